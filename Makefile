@@ -1,0 +1,34 @@
+# make book · make test · make lab · make help
+# Everything happens in .venv, which is set up when requirements.lock changes.
+PYTHON ?= python3
+EDITION ?= demo
+CORES ?= all
+export PYTHONUNBUFFERED = 1
+BIN = .venv/bin
+READY = .venv/.ready
+
+.PHONY: help book test lab clean
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; say which: make PYTHON=python3.11"; exit 1; }
+	@echo "Setting up .venv (once, a few minutes) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+book: $(READY)  ## train what is missing, run the notebooks, render the book (EDITION=demo)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION)
+	@echo "The book: $$($(BIN)/python -c 'from calibkit.nb import book_index; print(book_index("$(EDITION)"))')"
+
+test: $(READY)  ## the whole test suite
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest
+
+lab: $(READY)  ## JupyterLab on the notebooks
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks
+
+clean:  ## forget rendered books and scratch files; records and data stay
+	rm -rf build book/_build .snakemake

@@ -1,0 +1,45 @@
+# Runs -> notebooks -> book. `snakemake -n` shows what is missing.
+#   snakemake --config edition=demo
+# Every job reads this file again, so it imports nothing heavy.
+from calibkit.grid import NOTEBOOKS, runs
+
+EDITION = config.get("edition", "demo")
+BUILD = f"build/{EDITION}"
+RUNS = "data_cache/runs"
+PAGES = glob_wildcards("book/{page,[^_.][^/]*}.md").page
+
+wildcard_constraints: notebook="|".join(NOTEBOOKS)
+localrules: all, pages, book
+
+rule all:
+    input: f"{BUILD}/book/_build/html/index.html"
+
+rule train:
+    output: f"{RUNS}/{{run}}/run.json"
+    log: "data_cache/logs/{run}.log"
+    threads: 1
+    resources: gpu=lambda w: 0 if EDITION in ("smoke", "demo") else 1
+    shell: f"python -m calibkit train {{wildcards.run}} --edition {EDITION} --quiet 2> {{log}}"
+
+rule notebook:
+    input:
+        source="notebooks/{notebook}.ipynb",
+        runs=lambda w: [f"{RUNS}/{run.name}/run.json" for run in runs(w.notebook, EDITION)],
+    output: f"{BUILD}/book/notebooks/{{notebook}}.ipynb"
+    log: f"{BUILD}/logs/{{notebook}}.log"
+    params: draft=f"{BUILD}/{{notebook}}.ipynb"  # with the traceback, should it fail
+    retries: 1  # kernels can race for a port
+    shell:
+        "papermill {input.source} {params.draft} -p edition {EDITION} -k python3 --cwd notebooks"
+        " --no-progress-bar > {log} 2>&1 && cp {params.draft} {output}"
+
+rule pages:
+    input: [f"book/{page}.md" for page in PAGES], "book/_config.yml", "book/_toc.yml"
+    output: touch(f"{BUILD}/pages.done")
+    shell: f"mkdir -p {BUILD}/book && cp -r book/*.* book/_static {BUILD}/book/"
+
+rule book:
+    input: expand(f"{BUILD}/book/notebooks/{{notebook}}.ipynb", notebook=NOTEBOOKS), rules.pages.output
+    output: f"{BUILD}/book/_build/html/index.html"
+    log: f"{BUILD}/logs/book.log"
+    shell: f"jupyter-book build {BUILD}/book -W -n --keep-going > {{log}} 2>&1 && touch {{output}}"

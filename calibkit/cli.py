@@ -1,0 +1,163 @@
+"""The command line: ``calibkit train``, ``calibkit runs``, ``calibkit data``."""
+
+import argparse
+import sys
+import time
+
+from calibkit import __version__, grid, store
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; 0 on success, 1 when something failed, 2 for a wrong call."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(options)
+    except (ValueError, OSError, store.DamagedRecord) as error:
+        print(f"calibkit: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ValueError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="calibkit",
+        description="Train the runs of the book, list them, fetch their data.",
+        epilog="Example: calibkit train --paper fmfp --edition demo",
+    )
+    parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    train = commands.add_parser(
+        "train",
+        help="train runs; those already done are skipped",
+        description="Train runs, one after another. Done ones are skipped; two processes share work.",
+        epilog="Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 "
+        "--method 'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10",
+    )
+    train.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
+    _selection(train)
+    train.add_argument("--device", default="", help="torch device (default: cuda if there is one)")
+    train.add_argument("--quiet", action="store_true", help="one line per run, none per epoch")
+    train.set_defaults(command=_train)
+
+    runs = commands.add_parser("runs", help="the table of runs: done, missing or diverged")
+    _selection(runs)
+    runs.add_argument("--missing", action="store_true", help="only names of runs still to train")
+    runs.set_defaults(command=_runs)
+
+    data = commands.add_parser("data", help="data sets: what is here, how to get the others")
+    actions = data.add_subparsers(required=True, metavar="action")
+    actions.add_parser("list", help="every data set").set_defaults(command=_data_list)
+    get = actions.add_parser("get", help="download or generate one")
+    get.add_argument("name")
+    get.set_defaults(command=_data_get)
+    return parser
+
+
+def _selection(parser: argparse.ArgumentParser) -> None:
+    choice = parser.add_argument_group("which runs")
+    choice.add_argument("--edition", default="demo", help=", ".join(grid.EDITIONS))
+    choice.add_argument(
+        "--paper",
+        default="all",
+        help="; ".join([*grid.PAPERS, *grid.NOTEBOOKS]) + "; all (default)",
+    )
+    choice.add_argument("--method", action="append", help="such methods instead; repeatable")
+    choice.add_argument("--dataset", default="", help="instead of the edition's")
+    choice.add_argument("--network", default="", help="instead of the edition's")
+    choice.add_argument("--seeds", type=int, default=0, help="how many, from 0 (edition's own)")
+    choice.add_argument("--epochs", type=int, default=0, help="the protocol in that many epochs")
+
+
+def _selected(options) -> list[grid.Run]:
+    methods = options.method or grid.methods(options.paper)
+    return grid.select(
+        options.edition,
+        methods,
+        options.dataset,
+        options.network,
+        options.seeds,
+        options.epochs,
+    )
+
+
+def _train(options) -> int:
+    wanted = _selected(options)
+    if options.names:
+        by_name = {run.name: run for run in wanted}
+        for name in options.names:
+            grid.choose("run of this selection", name, by_name)
+        queue = [by_name[name] for name in options.names]
+    else:
+        queue = wanted
+    from calibkit.train import train  # late: torch is slow to import and may be absent
+
+    log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
+    failed = 0
+    for run in queue:
+        start = time.time()
+        record = train(run, device=options.device, log=log)
+        failed += record.diverged
+        print(_progress(wanted, record, start), flush=True)
+    return 1 if failed else 0
+
+
+def _progress(wanted: list[grid.Run], record: store.Record, start: float) -> str:
+    """Runs done of all that were asked for, the last result, and about how long the rest takes.
+
+    Several processes may work on the same runs, so the pace is read off the records: how many were
+    written since the first of the present spell of work.
+    """
+    folders = [store.runs_root() / run.name / "run.json" for run in wanted]
+    written = sorted(f.stat().st_mtime for f in folders if f.exists())
+    left = len(wanted) - len(written)
+    spell = [t for t in written if t > time.time() - 3600]
+    line = f"[{len(written)}/{len(wanted)}] {record.name}"
+    if record.diverged:
+        return line + "  DIVERGED"
+    line += f"  accuracy {record.history['accuracy'][-1]:.3f}"
+    if left and len(spell) > 1:
+        rest = left * (spell[-1] - spell[0]) / (len(spell) - 1)
+        line += f"  about {rest / 60:.1f} min left"
+    return line
+
+
+def _runs(options) -> int:
+    for run in _selected(options):
+        try:
+            record = store.load(run)
+        except store.DamagedRecord:
+            state, result = "damaged", ""
+        else:
+            state = record.info["status"] if record else "missing"
+            result = ""
+            if record and not record.diverged:
+                last = {k: v[-1] for k, v in record.history.items()}
+                cost = record.info["provenance"]
+                result = (
+                    f"accuracy {last['accuracy']:.4f}  ece {last['ece']:.4f}  "
+                    f"auroc {last['auroc']:.4f}  {cost['seconds']:7.1f} s on {cost['device']}"
+                )
+        if not options.missing:
+            print(f"{state:8} {run.name:56} {result}")
+        elif state in ("missing", "damaged"):
+            print(run.name)
+    return 0
+
+
+def _data_list(options) -> int:
+    from calibkit import data
+
+    for row in data.listing():
+        print("  ".join(f"{value}" for value in row.values()))
+    return 0
+
+
+def _data_get(options) -> int:
+    from calibkit import data
+
+    data.get(options.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

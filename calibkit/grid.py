@@ -1,0 +1,312 @@
+"""Which runs exist: methods, editions, and the runs a paper or a page needs. Free of torch.
+
+A run is one training: data set, network, method, protocol, seed. A method is a point on three
+independent axes: objective, update, averaging. The workflow engine reads this file for every job,
+so it imports the standard library only.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, field, replace
+from difflib import get_close_matches
+
+from calibkit import protocols
+from calibkit.protocols import Protocol
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a batch is scored by, how the weights are updated, and whether they are averaged."""
+
+    objective: str = "cross_entropy"
+    options: tuple[tuple[str, float], ...] = ()  # of the objective
+    update: str = "sgd"  # or "sam"
+    averaging: str = "none"  # or "swa"
+
+
+def _method(objective: str, update: str = "sgd", averaging: str = "none", **options) -> Method:
+    return Method(objective, tuple(sorted(options.items())), update, averaging)
+
+
+METHODS: dict[str, Method] = {
+    "erm": Method(),
+    # Loss functions; coefficients are those of the paper which uses the method as its own or, for
+    # a baseline, of fmfp.
+    "label_smoothing": _method("label_smoothing", epsilon=0.05),
+    "entropy_regularization": _method("entropy_regularization", beta=0.1),
+    "focal": _method("focal", gamma=3.0),
+    "inverse_focal": _method("inverse_focal", gamma=1.0),
+    "flsd53": _method("flsd53"),
+    "dual_focal": _method("dual_focal", gamma=5.0),
+    "l1_norm": _method("logit_norm", p=1.0, strength=0.01),
+    "brier": _method("brier"),
+    "mmce": _method("mmce", weight=2.0),
+    "bsce": _method("bsce", gamma=4.0, beta=2.0),
+    "bsce_gra": _method("bsce_gra", gamma=4.0, beta=2.0),
+    "focal_gra": _method("focal_gra", gamma=3.0),
+    "flsd53_gra": _method("flsd53_gra"),
+    "dual_focal_gra": _method("dual_focal_gra", gamma=5.0),
+    # Mixtures of two pictures, and the four halves which mixup is made of.
+    "mixup": _method("mixup", alpha=0.2),
+    "mixup_dt": _method("mixup_dt", alpha=1.0),
+    "mixup_to": _method("mixup_to", alpha=1.0),
+    "mixup_sc": _method("mixup_sc", alpha=1.0),
+    "mixup_io": _method("mixup_io", alpha=1.0),
+    "mit_l": _method("mit_l", alpha=1.0, margin=0.0),
+    "mit_a": _method("mit_a", alpha=1.0, margin=0.5),
+    # Objectives with a memory or a partner.
+    "cs_kd": _method("cs_kd", temperature=4.0, weight=1.0),
+    "crl": _method("crl", weight=1.0),
+    # Flat minima.
+    "sam": Method(update="sam"),
+    "swa": Method(averaging="swa"),
+    "fmfp": Method(update="sam", averaging="swa"),
+}
+
+
+def choose(kind: str, name: str, valid) -> None:
+    """Refuse an unknown name in one line which lists the valid ones."""
+    if name not in valid:
+        close = get_close_matches(str(name), list(valid), n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"unknown {kind} {name!r}{hint}; valid: {', '.join(sorted(valid))}")
+
+
+def method(text: str) -> Method:
+    """Read a method: a name, its options in brackets, further axes after `+`.
+
+    >>> method("focal(gamma=5)+sam")
+    Method(objective='focal', options=(('gamma', 5.0),), update='sam', averaging='none')
+    >>> method("erm+sam+swa") == method("fmfp")
+    True
+    """
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?((?:\s*\+\s*\w+)*)\s*", text)
+    if not match:
+        raise ValueError(
+            f"method: got {text!r}, expected name, name(option=number) or name+sam+swa"
+        )
+    name, inner, axes = match.groups()
+    choose("method", name, METHODS)
+    found = METHODS[name]
+    options = dict(found.options)
+    for part in filter(None, (p.strip() for p in (inner or "").split(","))):
+        key, _, value = (p.strip() for p in part.partition("="))
+        choose(f"option of {name}", key, options)
+        try:
+            options[key] = float(value)
+        except ValueError:
+            raise ValueError(f"option {key} of {name}: got {value!r}, expected a number") from None
+    found = replace(found, options=tuple(sorted(options.items())))
+    for axis in filter(None, (a.strip() for a in axes.split("+"))):
+        choose("axis", axis, ("sam", "swa"))
+        found = replace(found, **({"update": "sam"} if axis == "sam" else {"averaging": "swa"}))
+    return found
+
+
+def method_name(wanted: Method) -> str:
+    """The shortest text that `method` reads as `wanted`."""
+    for name, known in METHODS.items():
+        if known == wanted:
+            return name
+    name, known = next(
+        (n, k)
+        for n, k in METHODS.items()
+        if k.objective == wanted.objective and (k.update, k.averaging) == ("sgd", "none")
+    )
+    changed = [f"{k}={v:g}" for k, v in wanted.options if dict(known.options)[k] != v]
+    return (
+        name
+        + (f"({','.join(changed)})" if changed else "")
+        + ("+sam" if wanted.update == "sam" else "")
+        + ("+swa" if wanted.averaging == "swa" else "")
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training. Equal content is the same run, whichever page or edition asks for it.
+
+    `variant` tells which of two published descriptions is followed where a paper's text and its
+    authors' code differ: "code" or "paper" (see `Protocol.rate`).
+    """
+
+    dataset: str
+    network: str
+    method: str
+    seed: int
+    protocol: Protocol
+    variant: str = "code"
+    recipe: Method = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        choose("variant", self.variant, ("code", "paper"))
+        object.__setattr__(self, "recipe", method(self.method))
+        object.__setattr__(self, "method", method_name(self.recipe))
+
+    def content(self) -> dict:
+        """Everything that decides the result, as plain JSON values."""
+        return {
+            "dataset": self.dataset,
+            "network": self.network,
+            "method": asdict(self.recipe) | {"options": dict(self.recipe.options)},
+            "seed": self.seed,
+            "protocol": asdict(self.protocol),
+            "variant": self.variant,
+        }
+
+    @property
+    def name(self) -> str:
+        """Readable, safe as a file name, and ending in a hash of `content`."""
+        digest = hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
+        text = f"{self.dataset}-{self.network}-{self.method}-s{self.seed}-{digest[:8]}"
+        return re.sub(r"[^\w.-]+", "-", text.replace("=", ""))
+
+
+@dataclass(frozen=True)
+class Edition:
+    """A size of the book: the same pages on other data, networks, protocols and seeds."""
+
+    dataset: str
+    network: str
+    seeds: int
+    protocols: dict[str, Protocol]  # by data set; "" serves every other one
+    on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
+
+    def protocol(self, dataset: str) -> Protocol:
+        return self.protocols.get(dataset, self.protocols[""])
+
+
+_SMOKE = Protocol(
+    epochs=6,
+    batch_size=64,
+    milestones=(4,),
+    swa_start=3,
+    swa_anneal=1,
+    validation=200,
+    train_size=300,
+    snapshots=(1, 2, 4),
+)
+# A thousand signals are few enough that networks overfit as they do on pictures.
+_DEMO = Protocol(
+    epochs=100,
+    batch_size=100,
+    milestones=(40, 65, 85),
+    swa_start=60,
+    swa_anneal=5,
+    train_size=1000,
+    snapshots=(5, 20, 50),
+    evaluate_every=4,
+)
+# What a CPU can carry of real pictures: a fifth of them, by parameters of the demo edition.
+_DEMO_PICTURES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
+_CIFAR10 = replace(protocols.FMFP_CIFAR.shortened(40), precision="bfloat16", evaluate_every=2)
+
+EDITIONS: dict[str, Edition] = {
+    "smoke": Edition("gaussians", "mlp", 2, {"": _SMOKE}, on_the_spot=True),
+    "demo": Edition("mnist1d", "cnn", 5, {"": _DEMO_PICTURES, "mnist1d": _DEMO}, on_the_spot=True),
+    "cifar10": Edition(
+        "cifar10",
+        "resnet18",
+        3,
+        {"": _CIFAR10, "20newsgroups": replace(_CIFAR10, augment=False, precision="float32")},
+    ),
+    "paper": Edition(
+        "cifar10",
+        "preact_resnet110",
+        3,
+        {"": protocols.FMFP_CIFAR, "tiny_imagenet": protocols.FMFP_TINY},
+    ),
+}
+
+PAPERS: dict[str, tuple[str, ...]] = {
+    "fmfp": (
+        "erm",
+        "mixup",
+        "label_smoothing",
+        "focal",
+        "cs_kd",
+        "l1_norm",
+        "crl",
+        "sam",
+        "swa",
+        "fmfp",
+    ),
+    "darkside": ("erm", "label_smoothing", "mixup", "focal", "entropy_regularization"),
+    "overconf": ("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal"),
+    "mixup": (
+        "erm",
+        "mixup",
+        "mixup_dt",
+        "mixup_to",
+        "mixup_sc",
+        "mixup_io",
+        "label_smoothing",
+        "focal",
+        "mit_l",
+        "mit_a",
+    ),
+    "bsce": (
+        "erm",
+        "brier",
+        "mmce",
+        "flsd53",
+        "focal",
+        "focal_gra",
+        "dual_focal",
+        "dual_focal_gra",
+        "bsce",
+        "bsce_gra",
+    ),
+}
+NOTEBOOKS: dict[str, tuple[str, ...]] = {
+    "tour": ("erm",),
+    "confidence_histograms": ("erm", "label_smoothing", "mixup", "focal", "fmfp"),
+    "reliability_diagrams": (
+        "erm",
+        "label_smoothing",
+        "mixup",
+        "focal",
+        "dual_focal",
+        "l1_norm",
+        "bsce_gra",
+        "fmfp",
+    ),
+    "reliable_overfitting": ("erm", "sam", "swa", "fmfp"),
+    "gradient_norms": ("erm", "focal", "dual_focal", "bsce_gra"),
+}
+
+
+def select(
+    edition: str,
+    methods,
+    dataset: str = "",
+    network: str = "",
+    seeds: int = 0,
+    epochs: int = 0,
+) -> list[Run]:
+    """The runs of some methods in an edition; empty or zero means the edition's own choice."""
+    choose("edition", edition, EDITIONS)
+    chosen = EDITIONS[edition]
+    dataset, network = dataset or chosen.dataset, network or chosen.network
+    protocol = chosen.protocol(dataset)
+    if epochs:
+        protocol = protocol.shortened(epochs)
+    return [
+        Run(dataset, network, m, seed, protocol)
+        for m in methods
+        for seed in range(seeds or chosen.seeds)
+    ]
+
+
+def methods(page: str) -> list[str]:
+    """The methods of a paper or a notebook, or of all of them ("all"), without repeats."""
+    sets = {**PAPERS, **NOTEBOOKS}
+    choose("paper or notebook", page, [*sets, "all"])
+    names = sets.values() if page == "all" else [sets[page]]
+    return list(dict.fromkeys(m for group in names for m in group))
+
+
+def runs(page: str, edition: str) -> list[Run]:
+    """The runs of a paper or a notebook in an edition."""
+    return select(edition, methods(page))

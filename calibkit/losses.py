@@ -1,0 +1,818 @@
+"""Training losses of the five papers: logits ``(B, k)`` and targets ``(B,)`` in, ``(B,)`` out.
+
+Each loss can be called in two ways::
+
+    focal(logits, targets, gamma=3.0)   # values, shape (B,)
+    focal(gamma=3.0)                    # a loss function (logits, targets) -> (B,)
+
+Values are per sample, so that the caller chooses the mean or the sum (the papers differ). The one
+exception is `mmce`, which scores a batch.
+
+Most losses here are cross-entropy times a weight that says how uncertain the sample is (bsce,
+eq. 6). The weights are functions of their own (`focal_weight`, `flsd53_weight`,
+`dual_focal_weight`, `brier_weight`). Where the weight is differentiated we get focal loss and its
+kin; where it is held constant, `gradient_weighted`, the weight scales the gradient of cross-entropy
+and nothing else (bsce, eq. 9).
+
+Probabilities never appear under a logarithm: everything starts from ``log_softmax``, so values and
+gradients stay finite when float32 probabilities are exactly 0 or 1. Logits of half precision are
+lifted to float32. NaN in the logits gives NaN in the loss: a diverged run must show.
+
+Shapes and types are always checked. The range of the labels is checked on the CPU only: on a GPU
+the check would wait for the device at every step, and there ``gather`` refuses such a label itself.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+class Loss(functools.partial):
+    """A loss with its options set; prints as it was written, ``focal(gamma=3.0)``."""
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.keywords.items())
+        return f"{self.func.__name__}({options})"
+
+
+def _loss(function: Callable) -> Callable:
+    """Make ``f(logits, targets, **options)`` callable as ``f(**options)`` too, and check input."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def either(*args, **options):
+        args += tuple(options.pop(name) for name in ("logits", "targets") if name in options)
+        # Values if two arguments lead and the first is an array; a lone tensor is an option.
+        if len(args) > 1 and getattr(args[0], "ndim", 0):
+            return function(_checked(*args[:2]), *args[1:], **options)
+        bound = signature.bind(None, None, *args, **options)  # refuses a misspelt option
+        bound.apply_defaults()
+        del bound.arguments["logits"], bound.arguments["targets"]
+        return Loss(either, **bound.arguments)
+
+    return either
+
+
+def _checked(logits: Tensor, targets: Tensor) -> Tensor:
+    """The logits, in float32 at least, or a `ValueError` that names the argument."""
+    for name, array in (("logits", logits), ("targets", targets)):
+        if not isinstance(array, Tensor):
+            raise ValueError(f"{name}: got {type(array).__name__}, expected a torch tensor")
+    if logits.ndim != 2 or logits.shape[0] < 1 or logits.shape[1] < 2:
+        raise ValueError(
+            f"logits: got shape {tuple(logits.shape)}, expected (B, k), B >= 1, k >= 2"
+        )
+    if not logits.is_floating_point():
+        raise ValueError(f"logits: got {logits.dtype}, expected a floating-point type")
+    if targets.shape != logits.shape[:1]:
+        raise ValueError(
+            f"targets: got shape {tuple(targets.shape)}, expected ({len(logits)},) as the logits"
+        )
+    if targets.dtype != torch.int64:
+        raise ValueError(f"targets: got {targets.dtype}, expected torch.int64")
+    if targets.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = (int(bound) for bound in torch.aminmax(targets))
+        if low < 0 or high >= logits.shape[1]:
+            raise ValueError(
+                f"targets: got labels from {low} to {high}, expected 0 to {logits.shape[1] - 1}"
+            )
+    return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+
+
+def _true(rows: Tensor, targets: Tensor) -> Tensor:
+    """The entry of the true class in each row, shape (B,)."""
+    return rows.gather(1, targets.unsqueeze(1)).squeeze(1)
+
+
+def _log_true(logits: Tensor, targets: Tensor) -> Tensor:
+    """log p_y, shape (B,)."""
+    return _true(F.log_softmax(logits, dim=1), targets)
+
+
+def _residual(logits: Tensor, targets: Tensor) -> Tensor:
+    """p - y with y one-hot, shape (B, k): also the gradient of cross-entropy in the logits."""
+    return F.softmax(logits, dim=1) - F.one_hot(targets, logits.shape[1])
+
+
+def _power(base: Tensor, exponent: float | Tensor) -> Tensor:
+    """base ** exponent for base >= 0, with a finite gradient at 0 (exponents below 1 have none)."""
+    if not isinstance(exponent, Tensor) and not exponent >= 0:
+        raise ValueError(f"gamma: got {exponent}, expected a number >= 0")
+    return base.clamp_min(torch.finfo(base.dtype).tiny) ** exponent
+
+
+# --- cross-entropy and its regularisers -----------------------------------------------------------
+
+
+@_loss
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy, -log p_y.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+        In nats. Without arguments: the loss function itself.
+
+    Raises
+    ------
+    ValueError
+        If shapes or types do not fit, or, on the CPU, a label is out of range. All losses do so.
+
+    Examples
+    --------
+    >>> logits = torch.tensor([[0.0, 0.0], [2.0, 0.0]])
+    >>> cross_entropy(logits, torch.tensor([0, 1]))
+    tensor([0.6931, 2.1269])
+    """
+    return -_log_true(logits, targets)
+
+
+@_loss
+def label_smoothing(
+    logits: Tensor, targets: Tensor, epsilon: float = 0.05, form: str = "uniform"
+) -> Tensor:
+    """Cross-entropy against a softened label, in either of its two published forms.
+
+    ``"uniform"`` gives every class ε/k, so the loss is (1 - ε) CE(y) + ε CE(u) (overconf, eq. 1;
+    darkside; also the authors' code of fmfp). ``"others"`` gives ε/(k - 1) to the wrong classes
+    only (fmfp, eq. 8). The second is the first with ε k/(k - 1) in place of ε.
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    epsilon : float
+        Smoothing, at most 1. Negative values are allowed: overconf (section 5) says they fail.
+    form : {"uniform", "others"}
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> logits, targets = torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0])
+    >>> label_smoothing(logits, targets, epsilon=0.3)
+    tensor([0.6395])
+    >>> label_smoothing(logits, targets, epsilon=0.2, form="others")
+    tensor([0.6395])
+    """
+    if form not in ("uniform", "others"):
+        raise ValueError(f"form: got {form!r}, expected 'uniform' or 'others'")
+    if not epsilon <= 1:
+        raise ValueError(f"epsilon: got {epsilon}, expected a number <= 1")
+    if form == "others":
+        epsilon = epsilon * logits.shape[1] / (logits.shape[1] - 1)
+    uniform = -F.log_softmax(logits, dim=1).mean(dim=1)
+    return (1 - epsilon) * cross_entropy(logits, targets) + epsilon * uniform
+
+
+@_loss
+def entropy_regularization(logits: Tensor, targets: Tensor, beta: float = 0.1) -> Tensor:
+    """Cross-entropy minus β times the entropy of the prediction (ERL; darkside, eq. 10).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    beta : float
+        Weight of the entropy (in nats).
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> entropy_regularization(torch.zeros(1, 4), torch.tensor([0]), beta=0.5)  # half of ln 4
+    tensor([0.6931])
+    """
+    log_probs = F.log_softmax(logits, dim=1)
+    entropy = -(log_probs.exp() * log_probs).sum(dim=1)
+    return cross_entropy(logits, targets) - beta * entropy
+
+
+@_loss
+def logit_norm(logits: Tensor, targets: Tensor, p: float = 1, strength: float = 0.01) -> Tensor:
+    """Cross-entropy plus a multiple of the p-norm of the logits (fmfp and overconf, with p = 1).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    p : float
+        Order of the norm, at least 1; ``float("inf")`` gives the largest absolute logit.
+    strength : float
+        Weight of the norm. Negative values are allowed: overconf (section 5) says they fail.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> logit_norm(torch.tensor([[3.0, -4.0]]), torch.tensor([0]), p=2, strength=0.1)
+    tensor([0.5009])
+    """
+    if not p >= 1:
+        raise ValueError(f"p: got {p}, expected a number >= 1")
+    return cross_entropy(logits, targets) + strength * torch.linalg.vector_norm(logits, p, dim=1)
+
+
+@_loss
+def brier(logits: Tensor, targets: Tensor) -> Tensor:
+    """Brier score of the softmax, the sum over classes of (p_k - y_k)², between 0 and 2 (bsce).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> brier(torch.zeros(1, 4), torch.tensor([0]))  # (3/4)² + 3 (1/4)²
+    tensor([0.7500])
+    """
+    return _residual(logits, targets).square().sum(dim=1)
+
+
+# --- how uncertain a sample is --------------------------------------------------------------------
+
+
+@_loss
+def focal_weight(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
+    """Weight of focal loss, u = (1 - p_y)^γ (bsce, eq. 7).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma : float
+        At least 0.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> focal_weight(torch.zeros(1, 2), torch.tensor([0]), gamma=3)
+    tensor([0.1250])
+    """
+    return _power(-torch.expm1(_log_true(logits, targets)), gamma)
+
+
+@_loss
+def flsd53_weight(logits: Tensor, targets: Tensor) -> Tensor:
+    """Weight of FLSD-53, (1 - p_y)^γ with γ from `flsd53_gamma` (bsce).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> flsd53_weight(torch.zeros(1, 10), torch.tensor([0]))  # 0.9 to the fifth
+    tensor([0.5905])
+    """
+    # The softmax of five equal logits is 0.2 exactly; the exponential of a logarithm is not.
+    gamma = flsd53_gamma(_true(F.softmax(logits, dim=1), targets))
+    return _power(-torch.expm1(_log_true(logits, targets)), gamma)
+
+
+def flsd53_gamma(true_probs: Tensor) -> Tensor:
+    """Exponent of FLSD-53: 5 where p_y < 0.2, 3 where p_y >= 0.2 (bsce).
+
+    The paper writes the confidence of the predicted class; the method's code uses p_y, as here.
+
+    Parameters
+    ----------
+    true_probs : Tensor
+        Probabilities of the true class, any shape.
+
+    Returns
+    -------
+    Tensor
+        Same shape and type.
+
+    Examples
+    --------
+    >>> flsd53_gamma(torch.tensor([0.1, 0.2, 0.9]))
+    tensor([5., 3., 3.])
+    """
+    return torch.where(true_probs < 0.2, 5.0, 3.0).to(true_probs.dtype)
+
+
+@_loss
+def dual_focal_weight(
+    logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: str = "below"
+) -> Tensor:
+    """Weight of dual focal loss, u = (1 - p_y + p_j)^γ (bsce, eq. 8).
+
+    The paper says in three ways which class j is; they agree where y is the predicted class.
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma : float
+        At least 0.
+    rival : {"below", "second", "other"}
+        ``"below"``: largest probability strictly below p_y, 0 if there is none (eq. 5, and the
+        authors' code). ``"second"``: second largest of all probabilities (text under eq. 8).
+        ``"other"``: largest probability of a class other than y (section 4.3).
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> for rival in ("below", "second", "other"):  # the label is the middle class
+    ...     print(dual_focal_weight(logits, torch.tensor([1]), gamma=1, rival=rival))
+    tensor([0.9000])
+    tensor([1.])
+    tensor([1.2000])
+    """
+    log_probs = F.log_softmax(logits, dim=1)
+    log_true = _true(log_probs, targets)
+    probs = log_probs.exp()
+    if rival == "below":
+        p_j = torch.where(log_probs < log_true.unsqueeze(1), probs, 0.0).amax(dim=1)
+    elif rival == "second":
+        p_j = probs.topk(2, dim=1).values[:, 1]
+    elif rival == "other":
+        p_j = probs.scatter(1, targets.unsqueeze(1), 0.0).amax(dim=1)
+    else:
+        raise ValueError(f"rival: got {rival!r}, expected 'below', 'second' or 'other'")
+    return _power(-torch.expm1(log_true) + p_j, gamma)
+
+
+@_loss
+def brier_weight(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0) -> Tensor:
+    """Generalised Brier score of a sample, u = (‖p - y‖_β)^γ (bsce, eq. 11).
+
+    As printed, eq. 11 takes the norm of one number at a time, where β would mean nothing; this is
+    the norm of the vector, as in the authors' code. β = γ = 2 is the Brier score; β = 1 is 2^γ
+    times `focal_weight`. The values behind the paper's tables are not stated; the defaults are the
+    only ones in the authors' scripts.
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma : float
+        At least 0.
+    beta : float
+        Order of the norm, at least 1.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> brier_weight(torch.zeros(1, 4), torch.tensor([0]), gamma=2)  # the Brier score
+    tensor([0.7500])
+    """
+    if not beta >= 1:
+        raise ValueError(f"beta: got {beta}, expected a number >= 1")
+    return _power(torch.linalg.vector_norm(_residual(logits, targets), beta, dim=1), gamma)
+
+
+# --- cross-entropy times a weight, differentiated -------------------------------------------------
+
+
+@_loss
+def focal(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
+    """Focal loss, -(1 - p_y)^γ log p_y (bsce, eq. 4; fmfp and darkside with γ = 3).
+
+    The authors' code of overconf holds the weight constant: what it calls focal is `focal_gra`.
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma : float
+        At least 0; 0 is cross-entropy.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> focal(torch.zeros(1, 2), torch.tensor([0]), gamma=1)  # half of ln 2
+    tensor([0.3466])
+    >>> focal(gamma=1)
+    focal(gamma=1)
+    """
+    return focal_weight(logits, targets, gamma) * cross_entropy(logits, targets)
+
+
+@_loss
+def inverse_focal(logits: Tensor, targets: Tensor, gamma: float = 1.0) -> Tensor:
+    """Inverse focal loss, -(1 + p_y)^γ log p_y: leans on the easy samples (overconf, eq. 4).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma : float
+        At least 0; the paper draws curves up to 3 and names no best value.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> inverse_focal(torch.zeros(1, 2), torch.tensor([0]), gamma=1)  # 1.5 ln 2
+    tensor([1.0397])
+    """
+    log_true = _log_true(logits, targets)
+    return -_power(1 + log_true.exp(), gamma) * log_true
+
+
+@_loss
+def flsd53(logits: Tensor, targets: Tensor) -> Tensor:
+    """Focal loss with γ = 5 where p_y < 0.2 and γ = 3 elsewhere (bsce; see `flsd53_gamma`).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> flsd53(torch.zeros(1, 10), torch.tensor([0]))  # 0.9⁵ ln 10
+    tensor([1.3597])
+    """
+    return flsd53_weight(logits, targets) * cross_entropy(logits, targets)
+
+
+@_loss
+def dual_focal(logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: str = "below") -> Tensor:
+    """Dual focal loss, -(1 - p_y + p_j)^γ log p_y (bsce, eq. 5); gradients flow through p_j too.
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma : float
+        At least 0.
+    rival : {"below", "second", "other"}
+        Which class j is, see `dual_focal_weight`.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> dual_focal(torch.tensor([[0.5, 0.3, 0.2]]).log(), torch.tensor([0]), gamma=1)  # 0.8 ln 2
+    tensor([0.5545])
+    """
+    return dual_focal_weight(logits, targets, gamma, rival) * cross_entropy(logits, targets)
+
+
+@_loss
+def bsce(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0) -> Tensor:
+    """Brier-score weighted cross-entropy, -(‖p - y‖_β)^γ log p_y (bsce, eqs. 6 and 11).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma, beta : float
+        See `brier_weight`.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> bsce(torch.zeros(1, 4), torch.tensor([0]), gamma=2)  # 0.75 ln 4
+    tensor([1.0397])
+    """
+    return brier_weight(logits, targets, gamma, beta) * cross_entropy(logits, targets)
+
+
+# --- cross-entropy times a weight, held constant --------------------------------------------------
+
+
+@_loss
+def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunction) -> Tensor:
+    """Cross-entropy whose gradient is scaled by a weight: ∇L = u ∇CE (bsce, eqs. 9 and 10).
+
+    No gradient flows into the weight, so anything may serve: one of the weights above, or numbers
+    found outside. Bsce (appendix 16.1) also tries one minus the *local consistency*, the
+    probability of the true class averaged over noisy copies of the features. Only the caller has
+    the network, so its weight is passed in::
+
+        noisy = head(features + sigma * torch.randn(draws, *features.shape)).softmax(-1).mean(0)
+        consistency = noisy.gather(1, targets[:, None]).squeeze(1)
+        gradient_weighted(logits, targets, 1 - consistency)
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    weight : Tensor of shape (B,), or function (logits, targets) -> (B,)
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> loss = gradient_weighted(focal_weight(gamma=1))
+    >>> loss
+    gradient_weighted(weight=focal_weight(gamma=1))
+    >>> loss(torch.zeros(1, 2), torch.tensor([0]))
+    tensor([0.3466])
+    """
+    values = weight(logits, targets) if callable(weight) else weight
+    if values.shape != targets.shape:
+        raise ValueError(
+            f"weight: got shape {tuple(values.shape)}, expected ({len(targets)},) as the targets"
+        )
+    return values.detach() * cross_entropy(logits, targets)
+
+
+@_loss
+def focal_gra(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
+    """Cross-entropy with its gradient scaled by `focal_weight` (bsce; "focal" in overconf's code).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma : float
+        At least 0.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> focal_gra(torch.zeros(1, 2), torch.tensor([0]), gamma=1)
+    tensor([0.3466])
+    """
+    return gradient_weighted(logits, targets, focal_weight(logits, targets, gamma))
+
+
+@_loss
+def flsd53_gra(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy with its gradient scaled by `flsd53_weight` (bsce, table 2).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> flsd53_gra(torch.zeros(1, 10), torch.tensor([0]))
+    tensor([1.3597])
+    """
+    return gradient_weighted(logits, targets, flsd53_weight(logits, targets))
+
+
+@_loss
+def dual_focal_gra(
+    logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: str = "below"
+) -> Tensor:
+    """Cross-entropy with its gradient scaled by `dual_focal_weight` (bsce, table 2).
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma, rival
+        See `dual_focal_weight`.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> dual_focal_gra(torch.tensor([[0.5, 0.3, 0.2]]).log(), torch.tensor([0]), gamma=1)
+    tensor([0.5545])
+    """
+    return gradient_weighted(logits, targets, dual_focal_weight(logits, targets, gamma, rival))
+
+
+@_loss
+def bsce_gra(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0) -> Tensor:
+    """BSCE-GRA: cross-entropy with its gradient scaled by `brier_weight` (bsce, eq. 14).
+
+    With β = 1 this is 2^γ times `focal_gra`.
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    gamma, beta : float
+        See `brier_weight`.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> bsce_gra(torch.zeros(1, 4), torch.tensor([0]), gamma=2)
+    tensor([1.0397])
+    """
+    return gradient_weighted(logits, targets, brier_weight(logits, targets, gamma, beta))
+
+
+# --- a penalty on a whole batch -------------------------------------------------------------------
+
+
+@_loss
+def mmce(
+    logits: Tensor, targets: Tensor, weighted: bool = False, normalisation: str = "formula"
+) -> Tensor:
+    """Maximum mean calibration error of a batch: a kernel distance of confidence and correctness.
+
+    With r the confidence, c the correctness (0 or 1) and K_ij = exp(-|r_i - r_j| / 0.4),
+
+        MMCE² = Σ_ij a_i a_j K_ij,   a_i = (c_i - r_i) / B   (Kumar et al. 2018, baseline of bsce).
+
+    The weighted form divides by the number of correct samples where c_i = 1 and by that of wrong
+    ones where c_i = 0, so that the few wrong samples count as much as the many correct ones. It is
+    0, with no gradient, where a batch has only one of the two kinds.
+
+    Parameters
+    ----------
+    logits, targets : Tensor, shapes (B, k) and (B,)
+    weighted : bool
+        Balance correct and wrong samples.
+    normalisation : {"formula", "code"}
+        ``"formula"``: as above. ``"code"``: as the code that bsce builds on, which leaves out the
+        square root in the plain form, and divides twice by each count in the weighted form.
+
+    Returns
+    -------
+    Tensor, shape ()
+        A penalty to be added to a loss; it is not a loss by itself.
+
+    Examples
+    --------
+    >>> logits = torch.tensor([[0.8, 0.2], [0.6, 0.4]]).log()
+    >>> mmce(logits, torch.tensor([0, 1]))  # a = (0.1, -0.3), K_12 = exp(-1/2)
+    tensor(0.2522)
+    """
+    if normalisation not in ("formula", "code"):
+        raise ValueError(f"normalisation: got {normalisation!r}, expected 'formula' or 'code'")
+    confidence, predicted = F.softmax(logits, dim=1).max(dim=1)
+    correct = predicted == targets
+    hits = correct.sum()
+    count = torch.full_like(confidence, len(targets))
+    if weighted:
+        count = torch.where(correct, hits, len(targets) - hits).to(confidence.dtype)
+    if weighted and normalisation == "code":
+        count = count.square()
+    error = (correct.to(confidence.dtype) - confidence) / count
+    kernel = torch.exp(-(confidence.unsqueeze(0) - confidence.unsqueeze(1)).abs() / 0.4)
+    squared = error @ kernel @ error
+    if weighted:
+        squared = squared * ((hits > 0) & (hits < len(targets)))
+    if normalisation == "code" and not weighted:
+        return squared
+    # The root has no gradient at 0, which a batch of one kind or a saturated one reaches.
+    zero = squared <= torch.finfo(squared.dtype).tiny
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, squared).sqrt())
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+def gradient_logits(loss: LossFunction, logits: Tensor, targets: Tensor) -> Tensor:
+    """Gradient of each sample's loss in its own logits, ∂L/∂z.
+
+    One backward pass of the sum: samples do not mix in a per-sample loss.
+
+    Parameters
+    ----------
+    loss : function (logits, targets) -> (B,)
+    logits, targets : Tensor, shapes (B, k) and (B,)
+
+    Returns
+    -------
+    Tensor, shape (B, k)
+
+    Raises
+    ------
+    ValueError
+        If the loss is not per sample (`mmce`).
+
+    Examples
+    --------
+    >>> gradient_logits(cross_entropy, torch.zeros(1, 4), torch.tensor([0]))  # p - y
+    tensor([[-0.7500,  0.2500,  0.2500,  0.2500]])
+    """
+    leaf = _checked(logits, targets).detach().requires_grad_()
+    with torch.enable_grad():
+        values = loss(leaf, targets)
+        if values.shape != targets.shape:
+            raise ValueError(
+                f"loss: gave shape {tuple(values.shape)}, expected one value a sample, "
+                f"{tuple(targets.shape)}"
+            )
+        return torch.autograd.grad(values.sum(), leaf)[0]
+
+
+def last_layer_gradient_norm(
+    loss: LossFunction, logits: Tensor, features: Tensor, targets: Tensor, bias: bool = True
+) -> Tensor:
+    """Norm of each sample's gradient in the last linear layer (bsce, figure 4).
+
+    The gradient in the weights is an outer product, so its norm needs no backward pass per sample:
+    ‖∂L/∂(W, b)‖ = ‖∂L/∂z‖ · √(‖h‖² + 1), without the 1 if the layer has no bias.
+
+    Parameters
+    ----------
+    loss : function (logits, targets) -> (B,)
+    logits : Tensor, shape (B, k)
+        Output of the layer.
+    features : Tensor, shape (B, d)
+        Input h of the layer.
+    targets : Tensor of int64, shape (B,)
+    bias : bool
+        Whether the layer has a bias.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+
+    Examples
+    --------
+    >>> logits, features, targets = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), torch.tensor([0])
+    >>> last_layer_gradient_norm(cross_entropy, logits, features, targets, bias=False)
+    tensor([3.5355])
+    """
+    gradient = gradient_logits(loss, logits, targets)
+    if features.ndim != 2 or len(features) != len(logits):
+        raise ValueError(
+            f"features: got shape {tuple(features.shape)}, expected ({len(logits)}, d)"
+        )
+    squared = features.detach().to(gradient.dtype).square().sum(dim=1)
+    return gradient.norm(dim=1) * (squared + bias).sqrt()
+
+
+def focal_gradient_factor(
+    p: float | np.ndarray | Tensor, gamma: float
+) -> float | np.ndarray | Tensor:
+    """How much focal loss scales the gradient of cross-entropy at p_y = p (bsce, figure 1).
+
+    ∇FL = g ∇CE with g = (1 - p)^γ - γ p (1 - p)^(γ-1) log p. It exceeds 1 for small p: focal loss
+    pushes uncertain samples harder than cross-entropy does.
+
+    Parameters
+    ----------
+    p : float, array or Tensor
+        Probability of the true class.
+    gamma : float
+        At least 0.
+
+    Returns
+    -------
+    float, array or Tensor
+        The kind and shape of `p`.
+
+    Examples
+    --------
+    >>> round(focal_gradient_factor(0.1041, gamma=2), 3)  # its maximum
+    1.225
+    """
+    probs = p if isinstance(p, Tensor) else torch.as_tensor(p, dtype=torch.float64)
+    if not ((probs >= 0) & (probs <= 1)).all():
+        raise ValueError(f"p: got {p}, expected probabilities between 0 and 1")
+    if not gamma >= 0:
+        raise ValueError(f"gamma: got {gamma}, expected a number >= 0")
+    # At p = 1 the clamp keeps the power finite, and p log p is 0 there (and at p = 0).
+    rest = (1 - probs).clamp_min(torch.finfo(probs.dtype).tiny)
+    factor = rest**gamma - gamma * rest ** (gamma - 1) * torch.special.xlogy(probs, probs)
+    if isinstance(p, Tensor):
+        return factor
+    return factor.numpy() if isinstance(p, np.ndarray) else factor.item()

@@ -1,0 +1,1212 @@
+"""Calibration and failure prediction: how good is a confidence, and good for what?
+
+Two kinds of function, told apart by what they take.
+
+- *Calibration*, from ``probs`` (n, k) and ``labels`` (n,): does a confidence of 0.8 mean right in
+  80 of 100 cases? `ece` and its relatives, `nll`, `brier`.
+- *Failure prediction*, from ``confidence`` (n,) and ``correct`` (n,): do right predictions get a
+  higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
+  class is a correct prediction throughout.
+
+`summary` computes all of them from logits in one pass over the array and one sort. Values are plain
+fractions (multiply by 100 or 1000 in tables). Samples of equal confidence are always treated as one
+group, so no result depends on the order of the samples. What the data leave undefined, such as the
+AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`.
+
+Docstrings name the papers by their keys: fmfp (Zhu et al., ECCV 2022), darkside (Singh et al.,
+2021), overconf (Wang et al., NeurIPS 2021), mixup (Wang et al., CVPR 2023), bsce (Lin et al.,
+CVPR 2025). ``convention="fmfp"`` computes a number as the code of that paper does, where this
+changes reported digits.
+"""
+
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    as_confidence_correct,
+    as_labels,
+    as_logits,
+    as_probs,
+    blocks,
+    exp_shifted,
+    like,
+    to_numpy,
+)
+
+Convention = Literal["exact", "fmfp"]
+Scheme = Literal["equal_width", "equal_mass"]
+
+
+class UndefinedMetricWarning(UserWarning):
+    """The data leave a metric undefined, as AUROC without a wrong prediction; it is ``nan``."""
+
+
+# ------------------------------------------------------------------ two statistics behind them all
+
+
+class Ranking:
+    """The distinct confidences, highest first, and how many predictions are right and wrong there.
+
+    Everything that is computed from (confidence, correct) needs no more than this. A replicate of
+    `calibkit.stats.bootstrap` has other counts, 0 among them, at the same confidences: no sort.
+
+    Parameters
+    ----------
+    confidence : array (g,)
+        Distinct confidences in descending order.
+    right, wrong : arrays (g,) of int
+        Number of right and of wrong predictions at each.
+    """
+
+    def __init__(self, confidence: Array, right: Array, wrong: Array) -> None:
+        self.confidence = confidence.astype(np.float64)
+        self.dtype = confidence.dtype
+        self.right, self.wrong = right.astype(np.float64), wrong.astype(np.float64)
+        self.count = self.right + self.wrong
+        # How many are accepted, right and wrong, when the threshold is this confidence. Summed as
+        # integers, which is several times faster.
+        self.accepted_right = np.cumsum(right).astype(np.float64)
+        self.accepted_wrong = np.cumsum(wrong).astype(np.float64)
+        self.accepted = self.accepted_right + self.accepted_wrong
+        self.all_right = float(self.accepted_right[-1])
+        self.all_wrong = float(self.accepted_wrong[-1])
+        self.n = self.all_right + self.all_wrong
+
+    @classmethod
+    def of(cls, confidence: Array, correct: Array) -> "Ranking":
+        """Rank checked arrays. Sorting values is several times faster than sorting indices."""
+        ascending = np.sort(confidence)
+        first = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
+        count = np.diff(np.r_[first, len(ascending)])
+        distinct = ascending[first]
+        place = np.searchsorted(distinct, np.sort(confidence[~correct]))
+        wrong = np.bincount(place, minlength=len(distinct))
+        return cls(distinct[::-1], (count - wrong)[::-1], wrong[::-1])
+
+    def risk(self) -> Array:
+        """Error rate of the accepted; 0 before the first, which a replicate may not have drawn."""
+        return self.accepted_wrong / np.maximum(self.accepted, 1)
+
+
+class Bins(NamedTuple):
+    """Per bin: number of samples, number right, sum of the confidences."""
+
+    count: Array
+    right: Array
+    confidence: Array
+
+
+def _ranking(confidence: ArrayLike, correct: ArrayLike, unit: bool = False) -> Ranking:
+    return Ranking.of(*as_confidence_correct(confidence, correct, unit))
+
+
+def _edges(bins: int, dtype: np.dtype) -> Array:
+    # In the precision of the data: a float32 0.2 must meet the edge 0.2 as equal, not as above it.
+    return np.linspace(0, 1, bins + 1).astype(dtype)
+
+
+def _binned(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> Bins:
+    # Bins are stretches of the ranking; `cut` says where they end, from the highest to the lowest.
+    if scheme == "equal_width":  # (lo, hi], and 0 belongs to the lowest
+        inner = _edges(bins, ranking.dtype)[1:-1]
+        upto = np.searchsorted(ranking.confidence[::-1], inner, side="right")
+    elif scheme == "equal_mass":  # by how many samples lie strictly below: ties stay together
+        below = (ranking.n - ranking.accepted)[::-1]
+        upto = np.searchsorted(below * bins, np.arange(1, bins) * ranking.n)
+    else:
+        raise ValueError(f"scheme: got {scheme!r}, expected 'equal_width' or 'equal_mass'")
+    groups = len(ranking.confidence)
+    cut = np.r_[0, groups - upto[::-1], groups]
+    filled = cut[:-1] < cut[1:]
+    confidence = np.zeros(bins)
+    confidence[filled] = np.add.reduceat(ranking.count * ranking.confidence, cut[:-1][filled])
+    count = np.diff(np.r_[0, ranking.accepted][cut])
+    right = np.diff(np.r_[0, ranking.accepted_right][cut])
+    return Bins(count[::-1], right[::-1], confidence[::-1])
+
+
+def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
+    """Return confidence (n,) and correctness (n,) of the most probable class."""
+    probs = as_probs(probs)
+    n, k = probs.shape
+    labels = as_labels(labels, k, n)
+    predicted = probs.argmax(axis=1)
+    return probs[np.arange(n), predicted], predicted == labels
+
+
+def _top_label_bins(probs: ArrayLike, labels: ArrayLike, bins: int, scheme: Scheme) -> Bins:
+    _check_bins(bins)
+    return _binned(Ranking.of(*_top_label(probs, labels)), bins, scheme)
+
+
+# ---------------------------------------------------------------------------- calibration
+
+
+def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+    r"""Expected calibration error of the top label, in bins of equal width.
+
+    .. math:: \mathrm{ECE} = \sum_m \frac{|B_m|}{n}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
+
+    All five papers report it (darkside eq. 3; overconf and bsce with 15 bins).
+
+    Parameters
+    ----------
+    probs : array (n, k)
+        Predicted probabilities; rows sum to 1.
+    labels : array (n,)
+        True classes, 0 to k - 1.
+    bins : int
+        Number of bins (lo, hi] on [0, 1]; confidences of exactly 0 and 1 are counted.
+
+    Returns
+    -------
+    float
+        A fraction in [0, 1]; lower is better.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty or malformed, a label is out of range, or a row is no distribution.
+
+    Examples
+    --------
+    >>> round(ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
+    0.1667
+    """
+    return _ece(_top_label_bins(probs, labels, bins, "equal_width"))
+
+
+def _ece(table: Bins) -> float:
+    return float(np.abs(table.right - table.confidence).sum() / table.count.sum())
+
+
+def adaptive_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+    r"""Calibration error of the top label, in bins of (nearly) equal count.
+
+    The formula of `ece` with bins cut at the quantiles of the confidence ("AdaECE" of bsce, whose
+    code takes 15 bins). Equal confidences share a bin, so bins are unequal where they pile up. The
+    authors' code interpolates the edges and loses the sample of lowest confidence: less than 1/n.
+
+    Parameters, returns and errors as `ece`.
+
+    Examples
+    --------
+    >>> round(adaptive_ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1], bins=1), 4)
+    0.1
+    """
+    return _ece(_top_label_bins(probs, labels, bins, "equal_mass"))
+
+
+def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+    r"""Maximum calibration error: the largest gap of any non-empty bin of equal width.
+
+    .. math:: \mathrm{MCE} = \max_m |\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
+
+    Parameters, returns and errors as `ece`. A bin with one sample counts as much as any other,
+    which makes this metric noisy.
+
+    Examples
+    --------
+    >>> round(mce([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
+    0.2
+    """
+    return _mce(_top_label_bins(probs, labels, bins, "equal_width"))
+
+
+def _mce(table: Bins) -> float:
+    return float((np.abs(table.right - table.confidence) / np.maximum(table.count, 1)).max())
+
+
+def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+    r"""Overconfidence error: only bins that promise more than they hold, weighted by confidence.
+
+    .. math:: \mathrm{OE} = \sum_m \frac{|B_m|}{n}\,
+              \mathrm{conf}(B_m)\,\max(\mathrm{conf}(B_m) - \mathrm{acc}(B_m),\,0)
+
+    Named in darkside section 3.3; the formula is that of Thulasidasan et al. (2019).
+
+    Parameters, returns and errors as `ece`.
+
+    Examples
+    --------
+    >>> round(overconfidence_error([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
+    0.0933
+    """
+    return _overconfidence_error(_top_label_bins(probs, labels, bins, "equal_width"))
+
+
+def _overconfidence_error(table: Bins) -> float:
+    mean = table.confidence / np.maximum(table.count, 1)
+    excess = np.maximum(table.confidence - table.right, 0)
+    return float((mean * excess).sum() / table.count.sum())
+
+
+def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
+    """Calibration error of the top label without bins: "smECE", by the library relplot.
+
+    A kernel smooths the gap between accuracy and confidence, at a width that the data choose
+    (Blasiok and Nakkiran, 2024). It takes no number of bins that could be argued about.
+
+    Parameters, returns and errors as `ece`.
+
+    Raises
+    ------
+    ImportError
+        If relplot is not installed: ``pip install relplot``.
+
+    Examples
+    --------
+    >>> round(smooth_ece([[0.9, 0.1], [0.7, 0.3]], [0, 1]), 2)  # doctest: +SKIP
+    0.22
+    """
+    try:
+        from relplot import smECE
+    except ImportError as error:
+        raise ImportError("smooth_ece needs the library relplot: pip install relplot") from error
+    confidence, correct = _top_label(probs, labels)
+    return float(smECE(confidence.astype(np.float64), correct.astype(np.float64)))
+
+
+def reliability_bins(
+    confidence: ArrayLike, correct: ArrayLike, bins: int = 15, scheme: Scheme = "equal_width"
+) -> dict[str, ArrayLike]:
+    """Bin predictions by confidence: the numbers of a reliability diagram.
+
+    Parameters
+    ----------
+    confidence : array (n,)
+        Confidences in [0, 1].
+    correct : array (n,)
+        Whether each prediction is right.
+    bins : int
+        Number of bins.
+    scheme : {"equal_width", "equal_mass"}
+        Bins (lo, hi] of equal width on [0, 1], or of (nearly) equal count; ties stay together.
+
+    Returns
+    -------
+    dict
+        ``edges`` (bins + 1,); per bin ``count``, mean ``confidence`` and ``accuracy``, both ``nan``
+        in an empty bin. Tensors if `confidence` is one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty or malformed, or a confidence lies outside [0, 1].
+
+    Examples
+    --------
+    >>> table = reliability_bins([0.9, 0.7, 0.7], [True, False, True], bins=2)
+    >>> table["count"].tolist(), table["accuracy"].round(2).tolist()
+    ([0, 3], [nan, 0.67])
+    """
+    _check_bins(bins)
+    ranking = _ranking(confidence, correct, unit=True)
+    table = _binned(ranking, bins, scheme)
+    if scheme == "equal_width":
+        edges = np.linspace(0, 1, bins + 1)
+    else:
+        ascending = ranking.confidence[::-1]
+        upto = np.cumsum(ranking.count[::-1])
+        last = np.searchsorted(upto * bins, np.arange(1, bins + 1) * ranking.n)
+        edges = np.r_[ascending[0], ascending[last]]
+    empty = table.count == 0
+    size = np.where(empty, np.nan, table.count)
+    numbers = {
+        "edges": edges,
+        "count": table.count.astype(np.int64),
+        "confidence": table.confidence / size,
+        "accuracy": table.right / size,
+    }
+    return {key: like(value, confidence) for key, value in numbers.items()}
+
+
+def nll(probs: ArrayLike, labels: ArrayLike) -> float:
+    r"""Negative log-likelihood: the mean of :math:`-\log p_y` (fmfp eq. 5, with the 1/n it lacks).
+
+    Parameters and errors as `ece`. Infinite if a true class was given probability 0; `summary`
+    works on logits, where that does not happen.
+
+    Returns
+    -------
+    float
+        In nats, from 0; lower is better.
+
+    Examples
+    --------
+    >>> round(nll([[0.9, 0.1], [0.5, 0.5]], [0, 1]), 4)
+    0.3993
+    """
+    probs = as_probs(probs)
+    true = probs[np.arange(len(probs)), as_labels(labels, probs.shape[1], len(probs))]
+    with np.errstate(divide="ignore"):  # -log 0 is infinite, and that is the answer
+        return float(-np.log(np.minimum(true, 1).astype(np.float64)).mean())
+
+
+def brier(probs: ArrayLike, labels: ArrayLike) -> float:
+    r"""Brier score: mean over samples of the squared error summed over classes.
+
+    .. math:: \mathrm{Brier} = \frac1n\sum_i\sum_k (p_{ik} - \mathbb 1[y_i = k])^2
+
+    fmfp eq. 6, whose square was lost in print.
+
+    Parameters and errors as `ece`.
+
+    Returns
+    -------
+    float
+        From 0 to 2; lower is better.
+
+    Examples
+    --------
+    >>> round(brier([[0.9, 0.1], [0.5, 0.5]], [0, 1]), 4)
+    0.26
+    """
+    probs = as_probs(probs)
+    labels = as_labels(labels, probs.shape[1], len(probs))
+    total = 0.0
+    for rows in blocks(*probs.shape):
+        error = probs[rows].copy()
+        error[np.arange(len(error)), labels[rows]] -= 1
+        total += float(np.einsum("ij,ij->i", error, error).sum(dtype=np.float64))
+    return total / len(probs)
+
+
+def classwise_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+    r"""Calibration error of every class's probability, averaged over the classes.
+
+    .. math:: \frac1K\sum_{j}\sum_m \frac{|B_{m,j}|}{n}\,
+              |\mathrm{freq}_j(B_{m,j}) - \mathrm{conf}_j(B_{m,j})|
+
+    with bins over the probability of class j and the frequency of class j in them (bsce, which
+    takes 15 bins in its code). Small for many classes, since most probabilities are nearly 0.
+
+    Parameters, returns and errors as `ece`.
+
+    Examples
+    --------
+    >>> round(classwise_ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
+    0.3667
+    """
+    return _classwise_ece(_classes_of(probs, labels, bins))
+
+
+def brier_decomposition(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> dict[str, float]:
+    r"""Split the Brier score into calibration and refinement, without a remainder.
+
+    Every class is a yes-or-no forecast, binned by its probability into bins of equal width; the
+    terms are summed over classes. With :math:`\bar p_m`, :math:`\bar t_m` the mean probability and
+    the frequency in a bin of :math:`n_m` samples, and :math:`\bar t` the overall frequency,
+
+    .. math::
+        \mathrm{calibration} &= \textstyle\sum_m \frac{n_m}{n} (\bar p_m - \bar t_m)^2 \\
+        \mathrm{uncertainty} &= \bar t (1 - \bar t) \\
+        \mathrm{resolution} &= \textstyle\sum_m \frac{n_m}{n} (\bar t_m - \bar t)^2 \\
+        \mathrm{within\_bin} &= \textstyle\frac1n\sum_m\sum_{i \in m}
+            (p_i - \bar p_m)^2 - 2 (p_i - \bar p_m)(t_i - \bar t_m)
+
+    Murphy (1973) has the first three, which are exact only if all forecasts in a bin are the same;
+    the last is what binning hides (Stephenson, Coelho and Jolliffe, 2008). Then, exactly,
+
+    - ``brier = calibration + refinement``, the two parts that darkside section 3.3 speaks of, and
+    - ``refinement = uncertainty - resolution + within_bin``.
+
+    Calibration is what a map of the confidence can repair; refinement is what it cannot.
+
+    Parameters and errors as `ece`.
+
+    Returns
+    -------
+    dict
+        ``brier``, ``calibration``, ``refinement``, ``uncertainty``, ``resolution``,
+        ``within_bin``.
+
+    Examples
+    --------
+    >>> parts = brier_decomposition([[0.8, 0.2]] * 5, [0, 0, 0, 1, 1])
+    >>> {name: round(parts[name], 4) for name in ("brier", "calibration", "refinement")}
+    {'brier': 0.56, 'calibration': 0.08, 'refinement': 0.48}
+    """
+    return _brier_decomposition(_classes_of(probs, labels, bins))
+
+
+class _Classes:
+    """Per class and bin of its probability: count, and sums of p, t, p squared and p times t.
+
+    Nearly all probabilities are in the lowest bin when there are many classes. Only the others are
+    looked at one by one; the lowest bin is what remains of the column sums.
+    """
+
+    def __init__(self, n: int, k: int, bins: int, dtype: np.dtype) -> None:
+        self.n, self.shape = n, (k, bins)
+        self.edges = _edges(bins, dtype)
+        self.count, self.p, self.pp = (np.zeros(k * bins) for _ in range(3))
+        self.all_p, self.all_error = np.zeros(k), np.zeros(k)
+
+    def _cell(self, classes: Array, p: Array) -> Array:
+        return classes * self.shape[1] + np.searchsorted(self.edges[1:-1], p)
+
+    def add(self, block: Array, labels: Array) -> Array:
+        """Count a block of probabilities, which is used up; return the squared error per row."""
+        high = np.flatnonzero(block > self.edges[1])
+        p = block.ravel()[high]
+        cell = self._cell(high % block.shape[1], p)
+        p = p.astype(np.float64)
+        np.add.at(self.count, cell, 1)
+        np.add.at(self.p, cell, p)
+        np.add.at(self.pp, cell, p * p)
+        self.all_p += block.sum(axis=0, dtype=np.float64)
+        block[np.arange(len(block)), labels] -= 1
+        np.multiply(block, block, out=block)
+        self.all_error += block.sum(axis=0, dtype=np.float64)
+        return block.sum(axis=1, dtype=np.float64)
+
+    def close(self, true_p: Array, labels: Array) -> "_Classes":
+        """Fill in the lowest bins, and the labels with the probability each was given."""
+        k, bins = self.shape
+        cell = self._cell(labels, true_p)
+        t = np.bincount(cell, minlength=k * bins).reshape(k, bins).astype(np.float64)
+        pt = np.bincount(cell, true_p, minlength=k * bins).reshape(k, bins)
+        count, p, pp = (sums.reshape(k, bins) for sums in (self.count, self.p, self.pp))
+        count[:, 0] = self.n - count.sum(axis=1)
+        p[:, 0] = self.all_p - p.sum(axis=1)
+        # A sum of (p - t)^2 over a column is one of p^2, - 2pt and t (t^2 = t).
+        pp[:, 0] = self.all_error + 2 * pt.sum(axis=1) - t.sum(axis=1) - pp.sum(axis=1)
+        for sums in (p, pp):
+            sums[:, 0] = np.where(count[:, 0] > 0, np.maximum(sums[:, 0], 0), 0)
+        self.count, self.p, self.t, self.pp, self.pt = count, p, t, pp, pt
+        return self
+
+
+def _classes_of(probs: ArrayLike, labels: ArrayLike, bins: int) -> _Classes:
+    _check_bins(bins)
+    probs = as_probs(probs)
+    labels = as_labels(labels, probs.shape[1], len(probs))
+    classes = _Classes(*probs.shape, bins, probs.dtype)
+    for rows in blocks(*probs.shape):
+        classes.add(probs[rows].copy(), labels[rows])
+    return classes.close(probs[np.arange(len(probs)), labels], labels)
+
+
+def _classwise_ece(classes: _Classes) -> float:
+    return float(np.abs(classes.p - classes.t).sum(axis=1).mean() / classes.n)
+
+
+def _brier_decomposition(classes: _Classes) -> dict[str, float]:
+    size = np.maximum(classes.count, 1)
+    p, t = classes.p / size, classes.t / size
+    base = classes.t.sum(axis=1, keepdims=True) / classes.n
+    uncertainty = float((base * (1 - base)).sum())
+    calibration = float((classes.count * (p - t) ** 2).sum() / classes.n)
+    resolution = float((classes.count * (t - base) ** 2).sum() / classes.n)
+    variance = classes.pp - classes.p * p
+    covariance = classes.pt - classes.p * t
+    within = float((variance - 2 * covariance).sum() / classes.n)
+    return {
+        "brier": float((classes.pp - 2 * classes.pt + classes.t).sum() / classes.n),
+        "calibration": calibration,
+        "refinement": uncertainty - resolution + within,
+        "uncertainty": uncertainty,
+        "resolution": resolution,
+        "within_bin": within,
+    }
+
+
+# ------------------------------------------------------------------------- failure prediction
+
+
+def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
+    r"""Area under the ROC curve: the chance that a right prediction is the more confident one.
+
+    .. math:: P(\hat p_\text{right} > \hat p_\text{wrong}) +
+              \tfrac12 P(\hat p_\text{right} = \hat p_\text{wrong})
+
+    The positive class is a correct prediction (fmfp; "refinement" in darkside eq. 4, where the
+    correction term must count the positives).
+
+    Parameters
+    ----------
+    confidence : array (n,)
+        Any score by which predictions are ranked; higher is surer.
+    correct : array (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+
+    Returns
+    -------
+    float
+        From 0 to 1, 0.5 by chance; higher is better. ``nan`` with an `UndefinedMetricWarning`
+        unless there are both right and wrong predictions.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty or malformed, or the lengths differ.
+
+    Examples
+    --------
+    >>> auroc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.6666666666666666
+    """
+    return _defined("auroc", _auroc(_ranking(confidence, correct)))
+
+
+def _auroc(ranking: Ranking) -> float:
+    pairs = ranking.all_right * ranking.all_wrong
+    return _wins(ranking) / pairs if pairs else math.nan
+
+
+def _wins(ranking: Ranking) -> float:
+    """Count pairs in which the right prediction is the more confident; a tie is half a win."""
+    return float(ranking.wrong @ (ranking.accepted_right - ranking.right / 2))
+
+
+def aupr_success(
+    confidence: ArrayLike, correct: ArrayLike, convention: Convention = "exact"
+) -> float:
+    r"""Area under the precision-recall curve; positive = correct prediction.
+
+    .. math:: \mathrm{AP} = \sum_g (R_g - R_{g-1})\,P_g
+
+    over the distinct confidences, highest first. ``convention="fmfp"`` joins the points by straight
+    lines instead (the trapezoid rule, which that paper's code uses here but not for `aupr_error`).
+
+    Parameters and errors as `auroc`.
+
+    Returns
+    -------
+    float
+        From 0 to 1, the accuracy by chance; higher is better. ``nan`` with an
+        `UndefinedMetricWarning` if no prediction is right.
+
+    Examples
+    --------
+    >>> aupr_success([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.9166666666666666
+    """
+    ranking = _ranking(confidence, correct)
+    return _defined("aupr_success", _aupr_success(ranking, _convention(convention)))
+
+
+def _aupr_success(ranking: Ranking, convention: Convention = "exact") -> float:
+    if not ranking.all_right:
+        return math.nan
+    precision = 1 - ranking.risk()
+    if convention == "fmfp":  # the curve starts at recall 0, precision 1
+        precision = (precision + np.r_[1.0, precision[:-1]]) / 2
+    return float(ranking.right @ precision / ranking.all_right)
+
+
+def aupr_error(confidence: ArrayLike, correct: ArrayLike) -> float:
+    r"""Area under the precision-recall curve; positive = wrong prediction, lowest confidence first.
+
+    The average precision of `aupr_success` for the other class; fmfp's code does the same.
+
+    Parameters and errors as `auroc`.
+
+    Returns
+    -------
+    float
+        From 0 to 1, the error rate by chance; higher is better. ``nan`` with an
+        `UndefinedMetricWarning` if no prediction is wrong.
+
+    Examples
+    --------
+    >>> aupr_error([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.5
+    """
+    return _defined("aupr_error", _aupr_error(_ranking(confidence, correct)))
+
+
+def _aupr_error(ranking: Ranking) -> float:
+    if not ranking.all_wrong:
+        return math.nan
+    rejected = ranking.n - ranking.accepted + ranking.count  # with this confidence or a lower one
+    rejected_wrong = ranking.all_wrong - ranking.accepted_wrong + ranking.wrong
+    precision = rejected_wrong / np.maximum(rejected, 1)
+    return float(ranking.wrong @ precision / ranking.all_wrong)
+
+
+def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    r"""Error rate among the accepted against the share accepted, for every possible threshold.
+
+    One point for each distinct confidence, highest first: predictions of equal confidence can only
+    be accepted together (the risk-coverage curve of fmfp).
+
+    Parameters and errors as `auroc`.
+
+    Returns
+    -------
+    coverage, risk : arrays (g,)
+        Both fractions; coverage ascends to 1, where the risk is the error rate.
+
+    Examples
+    --------
+    >>> risk_coverage([0.9, 0.8, 0.8, 0.6], [True, True, False, False])
+    (array([0.25, 0.75, 1.  ]), array([0.        , 0.33333333, 0.5       ]))
+    """
+    ranking = _ranking(confidence, correct)
+    coverage = ranking.accepted / ranking.n
+    return like(coverage, confidence), like(ranking.risk(), confidence)
+
+
+def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
+    r"""Area under the risk-coverage curve: the risk averaged over all coverages.
+
+    .. math:: \mathrm{AURC} = \frac1n\sum_{i=1}^n \frac{\#\text{wrong among the first } i}{i}
+
+    with predictions sorted by falling confidence (fmfp, whose tables print 1000 times this). Among
+    equal confidences the order means nothing: the value is the mean over all their orders.
+
+    Parameters and errors as `auroc`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better.
+
+    Examples
+    --------
+    >>> round(aurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
+    0.145833
+    """
+    return _aurc(_ranking(confidence, correct))
+
+
+@functools.lru_cache(maxsize=1)
+def _harmonic(n: int) -> Array:
+    """Return 1 + 1/2 + ... + 1/i for i = 0 to n."""
+    return np.cumsum(np.r_[0.0, 1 / np.arange(1, n + 1)])
+
+
+def _aurc(ranking: Ranking) -> float:
+    # A group of m with e wrong, after a accepted with w wrong: on average the j-th of the group
+    # has risk (w + e j / m) / (a + j) = e / m + (w - a e / m) / (a + j), to be summed over j.
+    before, wrong_before = ranking.accepted - ranking.count, ranking.accepted_wrong - ranking.wrong
+    excess = wrong_before - before * ranking.wrong / np.maximum(ranking.count, 1)
+    harmonic = _harmonic(int(ranking.n))[ranking.accepted.astype(np.intp)]
+    return float((ranking.all_wrong + excess @ np.diff(harmonic, prepend=0.0)) / ranking.n)
+
+
+def eaurc(confidence: ArrayLike, correct: ArrayLike) -> float:
+    r"""Excess AURC: what a perfect ranking of the same predictions would save.
+
+    .. math:: \text{E-AURC} = \mathrm{AURC} - \big(r + (1 - r)\ln(1 - r)\big)
+
+    with error rate r; the bracket is the AURC of a perfect ranking of infinitely many samples, as
+    in fmfp (its tables print 1000 times this; only the words are in the paper).
+
+    Parameters and errors as `auroc`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better.
+
+    Examples
+    --------
+    >>> round(eaurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
+    0.111595
+    """
+    return _eaurc(_ranking(confidence, correct))
+
+
+def _eaurc(ranking: Ranking) -> float:
+    risk = ranking.all_wrong / ranking.n
+    optimal = risk + (1 - risk) * math.log1p(-risk) if risk < 1 else 1.0
+    return _aurc(ranking) - optimal
+
+
+def augrc(confidence: ArrayLike, correct: ArrayLike) -> float:
+    r"""Area under the generalised risk-coverage curve: wrong and accepted, as a share of all.
+
+    .. math:: \mathrm{AUGRC} = (1 - \mathrm{AUROC})\,r(1 - r) + \tfrac12 r^2
+
+    with error rate r (Traub et al., 2024): the trapezoid area, and the chance that a prediction
+    fails without being caught. Unlike `aurc`, an early failure weighs no more than a later one.
+
+    Parameters and errors as `auroc`.
+
+    Returns
+    -------
+    float
+        From 0 to 0.5; lower is better.
+
+    Examples
+    --------
+    >>> augrc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.09375
+    """
+    return _augrc(_ranking(confidence, correct))
+
+
+def _augrc(ranking: Ranking) -> float:
+    losses = ranking.all_right * ranking.all_wrong - _wins(ranking)
+    return (losses + ranking.all_wrong**2 / 2) / ranking.n**2
+
+
+def fpr_at_tpr(
+    confidence: ArrayLike, correct: ArrayLike, tpr: float = 0.95, convention: Convention = "exact"
+) -> float:
+    """Share of the wrong predictions accepted where a share `tpr` of the right ones is (FPR95).
+
+    Parameters
+    ----------
+    confidence, correct : arrays (n,)
+        As `auroc`.
+    tpr : float
+        In (0, 1].
+    convention : {"exact", "fmfp"}
+        "exact" takes the highest threshold that accepts at least `tpr` of the right predictions.
+        "fmfp" does as that paper's code: of the corners of the ROC curve, the one whose
+        true-positive rate is nearest to `tpr`, be it below; some 0.1 points lower.
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better. ``nan`` with an `UndefinedMetricWarning` unless there are both
+        right and wrong predictions.
+
+    Raises
+    ------
+    ValueError
+        As `auroc`, and if `tpr` is out of range or `convention` unknown.
+
+    Examples
+    --------
+    >>> fpr_at_tpr([0.9, 0.8, 0.7, 0.6], [True, True, False, True], tpr=0.6)
+    0.0
+    >>> fpr_at_tpr([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    1.0
+    """
+    _check_fraction("tpr", tpr, zero=False)
+    ranking = _ranking(confidence, correct)
+    return _defined("fpr_at_tpr", _fpr_at_tpr(ranking, tpr, _convention(convention)))
+
+
+def _fpr_at_tpr(ranking: Ranking, tpr: float = 0.95, convention: Convention = "exact") -> float:
+    right, wrong = ranking.accepted_right, ranking.accepted_wrong
+    if not ranking.all_right or not ranking.all_wrong:
+        return math.nan
+    if convention == "exact":
+        return float(wrong[np.searchsorted(right / ranking.all_right, tpr)] / ranking.all_wrong)
+    corner = np.ones(len(right), dtype=bool)
+    corner[1:-1] = (np.diff(right, 2) != 0) | (np.diff(wrong, 2) != 0)
+    right, wrong = np.r_[0, right[corner]], np.r_[0, wrong[corner]]
+    return float(wrong[np.argmin(np.abs(right / ranking.all_right - tpr))] / ranking.all_wrong)
+
+
+def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverage: float) -> float:
+    """Error rate among the most confident share `coverage` of the predictions.
+
+    Equal confidences are accepted together: the point is the first of `risk_coverage` that covers
+    at least `coverage`.
+
+    Parameters and errors as `auroc`; `coverage` in (0, 1].
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better.
+
+    Examples
+    --------
+    >>> risk_at_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], coverage=0.75)
+    0.3333333333333333
+    """
+    _check_fraction("coverage", coverage, zero=False)
+    return _risk_at_coverage(_ranking(confidence, correct), coverage)
+
+
+def _risk_at_coverage(ranking: Ranking, coverage: float) -> float:
+    i = np.searchsorted(ranking.accepted / ranking.n, coverage)
+    return float(ranking.accepted_wrong[i] / ranking.accepted[i])
+
+
+def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> float:
+    """Return the largest share that can be accepted with an error rate of at most `risk`.
+
+    Parameters and errors as `auroc`; `risk` in [0, 1].
+
+    Returns
+    -------
+    float
+        From 0 (no threshold keeps the promise) to 1; higher is better.
+
+    Examples
+    --------
+    >>> coverage_at_risk([0.9, 0.8, 0.7, 0.6], [True, True, False, True], risk=0.1)
+    0.5
+    """
+    _check_fraction("risk", risk)
+    return _coverage_at_risk(_ranking(confidence, correct), risk)
+
+
+def _coverage_at_risk(ranking: Ranking, risk: float) -> float:
+    kept = ranking.accepted[ranking.risk() <= risk]
+    return float(kept[-1] / ranking.n) if len(kept) else 0.0
+
+
+def refinement_decomposition(
+    confidence: ArrayLike, correct: ArrayLike, bins: int = 100
+) -> dict[str, float]:
+    r"""Split the ECE into confidence, AUROC, a constant (darkside eq. 9) and what it leaves out.
+
+    .. math:: \mathrm{ECE} = \underbrace{\mathrm E[C]}_\text{confidence}
+              - \underbrace{\mathrm{AUROC}\,\tfrac{2PN}{(P+N)^2}}_\text{refinement}
+              - \underbrace{\tfrac{P^2 + N^2}{2(P+N)^2}}_\text{constant} + \text{residual}
+
+    with P right and N wrong predictions. The paper has no residual. It vanishes only if every bin
+    is over-confident and if the accuracy equals that of the detector of errors averaged over its
+    thresholds (eq. 8); the second does not hold for accurate networks, so the residual is large.
+
+    Parameters
+    ----------
+    confidence : array (n,)
+        Confidences in [0, 1].
+    correct : array (n,)
+        Whether each prediction is right.
+    bins : int
+        Bins of the ECE; the paper counts 100.
+
+    Returns
+    -------
+    dict
+        ``ece``, ``confidence``, ``refinement``, ``constant``, ``residual``, with ``ece =
+        confidence - refinement - constant + residual``.
+
+    Raises
+    ------
+    ValueError
+        As `reliability_bins`.
+
+    Examples
+    --------
+    >>> parts = refinement_decomposition([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    >>> {name: round(value, 4) for name, value in parts.items()}
+    {'ece': 0.35, 'confidence': 0.75, 'refinement': 0.25, 'constant': 0.3125, 'residual': 0.1625}
+    """
+    _check_bins(bins)
+    return _refinement_decomposition(_ranking(confidence, correct, unit=True), bins)
+
+
+def _refinement_decomposition(ranking: Ranking, bins: int = 100) -> dict[str, float]:
+    error = _ece(_binned(ranking, bins))
+    mean = _mean_confidence(ranking)
+    refinement = 2 * _wins(ranking) / ranking.n**2
+    constant = (ranking.all_right**2 + ranking.all_wrong**2) / (2 * ranking.n**2)
+    return {
+        "ece": error,
+        "confidence": mean,
+        "refinement": refinement,
+        "constant": constant,
+        "residual": error - (mean - refinement - constant),
+    }
+
+
+def confidence_gap(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """Mean confidence of the right predictions minus that of the wrong ones (fmfp figure 10b).
+
+    Parameters and errors as `auroc`.
+
+    Returns
+    -------
+    float
+        In units of the confidence; higher is better. ``nan`` with an `UndefinedMetricWarning`
+        unless there are both right and wrong predictions.
+
+    Examples
+    --------
+    >>> round(confidence_gap([0.9, 0.8, 0.7, 0.6], [True, True, False, False]), 4)
+    0.2
+    """
+    return _defined("confidence_gap", _confidence_gap(_ranking(confidence, correct)))
+
+
+def _confidence_gap(ranking: Ranking) -> float:
+    if not ranking.all_right or not ranking.all_wrong:
+        return math.nan
+    right = ranking.right @ ranking.confidence / ranking.all_right
+    return float(right - ranking.wrong @ ranking.confidence / ranking.all_wrong)
+
+
+def histogram_overlap(confidence: ArrayLike, correct: ArrayLike, bins: int = 15) -> float:
+    r"""Area that the confidence histograms of right and of wrong predictions share.
+
+    .. math:: \sum_m \min\!\big(P(B_m \mid \text{right}),\, P(B_m \mid \text{wrong})\big)
+
+    fmfp figures 5 and 9 show this overlap without a number for it.
+
+    Parameters and errors as `reliability_bins`.
+
+    Returns
+    -------
+    float
+        From 0 (disjoint) to 1 (the same histogram); lower is better. ``nan`` with an
+        `UndefinedMetricWarning` unless there are both right and wrong predictions.
+
+    Examples
+    --------
+    >>> histogram_overlap([0.9, 0.8, 0.7, 0.9], [True, True, False, False], bins=10)
+    0.5
+    """
+    _check_bins(bins)
+    ranking = _ranking(confidence, correct, unit=True)
+    return _defined("histogram_overlap", _histogram_overlap(ranking, bins))
+
+
+def _histogram_overlap(ranking: Ranking, bins: int) -> float:
+    if not ranking.all_right or not ranking.all_wrong:
+        return math.nan
+    table = _binned(ranking, bins)
+    wrong = (table.count - table.right) / ranking.all_wrong
+    return float(np.minimum(table.right / ranking.all_right, wrong).sum())
+
+
+def ece_correct(confidence: ArrayLike, correct: ArrayLike) -> float:
+    """ECE of the right predictions alone (fmfp figure 6c): one minus their mean confidence.
+
+    Their accuracy is 1 in every bin, so that the bins do not matter.
+
+    Parameters and errors as `reliability_bins`.
+
+    Returns
+    -------
+    float
+        From 0 to 1: by how much right predictions are under-confident. ``nan`` with an
+        `UndefinedMetricWarning` if no prediction is right.
+
+    Examples
+    --------
+    >>> round(ece_correct([0.9, 0.7, 0.8], [True, True, False]), 4)
+    0.2
+    """
+    return _defined("ece_correct", _ece_correct(_ranking(confidence, correct, unit=True)))
+
+
+def _ece_correct(ranking: Ranking) -> float:
+    if not ranking.all_right:
+        return math.nan
+    return float(1 - ranking.right @ ranking.confidence / ranking.all_right)
+
+
+def learned_epoch(correct_by_epoch: ArrayLike) -> ArrayLike:
+    """Return the first epoch from which a sample is classified correctly until the last (overconf).
+
+    Parameters
+    ----------
+    correct_by_epoch : array (epochs, n) of bool
+        Whether each sample was right after each epoch.
+
+    Returns
+    -------
+    array (n,) of int
+        Epochs counted from 1; 0 for a sample that is wrong after the last.
+
+    Raises
+    ------
+    ValueError
+        If the array is empty, has other than two axes, or holds anything but booleans or 0 and 1.
+
+    Examples
+    --------
+    >>> learned_epoch([[True, False, True], [False, True, True], [True, True, False]]).tolist()
+    [3, 2, 0]
+    """
+    array = to_numpy(correct_by_epoch)
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(
+            f"correct_by_epoch: got shape {array.shape}, expected (epochs, n), neither of them 0"
+        )
+    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+        raise ValueError("correct_by_epoch: got values other than 0 and 1, expected booleans")
+    wrong = array[::-1] == 0
+    run = np.where(wrong.any(axis=0), wrong.argmax(axis=0), len(array))  # right until the last
+    return like(np.where(run == 0, 0, len(array) + 1 - run), correct_by_epoch)
+
+
+# ---------------------------------------------------------------------------- all at once
+
+
+def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayLike]:
+    """Return confidence, correctness, NLL and Brier score of every sample, in one pass.
+
+    Parameters
+    ----------
+    logits : array (n, k)
+        Scores before the softmax.
+    labels : array (n,)
+        True classes.
+
+    Returns
+    -------
+    dict
+        ``confidence``, ``correct``, ``nll``, ``brier``: arrays (n,); tensors if `logits` is one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty or malformed, or a label is out of range.
+
+    Examples
+    --------
+    >>> values = per_sample([[0.0, 0.0], [0.0, 3.0]], [0, 0])
+    >>> values["correct"].tolist(), values["brier"].round(3).tolist()
+    ([True, False], [0.5, 1.815])
+    """
+    samples, _ = _scan(logits, labels, bins=None)
+    return {name: like(values, logits) for name, values in samples.items()}
+
+
+def summary(
+    logits: ArrayLike, labels: ArrayLike, bins: int = 15, convention: Convention = "exact"
+) -> dict[str, float]:
+    """Compute every metric from logits, in one pass over the array and one sort.
+
+    Parameters
+    ----------
+    logits : array (n, k)
+        Scores before the softmax.
+    labels : array (n,)
+        True classes, 0 to k - 1.
+    bins : int
+        Bins of the binned metrics, except ``eq9_*``, which have 100.
+    convention : {"exact", "fmfp"}
+        How `aupr_success` and `fpr_at_tpr` are computed.
+
+    Returns
+    -------
+    dict
+        ``n``, ``accuracy``, mean ``confidence``, and then each metric under the name of its
+        function. Parts of `brier_decomposition` have the prefix ``brier_``, those of
+        `refinement_decomposition` the prefix ``eq9_``; the two operating points are
+        ``risk_at_coverage_0.8`` and ``coverage_at_risk_0.05``. Undefined ones are ``nan``, with one
+        `UndefinedMetricWarning` that names them.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty or malformed, or a label is out of range.
+
+    Examples
+    --------
+    >>> values = summary([[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 1, 1])
+    >>> round(values["accuracy"], 3), round(values["ece"], 3), values["auroc"]
+    (0.667, 0.337, 1.0)
+    """
+    _check_bins(bins)
+    samples, classes = _scan(logits, labels, bins)
+    ranking = Ranking.of(samples["confidence"], samples["correct"])
+    values = {name: f(ranking) for name, f in ranked_metrics(bins, _convention(convention)).items()}
+    values["nll"] = float(samples["nll"].mean())
+    values["brier"] = float(samples["brier"].mean())
+    values["classwise_ece"] = _classwise_ece(classes)
+    brier_parts, eq9 = _brier_decomposition(classes), _refinement_decomposition(ranking)
+    values |= {f"brier_{name}": part for name, part in brier_parts.items() if name != "brier"}
+    values |= {f"eq9_{name}": part for name, part in eq9.items()}
+    undefined = [name for name, value in values.items() if math.isnan(value)]
+    if undefined:
+        message = _UNDEFINED + ", ".join(undefined)
+        warnings.warn(message, UndefinedMetricWarning, stacklevel=2)
+    return {"n": len(samples["correct"]), **values}
+
+
+def ranked_metrics(
+    bins: int = 15, convention: Convention = "exact"
+) -> dict[str, Callable[[Ranking], float]]:
+    """Return the metrics that need a `Ranking` only, by name.
+
+    >>> ranking = Ranking(np.array([0.9, 0.6]), right=np.array([1, 0]), wrong=np.array([0, 1]))
+    >>> ranked_metrics()["auroc"](ranking)
+    1.0
+    """
+    return {
+        "accuracy": lambda r: r.all_right / r.n,
+        "confidence": _mean_confidence,
+        "ece": lambda r: _ece(_binned(r, bins)),
+        "adaptive_ece": lambda r: _ece(_binned(r, bins, "equal_mass")),
+        "mce": lambda r: _mce(_binned(r, bins)),
+        "overconfidence_error": lambda r: _overconfidence_error(_binned(r, bins)),
+        "ece_correct": _ece_correct,
+        "auroc": _auroc,
+        "aupr_success": lambda r: _aupr_success(r, convention),
+        "aupr_error": _aupr_error,
+        "aurc": _aurc,
+        "eaurc": _eaurc,
+        "augrc": _augrc,
+        "fpr_at_tpr": lambda r: _fpr_at_tpr(r, convention=convention),
+        "risk_at_coverage_0.8": lambda r: _risk_at_coverage(r, 0.8),
+        "coverage_at_risk_0.05": lambda r: _coverage_at_risk(r, 0.05),
+        "confidence_gap": _confidence_gap,
+        "histogram_overlap": lambda r: _histogram_overlap(r, bins),
+    }
+
+
+def _mean_confidence(ranking: Ranking) -> float:
+    return float(ranking.count @ ranking.confidence / ranking.n)
+
+
+def _scan(
+    logits: ArrayLike, labels: ArrayLike, bins: int | None
+) -> tuple[dict[str, Array], _Classes | None]:
+    """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
+    logits = as_logits(logits)
+    n, k = logits.shape
+    labels = as_labels(labels, k, n)
+    classes = None if bins is None else _Classes(n, k, bins, logits.dtype)
+    confidence, true_p = np.empty(n, logits.dtype), np.empty(n, logits.dtype)
+    correct, nlls, briers = np.empty(n, bool), np.empty(n), np.empty(n)
+    for rows in blocks(n, k):
+        block, label = logits[rows], labels[rows]
+        row = np.arange(len(block))
+        predicted = block.argmax(axis=1)
+        p = np.empty_like(block)
+        top = exp_shifted(block, out=p)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        confidence[rows], true_p[rows] = p[row, predicted], p[row, label]
+        correct[rows] = predicted == label
+        # From logits, not from p: exact also where p rounds to 0.
+        margin = (top[:, 0] - block[row, label]).astype(np.float64)
+        nlls[rows] = np.log(total[:, 0].astype(np.float64)) + margin
+        if classes is None:
+            p[row, label] -= 1
+            briers[rows] = np.einsum("ij,ij->i", p, p)
+        else:
+            briers[rows] = classes.add(p, label)
+    samples = {"confidence": confidence, "correct": correct, "nll": nlls, "brier": briers}
+    return samples, classes.close(true_p, labels) if classes else None
+
+
+# ------------------------------------------------------------------------------- checks
+
+
+_UNDEFINED = "undefined without both right and wrong predictions, so nan: "
+
+
+def _defined(name: str, value: float) -> float:
+    if math.isnan(value):
+        warnings.warn(_UNDEFINED + name, UndefinedMetricWarning, stacklevel=3)
+    return value
+
+
+def _check_bins(bins: int) -> None:
+    if not isinstance(bins, int | np.integer) or bins < 1:
+        raise ValueError(f"bins: got {bins!r}, expected a whole number from 1")
+
+
+def _check_fraction(name: str, value: float, zero: bool = True) -> None:
+    if not (0 <= value <= 1 and (zero or value > 0)):
+        raise ValueError(f"{name}: got {value!r}, expected a number in {'[' if zero else '('}0, 1]")
+
+
+def _convention(convention: Convention) -> Convention:
+    if convention not in ("exact", "fmfp"):
+        raise ValueError(f"convention: got {convention!r}, expected 'exact' or 'fmfp'")
+    return convention

@@ -1,0 +1,1025 @@
+"""Figures of the book. Each is two functions: ``prepare_x`` returns numbers, ``plot_x`` draws them.
+
+``prepare_*`` take plain arrays and need no figure: one array is one training, a list of arrays is
+one training per seed. ``plot_*`` take those numbers and return the axes. Functions that overlay
+methods take ``{method: numbers}``; `panels` repeats a plot over methods, epochs or treatments.
+
+Uncertainty is always drawn. Over seeds it is the 95 % Student-t interval of the mean, within one
+test set the 95 % Wilson interval of a proportion. The former needs two seeds, else it is left out.
+
+>>> with style():
+...     ax = plot_forest(prepare_forest({"erm": [0.91, 0.92], "fmfp": [0.94, 0.93]}))
+"""
+
+import re
+import zlib
+from collections.abc import Callable
+from itertools import zip_longest
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from scipy import stats as scipy_stats
+from scipy.optimize import isotonic_regression
+
+from calibkit import metrics
+from calibkit.arrays import as_confidence_correct, to_numpy
+
+# One look per method in the whole book: display name, colour, marker. Okabe-Ito colours for the
+# methods met most, the rest chosen so that the methods of one paper stay apart (at least 15 CIELAB
+# units) for normal, protan and deutan eyes; the marker tells them apart in print.
+_LOOKS = {
+    "erm": ("ERM", "#000000", "o"),
+    "label_smoothing": ("Label smoothing", "#E69F00", "s"),
+    "entropy_regularization": ("Entropy reg.", "#9C6500", "h"),
+    "mixup": ("Mixup", "#56B4E9", "^"),
+    "mixup_dt": ("Mixup-DT", "#3A86CC", "<"),
+    "mixup_to": ("Mixup-TO", "#7AB0C4", ">"),
+    "mixup_sc": ("Mixup-SC", "#614993", "v"),
+    "mixup_io": ("Mixup-IO", "#7C74A1", "d"),
+    "mit_l": ("MIT-L", "#56BBA7", "X"),
+    "mit_a": ("MIT-A", "#117766", "P"),
+    "focal": ("Focal", "#009E73", "D"),
+    "inverse_focal": ("Inverse focal", "#4BC1A9", "v"),
+    "dual_focal": ("Dual focal", "#4D5700", "p"),
+    "flsd53": ("FLSD-53", "#023D1E", "8"),
+    "l1_norm": ("L1 norm", "#6E6870", "X"),
+    "cs_kd": ("CS-KD", "#8F713B", "p"),
+    "crl": ("CRL", "#C077A5", "v"),
+    "sam": ("SAM", "#DF9CA4", "<"),
+    "swa": ("SWA", "#913900", ">"),
+    "fmfp": ("FMFP", "#D55E00", "*"),
+    "brier": ("Brier loss", "#882255", "H"),
+    "mmce": ("MMCE", "#8C5941", "d"),
+    "bsce": ("BSCE", "#6FA8DC", "<"),
+    "bsce_gra": ("BSCE-GRA", "#0072B2", "P"),
+    # The gradient-weighted form keeps the colour of its loss and is drawn dashed.
+    "focal_gra": ("Focal-GRA", "#009E73", "d"),
+    "flsd53_gra": ("FLSD-53-GRA", "#023D1E", "h"),
+    "dual_focal_gra": ("Dual focal-GRA", "#4D5700", "X"),
+}
+LABELS = {method: label for method, (label, _, _) in _LOOKS.items()}
+COLORS = {method: color for method, (_, color, _) in _LOOKS.items()}
+MARKERS = {method: marker for method, (_, _, marker) in _LOOKS.items()}
+_DASHED = ("focal_gra", "flsd53_gra", "dual_focal_gra")
+_SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
+_LINESTYLES = {"": "-", "sam": "--", "swa": "-.", "sam+swa": (0, (1, 1)), "gra": (0, (4, 1.5))}
+
+CORRECT, WRONG = "#4477AA", "#EE6677"  # predictions; kept apart from the colours of methods
+_INK, _FAINT = "#262626", "#8A8A8A"
+
+# metric: (label, in percent?, higher is better? None: neither)
+METRICS = {
+    "accuracy": ("Accuracy", True, True),
+    "auroc": ("AUROC", True, True),
+    "aupr_success": ("AUPR-Success", True, True),
+    "aupr_error": ("AUPR-Error", True, True),
+    "fpr_at_tpr": ("FPR at 95 % TPR", True, False),
+    "ece": ("ECE", True, False),
+    "ece_scaled": ("ECE after scaling", True, False),
+    "ece_optimal": ("Optimal ECE", True, False),
+    "adaptive_ece": ("Adaptive ECE", True, False),
+    "classwise_ece": ("Classwise ECE", True, False),
+    "aurc": ("AURC", False, False),
+    "eaurc": ("E-AURC", False, False),
+    "augrc": ("AUGRC", False, False),
+    "nll": ("NLL", False, False),
+    "brier": ("Brier score", False, False),
+    "temperature": ("Temperature", False, None),
+    "train_accuracy": ("Training accuracy", True, True),
+    "ece_correct": ("ECE of correct predictions", True, False),
+    "mce": ("MCE", True, False),
+    "overconfidence_error": ("Over-confidence error", True, False),
+    "confidence_gap": ("Confidence gap", True, True),
+    "histogram_overlap": ("Histogram overlap", False, False),
+}
+
+
+# --- style ---
+
+
+def style():
+    """Context manager (or decorator) with the book's style; outside it nothing changes.
+
+    White, opaque background also in a dark page; fonts that survive the width of a phone.
+
+    >>> before = mpl.rcParams["font.size"]
+    >>> with style():
+    ...     inside = mpl.rcParams["font.size"]
+    >>> inside >= 9 and mpl.rcParams["font.size"] == before
+    True
+    """
+    return mpl.rc_context(
+        {
+            **sns.axes_style("whitegrid"),
+            **sns.plotting_context("notebook"),
+            "font.size": 11.0,
+            "axes.labelsize": 11.0,
+            "axes.titlesize": 12.0,
+            "axes.titlelocation": "left",
+            "xtick.labelsize": 10.0,
+            "ytick.labelsize": 10.0,
+            "legend.fontsize": 10.0,
+            "legend.frameon": False,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": "#9A9A9A",
+            "axes.linewidth": 0.8,
+            "grid.color": "#E6E6E6",
+            "grid.linewidth": 0.7,
+            "lines.linewidth": 1.8,
+            "lines.markersize": 6.0,
+            "figure.facecolor": "white",
+            "savefig.facecolor": "white",
+            "savefig.transparent": False,
+            "figure.figsize": (6.0, 4.0),
+            "figure.dpi": 144,
+            "savefig.dpi": 144,
+            "figure.constrained_layout.use": True,
+            "svg.hashsalt": "calibkit",  # the same figure gives the same bytes
+        }
+    )
+
+
+def look(method: str) -> dict:
+    """Keyword arguments for ``ax.plot``: colour, line style, marker and label of a method.
+
+    A method combined with flat-minima axes (``bsce_gra+sam+swa``) keeps the colour and marker of
+    its objective; the axes choose the line style and join the label, as do options in brackets. A
+    name this book does not know gets a look computed from its letters, the same every time.
+
+    >>> look("bsce_gra+sam+swa")["label"], look("bsce_gra+sam")["color"] == COLORS["bsce_gra"]
+    ('BSCE-GRA + SAM + SWA', True)
+    >>> look("erm+swa+sam") == look("fmfp")
+    True
+    >>> look("focal(gamma=5)")["label"]
+    'Focal (gamma=5)'
+    """
+    name, *axes = (part.strip() for part in str(method).split("+"))
+    base, options = re.fullmatch(r"([^(]*)(\(.*\))?", name, flags=re.DOTALL).groups()
+    flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)
+    if base == "erm" and flat and not options:  # these have names of their own
+        base, flat = {"sam": "sam", "swa": "swa", "sam+swa": "fmfp"}[flat], ""
+        axes = [axis for axis in axes if axis not in ("sam", "swa")]
+    own = list(LABELS)
+    stand_in = base if base in LABELS else own[zlib.crc32(base.encode()) % len(own)]
+    words = [LABELS.get(base, base.replace("_", " ")) + (f" {options}" if options else "")]
+    return {
+        "color": COLORS.get(base, COLORS[stand_in]),
+        "marker": MARKERS[stand_in],
+        "linestyle": _LINESTYLES[flat or ("gra" if base in _DASHED else "")],
+        "label": " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes]),
+    }
+
+
+# --- helpers: seeds and intervals ---
+
+
+def _seeds(values) -> list:
+    """One array (one training) or several (one per seed) as a list of arrays."""
+    several = np.ndim(values[0]) > 0 if isinstance(values, list | tuple) and values else False
+    if several or getattr(values, "ndim", 1) == 2:
+        return list(values)
+    return [values]
+
+
+def _trainings(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Checked (confidence, correct) of every seed."""
+    pairs = _seeds(confidence), _seeds(correct)
+    if len(pairs[0]) != len(pairs[1]):
+        raise ValueError(
+            f"correct: got {len(pairs[1])} seeds, expected {len(pairs[0])} as in confidence"
+        )
+    return [as_confidence_correct(c, z, unit=unit) for c, z in zip(*pairs, strict=True)]
+
+
+def _band(values) -> dict[str, np.ndarray]:
+    """`stats.seed_interval` for many numbers at once, seeds first; ``nan`` bounds for one seed."""
+    values = np.asarray(values, dtype=float)
+    n, mean = len(values), values.mean(axis=0)
+    half = np.full_like(mean, np.nan)
+    if n > 1:
+        half = scipy_stats.t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def wilson(successes, n) -> tuple[np.ndarray, np.ndarray]:
+    """95 % Wilson score interval of a proportion; ``nan`` where nothing was tried.
+
+    >>> low, high = wilson(8, 10)
+    >>> round(float(low), 3), round(float(high), 3)
+    (0.49, 0.943)
+    """
+    successes, n = np.asarray(successes, dtype=float), np.asarray(n, dtype=float)
+    z2 = scipy_stats.norm.ppf(0.975) ** 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = np.where(n > 0, successes / n, np.nan)
+        centre = (p + z2 / (2 * n)) / (1 + z2 / n)
+        half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    return centre - half, centre + half
+
+
+def _text(values, digits: int = 2, percent: bool = False, sign: bool = False) -> str:
+    """``mean ± half-width`` over seeds, as every figure writes it."""
+    found = _band(np.atleast_1d(values))
+    if np.isnan(found["mean"]):
+        return "undefined"
+    scale = 100 if percent else 1
+    half = scale * (found["high"] - found["mean"])
+    spread = "" if np.isnan(half) else f" ± {half:.{digits}f}"
+    mean = round(float(scale * found["mean"]), digits) + 0.0  # no minus before a zero
+    mean = f"{mean:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+    return mean + spread + (" %" if percent else "")
+
+
+def _axes(ax: Axes | None) -> Axes:
+    return plt.subplots()[1] if ax is None else ax
+
+
+def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None:
+    """Words inside the axes, on a white ground so that no line runs through them."""
+    box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
+    defaults = {"ha": "left", "va": "top", "fontsize": 10, "color": _INK, "bbox": box}
+    ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
+
+
+def _percent(axis) -> None:
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:g} %".replace("-", "−")))
+
+
+def _from_zero(ax: Axes) -> None:
+    """Start the vertical axis at zero, and leave its upper end to whatever panels share it."""
+    ax.update_datalim([(ax.dataLim.x0, 0)])
+    ax.lines[-1].sticky_edges.y.append(0)
+
+
+def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
+    """Write {method: (y, text)} to the right of the axes, in the method's colour."""
+    low, high = ax.get_ylim()
+    height = ax.get_position().height * ax.figure.get_figheight()
+    wanted = {m: (y - low) / (high - low) for m, (y, _) in ends.items()}
+    step = {m: (1 + ends[m][1].count("\n")) * 13.5 / 72 / height for m in ends}
+    order = sorted(ends, key=wanted.get)
+    # As near as can be to where the lines end, given the height of the text below: an isotonic
+    # regression of the places left after the text is taken out.
+    heights = np.array([step[m] for m in order])
+    centres = np.cumsum(heights) - heights / 2
+    slack = isotonic_regression([wanted[m] for m in order] - centres).x
+    placed = centres + slack.clip(0, max(1 - heights.sum(), 0))
+    for m, y in zip(order, placed, strict=True):
+        drawn = {"color": look(m)["color"], "transform": ax.transAxes}
+        ax.plot([1.0, 1.03], [wanted[m], y], linewidth=0.8, clip_on=False, **drawn)
+        ax.text(1.04, y, ends[m][1], va="center", ha="left", fontsize=10, **drawn)
+
+
+def panels(
+    table: dict, plot: Callable, columns: int = 2, size=(3.1, 2.9), share: str = "all", **options
+) -> Figure:
+    """Repeat a plot over panels with common axes: methods, epochs, before and after scaling.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: numbers}`` in reading order. A title is a string or a tuple of them; the key of a
+        method is shown as its label, in its colour. ``None`` for numbers leaves a gap.
+    plot : callable
+        A ``plot_*`` function of one panel, called as ``plot(numbers, ax=ax, **options)``.
+    columns : int
+        Panels in a row.
+    size : (float, float)
+        Width and height of a panel in inches.
+    share : "all" or "row"
+        Which panels share their vertical axis.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: numbers}")
+    columns = min(columns, len(table))
+    fig, axes = plt.subplots(
+        -(-len(table) // columns),
+        columns,
+        figsize=(size[0] * columns + 0.3, size[1] * -(-len(table) // columns)),
+        squeeze=False,
+        sharex=True,
+        sharey="row" if share == "row" else True,
+    )
+    for ax, (title, numbers) in zip_longest(axes.flat, table.items(), fillvalue=("", None)):
+        if numbers is None:
+            ax.set_axis_off()
+            continue
+        plot(numbers, ax=ax, **options)
+        parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
+        method = next((part for part in parts if re.split(r"[+(]", part)[0] in LABELS), None)
+        words = [look(part)["label"] if part == method else part for part in parts]
+        ax.set_title(" · ".join(words), color=look(method)["color"] if method else _INK)
+    legends = [ax.get_legend() for ax in axes.flat if ax.get_legend()]
+    for legend in legends[1:]:  # once is enough
+        legend.remove()
+    for i, ax in enumerate(axes.flat):
+        label = ax.get_xlabel()
+        ax.label_outer()
+        if i + columns >= len(table):  # nothing below, in the last row or above a gap in it
+            ax.set_xlabel(label)
+            ax.tick_params(labelbottom=True)
+    return fig
+
+
+# --- a. confidence of correct and of wrong predictions ---
+
+
+def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
+    """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
+
+    Each density integrates to one over its own samples, so that a few wrong predictions are seen as
+    well as many correct ones.
+
+    Parameters
+    ----------
+    confidence : array_like (n,) or list of them, one per seed
+        Probability of the predicted class, in [0, 1].
+    correct : array_like (n,) of bool or list of them
+        Whether the prediction was right.
+    bins : int
+        Bins of equal width on [0, 1].
+
+    Returns
+    -------
+    dict
+        ``edges`` (bins + 1,); per seed ``correct`` and ``wrong`` (seeds, bins), densities, ``nan``
+        where there is no such prediction; ``n_correct``, ``n_wrong``, ``mean_correct``,
+        ``mean_wrong``, ``overlap`` (area under the lower of the two densities), ``auroc`` (seeds,).
+
+    Raises
+    ------
+    ValueError
+        Lengths or numbers of seeds differ, or a confidence is not a probability.
+
+    Examples
+    --------
+    >>> numbers = prepare_confidence_histogram([0.9, 0.8, 0.3], [True, True, False], bins=2)
+    >>> numbers["correct"].tolist(), numbers["wrong"].tolist(), numbers["overlap"].tolist()
+    ([[0.0, 2.0]], [[2.0, 0.0]], [0.0])
+    """
+    edges = np.linspace(0, 1, bins + 1)
+    rows = []
+    for c, z in _trainings(confidence, correct):
+        table = metrics.reliability_bins(c, z, bins)
+        right = np.nan_to_num(table["accuracy"]) * table["count"]
+        row = {"overlap": metrics.histogram_overlap(c, z, bins), "auroc": metrics.auroc(c, z)}
+        for name, chosen, counts in (
+            ("correct", c[z], right),
+            ("wrong", c[~z], table["count"] - right),
+        ):
+            some = len(chosen) > 0
+            row[name] = counts * bins / len(chosen) if some else np.full(bins, np.nan)
+            row[f"mean_{name}"] = chosen.mean() if some else np.nan
+            row[f"n_{name}"] = len(chosen)
+        rows.append(row)
+    return {"edges": edges} | {k: np.array([row[k] for row in rows]) for k in rows[0]}
+
+
+def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
+    """Draw both densities, their means (dashed), and in words their overlap and the AUROC.
+
+    Filled is the mean over seeds, each thin outline one seed. The axis grows like a square root:
+    most correct predictions crowd near 1, and on a straight axis nothing else would be seen.
+    """
+    ax = _axes(ax)
+    edges = numbers["edges"]
+    for name, color in (("correct", CORRECT), ("wrong", WRONG)):
+        ax.stairs(numbers[name].mean(0), edges, fill=True, color=color, alpha=0.4, label=name)
+        for seed in numbers[name]:
+            ax.stairs(seed, edges, color=color, linewidth=0.9, alpha=0.9)
+        ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+    _from_zero(ax)
+    root = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
+    ax.set_yscale("function", functions=root)
+    ax.set_yticks([0, 1, 5, 10, 20])
+    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density (square-root axis)")
+    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, True)}")
+    ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
+    return ax
+
+
+# --- b. reliability ---
+
+
+def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
+    """Accuracy against mean confidence per bin, with 95 % Wilson intervals of the accuracy.
+
+    Several seeds are pooled bin by bin. They were tested on the same samples, so the interval is
+    that of their mean count, not of their sum: pooling seeds does not make a test set larger.
+
+    Parameters
+    ----------
+    confidence, correct : as in `prepare_confidence_histogram`
+    bins : int
+        Bins (lo, hi] of equal width on [0, 1], as in `metrics.ece`.
+
+    Returns
+    -------
+    dict
+        ``edges`` (bins + 1,); per bin ``share`` of the samples, ``confidence``, ``accuracy``,
+        ``low``, ``high`` (bins,), ``nan`` where empty; ``seed_accuracy`` (seeds, bins); per seed
+        ``ece``, ``accuracy_all``, ``confidence_all`` (seeds,).
+
+    Examples
+    --------
+    >>> numbers = prepare_reliability([0.9, 0.7, 0.9, 0.7], [True, False, True, True], bins=5)
+    >>> numbers["accuracy"][3:].tolist(), numbers["confidence"][3:].tolist()
+    ([0.5, 1.0], [0.7, 0.9])
+    >>> numbers["ece"].round(3).tolist()
+    [0.15]
+    """
+    trainings = _trainings(confidence, correct)
+    tables = [metrics.reliability_bins(c, z, bins) for c, z in trainings]
+    count, seed_accuracy, seed_confidence = (
+        np.array([table[key] for table in tables]) for key in ("count", "accuracy", "confidence")
+    )  # (seeds, bins)
+
+    def pooled(values):
+        total = np.where(count.sum(0) > 0, count.sum(0), np.nan)
+        return np.nansum(values * count, axis=0) / total
+
+    accuracy, mean_count = pooled(seed_accuracy), count.mean(0)
+    low, high = wilson(accuracy * mean_count, mean_count)
+    gap = np.nan_to_num(np.abs(seed_accuracy - seed_confidence))
+    return {
+        "edges": np.asarray(tables[0]["edges"]),
+        "share": count.sum(0) / count.sum(),
+        "confidence": pooled(seed_confidence),
+        "accuracy": accuracy,
+        "low": low,
+        "high": high,
+        "seed_accuracy": seed_accuracy,
+        "ece": (count * gap).sum(1) / count.sum(1),
+        "accuracy_all": np.array([z.mean() for _, z in trainings]),
+        "confidence_all": np.array([c.mean() for c, _ in trainings]),
+    }
+
+
+def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
+    """Draw accuracy against confidence, the gap between them, and below it where the samples are.
+
+    The dot of a bin sits at its mean confidence; its bar reaches to the diagonal, red where the
+    network is over-confident and blue where it is under-confident. ECE is the mean length of these
+    bars, weighted by the grey strip. Thin marks are single seeds.
+    """
+    ax = _axes(ax)
+    x, y, share = numbers["confidence"], numbers["accuracy"], numbers["share"]
+    width = np.diff(numbers["edges"])
+    ax.plot([0, 1], [0, 1], color=_FAINT, linestyle="--", linewidth=1.2, zorder=1)
+    ax.bar(
+        numbers["edges"][:-1],
+        y - x,
+        width,
+        bottom=x,
+        align="edge",
+        color=np.where(y < x, WRONG, CORRECT),
+        alpha=0.35,
+        edgecolor="white",
+        linewidth=0.8,
+        zorder=2,
+    )
+    spread = np.array([y - numbers["low"], numbers["high"] - y]).clip(min=0)
+    ax.errorbar(x, y, spread, fmt="o", color=_INK, markersize=4.5, elinewidth=1.2, zorder=4)
+    if len(numbers["seed_accuracy"]) > 1:
+        for seed in numbers["seed_accuracy"]:
+            ax.plot(x, seed, "_", color=_INK, markersize=5, alpha=0.5, zorder=3)
+    # The strip lives under the zero line of the same axes: it keeps their x, and panels align.
+    floor, room = -0.25, 0.20
+    ax.bar(
+        numbers["edges"][:-1],
+        room * share / share.max(),
+        width,
+        floor,
+        align="edge",
+        color="#BDBDBD",
+        edgecolor="white",
+        linewidth=0.8,
+    )
+    ax.axhline(0, color="#9A9A9A", linewidth=0.8)
+    tallest = int(share.argmax())
+    side = 1 if numbers["edges"][tallest] < 0.2 else 0  # the side of the bar with room for words
+    ax.text(
+        numbers["edges"][tallest + side] + (0.02 if side else -0.02),
+        floor + room,
+        f"{100 * share.max():.0f} %",
+        ha="left" if side else "right",
+        va="top",
+        fontsize=9,
+        color="#6A6A6A",
+    )
+    ax.set(xlim=(0, 1), ylim=(floor, 1.0), xlabel="Confidence", ylabel="Accuracy")
+    ax.set_xticks(np.linspace(0, 1, 6))
+    ax.set_yticks(np.linspace(0, 1, 6))
+    ax.set_yticks([floor + room / 2], ["share"], minor=True)
+    gap = numbers["confidence_all"] - numbers["accuracy_all"]
+    words = f"ECE {_text(numbers['ece'], 1, True)}\nconf. − acc. {_text(gap, 1, True, sign=True)}"
+    # An over-confident network leaves the upper corner free, an under-confident one the lower.
+    corner = (0.03, 0.97) if gap.mean() >= 0 else (0.97, 0.23)
+    _note(ax, words, *corner, **({} if gap.mean() >= 0 else {"ha": "right", "va": "bottom"}))
+    return ax
+
+
+def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
+    """Draw the gap accuracy − confidence of several methods per bin, with its Wilson bands.
+
+    Bins whose interval is wider than 0.3 are left out: they would fill the figure and say nothing.
+
+    Parameters
+    ----------
+    table : dict
+        ``{method: numbers of prepare_reliability}``.
+    """
+    ax = _axes(ax)
+    ax.axhline(0, color=_FAINT, linestyle="--", linewidth=1.2)
+    for method, numbers in table.items():
+        seen = numbers["high"] - numbers["low"] < 0.3
+        x, gap = numbers["confidence"][seen], (numbers["accuracy"] - numbers["confidence"])[seen]
+        low, high = (numbers[k][seen] - x for k in ("low", "high"))
+        ax.fill_between(x, low, high, color=look(method)["color"], alpha=0.12, linewidth=0)
+        ax.plot(x, gap, **look(method), markersize=5)
+    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Accuracy − confidence")
+    _percent(ax.yaxis)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3)
+    return ax
+
+
+# --- c. reliable overfitting ---
+
+
+def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = None) -> dict:
+    """A metric over epochs, mean over seeds, and what is lost between its best epoch and the last.
+
+    The best epoch is that of the mean curve, the same for every seed. The best of each seed alone
+    would count the luck of a noisy epoch as something that was lost.
+
+    Parameters
+    ----------
+    histories : mapping of columns (a DataFrame, say) or list of them, one per seed
+        With columns ``epoch`` and `metric`. Seeds must share their epochs.
+    metric : str
+        Such as ``"auroc"``; see `METRICS` for those with a known direction.
+    higher_is_better : bool, optional
+        The direction of any other metric.
+
+    Returns
+    -------
+    dict
+        ``metric``, ``higher_is_better``, ``epoch`` (e,), ``values`` (seeds, e), ``mean``, ``low``,
+        ``high`` (e,), ``best_epoch``, ``best``, ``final``, ``drop`` (seeds,): last value minus that
+        of the best epoch, negative for a loss of a metric that should be high.
+
+    Examples
+    --------
+    >>> runs = [{"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}]
+    >>> numbers = prepare_overfitting(runs, "auroc")
+    >>> numbers["best_epoch"], numbers["drop"].round(2).tolist()
+    (2, [-0.1])
+    """
+    histories = histories if isinstance(histories, list | tuple) else [histories]
+    for history in histories:
+        for column in ("epoch", metric):
+            if column not in history:
+                raise ValueError(
+                    f"histories: got no column {column!r}, expected epoch and {metric}"
+                )
+    if higher_is_better is None:
+        higher_is_better = METRICS.get(metric, (None, None, None))[2]
+    if higher_is_better is None:
+        raise ValueError(f"higher_is_better: got None, expected True or False for {metric!r}")
+    epochs = [np.asarray(history["epoch"], dtype=int) for history in histories]
+    if any(not np.array_equal(e, epochs[0]) for e in epochs):
+        raise ValueError("histories: got seeds with different epochs, expected the same in all")
+    values = np.array([np.asarray(history[metric], dtype=float) for history in histories])
+    band = _band(values)
+    best = int(np.nanargmax(band["mean"] if higher_is_better else -band["mean"]))
+    return {
+        "metric": metric,
+        "higher_is_better": higher_is_better,
+        "epoch": epochs[0],
+        "values": values,
+        **band,
+        "best_epoch": int(epochs[0][best]),
+        "best": float(band["mean"][best]),
+        "final": float(band["mean"][-1]),
+        "drop": values[:, -1] - values[:, best],
+    }
+
+
+def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
+    """Draw one metric of several methods over epochs; open circles mark the best epochs.
+
+    The change from the best epoch to the last stands at the end of each line, with its 95 %
+    interval over seeds; in points for metrics in percent.
+
+    Parameters
+    ----------
+    table : dict
+        ``{method: numbers of prepare_overfitting}``, all of one metric.
+    """
+    ax = _axes(ax)
+    name = next(iter(table.values()))["metric"]
+    label, percent, _ = METRICS.get(name, (name, False, True))
+    ends = {}
+    for method, numbers in table.items():
+        seen = look(method)
+        x = numbers["epoch"]
+        ax.fill_between(
+            x, numbers["low"], numbers["high"], color=seen["color"], alpha=0.15, linewidth=0
+        )
+        ax.plot(x, numbers["mean"], **seen | {"marker": ""})
+        ax.plot(
+            numbers["best_epoch"],
+            numbers["best"],
+            "o",
+            color=seen["color"],
+            markerfacecolor="white",
+            markersize=7,
+            zorder=5,
+            clip_on=False,
+        )
+        change = _text(
+            100 * numbers["drop"] if percent else numbers["drop"], 1 if percent else 3, sign=True
+        )
+        if numbers["best_epoch"] == x[-1]:
+            change = "best at the end"
+        ends[method] = (numbers["final"], f"{seen['label']}\n{change}")
+    first = next(iter(table.values()))["epoch"]
+    ax.set(xlabel="Epoch", ylabel=label, xlim=(first[0], first[-1]))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if percent:
+        _percent(ax.yaxis)
+    _label_ends(ax, ends)
+    return ax
+
+
+# --- d. gradient norms ---
+
+
+def prepare_gradient_norms(
+    brier, norm, exponent: float | None = None, log: bool = False, bins: int = 60
+) -> dict:
+    """Joint density of Brier score and last-layer gradient norm of training samples (bsce fig. 4).
+
+    The gradient of a loss at the last layer is the outer product of its gradient at the logits and
+    the features h, so its norm is the product of theirs. A loss whose gradient is that of the cross
+    entropy times a weight ``‖p − y‖^gamma`` (BSCE-GRA with beta = 2; plain cross entropy is gamma =
+    0) gives ``BS^((gamma + 1) / 2) · ‖h‖``: one curve, blurred by ``‖h‖`` alone.
+
+    Parameters
+    ----------
+    brier, norm : array_like (n,) or list of them, one per seed
+        Brier score, 0 to 2, and gradient norm of each training sample.
+    exponent : float, optional
+        ``(gamma + 1) / 2`` of a loss with such a law.
+    log : bool
+        Cells of equal width in the logarithms, from the 1 % quantiles on. The law is then a line.
+    bins : int
+        Cells along each axis. The norm axis ends at the 99.9 % quantile.
+
+    Returns
+    -------
+    dict
+        ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
+        ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if 20
+        samples are there, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``, ``exponent``,
+        ``scale`` (median of norm / BS^exponent).
+
+    Raises
+    ------
+    ValueError
+        Shapes differ, or a value is negative, not finite, or a Brier score above 2.
+
+    Examples
+    --------
+    >>> brier = np.linspace(0.01, 2, 100)
+    >>> numbers = prepare_gradient_norms(brier, 3 * brier**2.5, exponent=2.5)
+    >>> round(numbers["scale"], 6), numbers["spearman"].round(6).tolist()
+    (3.0, [1.0])
+    """
+    x, y = ([np.asarray(to_numpy(v), dtype=float) for v in _seeds(a)] for a in (brier, norm))
+    if [v.shape for v in x] != [v.shape for v in y]:
+        raise ValueError(
+            f"norm: got shapes {[v.shape for v in y]}, expected {[v.shape for v in x]} as in brier"
+        )
+    all_x, all_y = np.concatenate(x), np.concatenate(y)
+    for name, values, top in (("brier", all_x, 2 + 1e-6), ("norm", all_y, np.finfo(float).max)):
+        if not (values.size and ((values >= 0) & (values <= top)).all()):
+            raise ValueError(f"{name}: got empty, negative, too large or non-finite values")
+    limit = float(np.quantile(all_y, 0.999)) or 1.0
+    brier_edges, norm_edges = _cells(all_x, 2.0, bins, log), _cells(all_y, limit, bins, log)
+    coarse = _cells(all_x, 2.0, 20, log)
+    quantiles = np.full((3, 20), np.nan)
+    cell = (np.searchsorted(coarse, all_x, side="left") - 1).clip(0, 19)
+    for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
+        quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
+    seen = all_x > 0
+    return {
+        "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
+        "brier_edges": brier_edges,
+        "norm_edges": norm_edges,
+        "middle": np.sqrt(coarse[1:] * coarse[:-1]) if log else (coarse[1:] + coarse[:-1]) / 2,
+        "low": quantiles[0],
+        "median": quantiles[1],
+        "high": quantiles[2],
+        "spearman": np.array(
+            [
+                _correlation(scipy_stats.rankdata(a), scipy_stats.rankdata(b))
+                for a, b in zip(x, y, strict=True)
+            ]
+        ),
+        "pearson": np.array([_correlation(a, b) for a, b in zip(x, y, strict=True)]),
+        "log": log,
+        "exponent": exponent,
+        "scale": None
+        if exponent is None
+        else float(np.median(all_y[seen] / all_x[seen] ** exponent)),
+    }
+
+
+def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:
+    low = np.quantile(values[values > 0], 0.01) if log and (values > 0).any() else top
+    return np.geomspace(low, top, n + 1) if low < top else np.linspace(0, top, n + 1)
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else np.nan
+
+
+def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
+    """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any."""
+    ax = _axes(ax)
+    x, y = numbers["brier_edges"], numbers["norm_edges"]
+    counts = np.ma.masked_equal(numbers["counts"].T, 0)
+    shades = {
+        "norm": LogNorm(1, max(counts.max(), 2)),
+        "cmap": sns.color_palette("mako_r", as_cmap=True),
+    }
+    ax.pcolormesh(x, y, counts, rasterized=True, **shades)
+    ax.plot(numbers["middle"], numbers["median"], color=WRONG)
+    words = [f"Spearman {_text(numbers['spearman'])}", f"Pearson {_text(numbers['pearson'])}"]
+    if numbers["exponent"] is not None:
+        last = x[1:][numbers["counts"].sum(1) > 0][-1]
+        law_x = np.linspace(x[0], last, 200)
+        law = numbers["scale"] * law_x ** numbers["exponent"]
+        inside = (law >= y[0]) & (law <= y[-1])
+        ax.plot(law_x[inside], law[inside], color=_INK, linestyle="--", linewidth=1.3)
+        words.append(f"dashed: ∝ BS$^{{{numbers['exponent']:g}}}$")
+    if numbers["log"]:
+        ax.set(xscale="log", yscale="log")
+    else:
+        ax.set(xlim=(0, 2))
+    ax.set(xlabel="Brier score", ylabel="Gradient norm")
+    _note(ax, "\n".join(words))
+    return ax
+
+
+def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
+    """Draw several losses at once: median norm per Brier bin and the band from 10 to 90 %.
+
+    The norms of a loss are divided by its largest median, since losses differ in scale by orders of
+    magnitude and the shape and the blur are what is compared.
+
+    Parameters
+    ----------
+    table : dict
+        ``{method: numbers of prepare_gradient_norms}``.
+    """
+    ax = _axes(ax)
+    for method, numbers in table.items():
+        unit = np.nanmax(numbers["median"])
+        seen = look(method)
+        x = numbers["middle"]
+        ax.fill_between(
+            x,
+            numbers["low"] / unit,
+            numbers["high"] / unit,
+            color=seen["color"],
+            alpha=0.18,
+            linewidth=0,
+        )
+        ax.plot(x, numbers["median"] / unit, **seen)
+    _from_zero(ax)
+    ax.set(xlim=(0, 2), xlabel="Brier score", ylabel="Gradient norm (relative)")
+    ax.legend(loc="upper left")
+    return ax
+
+
+# --- e. risk and coverage ---
+
+
+def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
+    """Error rate among the accepted samples against the share accepted, most confident first.
+
+    Parameters
+    ----------
+    confidence, correct : as in `prepare_confidence_histogram`; any score that ranks will do
+    points : int
+        Coverages at which the seeds are averaged, from 1 / points to 1.
+
+    Returns
+    -------
+    dict
+        ``coverage`` (points,), ``risk`` (seeds, points), ``mean``, ``low``, ``high`` (points,),
+        ``aurc`` (seeds,).
+
+    Examples
+    --------
+    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], points=4)
+    >>> numbers["mean"].round(3).tolist()
+    [0.0, 0.0, 0.333, 0.25]
+    """
+    coverage = np.arange(1, points + 1) / points
+    trainings = _trainings(confidence, correct, unit=False)
+    curves = [metrics.risk_coverage(c, z) for c, z in trainings]
+    risk = np.array([np.interp(coverage, *curve) for curve in curves])
+    aurc = np.array([metrics.aurc(c, z) for c, z in trainings])
+    return {"coverage": coverage, "risk": risk, **_band(risk), "aurc": aurc}
+
+
+def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
+    """Draw the curves of several methods, each with its AURC (×1000) at the end.
+
+    Parameters
+    ----------
+    table : dict
+        ``{method: numbers of prepare_risk_coverage}``.
+    """
+    ax = _axes(ax)
+    ends = {}
+    for method, numbers in table.items():
+        seen = look(method)
+        x = numbers["coverage"]
+        low, high = numbers["low"].clip(min=0), numbers["high"]
+        ax.fill_between(x, low, high, color=seen["color"], alpha=0.15, linewidth=0)
+        ax.plot(x, numbers["mean"], **seen, markevery=0.12, markersize=5)
+        ends[method] = (numbers["mean"][-1], f"{seen['label']}  {_text(1000 * numbers['aurc'], 1)}")
+    _from_zero(ax)
+    ax.set(xlim=(0, 1), xlabel="Coverage (share accepted)", ylabel="Risk (error rate)")
+    _percent(ax.xaxis)
+    _percent(ax.yaxis)
+    _label_ends(ax, ends)
+    ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=10, color=_FAINT)
+    return ax
+
+
+# --- f. a metric of many methods ---
+
+
+def prepare_forest(values: dict, published: dict | None = None) -> dict:
+    """A metric of many methods: seeds, mean and 95 % interval, and the published value beside it.
+
+    Parameters
+    ----------
+    values : dict
+        ``{method: value or array (seeds,)}``, natural units.
+    published : dict, optional
+        ``{method: value}`` in the same units; methods without one are left out.
+
+    Returns
+    -------
+    dict
+        ``method`` (list), ``values`` (list of arrays), ``mean``, ``low``, ``high``, ``published``
+        (methods,), ``nan`` where there is none.
+
+    Examples
+    --------
+    >>> numbers = prepare_forest({"erm": [0.90, 0.92], "fmfp": [0.95]}, {"fmfp": 0.94})
+    >>> numbers["mean"].round(3).tolist(), numbers["published"].tolist()
+    ([0.91, 0.95], [nan, 0.94])
+    """
+    if not values:
+        raise ValueError("values: got nothing to draw, expected {method: values over seeds}")
+    rows = {m: np.atleast_1d(np.asarray(to_numpy(v), dtype=float)) for m, v in values.items()}
+    bands = [_band(row) for row in rows.values()]
+    return {
+        "method": list(rows),
+        "values": list(rows.values()),
+        **{k: np.array([band[k] for band in bands]) for k in ("mean", "low", "high")},
+        "published": np.array([(published or {}).get(m, np.nan) for m in rows], dtype=float),
+    }
+
+
+def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
+    """Draw a row per method: seeds (small), mean and interval (filled), published value (hollow).
+
+    The dotted line is the first method, the one to compare with.
+
+    Parameters
+    ----------
+    metric : str, optional
+        A key of `METRICS`, for the axis.
+    """
+    count = len(numbers["method"])
+    if ax is None:
+        ax = plt.subplots(figsize=(6.0, 0.8 + 0.34 * count))[1]
+    for y, method in enumerate(numbers["method"]):
+        seen = {k: v for k, v in look(method).items() if k in ("color", "marker")}
+        seeds = numbers["values"][y]
+        if len(seeds) > 1:
+            ax.plot(seeds, np.full(len(seeds), y + 0.24), "|", color=seen["color"], markersize=5)
+        ax.plot(
+            [numbers["low"][y], numbers["high"][y]],
+            [y, y],
+            color=seen["color"],
+            linewidth=2.2,
+            alpha=0.6,
+        )
+        ax.plot(numbers["mean"][y], y, **seen, markersize=7.5, linestyle="")
+        ax.plot(
+            numbers["published"][y], y, **seen, markersize=8, linestyle="", markerfacecolor="white"
+        )
+    ax.axvline(numbers["mean"][0], color=_FAINT, linestyle=":", linewidth=1.2, zorder=0)
+    label, percent, higher = METRICS.get(metric, (metric or "", False, None))
+    better = "" if higher is None else ("  (higher is better)" if higher else "  (lower is better)")
+    ax.set(xlabel=label + better, ylim=(count - 0.5, -0.5))
+    ax.set_yticks(range(count), [look(m)["label"] for m in numbers["method"]])
+    ax.grid(axis="y", visible=False)
+    if percent:
+        _percent(ax.xaxis)
+    if np.isfinite(numbers["published"]).any():
+        handles = [
+            ax.plot([], [], "o", color=_FAINT, label="ours, 95 % interval")[0],
+            ax.plot([], [], "o", color=_FAINT, markerfacecolor="white", label="published")[0],
+        ]
+        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
+    return ax
+
+
+# --- g. tables ---
+
+
+def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | None = None):
+    """Style a table of methods × metrics for light and dark pages: ``mean ± spread``, best in bold.
+
+    Cells are shaded from worst to best of their column. The shade is translucent and the text keeps
+    the colour of the page, so the table is legible on any ground.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Means, a row per method (its key) and a column per metric (its key).
+    spread : pandas.DataFrame, optional
+        Half-widths of the intervals, of the same shape.
+    digits : int
+        Decimals of percentages; other metrics get two more.
+    higher_is_better : dict, optional
+        Direction of columns that `METRICS` does not have; without one a column is not shaded.
+
+    Returns
+    -------
+    pandas.io.formats.style.Styler
+    """
+    higher = {c: METRICS.get(c, (0, 0, None))[2] for c in frame.columns} | (higher_is_better or {})
+    percent = {c: METRICS.get(c, (c, False))[1] for c in frame.columns}
+
+    def cell(row, column):
+        scale, places = (100, digits) if percent[column] else (1, digits + 2)
+        value = frame.loc[row, column]
+        if not np.isfinite(value):
+            return "–"
+        half = np.nan if spread is None else spread.loc[row, column]
+        return f"{scale * value:.{places}f}" + (
+            f" ± {scale * half:.{places}f}" if np.isfinite(half) else ""
+        )
+
+    def shade(column):
+        if higher[column.name] is None or not np.ptp(column.dropna()) > 0:
+            return [""] * len(column)
+        good = column if higher[column.name] else -column
+        rank = (good - good.min()) / (good.max() - good.min())
+        return [
+            f"background-color: rgba(68, 119, 170, {0.32 * r:.2f})"
+            + ("; font-weight: bold" if r == 1 else "")
+            if np.isfinite(r)
+            else ""
+            for r in rank
+        ]
+
+    shown = frame.astype(object).copy()
+    for column in frame.columns:
+        shown[column] = [cell(row, column) for row in frame.index]
+    arrow = {True: " ↑", False: " ↓", None: ""}
+    shown.columns = [
+        METRICS.get(c, (c,))[0] + (" (%)" if percent[c] else "") + arrow[higher[c]]
+        for c in frame.columns
+    ]
+    shown.index = [
+        look(row)["label"] if row in LABELS or "+" in str(row) else row for row in frame.index
+    ]
+    shades = frame.apply(shade).set_axis(shown.columns, axis=1).set_axis(shown.index, axis=0)
+    return (
+        shown.style.apply(lambda _: shades, axis=None)
+        .set_table_attributes('class="dataframe calibkit-table"')
+        .set_properties(**{"text-align": "right", "white-space": "nowrap"})
+    )

@@ -1,0 +1,152 @@
+"""How a network is trained: epochs, learning rates, batch, decay, split. Frozen, and free of torch.
+
+One `Protocol` per paper and data set, taken from the papers where they say it and from the authors'
+public code where they do not. `Protocol.shortened` makes a cheaper one in proportion.
+"""
+
+from dataclasses import dataclass, replace
+from math import cos, pi
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything about a training except data, network, method and seed.
+
+    Epochs are counted from 1. `milestones` are the last epochs at the rate before each drop.
+    """
+
+    epochs: int
+    batch_size: int = 128
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    milestones: tuple[int, ...] = ()
+    decay: float = 0.1
+    # The focal and Brier-score line of papers sums the loss over the batch and clips the gradient.
+    reduction: str = "mean"
+    clip_norm: float | None = None
+    # Sharpness-aware minimisation and weight averaging (used by the methods which ask for them).
+    rho: float = 0.05
+    swa_start: int = 0  # average the weights after each epoch beyond this one
+    swa_learning_rate: float = 0.05
+    swa_anneal: int = 10
+    augment: bool = True
+    validation: int | None = None  # samples held out of the training set; None: the data's default
+    split_seed: int | None = None
+    train_size: int | None = None
+    precision: str = "float32"
+    # What is written down while training.
+    evaluate_every: int = 1
+    snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
+    tracked: int = 10_000  # the first training samples, followed one by one
+
+    def shortened(self, epochs: int) -> "Protocol":
+        """The same protocol in fewer (or more) epochs: every epoch number scaled in proportion."""
+        if epochs < 1:
+            raise ValueError(f"epochs: got {epochs}, expected at least 1")
+
+        def scale(epoch: int) -> int:
+            return max(1, round(epoch * epochs / self.epochs))
+
+        return replace(
+            self,
+            epochs=epochs,
+            milestones=tuple(scale(m) for m in self.milestones),
+            swa_start=min(scale(self.swa_start), epochs - 1) if self.swa_start else 0,
+            swa_anneal=scale(self.swa_anneal),
+            snapshots=tuple(sorted({scale(s) for s in self.snapshots})),
+            evaluate_every=max(1, round(self.evaluate_every * epochs / self.epochs)),
+        )
+
+    def rate(self, epoch: int, averaging: str = "none", variant: str = "code") -> float:
+        """Learning rate of an epoch (counted from 1).
+
+        With weight averaging there are two published schedules. `variant="code"` is what the
+        authors of fmfp run: a half-period cosine of half the training, which has begun to rise
+        again when averaging starts, then a cosine step of `swa_anneal` epochs to the constant
+        `swa_learning_rate`. `variant="paper"` is what they write: the baseline's own steps up to
+        `swa_start`, then the constant rate.
+        """
+        if averaging == "none" or (variant == "paper" and epoch <= self.swa_start):
+            return self.learning_rate * self.decay ** sum(epoch > m for m in self.milestones)
+        if variant == "paper":
+            return self.swa_learning_rate
+
+        def cosine(e: int) -> float:
+            return self.learning_rate * (1 + cos(pi * (e - 1) / (self.epochs / 2))) / 2
+
+        if epoch <= self.swa_start:
+            return cosine(epoch)
+        done = min(1.0, (epoch - self.swa_start - 1) / self.swa_anneal)
+        start = cosine(self.swa_start + 1)
+        return self.swa_learning_rate + (start - self.swa_learning_rate) * (1 + cos(pi * done)) / 2
+
+
+# fmfp, section 4 and supplement: CIFAR, 200 epochs, steps after 80, 130 and 170; averaging from 120.
+FMFP_CIFAR = Protocol(
+    epochs=200,
+    milestones=(80, 130, 170),
+    swa_start=120,
+    validation=5000,
+    split_seed=42,
+    snapshots=(20, 80, 140),
+    evaluate_every=5,
+)
+# fmfp, supplement: Tiny-ImageNet, 90 epochs, steps after 40 and 70; averaging from 50.
+FMFP_TINY = Protocol(
+    epochs=90, milestones=(40, 70), swa_start=50, snapshots=(9, 36, 63), evaluate_every=3
+)
+# darkside, section 4: CIFAR, 300 epochs, steps after 150 and 225 (divided by 5 for cross-entropy,
+# entropy regularisation and mixup, by 10 for label smoothing and focal loss).
+DARKSIDE_CIFAR = Protocol(
+    epochs=300,
+    milestones=(150, 225),
+    decay=0.2,
+    swa_start=180,
+    snapshots=(30, 150, 225),
+    evaluate_every=5,
+)
+# overconf, public code: 200 epochs of batches of 512, steps after 100 and 150.
+OVERCONF_CIFAR = Protocol(
+    epochs=200,
+    batch_size=512,
+    weight_decay=1e-4,
+    milestones=(100, 150),
+    swa_start=120,
+    validation=5000,
+    split_seed=101,
+    snapshots=(20, 100, 150),
+    evaluate_every=5,
+)
+# mixup, public code: 350 epochs, steps after 150 and 250.
+MIXUP_CIFAR = Protocol(
+    epochs=350,
+    weight_decay=1e-4,
+    milestones=(150, 250),
+    swa_start=210,
+    validation=5000,
+    split_seed=101,
+    snapshots=(50, 150, 250),
+    evaluate_every=5,
+)
+# bsce, section 5: 350 epochs, steps after 150 and 250. Its public code sums the loss over the batch
+# and clips the gradient to norm 2, which the paper does not say.
+BSCE_CIFAR = Protocol(
+    epochs=350,
+    milestones=(150, 250),
+    reduction="sum",
+    clip_norm=2.0,
+    swa_start=210,
+    validation=5000,
+    split_seed=1,
+    snapshots=(50, 150, 250),
+    evaluate_every=5,
+)
+BSCE_TINY = replace(
+    BSCE_CIFAR,
+    epochs=100,
+    milestones=(40, 60),
+    swa_start=60,
+    snapshots=(14, 43, 71),
+    validation=None,
+)

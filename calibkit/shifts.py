@@ -1,0 +1,255 @@
+"""Test sets that have moved away from the training set: corrupted pictures, distorted signals.
+
+`corrupt` makes CIFAR-style corruptions of any pictures, where CIFAR-10-C itself is not at hand: the
+same idea (one kind of damage in five strengths) and many of the same names, but other code and
+other pixels, so its numbers must not be put beside published CIFAR-10-C numbers. `cifar10c` reads
+the real one.
+"""
+
+import io
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from calibkit import data, decoded, formats, sources
+from calibkit.vision import torchvision
+
+SEVERITIES = (1, 2, 3, 4, 5)
+_BLOCK = (
+    1000  # pictures at a time, to bound memory; part of the definition: draws go block by block
+)
+_v2 = torchvision.transforms.v2.functional
+
+
+def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
+    """Damage pictures in a CIFAR-style way; see `CORRUPTIONS` for the names.
+
+    Parameters
+    ----------
+    inputs : (n, c, h, w) uint8 Tensor
+        One or three channels; "saturate" needs three. Strengths suit pictures of about 32 pixels.
+    name : str
+    severity : int
+        1 (mild) to 5.
+    seed : int
+        Of everything random: equal seeds give equal pictures.
+
+    Returns
+    -------
+    (n, c, h, w) uint8 Tensor, on the device of `inputs` (the work is done on the CPU)
+
+    Examples
+    --------
+    >>> grey = torch.full((1, 1, 2, 2), 100, dtype=torch.uint8)
+    >>> corrupt(grey, "brightness", 1).flatten().tolist()
+    [113, 113, 113, 113]
+    """
+    if name not in CORRUPTIONS:
+        raise ValueError(f"name: got {name!r}, expected one of {', '.join(CORRUPTIONS)}")
+    _check_severity(severity)
+    channels = (3,) if name == "saturate" else (1, 3)
+    if inputs.ndim != 4 or inputs.dtype != torch.uint8 or inputs.shape[1] not in channels:
+        raise ValueError(
+            f"inputs: got {inputs.dtype} {tuple(inputs.shape)}, "
+            f"expected torch.uint8 (n, c, h, w) with c in {channels} for {name}"
+        )
+    damage, strengths = CORRUPTIONS[name]
+    generator = torch.Generator().manual_seed(seed)
+    out = torch.empty_like(inputs, device="cpu")
+    for start in range(0, len(inputs), _BLOCK):
+        block = inputs[start : start + _BLOCK].cpu().float() / 255
+        damaged = damage(block, strengths[severity - 1], generator)
+        out[start : start + _BLOCK] = (damaged.clamp(0, 1) * 255).round().to(torch.uint8)
+    return out.to(inputs.device)
+
+
+def _check_severity(severity: int) -> None:
+    if severity not in SEVERITIES:
+        raise ValueError(f"severity: got {severity!r}, expected 1 to 5")
+
+
+# Each takes pictures (n, c, h, w) in 0..1, a strength and a generator; what it returns is clamped.
+
+
+def _gaussian_noise(x: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
+    return x + sigma * torch.randn(x.shape, generator=generator)
+
+
+def _shot_noise(x: Tensor, photons: float, generator: torch.Generator) -> Tensor:
+    return torch.poisson(x * photons, generator=generator) / photons
+
+
+def _impulse_noise(x: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    dice = torch.rand(x.shape, generator=generator)
+    salt_or_pepper = (dice < share / 2).to(x.dtype)
+    return torch.where(dice < share, salt_or_pepper, x)
+
+
+def _gaussian_blur(x: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
+    return _v2.gaussian_blur(x, [2 * round(3 * sigma) + 1] * 2, [sigma] * 2)
+
+
+def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tensor:
+    """Mean over a disc, of which border pixels count by the share that lies inside."""
+    reach = int(np.ceil(radius))
+    fine = torch.arange(-reach * 8 - 3.5, reach * 8 + 4) / 8  # 8 × 8 points in each pixel
+    disc = (fine[:, None] ** 2 + fine**2 <= radius**2).float()
+    kernel = F.avg_pool2d(disc[None, None], 8)[0]
+    return _filter(x, kernel.expand(len(x), -1, -1))
+
+
+def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor:
+    """Mean along a line, whose direction each picture draws for itself."""
+    reach = int(np.ceil(length / 2))
+    angle = torch.rand(len(x), 1, 1, generator=generator) * torch.pi
+    along = torch.linspace(-length / 2, length / 2, 8 * reach + 1)[:, None]
+    pixel = torch.arange(-reach, reach + 1)
+    # Points of the line are shared out to their neighbouring pixels linearly.
+    column = (1 - (along * angle.cos() - pixel).abs()).clamp(min=0)  # (n, points, pixels)
+    row = (1 - (along * angle.sin() - pixel).abs()).clamp(min=0)
+    return _filter(x, row.transpose(1, 2) @ column)
+
+
+def _filter(x: Tensor, kernels: Tensor) -> Tensor:
+    """Convolve each picture (n, c, h, w) with its own kernel (n, s, s), mirrored at the border."""
+    n, c, h, w = x.shape
+    padded = F.pad(x, [kernels.shape[-1] // 2] * 4, mode="reflect").flatten(0, 1)[None]
+    kernels = kernels / kernels.sum((1, 2), keepdim=True)
+    weight = kernels.repeat_interleave(c, 0)[:, None]
+    return F.conv2d(padded, weight, groups=n * c).view(n, c, h, w)
+
+
+def _zoom_blur(x: Tensor, largest: float, generator: torch.Generator) -> Tensor:
+    zooms = torch.linspace(1, largest, 8).tolist()
+    bilinear = _v2.InterpolationMode.BILINEAR
+    return sum(_v2.affine(x, 0, [0, 0], z, [0, 0], interpolation=bilinear) for z in zooms) / 8
+
+
+def _brightness(x: Tensor, factor: float, generator: torch.Generator) -> Tensor:
+    return _v2.adjust_brightness(x, factor)
+
+
+def _contrast(x: Tensor, factor: float, generator: torch.Generator) -> Tensor:
+    return _v2.adjust_contrast(x, factor)
+
+
+def _saturate(x: Tensor, factor: float, generator: torch.Generator) -> Tensor:
+    return _v2.adjust_saturation(x, factor)
+
+
+def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> Tensor:
+    """Move every point by about `pixels`, near points alike."""
+    n, _, h, w = x.shape
+    noise = torch.randn(n, 2, h, w, generator=generator)
+    smooth = _v2.gaussian_blur(noise, [2 * (min(h, w) // 4) + 1] * 2, [min(h, w) / 8] * 2)
+    smooth = smooth / smooth.square().mean((1, 2, 3), keepdim=True).sqrt()
+    shift = pixels * smooth * torch.tensor([2 / w, 2 / h]).view(2, 1, 1)  # grid units: -1 to 1
+    identity = F.affine_grid(torch.eye(2, 3).expand(n, 2, 3), list(x.shape), align_corners=False)
+    grid = identity + shift.permute(0, 2, 3, 1)
+    return F.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
+
+
+def _pixelate(x: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Go a share of the way from each pixel to the mean of its block of 2 × 2."""
+    means = F.avg_pool2d(x, 2, ceil_mode=True, count_include_pad=False)
+    blocks = means.repeat_interleave(2, 2).repeat_interleave(2, 3)[:, :, : x.shape[2], : x.shape[3]]
+    return torch.lerp(x, blocks, share)
+
+
+def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Tensor:
+    # By Pillow: torchvision's own encoder is in the compiled part that may be missing.
+    from PIL import Image
+
+    pictures = (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+    out = np.empty_like(pictures)
+    for picture, result in zip(pictures, out, strict=True):
+        file = io.BytesIO()
+        plain = picture.squeeze(2) if x.shape[1] == 1 else picture
+        Image.fromarray(plain).save(file, "JPEG", quality=quality)
+        result[:] = np.asarray(Image.open(file)).reshape(result.shape)
+    return torch.from_numpy(out).permute(0, 3, 1, 2).float() / 255
+
+
+# What is done, and by how much for severities 1 to 5.
+CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
+    "gaussian_noise": (_gaussian_noise, (0.04, 0.06, 0.08, 0.09, 0.10)),  # standard deviation
+    "shot_noise": (_shot_noise, (500, 250, 100, 75, 50)),  # photons of a white pixel
+    "impulse_noise": (_impulse_noise, (0.01, 0.02, 0.03, 0.05, 0.07)),  # share of values
+    "gaussian_blur": (_gaussian_blur, (0.4, 0.6, 0.7, 0.8, 1.0)),  # standard deviation, pixels
+    "defocus_blur": (_defocus_blur, (0.7, 0.9, 1.1, 1.4, 1.8)),  # radius, pixels
+    "motion_blur": (_motion_blur, (1.5, 2.0, 3.0, 4.0, 5.0)),  # length, pixels
+    "zoom_blur": (_zoom_blur, (1.06, 1.11, 1.16, 1.21, 1.26)),  # largest magnification
+    "brightness": (_brightness, (1.13, 1.25, 1.4, 1.55, 1.8)),  # factor
+    "contrast": (_contrast, (0.75, 0.5, 0.4, 0.3, 0.15)),  # factor
+    "saturate": (_saturate, (1.5, 2.0, 2.5, 3.25, 4.0)),  # factor
+    "elastic_transform": (_elastic_transform, (0.4, 0.6, 0.8, 1.0, 1.3)),  # shift, pixels
+    "pixelate": (_pixelate, (0.4, 0.55, 0.7, 0.85, 1.0)),  # share of the way to blocks
+    "jpeg_compression": (_jpeg_compression, (80, 65, 58, 50, 40)),  # quality
+}
+
+
+def mnist1d_shifted(severity: int, root: Path | str | None = None) -> data.Split:
+    """The test set of ``mnist1d`` with more noise and a steeper slope.
+
+    Three scales of the generator (independent noise, correlated noise, shear) are multiplied by
+    ``1 + severity / 5``: doubled at severity 5. Everything else is drawn as in the test set, so
+    that sample i is the same digit at the same place and severity 0 would be the test set itself.
+
+    Parameters
+    ----------
+    severity : int
+        1 to 5.
+    root : path, optional
+        As in `data.load`; made once, then kept there.
+
+    Returns
+    -------
+    data.Split
+        Signals (10000, 1, 40) in the units of the test set and labels.
+    """
+    _check_severity(severity)
+    plain = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
+    scales = {name: scale * (1 + severity / 5) for name, scale in plain.items()}
+
+    def make(draft: Path) -> formats.Parts:
+        none = np.empty((0, 1, 40), np.float32), np.empty(0, np.int64)
+        test = formats.mnist1d_signals(10_000, formats.MNIST1D_TEST_SEED, **scales)
+        return formats.Parts(*none, *test, formats.DIGITS)
+
+    root = Path(root) if root else sources.data_root()
+    origin = f"mnist1d {version('mnist1d')} {scales}"
+    parts = decoded.kept(f"mnist1d-shifted-{severity}", root, origin, make)
+    return data.Split.of(np.array(parts.test), parts.test_labels)
+
+
+def cifar10c(corruption: str, severity: int, root: Path | str | None = None) -> data.Split:
+    """One corruption of the real CIFAR-10-C at one severity.
+
+    Parameters
+    ----------
+    corruption : str
+        One of `formats.CIFAR10C_CORRUPTIONS` or `formats.CIFAR10C_EXTRA`.
+    severity : int
+        1 to 5.
+    root : path, optional
+        As in `data.load`.
+
+    Returns
+    -------
+    data.Split
+        (10000, 3, 32, 32) pictures, the test pictures of CIFAR-10 in their official order.
+    """
+    _check_severity(severity)
+    valid = formats.CIFAR10C_CORRUPTIONS + formats.CIFAR10C_EXTRA
+    if corruption not in valid:
+        raise ValueError(f"corruption: got {corruption!r}, expected one of {', '.join(valid)}")
+    base = sources.locate("cifar10c", Path(root) if root else sources.data_root())
+    pictures, labels = formats.cifar10c_file(base, corruption)
+    n = len(labels) // 5
+    rows = slice((severity - 1) * n, severity * n)
+    return data.Split.of(np.ascontiguousarray(pictures[rows].transpose(0, 3, 1, 2)), labels[rows])

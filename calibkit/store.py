@@ -1,0 +1,174 @@
+"""Where the record of a run lives, and how it is written and read. NumPy only, no pickle.
+
+A record is a folder named like its run:
+
+- ``run.json``: the run, its provenance, and the checksums of the two other files;
+- ``history.csv``: one row per evaluated epoch;
+- ``arrays.npz``: logits, labels and what was followed for each training sample.
+
+It is written into a temporary folder and renamed, so half a record never counts.
+"""
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from calibkit.grid import Run
+
+
+class DamagedRecord(Exception):
+    """A record on disk which is not what was written."""
+
+
+def cache_root() -> Path:
+    """`$CALIBKIT_CACHE`, else the checkout's ``data_cache``, else ``data_cache`` where we stand."""
+    if os.environ.get("CALIBKIT_CACHE"):
+        return Path(os.environ["CALIBKIT_CACHE"])
+    checkout = Path(__file__).resolve().parent.parent
+    here = checkout if (checkout / "notebooks").is_dir() else Path.cwd()
+    return here / "data_cache"
+
+
+def runs_root() -> Path:
+    return cache_root() / "runs"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run left. Files are read when first asked for, and checked against their sums.
+
+    `info` is ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``provenance``, ``notes``.
+    """
+
+    name: str
+    path: Path
+    info: dict
+
+    @property
+    def diverged(self) -> bool:
+        return self.info["status"] == "diverged"
+
+    @cached_property
+    def history(self) -> dict[str, np.ndarray]:
+        """Columns over evaluated epochs; ``pandas.DataFrame(record.history)`` makes a table."""
+        rows = list(csv.DictReader(self._checked("history.csv").read_text().splitlines()))
+        return {k: np.array([float(r[k]) for r in rows]) for k in (rows[0] if rows else ())}
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every array by name; what was stored in half precision comes back as float32."""
+        with np.load(self._checked("arrays.npz"), allow_pickle=False) as stored:
+            arrays = {k: stored[k] for k in stored.files}
+        return {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
+
+    @property
+    def snapshots(self) -> dict[int, np.ndarray]:
+        """Test logits by epoch, the last epoch included."""
+        early = zip(self.arrays["snapshot_epochs"], self.arrays["snapshot_logits"], strict=False)
+        final = {int(self.info["run"]["protocol"]["epochs"]): self.arrays["test_logits"]}
+        return {int(epoch): logits for epoch, logits in early} | final
+
+    def _checked(self, file: str) -> Path:
+        path = self.path / file
+        if not path.exists() or _digest(path) != self.info["sha256"][file]:
+            raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
+        return path
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def load(run: Run, root: Path | None = None) -> Record | None:
+    """The record of a run, or None when there is none.
+
+    Raises
+    ------
+    DamagedRecord
+        The folder is there but its ``run.json`` cannot be read or belongs to another run.
+    """
+    path = (root or runs_root()) / run.name
+    if not path.is_dir():
+        return None
+    try:
+        info = json.loads((path / "run.json").read_text())
+        if info["run"] != json.loads(json.dumps(run.content())):
+            raise DamagedRecord(f"{path}: holds another run than its name says")
+        return Record(run.name, path, info)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedRecord(f"{path}: run.json cannot be read ({error})") from None
+
+
+def verify(run: Run, root: Path | None = None) -> Record | None:
+    """Like `load`, with both other files read and checked; a damaged record is set aside."""
+    try:
+        record = load(run, root)
+        if record and not record.diverged:
+            _ = record.history, record.arrays
+        return record
+    except (DamagedRecord, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        path = (root or runs_root()) / run.name
+        aside = path.with_name(f".damaged-{path.name}")
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+        print(f"damaged record set aside as {aside} ({error})", flush=True)
+        return None
+
+
+def save(
+    run: Run,
+    status: str,
+    history: list[dict],
+    arrays: dict[str, np.ndarray],
+    provenance: dict,
+    root: Path | None = None,
+) -> Record:
+    """Write a record in one step: all of it or nothing."""
+    root = root or runs_root()
+    draft = root / f".draft-{run.name}-{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        with open(draft / "history.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(history[0]) if history else ["epoch"])
+            writer.writeheader()
+            writer.writerows({k: f"{v:.7g}" for k, v in row.items()} for row in history)
+        np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
+        info = {
+            "status": status,
+            "run": run.content(),
+            "sha256": {f: _digest(draft / f) for f in ("history.csv", "arrays.npz")},
+            "provenance": provenance,
+        }
+        (draft / "run.json").write_text(json.dumps(info, indent=1) + "\n")
+        for file in draft.iterdir():  # on disk before the name says so
+            with open(file, "rb") as handle:
+                os.fsync(handle.fileno())
+        draft.rename(root / run.name)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return Record(run.name, root / run.name, info)
+
+
+@contextmanager
+def locked(run: Run, root: Path | None = None):
+    """Hold a run: a second process that wants it waits here, then finds the record."""
+    from filelock import FileLock  # torch's own dependency: at hand wherever a run is trained
+
+    root = root or runs_root()
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / f".{run.name}.lock"):
+        # We hold the lock, so a draft of this run is what a killed process left behind.
+        for draft in root.glob(f".draft-{run.name}-*"):
+            shutil.rmtree(draft, ignore_errors=True)
+        yield

@@ -1,0 +1,168 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.special import softmax as scipy_softmax
+
+from calibkit import arrays
+
+
+@pytest.mark.parametrize(
+    "given_type, kept",
+    [
+        (np.float16, np.float32),
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+        (np.int64, np.float64),
+        (torch.float16, np.float32),
+        (torch.bfloat16, np.float32),
+        (torch.float32, np.float32),
+        (torch.float64, np.float64),
+    ],
+)
+def test_logits_keep_their_precision_and_halves_become_float32(given_type, kept):
+    values = [[1.0, 2.0], [3.0, -4.0]]
+    if isinstance(given_type, torch.dtype):
+        x = torch.tensor(values, dtype=given_type, requires_grad=True)
+    else:
+        x = np.array(values, dtype=given_type)
+    out = arrays.as_logits(x)
+    assert out.dtype == kept
+    assert out.tolist() == values
+
+
+def test_float32_and_float64_are_not_copied():
+    for dtype in (np.float32, np.float64):
+        x = np.zeros((2, 3), dtype)
+        assert arrays.as_logits(x) is x
+    t = torch.zeros(2, 3)
+    assert np.shares_memory(arrays.as_logits(t), t.numpy())
+
+
+def test_like_gives_back_the_kind_that_came():
+    array = np.arange(3.0)[::-1]
+    assert arrays.like(array, np.zeros(1, np.float32)) is array
+    tensor = arrays.like(array, torch.zeros(1, dtype=torch.float16))
+    assert isinstance(tensor, torch.Tensor) and tensor.tolist() == [2, 1, 0]
+
+
+@given(
+    hnp.arrays(
+        np.float64,
+        hnp.array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=6),
+        elements=st.floats(-1e4, 1e4),
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_softmax_is_that_of_scipy(logits):
+    np.testing.assert_allclose(arrays.softmax(logits), scipy_softmax(logits, axis=1), atol=1e-15)
+
+
+def test_softmax_over_several_blocks_and_without_touching_its_input():
+    logits = np.random.default_rng(0).normal(0, 30, (700, 500)).astype(np.float32)
+    before = logits.copy()
+    assert logits.size > 2 * arrays.BLOCK
+    probs = arrays.softmax(logits)
+    assert probs.dtype == np.float32
+    np.testing.assert_allclose(probs, scipy_softmax(logits.astype(float), axis=1), atol=2e-7)
+    np.testing.assert_array_equal(logits, before)
+
+
+@pytest.mark.parametrize("n, k", [(1, 2), (7, 3), (100, 5000), (3, 10**6)])
+def test_blocks_cover_every_row_once(n, k):
+    rows = [i for block in arrays.blocks(n, k) for i in range(block.start, block.stop)]
+    assert rows == list(range(n))
+
+
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        ([[1.0, np.nan]], "logits: got NaN, expected finite numbers"),
+        ([[1.0, -np.inf]], "logits: got infinity, expected finite numbers"),
+        ([[np.inf, np.nan]], "logits: got NaN, expected finite numbers"),
+        ([1.0, 2.0], r"logits: got shape \(2,\), expected \(n, k\) with k >= 2 classes"),
+        ([[1.0], [2.0]], r"logits: got shape \(2, 1\), expected"),
+        (np.zeros((0, 3)), r"logits: got an empty array of shape \(0, 3\), expected numbers"),
+        ([["a", "b"]], "logits: got type <U1, expected real numbers"),
+        ([[1j, 2.0]], "logits: got type complex128, expected real numbers"),
+        ([[1.0, 2.0], [3.0]], "logits: got a ragged sequence, expected an array"),
+    ],
+)
+def test_bad_logits_are_named(bad, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        arrays.as_logits(bad)
+
+
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        ([[0.5, 0.5], [0.6, 0.5]], "probs: got row 1 that sums to 1.1, expected rows"),
+        ([[1.5, -0.5]], r"probs: got values from -0.5 to 1.5, expected \[0, 1\]"),
+        ([[np.nan, 1.0]], "probs: got NaN, expected finite numbers"),
+        ([[2.0, -3.0]], r"probs: got values from -3 to 2, expected \[0, 1\]"),  # logits by mistake
+    ],
+)
+def test_rows_that_are_no_distribution_are_named(bad, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        arrays.as_probs(bad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("k", [2, 10, 1000])
+def test_a_softmax_rounded_to_any_precision_is_accepted_as_it_is(dtype, k):
+    torch.manual_seed(0)
+    probs = torch.softmax(torch.randn(200, k, dtype=torch.float64) * 2, 1).to(dtype)
+    np.testing.assert_array_equal(arrays.as_probs(probs), probs.double().numpy())
+
+
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        ([0, 3], "labels: got values from 0 to 3, expected classes 0 to 2"),
+        ([-1, 0], "labels: got values from -1 to 0, expected classes 0 to 2"),
+        ([0.0, 1.0], "labels: got type float64, expected integers 0 to 2"),
+        ([True, False], "labels: got type bool, expected integers 0 to 2"),
+        ([[0, 1]], r"labels: got shape \(1, 2\), expected \(n,\)"),
+        ([], r"labels: got shape \(0,\), expected \(n,\) with n >= 1"),
+        ([0, 1, 2], "labels: got 3 values, expected 2, one for each sample"),
+    ],
+)
+def test_bad_labels_are_named(bad, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        arrays.as_labels(bad, k=3, n=2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.int64])
+def test_labels_of_any_integer_type_index(dtype):
+    labels = arrays.as_labels(np.array([0, 2], dtype), k=3)
+    assert labels.dtype == np.intp and labels.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "correct", [[True, False], [1, 0], [1.0, 0.0], torch.tensor([True, False])]
+)
+def test_correct_may_be_booleans_or_zeros_and_ones(correct):
+    confidence, correct = arrays.as_confidence_correct(torch.tensor([0.5, 2.0]), correct)
+    assert confidence.dtype == np.float32
+    assert correct.dtype == bool and correct.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "confidence, correct, message",
+    [
+        ([0.5, np.nan], [1, 0], "confidence: got NaN, expected finite numbers"),
+        ([0.5, np.inf], [1, 0], "confidence: got infinity, expected finite numbers"),
+        ([0.5, 1.5], [1, 0], r"confidence: got values from 0.5 to 1.5, expected \[0, 1\]"),
+        ([[0.5, 0.6]], [1, 0], r"confidence: got shape \(1, 2\), expected \(n,\)"),
+        ([], [], r"confidence: got an empty array of shape \(0,\), expected numbers"),
+        ([0.5, 0.6], [1], "correct: got 1 values, expected 2, one for each sample"),
+        ([0.5, 0.6], [1, 2], "correct: got values of type int64 other than 0 and 1"),
+        ([0.5, 0.6], ["a", "b"], "correct: got values of type <U1 other than 0 and 1"),
+        ([0.5, 0.6], [[1, 0]], r"correct: got shape \(1, 2\), expected \(n,\)"),
+    ],
+)
+def test_bad_confidence_and_correct_are_named(confidence, correct, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        arrays.as_confidence_correct(confidence, correct, unit=True)

@@ -1,0 +1,72 @@
+"""The command line trains, lists, and refuses in one line."""
+
+import pytest
+
+from calibkit import cli
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+
+
+SMOKE = ["--edition", "smoke", "--seeds", "1", "--epochs", "1", "--method", "erm"]
+
+
+def test_train_then_list(capsys):
+    assert cli.main(["runs", *SMOKE, "--missing"]) == 0
+    name = capsys.readouterr().out.strip()
+    assert cli.main(["train", *SMOKE, "--quiet"]) == 0
+    line = capsys.readouterr().out.strip()
+    assert line.startswith(f"[1/1] {name}  accuracy 0.")
+    assert cli.main(["runs", *SMOKE]) == 0
+    assert capsys.readouterr().out.startswith(f"done     {name}")
+    assert cli.main(["runs", *SMOKE, "--missing"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_train_by_name_and_progress_per_epoch(capsys):
+    cli.main(["runs", *SMOKE, "--missing"])
+    name = capsys.readouterr().out.strip()
+    assert cli.main(["train", name, *SMOKE]) == 0
+    assert "epoch 1/1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--edition", "smok"], "unknown edition 'smok' (did you mean 'smoke'?); valid: "),
+        (["train", "--method", "fcal"], "unknown method 'fcal' (did you mean 'focal'?); valid: "),
+        (["train", "--paper", "fmpf"], "unknown paper or notebook 'fmpf'"),
+        (["train", "nonsense", *SMOKE], "unknown run of this selection 'nonsense'"),
+        (["train", *SMOKE, "--dataset", "mnist"], "'mnist'"),
+        (["train", *SMOKE, "--network", "mpl"], "'mpl'"),
+        (["data", "get", "cifra10"], "'cifra10'"),
+    ],
+)
+def test_wrong_names_are_refused_in_one_line_with_the_valid_ones(arguments, message, capsys):
+    assert cli.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("calibkit: ") and message in error and error.count("\n") == 1
+    assert "valid: " in error or "expected" in error or "one of" in error
+
+
+def test_diverged_run_fails_the_command(capsys):
+    arguments = ["train", *SMOKE, "--quiet"]
+    arguments[arguments.index("erm")] = "l1_norm(strength=1e30)"
+    assert cli.main(arguments) == 1
+    assert "DIVERGED" in capsys.readouterr().out
+
+
+def test_data_list_names_every_set(capsys):
+    assert cli.main(["data", "list"]) == 0
+    out = capsys.readouterr().out
+    for name in ("mnist1d", "fashion_mnist", "cifar10", "tiny_imagenet", "20newsgroups"):
+        assert name in out
+
+
+def test_help_teaches_by_example(capsys):
+    for arguments in (["--help"], ["train", "--help"]):
+        with pytest.raises(SystemExit, match="0"):
+            cli.main(arguments)
+        assert "Example" in capsys.readouterr().out

@@ -1,0 +1,938 @@
+"""Data sets are read from tiny copies in the true formats, made here; real copies are optional."""
+
+import gzip
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import replace
+from hashlib import md5
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from scipy.io import savemat
+from scipy.stats import multivariate_normal
+
+from calibkit import data, decoded, formats, sources, store
+from calibkit.vision import torchvision
+
+REAL = Path(os.environ.get("CALIBKIT_DATA", "/nonexistent"))
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
+
+
+def pictures(n, *shape):
+    return rng.integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+def save_picture(path, picture):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(picture.transpose(1, 2, 0)).save(path)
+
+
+def resize(monkeypatch, name, counts, **changes):
+    """Let a copy of another size count as whole."""
+    row = replace(sources.SOURCES[name], counts=counts, **changes)
+    monkeypatch.setitem(sources.SOURCES, name, row)
+
+
+def checksums(monkeypatch, folder, kind):
+    """Publish the checksums of our batches instead of the real ones."""
+
+    def ours(entries):
+        return [[f, md5((folder / f).read_bytes()).hexdigest()] for f, _ in entries]
+
+    for entries in ("train_list", "test_list"):
+        monkeypatch.setattr(kind, entries, ours(getattr(kind, entries)))
+    ((name, digest),) = ours([(kind.meta["filename"], "")])
+    monkeypatch.setattr(kind, "meta", kind.meta | {"filename": name, "md5": digest})
+
+
+# Each maker writes a copy and returns the folder of the originals, what the training and test parts
+# must be (inputs, labels), and a file that is worth damaging.
+
+
+def make_cifar(root, monkeypatch, name):
+    kind = {"cifar10": torchvision.datasets.CIFAR10, "cifar100": torchvision.datasets.CIFAR100}[
+        name
+    ]
+    folder, key = root / name / kind.base_folder, "labels" if name == "cifar10" else "fine_labels"
+    folder.mkdir(parents=True)
+    parts = []
+    for entries in (kind.train_list, kind.test_list):
+        inputs, labels = [], []
+        for file, _ in entries:
+            x, y = pictures(4, 3, 32, 32), rng.integers(0, int(name[5:]), 4).tolist()
+            content = {"data": x.reshape(4, -1), key: y, "filenames": ["a"] * 4}
+            (folder / file).write_bytes(pickle.dumps(content))
+            inputs, labels = [*inputs, x], [*labels, *y]
+        parts.append((np.concatenate(inputs), labels))
+    classes = {kind.meta["key"]: [f"class {i}" for i in range(int(name[5:]))]}
+    (folder / kind.meta["filename"]).write_bytes(pickle.dumps(classes))
+    checksums(monkeypatch, folder, kind)
+    resize(monkeypatch, name, tuple(len(y) for _, y in parts))
+    return folder, *parts, folder / kind.train_list[-1][0]
+
+
+def make_cifar_folder(root, monkeypatch, name="cifar10"):
+    parts = []
+    for part, n in (("train", 3), ("test", 2)):
+        x, y = pictures(10 * n, 3, 32, 32), np.repeat(range(10), n)
+        for i, (picture, label) in enumerate(zip(x, y, strict=True)):
+            save_picture(
+                root / name / part / formats.CIFAR10_CLASSES[label] / f"{i:04}.png", picture
+            )
+        parts.append((x, y))
+    resize(monkeypatch, name, (30, 20))
+    return root / name, *parts, root / name / "train" / "cat" / "0010.png"
+
+
+def make_svhn(root, monkeypatch):
+    (root / "svhn").mkdir(parents=True)
+    parts, kind = [], torchvision.datasets.SVHN
+    published = dict(kind.split_list)
+    for part, n in (("train", 20), ("test", 10)):
+        x, y = pictures(n, 3, 32, 32), np.arange(n) % 10
+        file = root / "svhn" / f"{part}_32x32.mat"
+        savemat(file, {"X": x.transpose(2, 3, 1, 0), "y": np.where(y == 0, 10, y)[:, None]})
+        published[part] = [*published[part][:2], md5(file.read_bytes()).hexdigest()]
+        parts.append((x, y))
+    monkeypatch.setattr(kind, "split_list", published)
+    resize(monkeypatch, "svhn", (20, 10))
+    return root / "svhn", *parts, root / "svhn" / "test_32x32.mat"
+
+
+def idx(array):
+    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes()
+    return head + array.astype(np.uint8).tobytes()
+
+
+def make_fashion(root, monkeypatch, packed=True):
+    folder = root / "FashionMNIST" / "raw"
+    folder.mkdir(parents=True)
+    parts = []
+    for part, n in (("train", 20), ("t10k", 10)):
+        x, y = pictures(n, 28, 28), np.arange(n) % 10
+        for kind, array in (("images-idx3", x), ("labels-idx1", y)):
+            file = folder / f"{part}-{kind}-ubyte{'.gz' if packed else ''}"
+            file.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+        parts.append((x[:, None], y))
+    resize(monkeypatch, "fashion_mnist", (20, 10))
+    return folder, *parts, folder / f"t10k-images-idx3-ubyte{'.gz' if packed else ''}"
+
+
+def make_tiny(root, monkeypatch):
+    base, wnids = root / "tiny-imagenet-200", ["n01", "n02", "n03"]
+    x, y = pictures(12, 3, 64, 64), np.repeat(range(3), 4)
+    for i, (picture, label) in enumerate(zip(x, y, strict=True)):
+        name = wnids[label]
+        save_picture(base / "train" / name / "images" / f"{name}_{i:02}.png", picture)
+    test, places = pictures(5, 3, 64, 64), [2, 0, 1, 1, 0]
+    lines = []
+    for i, (picture, label) in enumerate(zip(test, places, strict=True)):
+        save_picture(base / "val" / "images" / f"val_{i}.png", picture)
+        lines.append(f"val_{i}.png\t{wnids[label]}\t0\t0\t62\t62\n")
+    (base / "val" / "val_annotations.txt").write_text("".join(lines))
+    (base / "wnids.txt").write_text("n03\nn01\nn02\n")
+    (base / "words.txt").write_text("n01\tgoldfish, Carassius\nn02\tbullfrog\nn03\teft\nn99\tx\n")
+    resize(monkeypatch, "tiny_imagenet", (12, 5))
+    return base, (x, y), (test, places), base / "val" / "images" / "val_3.png"
+
+
+def make_c10_1(root, monkeypatch):
+    folder = root / "cifar10_1"
+    folder.mkdir(parents=True)
+    x, y = pictures(6, 32, 32, 3), np.arange(6, dtype=np.int32)
+    np.save(folder / "cifar10.1_v6_data.npy", x)
+    np.save(folder / "cifar10.1_v6_labels.npy", y)
+    resize(monkeypatch, "cifar10_1", (0, 6))
+    return folder, None, (x.transpose(0, 3, 1, 2), y), folder / "cifar10.1_v6_data.npy"
+
+
+def make_c10_2(root, monkeypatch):
+    folder = root / "cifar10_2"
+    folder.mkdir(parents=True)
+    x, y = pictures(6, 32, 32, 3), np.arange(6)
+    np.savez(folder / "cifar102_test.npz", images=x, labels=y)
+    resize(monkeypatch, "cifar10_2", (0, 6))
+    return folder, None, (x.transpose(0, 3, 1, 2), y), folder / "cifar102_test.npz"
+
+
+def make_c10c(root, monkeypatch):
+    folder = root / "CIFAR-10-C"
+    folder.mkdir(parents=True)
+    labels, stack = np.tile([3, 1], 5).astype(np.uint8), []
+    for corruption in formats.CIFAR10C_CORRUPTIONS:
+        stack.append(pictures(10, 32, 32, 3))
+        np.save(folder / f"{corruption}.npy", stack[-1])
+    np.save(folder / "labels.npy", labels)
+    resize(monkeypatch, "cifar10c", (0, 150))
+    expected = np.concatenate(stack).transpose(0, 3, 1, 2), np.tile(labels, 15)
+    return folder, None, expected, folder / "fog.npy"
+
+
+MAKERS = {
+    "cifar10": lambda *a: make_cifar(*a, "cifar10"),
+    "cifar100": lambda *a: make_cifar(*a, "cifar100"),
+    "cifar10 folder": make_cifar_folder,
+    "svhn": make_svhn,
+    "fashion_mnist": make_fashion,
+    "fashion_mnist unpacked": lambda *a: make_fashion(*a, packed=False),
+    "tiny_imagenet": make_tiny,
+    "cifar10_1": make_c10_1,
+    "cifar10_2": make_c10_2,
+    "cifar10c": make_c10c,
+}
+
+
+@pytest.fixture(params=MAKERS)
+def copy(request, tmp_path, monkeypatch):
+    made = MAKERS[request.param](tmp_path / "data", monkeypatch)
+    return request.param.split()[0], tmp_path / "data", *made
+
+
+def test_reads_what_was_written(copy):
+    name, root, _, train, test, _ = copy
+    for _ in range(2):  # read, then from the decoded copy
+        found = data.load(name, root, validation=0)
+        if train is None:
+            assert len(found.train) == len(found.validation) == 0
+            assert found.mean == formats.CIFAR10_MOMENTS[0]
+        else:
+            order = np.random.RandomState(42).permutation(len(train[1]))
+            np.testing.assert_array_equal(found.train.inputs, train[0][order])
+            np.testing.assert_array_equal(found.train.labels, np.array(train[1])[order])
+            scaled = train[0] / 255
+            np.testing.assert_allclose(found.mean, scaled.mean((0, 2, 3)), atol=1e-6)
+            np.testing.assert_allclose(found.std, scaled.std((0, 2, 3)), atol=1e-6)
+        np.testing.assert_array_equal(found.test.inputs, test[0])
+        np.testing.assert_array_equal(found.test.labels, test[1])
+        assert found.test.inputs.dtype == torch.uint8 and found.test.labels.dtype == torch.int64
+        assert found.test.inputs.is_contiguous()
+    assert len(found.classes) >= len(np.unique(test[1])) and found.source and found.licence
+
+
+def refused(name, root, culprit):
+    """Loading must fail with one line that names the file."""
+    with pytest.raises(ValueError, match="get it again") as error:
+        data.load(name, root)
+    assert str(culprit) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_truncated_original_is_refused_by_name(copy):
+    name, root, *_, culprit = copy
+    data.load(name, root)  # a good decoded copy must not hide the damage
+    culprit.write_bytes(culprit.read_bytes()[:-100])
+    refused(name, root, culprit)
+    culprit.write_bytes(b"")
+    refused(name, root, culprit)
+
+
+def test_altered_original_is_refused_by_name(copy):
+    name, root, *_, culprit = copy
+    if culprit.suffix in (".npy", "") and "cifar-10" not in str(culprit.parent):
+        pytest.skip("bare bytes without a published checksum")
+    content = bytearray(culprit.read_bytes())
+    content[len(content) // 2] ^= 255
+    culprit.write_bytes(content)
+    refused(name, root, culprit)
+
+
+def test_missing_file_of_a_copy_is_named(copy):
+    name, root, *_, culprit = copy
+    culprit.unlink()
+    with pytest.raises((ValueError, FileNotFoundError), match="again") as error:
+        data.load(name, root)
+    assert culprit.name in str(error.value) or "incomplete copy" in str(error.value)
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, (os.environ["BOMB"],)
+
+
+def test_untrusted_pickles_stay_closed(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOMB", str(tmp_path / "exploded"))
+    root = tmp_path / "data"
+    _, _, _, batch = make_cifar(root, monkeypatch, "cifar10")
+    batch.write_bytes(pickle.dumps(Bomb()))
+    refused("cifar10", root, batch)
+    *_, array = make_c10_1(root, monkeypatch)
+    np.save(array, np.array([Bomb()], dtype=object), allow_pickle=True)
+    refused("cifar10_1", root, array)
+    assert not (tmp_path / "exploded").exists()
+    pickle.loads(pickle.dumps(Bomb()))  # the bomb works
+    assert (tmp_path / "exploded").exists()
+
+
+def test_wrong_shapes_and_labels_are_refused(tmp_path, monkeypatch):
+    root = tmp_path / "data"
+    folder, *_ = make_c10_1(root, monkeypatch)
+    labels = folder / "cifar10.1_v6_labels.npy"
+    np.save(labels, np.arange(5))
+    refused("cifar10_1", root, labels)
+    np.save(labels, np.array([0, 1, 2, 3, 4, 10]))
+    with pytest.raises(ValueError, match="labels from 0 to 10, expected 0 to 9"):
+        data.load("cifar10_1", root)
+    np.save(folder / "cifar10.1_v6_data.npy", np.zeros((6, 32, 32, 3), np.float32))
+    refused("cifar10_1", root, folder / "cifar10.1_v6_data.npy")
+
+
+def test_half_unpacked_copy_is_refused(tmp_path, monkeypatch):
+    *_, picture = make_cifar_folder(tmp_path, monkeypatch)
+    picture.unlink()
+    with pytest.raises(ValueError, match="incomplete copy of cifar10: 29 training and 20 test"):
+        data.load("cifar10", tmp_path)
+
+
+def test_jpeg_copy_says_so(tmp_path, monkeypatch):
+    make_cifar_folder(tmp_path, monkeypatch)
+    assert data.load("cifar10", tmp_path).note == ""
+    for file in (tmp_path / "cifar10").rglob("*.png"):
+        Image.open(file).save(file.with_suffix(".jpg"))
+        file.unlink()
+    found = data.load("cifar10", tmp_path)
+    assert "JPEG" in found.note and "under published values" in found.note
+    assert found.classes == formats.CIFAR10_CLASSES
+
+
+def test_archive_is_preferred_to_pictures(tmp_path, monkeypatch):
+    make_cifar_folder(tmp_path, monkeypatch)
+    _, train, *_ = make_cifar(tmp_path, monkeypatch, "cifar10")
+    found = data.load("cifar10", tmp_path, validation=0)
+    assert len(found.train) == len(train[1])
+
+
+def test_tiny_imagenet_classes_are_words(tmp_path, monkeypatch):
+    make_tiny(tmp_path, monkeypatch)
+    found = data.load("tiny_imagenet", tmp_path, validation=3)
+    assert found.classes == ("goldfish", "bullfrog", "eft")
+    assert found.note.startswith("64×64") and len(found.validation) == 3
+
+
+def test_image_folder(tmp_path):
+    for part in ("train", "test"):
+        for label, name in enumerate(("no", "yes")):
+            for i in range(4):
+                save_picture(
+                    tmp_path / part / name / f"{i}.png", np.full((3, 9, 7), label, np.uint8)
+                )
+    (tmp_path / "train" / "no" / "notes.txt").write_text("not a picture")
+    name = f"imagefolder:{tmp_path}"
+    found = data.load(name, tmp_path / "root", validation=2)
+    assert found.classes == ("no", "yes") and found.name == name
+    assert found.train.inputs.shape == (6, 3, 9, 7)
+    assert (found.train.inputs[:, 0, 0, 0] == found.train.labels).all()
+
+    odd = tmp_path / "train" / "yes" / "9.png"
+    save_picture(odd, np.zeros((3, 8, 7), np.uint8))
+    with pytest.raises(ValueError, match=f"{odd}: picture of 7×8, expected 7×9"):
+        data.load(name, tmp_path / "root")
+    odd.unlink()
+    (tmp_path / "test" / "maybe").mkdir()
+    with pytest.raises(ValueError, match="class folders are not those of"):
+        data.load(name, tmp_path / "root")
+    with pytest.raises(FileNotFoundError, match="put a copy there: .*/nowhere/train"):
+        data.load(f"imagefolder:{tmp_path}/nowhere")
+
+
+def test_imagenet_is_cropped_warned_of_and_left_on_disk(tmp_path):
+    ramp = np.tile(np.linspace(0, 255, 600).astype(np.uint8), (3, 400, 1))
+    for part, n in (("train", 5), ("val", 2)):
+        for label, name in enumerate(("n01", "n02")):
+            for i in range(n):
+                shade = ramp if label else np.zeros((3, 300, 256), np.uint8)
+                save_picture(tmp_path / "imagenet" / part / name / f"{i}.png", shade)
+    with pytest.warns(UserWarning, match=r"14 pictures to 0\.0 GiB in "):
+        found = data.load("imagenet", tmp_path, validation=3, train_size=4)
+    assert found.train.inputs.shape == (4, 3, 224, 224) and len(found.validation) == 3
+    assert "random resized" in found.note
+    assert sorted(found.test.labels.tolist()) == [0, 0, 1, 1]
+    bright = found.test.inputs[found.test.labels == 1]
+    assert abs(bright.float().mean() - 127.5) < 2  # the centre of the ramp
+    assert found.train.labels.unique().tolist() == [0, 1]  # in random order, not by class
+    stored = np.load(tmp_path / "decoded" / "imagenet" / "train.npy")
+    np.testing.assert_array_equal(found.train.inputs, stored[3:7])
+    with pytest.raises(ValueError, match="split_seed: got 1, expected 42"):
+        data.load("imagenet", tmp_path, split_seed=1)
+
+
+def write_posts(base, newline):
+    texts = {"train": {}, "test": {}}
+    for part in texts:
+        for g, group in enumerate(("alt.atheism", "sci.space")):
+            folder = base / f"20news-bydate-{part}" / group
+            folder.mkdir(parents=True)
+            for i in (101, 22):
+                lines = [f"Subject: caf\xe9 {i}", "", "the moon " * g + "the end", "x " * 600]
+                (folder / str(i)).write_bytes(newline.join(lines).encode("latin-1"))
+    (base / "20news-bydate-train" / "alt.atheism" / "54473-o").write_text("stray words")
+
+
+def test_newsgroups(tmp_path, monkeypatch):
+    resize(monkeypatch, "20newsgroups", (4, 4))
+    found = []
+    for newline in ("\n", "\t"):  # one copy in wide use has tabs
+        root = tmp_path / repr(newline)
+        write_posts(root / "20newsgroups", newline)
+        found.append(data.load("20newsgroups", root, validation=0))
+    plain, tabs = found
+    assert torch.equal(plain.train.inputs, tabs.train.inputs)
+    assert plain.train.inputs.shape == (4, formats.LENGTH)
+    assert plain.train.inputs.dtype == torch.int64
+    assert plain.mean == plain.std == () and plain.classes == ("alt.atheism", "sci.space")
+    # By frequency, then alphabet: x (2400 times), the (6), café, end, subject (4), 101, 22, moon (2).
+    test = plain.test.inputs
+    assert plain.test.labels.tolist() == [0, 0, 1, 1]
+    assert test[0, :6].tolist() == [6, 4, 8, 3, 5, 2]  # "subject café 22 the end x"
+    assert test[2, :7].tolist() == [6, 4, 8, 3, 9, 3, 5]
+    assert int(plain.train.inputs.max()) == 9  # no stray words
+
+
+def test_newsgroups_padding_and_unknown_words(tmp_path, monkeypatch):
+    resize(monkeypatch, "20newsgroups", (1, 1))
+    for part, text in (("train", "a a b"), ("test", "B z a")):
+        post = tmp_path / "20newsgroups" / f"20news-bydate-{part}" / "g" / "1"
+        post.parent.mkdir(parents=True)
+        post.write_text(text)
+    found = data.load("20newsgroups", tmp_path, validation=0)
+    assert found.test.inputs[0, :4].tolist() == [3, 1, 2, 0]
+    post.write_bytes(b"")
+    refused("20newsgroups", tmp_path, post)
+
+
+# --- names and places ---
+
+
+def test_unknown_name_lists_the_valid_ones():
+    with pytest.raises(ValueError, match=r"'cifar'.*did you mean.*fashion_mnist") as error:
+        data.load("cifar")
+    assert "\n" not in str(error.value) and "imagefolder:PATH" in str(error.value)
+    for name in ("imagefolder", "imagefolder:", "../cifar10"):
+        with pytest.raises(ValueError, match="unknown data set"):
+            data.load(name)
+
+
+@pytest.mark.parametrize("name", [n for n, row in sources.SOURCES.items() if row.places])
+def test_missing_data_says_what_to_do(name, tmp_path, monkeypatch):
+    places = tuple(p for p in sources.SOURCES[name].places if not p.startswith("/"))
+    resize(monkeypatch, name, None, places=places)  # as where Debian's package is not installed
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="put a copy there") as error:
+        data.load(name)
+    message = str(error.value)
+    assert "\n" not in message and str(tmp_path / places[0]) in message
+    if name != "imagenet":
+        assert f"calibkit data get {name}" in message
+    if name == "fashion_mnist":
+        assert "apt-get install dataset-fashion-mnist" in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_root_is_the_variable_or_the_cache(monkeypatch, tmp_path):
+    monkeypatch.delenv("CALIBKIT_DATA", raising=False)
+    assert sources.data_root() == store.cache_root() / "datasets" == tmp_path / "cache" / "datasets"
+    monkeypatch.setenv("CALIBKIT_DATA", "/elsewhere")
+    assert sources.data_root() == Path("/elsewhere")
+
+
+def test_listing(tmp_path, monkeypatch):
+    make_svhn(tmp_path, monkeypatch)
+    rows = {row["name"]: row for row in data.listing(tmp_path)}
+    assert list(rows) == list(sources.SOURCES)
+    assert rows["svhn"]["present"] and rows["svhn"]["path"] == str(tmp_path / "svhn")
+    assert rows["gaussians"]["present"] and not rows["cifar10c"]["present"]
+    for row in rows.values():
+        assert set(row) == {"name", "what", "source", "licence", "size", "present", "path"}
+        assert all(row[k] for k in ("what", "source", "licence", "size"))
+
+
+# --- downloads, from files instead of the net ---
+
+
+def test_download_cifar(tmp_path, monkeypatch):
+    folder, train, *_ = make_cifar(tmp_path / "theirs", monkeypatch, "cifar10")
+    archive = tmp_path / "cifar-10-python.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(folder, folder.name)
+    kind = torchvision.datasets.CIFAR10
+    monkeypatch.setattr(kind, "url", archive.as_uri())
+    monkeypatch.setattr(kind, "tgz_md5", md5(archive.read_bytes()).hexdigest())
+    root = tmp_path / "ours"
+    with pytest.raises(FileNotFoundError):
+        data.load("cifar10", root)
+    assert len(data.get("cifar10", root).train) + 2 == len(train[1])
+    archive.unlink()
+    data.load("cifar10", root, download=True)  # the copy on disk comes first
+
+
+def test_download_tiny_imagenet(tmp_path, monkeypatch):
+    base, *_ = make_tiny(tmp_path / "theirs", monkeypatch)
+    archive = tmp_path / "tiny-imagenet-200.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(base.rglob("*")):
+            file.write(path, path.relative_to(base.parent))
+    digest = md5(archive.read_bytes()).hexdigest()
+    resize(monkeypatch, "tiny_imagenet", (12, 5), fetch=sources._archive(archive.as_uri(), digest))
+    assert len(data.get("tiny_imagenet", tmp_path / "ours").test) == 5
+    resize(
+        monkeypatch, "tiny_imagenet", (12, 5), fetch=sources._archive(archive.as_uri(), "0" * 32)
+    )
+    with pytest.raises(OSError, match="tiny_imagenet: download failed") as error:
+        data.get("tiny_imagenet", tmp_path / "third")
+    assert "\n" not in str(error.value)
+
+
+def test_download_plain_files(tmp_path, monkeypatch):
+    folder, _, test, _ = make_c10_1(tmp_path / "theirs", monkeypatch)
+    files = [f.as_uri() for f in folder.iterdir()]
+    resize(monkeypatch, "cifar10_1", (0, 6), fetch=sources._files("cifar10_1", *files))
+    found = data.get("cifar10_1", tmp_path / "ours")
+    np.testing.assert_array_equal(found.test.inputs, test[0])
+
+
+def test_download_newsgroups_leaves_files_and_no_pickle(tmp_path, monkeypatch):
+    def fetch_20newsgroups(data_home, subset, shuffle):
+        names = [f"/tmp/x/20news-bydate-{subset}/sci.space/{i}" for i in (7, 8)]
+        return SimpleNamespace(filenames=np.array(names), data=["caf\xe9 moon", "moon"])
+
+    monkeypatch.setattr("sklearn.datasets.fetch_20newsgroups", fetch_20newsgroups)
+    resize(monkeypatch, "20newsgroups", (2, 2))
+    found = data.get("20newsgroups", tmp_path)
+    assert found.test.inputs[0, :3].tolist() == [3, 2, 0]
+    post = tmp_path / "20newsgroups" / "20news-bydate-test" / "sci.space" / "7"
+    assert post.read_bytes() == b"caf\xe9 moon"
+    assert not list(tmp_path.glob(".draft*")) and not list(tmp_path.rglob("*.pkz"))
+
+
+def test_no_connection_is_one_line(tmp_path, monkeypatch):
+    gone = (tmp_path / "gone.zip").as_uri()
+    resize(monkeypatch, "tiny_imagenet", (1, 1), fetch=sources._archive(gone, "0" * 32))
+    with pytest.raises(OSError, match="tiny_imagenet: download failed .*; run") as error:
+        data.get("tiny_imagenet", tmp_path)
+    assert "\n" not in str(error.value)
+
+
+# --- decoded copies ---
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    """A CIFAR-10 folder, and a list that grows by one whenever it is decoded."""
+    make_cifar_folder(tmp_path, monkeypatch)
+    times = []
+
+    def read(base, draft):
+        times.append(1)
+        return formats.cifar(base, draft)
+
+    resize(monkeypatch, "cifar10", (30, 20), read=read)
+    return times
+
+
+def same(a, b):
+    return torch.equal(a.train.inputs, b.train.inputs) and torch.equal(a.test.inputs, b.test.inputs)
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def scribble(path):
+    path.write_text('{"layout": 1}')
+
+
+@pytest.mark.parametrize("file", [f"{name}.npy" for name in decoded.ARRAYS] + ["info.json"])
+@pytest.mark.parametrize("damage", [truncate, flip, scribble, Path.unlink])
+def test_damaged_decoded_copy_is_made_again(counted, tmp_path, capsys, file, damage):
+    first = data.load("cifar10", tmp_path)
+    data.load("cifar10", tmp_path)
+    assert len(counted) == 1
+    damage(tmp_path / "decoded" / "cifar10" / file)
+    assert same(first, data.load("cifar10", tmp_path))
+    assert len(counted) == 2 and "damaged or out of date" in capsys.readouterr().out
+    data.load("cifar10", tmp_path)
+    assert len(counted) == 2
+
+
+def test_changed_originals_are_decoded_again(counted, tmp_path):
+    data.load("cifar10", tmp_path)
+    save_picture(tmp_path / "cifar10" / "test" / "airplane" / "0000.png", pictures(1, 3, 32, 32)[0])
+    data.load("cifar10", tmp_path)
+    assert len(counted) == 2
+    file = tmp_path / "cifar10" / "test" / "airplane" / "0001.png"
+    file.rename(file.with_name("9999.png"))
+    data.load("cifar10", tmp_path)
+    assert len(counted) == 3
+
+
+def test_failure_and_kill_leave_no_decoded_copy(counted, tmp_path, monkeypatch):
+    folder = tmp_path / "decoded"
+    (folder / ".cifar10.draft").mkdir(parents=True)  # a killed process left it
+    (folder / ".cifar10.draft" / "train.npy").write_text("half")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(OSError, match="No space"):
+        data.load("cifar10", tmp_path)
+    assert {p.name for p in folder.iterdir()} == {".cifar10.lock"}
+    monkeypatch.undo()
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
+    resize(monkeypatch, "cifar10", (30, 20))
+    assert len(data.load("cifar10", tmp_path).test) == 20
+
+
+def test_read_only_data_folder(counted, tmp_path, monkeypatch):
+    unwritable = tmp_path / "decoded"
+    can = decoded._writable
+    monkeypatch.setattr(decoded, "_writable", lambda f: f != unwritable and can(f))
+    data.load("cifar10", tmp_path)
+    data.load("cifar10", tmp_path)
+    assert len(counted) == 1 and not unwritable.exists()
+    assert (tmp_path / "cache" / "datasets" / "decoded" / "cifar10" / "train.npy").exists()
+    monkeypatch.setattr(decoded, "_writable", lambda f: False)
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "third"))
+    with pytest.raises(PermissionError, match="cannot be written"):
+        data.load("cifar10", tmp_path)
+
+
+def test_loaded_tensors_are_ours_to_change(counted, tmp_path):
+    first = data.load("cifar10", tmp_path)
+    first.train.inputs.zero_(), first.test.inputs.zero_()
+    again = data.load("cifar10", tmp_path)
+    assert again.train.inputs.any() and again.test.inputs.any() and len(counted) == 1
+
+
+def test_digest_of_a_large_file_sees_its_size_and_samples(tmp_path):
+    file = tmp_path / "large"
+    content = bytearray(rng.bytes(1 << 20))
+    file.write_bytes(content)
+    before = decoded._digest(file, limit=1 << 10)
+    assert before == decoded._digest(file, limit=1 << 10) != decoded._digest(file)
+    content[5] ^= 1
+    file.write_bytes(content)
+    assert decoded._digest(file, limit=1 << 10) != before
+
+
+# --- splits ---
+
+
+def keys(split):
+    """Something that tells samples apart."""
+    return [x.numpy().tobytes() for x in split.inputs]
+
+
+def test_splits_are_the_authors():
+    """Their code: seed NumPy, shuffle a list of indices, hold out the first of them."""
+    everything = formats.gaussians(None, None).train
+    indices = list(range(len(everything)))
+    state = np.random.get_state()
+    np.random.seed(7)
+    np.random.shuffle(indices)
+    np.random.set_state(state)
+    found = data.load("gaussians", validation=500, split_seed=7)
+    np.testing.assert_array_equal(found.validation.inputs, everything[indices[:500]])
+    np.testing.assert_array_equal(found.train.inputs, everything[indices[500:]])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 800), st.integers(1, 300), st.integers(1, 300), st.integers(0, 2**32 - 1))
+def test_splits_are_disjoint_fixed_and_nested(validation, small, more, seed):
+    def load(size):
+        return data.load("gaussians", validation=validation, train_size=size, split_seed=seed)
+
+    little, large, again = load(small), load(small + more), load(small + more)
+    assert (len(little.train), len(large.train)) == (small, small + more)
+    assert len(little.validation) == validation
+    assert torch.equal(large.train.inputs, again.train.inputs)
+    assert torch.equal(large.train.inputs[:small], little.train.inputs)
+    assert torch.equal(large.validation.inputs, little.validation.inputs)
+    assert not set(keys(large.train)) & set(keys(large.validation))
+    assert torch.equal(little.test.inputs, data.load("gaussians").test.inputs)
+
+
+def test_splits_cover_the_training_part():
+    found = data.load("digits")
+    assert (len(found.train), len(found.validation), len(found.test)) == (1294, 143, 360)
+    other = data.load("digits", split_seed=1)
+    both = sorted(keys(found.train) + keys(found.validation))
+    assert both == sorted(keys(other.train) + keys(other.validation))
+    assert keys(found.validation) != keys(other.validation)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1437, "val", 0.1, True])
+def test_wrong_validation(wrong):
+    with pytest.raises(ValueError, match=r'validation: got .*expected "test" or 0 to 1436'):
+        data.load("digits", validation=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, -3, 1338, 10.0, False])
+def test_wrong_train_size(wrong):
+    with pytest.raises(ValueError, match="train_size: got .*expected 1 to 1337"):
+        data.load("digits", validation=100, train_size=wrong)
+
+
+def test_validating_on_the_test_set_warns():
+    with pytest.warns(data.LeakWarning, match="digits: validating on the test split"):
+        found = data.load("digits", validation="test")
+    assert found.validation is found.test and len(found.train) == 1437
+
+
+# --- generated data ---
+
+
+def test_digits_are_those_of_scikit_learn():
+    from sklearn.datasets import load_digits
+
+    found = data.load("digits")
+    levels = torch.cat([found.train.inputs, found.validation.inputs, found.test.inputs])
+    labels = torch.cat([found.train.labels, found.validation.labels, found.test.labels])
+    bunch = load_digits()
+    theirs = sorted((x.tobytes(), int(y)) for x, y in zip(bunch.images, bunch.target, strict=True))
+    back = (levels[:, 0].double() * 16 / 255).round().numpy()
+    assert sorted((x.tobytes(), int(y)) for x, y in zip(back, labels, strict=True)) == theirs
+
+
+def test_mnist1d_is_what_its_package_makes():
+    from mnist1d.data import get_dataset_args, make_dataset
+
+    arguments = get_dataset_args()
+    arguments.num_samples, arguments.seed = 300, 42
+    theirs = make_dataset(arguments)
+    expected = np.concatenate([theirs["x"], theirs["x_test"]])
+    np.random.seed(5)
+    before = np.random.get_state()[1].copy()
+    signals, labels = formats.mnist1d_signals(300, 42)
+    assert (np.random.get_state()[1] == before).all()
+    np.testing.assert_allclose(
+        (signals[:, 0] - signals.mean()) / signals.std(), expected, atol=1e-5
+    )
+    np.testing.assert_array_equal(labels, np.concatenate([theirs["y"], theirs["y_test"]]))
+
+
+def test_mnist1d_is_generated_once_and_checked(tmp_path, monkeypatch):
+    calls = []
+    real = formats.mnist1d_signals
+
+    def quick(n, seed):
+        calls.append((n, seed))
+        return real(n // 100, seed)
+
+    monkeypatch.setattr(formats, "mnist1d_signals", quick)
+    first = data.load("mnist1d", tmp_path)
+    assert calls == [(5_000, 42), (10_000, formats.MNIST1D_TEST_SEED)]
+    assert (len(first.train), len(first.validation), len(first.test)) == (40, 10, 100)
+    assert first.train.inputs.shape[1:] == (1, 40) and first.train.inputs.dtype == torch.float32
+    again = data.load("mnist1d", tmp_path)
+    assert len(calls) == 2 and same(first, again)
+    flip(tmp_path / "decoded" / "mnist1d" / "train.npy")
+    assert same(first, data.load("mnist1d", tmp_path)) and len(calls) == 4
+    # The training part is all that the normalisation has seen.
+    whole = data.load("mnist1d", tmp_path, validation=0)
+    scaled = data.normalise(whole.train.inputs, whole.mean, whole.std)
+    assert abs(scaled.mean()) < 1e-4 and abs(scaled.std(correction=0) - 1) < 1e-4
+
+
+def test_gaussian_posterior_is_bayes_rule():
+    x = rng.uniform(-10, 10, (50, 2))
+    density = np.stack([multivariate_normal(m).pdf(x) for m in formats.GAUSSIAN_MEANS], 1)
+    expected = density / density.sum(1, keepdims=True)
+    np.testing.assert_allclose(data.gaussian_posterior(x), expected, rtol=1e-9)
+    tensor = data.gaussian_posterior(torch.from_numpy(x).float())
+    assert isinstance(tensor, torch.Tensor) and tensor.shape == (50, 5)
+    far = data.gaussian_posterior(np.array([[1e4, 1e4]]))
+    np.testing.assert_allclose(far.sum(), 1)
+    with pytest.raises(ValueError, match=r"x: got shape \(2,\), expected \(n, 2\)"):
+        data.gaussian_posterior(np.zeros(2))
+
+
+def test_gaussian_posterior_is_calibrated_on_its_samples():
+    found = data.load("gaussians")
+    posterior = data.gaussian_posterior(found.test.inputs).numpy()
+    right = posterior.argmax(1) == found.test.labels.numpy()
+    assert abs(right.mean() - posterior.max(1).mean()) < 0.015
+    assert 0.7 < right.mean() < 0.9  # there is something to be uncertain about
+    assert torch.bincount(found.test.labels).tolist() == [1000] * 5
+
+
+# --- batches ---
+
+
+def test_normalise():
+    x = torch.from_numpy(pictures(4, 3, 5, 6))
+    mean, std = (0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
+    expected = (x.double() / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(
+        3, 1, 1
+    )
+    found = data.normalise(x, mean, std)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected.float(), atol=1e-6, rtol=1e-5)
+    half = data.normalise(x, mean, std, torch.bfloat16)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half, expected.bfloat16(), atol=0, rtol=0.01)
+    points = torch.randn(7, 2)
+    kept = points.clone()
+    torch.testing.assert_close(
+        data.normalise(points, (1.0, 2.0), (2.0, 4.0)),
+        (points - torch.tensor([1.0, 2.0])) / torch.tensor([2.0, 4.0]),
+    )
+    assert torch.equal(points, kept)  # not in place
+    ids = torch.arange(6).view(2, 3)
+    assert data.normalise(ids, (), ()) is ids
+    with pytest.raises(ValueError, match="expected 3 numbers each"):
+        data.normalise(x, (0.5,), (0.5,))
+    assert data.normalise(x[:0], mean, std).shape == (0, 3, 5, 6)
+
+
+def slow_crop_flip(x, generator, padding):
+    """The same draws, one picture at a time."""
+    n, _, h, w = x.shape
+    shifts = torch.randint(2 * padding + 1, (2, n, 1), generator=generator)
+    mirrored = torch.randint(2, (n, 1), generator=generator)
+    out = []
+    for i in range(n):
+        big = torch.zeros(x.shape[1], h + 2 * padding, w + 2 * padding, dtype=x.dtype)
+        big[:, padding : padding + h, padding : padding + w] = x[i]
+        top, left = int(shifts[0, i]), int(shifts[1, i])
+        crop = big[:, top : top + h, left : left + w]
+        out.append(crop.flip(2) if mirrored[i] else crop)
+    return torch.stack(out)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 9),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(0, 5),
+    st.sampled_from([torch.float32, torch.uint8, torch.bfloat16]),
+    st.booleans(),
+)
+def test_crop_flip_against_a_loop(n, c, h, w, padding, dtype, channels_last):
+    x = torch.randint(1, 200, (n, c, h, w)).to(dtype)
+    if channels_last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    before = x.clone()
+    found = data.augment_crop_flip(x, torch.Generator().manual_seed(3), padding)
+    expected = slow_crop_flip(x, torch.Generator().manual_seed(3), padding)
+    assert found.dtype == dtype and torch.equal(found, expected) and torch.equal(x, before)
+
+
+def test_crop_flip_keeps_the_memory_format():
+    x = torch.randn(4, 3, 8, 8)
+    generator = torch.Generator().manual_seed(0)
+    assert data.augment_crop_flip(x, generator).is_contiguous()
+    last = x.contiguous(memory_format=torch.channels_last)
+    moved = data.augment_crop_flip(last, generator)
+    assert moved.is_contiguous(memory_format=torch.channels_last) and not moved.is_contiguous()
+
+
+def test_crop_flip_draws_each_shift_and_mirror_equally_often():
+    n = 16_200
+    x = torch.zeros(n, 1, 5, 5)
+    x[:, 0, 2, 2] = 1  # the middle stays in view for padding 2
+    x[:, 0, 2, 3] = 2  # tells a mirrored one
+    out = data.augment_crop_flip(x, torch.Generator().manual_seed(1), padding=1)
+    place = out[:, 0].flatten(1)
+    mirrored = place.argmax(1) < (place == 1).int().argmax(1)
+    row, column = (place == 1).int().argmax(1) // 5, (place == 1).int().argmax(1) % 5
+    counts = torch.bincount(mirrored * 9 + (row - 1) * 3 + column - 1, minlength=18)
+    assert counts.min() > 780 and counts.max() < 1020  # 900 each; 4 standard deviations
+
+
+def test_crop_flip_refuses_other_shapes():
+    with pytest.raises(ValueError, match=r"x: got shape \(3, 8, 8\), expected \(n, c, h, w\)"):
+        data.augment_crop_flip(torch.zeros(3, 8, 8), torch.Generator())
+
+
+# --- imports ---
+
+
+def test_torchvision_works_after_a_failed_import():
+    code = """
+try:
+    import torchvision
+except RuntimeError:
+    pass
+from calibkit.vision import torchvision
+import torch
+x = torch.rand(2, 3, 8, 8)
+assert torchvision.transforms.v2.functional.gaussian_blur(x, 3).shape == x.shape
+assert torchvision.models.resnet18(num_classes=4).eval()(x).shape == (2, 4)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# --- real copies ---
+
+
+def real(name):
+    row = sources.SOURCES[name]
+    return pytest.mark.skipif(row.find(REAL) is None, reason=f"no {name} in $CALIBKIT_DATA")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "sizes", "mean"),
+    [
+        pytest.param(*case, marks=real(case[0]), id=case[0])
+        for case in (
+            ("cifar10", (3, 32, 32), (45_000, 5_000, 10_000), formats.CIFAR10_MOMENTS[0]),
+            ("fashion_mnist", (1, 28, 28), (54_000, 6_000, 10_000), (0.2860,)),
+            ("20newsgroups", (500,), (10_183, 1_131, 7_532), ()),
+        )
+    ],
+)
+def test_real_copy(name, shape, sizes, mean):
+    found = data.load(name, REAL)
+    assert (len(found.train), len(found.validation), len(found.test)) == sizes
+    assert found.train.inputs.shape[1:] == shape
+    np.testing.assert_allclose(found.mean, mean, atol=2e-3)
+    for split in (found.train, found.test):
+        counts = torch.bincount(split.labels, minlength=len(found.classes))
+        assert counts.min() > 0.6 * counts.float().mean()
+    if name == "20newsgroups":
+        assert found.train.inputs.max() == formats.VOCABULARY - 1
+        known = found.test.inputs[found.test.inputs > 0]
+        assert (known > 1).float().mean() > 0.8
+
+
+@real("tiny_imagenet")
+def test_real_tiny_imagenet():
+    found = data.load("tiny_imagenet", REAL)
+    assert (len(found.train), len(found.validation), len(found.test)) == (90_000, 10_000, 10_000)
+    assert torch.bincount(found.test.labels).tolist() == [50] * 200
+
+
+@real("cifar10")
+def test_decoded_copy_of_real_cifar10_is_the_pictures():
+    found = data.load("cifar10", REAL, validation=0)
+    order = np.random.RandomState(42).permutation(50_000)
+    folder = sources.SOURCES["cifar10"].find(REAL)
+    if not (folder / "train").is_dir():
+        pytest.skip("not a picture folder")
+    files = sorted((folder / "train").rglob("*.jpg"))
+    for i in (0, 17, 49_999):
+        picture = np.asarray(Image.open(io.BytesIO(files[order[i]].read_bytes())))
+        np.testing.assert_array_equal(found.train.inputs[i].permute(1, 2, 0), picture)
+        assert found.classes[found.train.labels[i]] == files[order[i]].parent.name
+    info = json.loads((REAL / "decoded" / "cifar10" / "info.json").read_text())
+    assert set(info) == {"layout", "origin", "sha256", "facts"}

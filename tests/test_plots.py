@@ -1,0 +1,519 @@
+"""The numbers behind the figures, by hand and against SciPy; then that every figure says them."""
+
+import itertools
+import subprocess
+import sys
+import warnings
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibkit import grid, metrics, plots, stats
+
+SEEDS = 3
+
+
+@pytest.fixture(autouse=True)
+def _figures():
+    mpl.use("agg")
+    yield
+    plt.close("all")
+
+
+def classifier(seed: int, n: int = 600, sharpness: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Confidences that are right as often as they say, then sharpened."""
+    rng = np.random.default_rng(seed)
+    truth = rng.beta(3, 1, n) * 0.9 + 0.1
+    correct = rng.random(n) < truth
+    return truth ** (1 / sharpness), correct
+
+
+def several(sharpness: float = 1.0, **more):
+    pairs = [classifier(seed, sharpness=sharpness, **more) for seed in range(SEEDS)]
+    return [c for c, _ in pairs], [z for _, z in pairs]
+
+
+def words(ax) -> str:
+    return "\n".join(text.get_text() for text in ax.texts)
+
+
+# --- numbers ---
+
+
+def test_histogram_by_hand():
+    numbers = plots.prepare_confidence_histogram(
+        [0.1, 0.6, 0.8, 0.9, 1.0], [False, True, True, False, True], bins=2
+    )
+    assert numbers["correct"].tolist() == [[0.0, 2.0]]
+    assert numbers["wrong"].tolist() == [[1.0, 1.0]]
+    assert numbers["n_correct"].tolist() == [3] and numbers["n_wrong"].tolist() == [2]
+    assert numbers["mean_correct"] == pytest.approx([0.8])
+    assert numbers["mean_wrong"] == pytest.approx([0.5])
+    assert numbers["overlap"] == pytest.approx([0.5])  # the right-hand half of the wrong ones
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(2, 40))
+def test_histogram_densities_integrate_to_one_and_overlap_is_their_lower_envelope(seed, bins):
+    confidence, correct = classifier(seed, n=200)
+    numbers = plots.prepare_confidence_histogram(confidence, correct, bins)
+    for name in ("correct", "wrong"):
+        assert numbers[name].sum() / bins == pytest.approx(1)
+    lower = np.minimum(numbers["correct"], numbers["wrong"]).sum() / bins
+    assert numbers["overlap"][0] == pytest.approx(lower)
+    assert numbers["overlap"][0] == pytest.approx(
+        metrics.histogram_overlap(confidence, correct, bins)
+    )
+
+
+def test_histogram_without_a_wrong_prediction():
+    with pytest.warns(metrics.UndefinedMetricWarning):
+        numbers = plots.prepare_confidence_histogram([0.7, 0.9], [True, True], bins=5)
+    assert np.isnan(numbers["wrong"]).all() and np.isnan(numbers["auroc"]).all()
+    ax = plots.plot_confidence_histogram(numbers)
+    ax.figure.canvas.draw()
+    assert "undefined" in words(ax)
+
+
+def test_reliability_agrees_with_ece_and_pools_seeds():
+    confidence, correct = several()
+    numbers = plots.prepare_reliability(confidence, correct, bins=10)
+    for c, z, found in zip(confidence, correct, numbers["ece"], strict=True):
+        probs = np.column_stack([c, 1 - c])
+        labels = np.where(z, 0, 1)
+        keep = c > 0.5  # where class 0 is the prediction of these two columns
+        alone = plots.prepare_reliability(c[keep], z[keep], bins=10)["ece"]
+        assert alone[0] == pytest.approx(metrics.ece(probs[keep], labels[keep], bins=10))
+        assert found == pytest.approx(plots.prepare_reliability(c, z, bins=10)["ece"][0])
+    everything = plots.prepare_reliability(np.concatenate(confidence), np.concatenate(correct), 10)
+    for key in ("confidence", "accuracy", "share"):
+        np.testing.assert_allclose(numbers[key], everything[key])
+    assert numbers["share"].sum() == pytest.approx(1)
+
+
+def test_pooling_seeds_does_not_narrow_the_interval():
+    confidence, correct = classifier(0)
+    one = plots.prepare_reliability(confidence, correct)
+    three = plots.prepare_reliability([confidence] * 3, [correct] * 3)
+    np.testing.assert_allclose(three["low"], one["low"])
+    np.testing.assert_allclose(three["high"], one["high"])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 300), st.floats(0, 1))
+def test_wilson_is_scipys(n, share):
+    k = round(share * n)
+    expected = scipy.stats.binomtest(k, n).proportion_ci(method="wilson")
+    low, high = plots.wilson(k, n)
+    assert low == pytest.approx(expected.low, abs=1e-12)
+    assert high == pytest.approx(expected.high, abs=1e-12)
+
+
+def test_wilson_of_nothing_is_undefined():
+    assert np.isnan(plots.wilson(0, 0)).all()
+
+
+def test_wilson_bands_cover_a_calibrated_network():
+    inside = total = 0
+    for seed in range(40):
+        numbers = plots.prepare_reliability(*classifier(seed, n=2000))
+        seen = numbers["share"] > 0
+        low, high, x = (numbers[k][seen] for k in ("low", "high", "confidence"))
+        inside += ((low <= x) & (x <= high)).sum()
+        total += seen.sum()
+    assert 0.92 < inside / total < 0.98
+
+
+def histories(values):
+    return [pd.DataFrame({"epoch": [2, 4, 6, 8], "auroc": row}) for row in values]
+
+
+def test_overfitting_by_hand():
+    numbers = plots.prepare_overfitting(
+        histories([[0.80, 0.90, 0.92, 0.88], [0.82, 0.93, 0.89, 0.86]]), "auroc"
+    )
+    assert numbers["best_epoch"] == 4  # of the mean, though the first seed is best at 6
+    assert numbers["best"] == pytest.approx(0.915)
+    assert numbers["final"] == pytest.approx(0.87)
+    assert numbers["drop"] == pytest.approx([-0.02, -0.07])
+    expected = stats.seed_interval([0.80, 0.82])
+    found = [numbers[key][0] for key in ("mean", "low", "high")]
+    assert found == pytest.approx(list(expected))
+
+
+def test_overfitting_takes_the_lowest_of_a_loss():
+    history = {"epoch": [1, 2, 3], "ece": [0.3, 0.1, 0.2]}
+    numbers = plots.prepare_overfitting(history, "ece")
+    assert numbers["best_epoch"] == 2 and numbers["drop"] == pytest.approx([0.1])
+    assert np.isnan(numbers["low"]).all()  # one seed says nothing about the next
+
+
+def test_risk_coverage_by_hand_and_over_seeds():
+    confidence, correct = several()
+    numbers = plots.prepare_risk_coverage(confidence, correct, points=50)
+    risk = 1 - np.mean(correct, axis=1)
+    np.testing.assert_allclose(numbers["risk"][:, -1], risk)
+    np.testing.assert_allclose(
+        numbers["aurc"], [metrics.aurc(c, z) for c, z in zip(confidence, correct, strict=True)]
+    )
+    order = np.argsort(-confidence[0])
+    half = (~correct[0][order])[:300].mean()
+    assert numbers["risk"][0][24] == pytest.approx(half)  # at coverage one half
+
+
+def test_a_perfect_ranking_has_no_risk_until_the_errors_begin():
+    numbers = plots.prepare_risk_coverage([0.9, 0.8, 0.7, 0.2], [True, True, True, False], points=4)
+    assert numbers["mean"].tolist() == [0, 0, 0, 0.25]
+
+
+def test_gradient_norms_against_scipy_and_the_law():
+    rng = np.random.default_rng(0)
+    brier = [rng.beta(0.5, 1, 2000) * 2 for _ in range(2)]
+    norm = [3 * b**2.5 * np.exp(0.2 * rng.normal(size=b.size)) for b in brier]
+    numbers = plots.prepare_gradient_norms(brier, norm, exponent=2.5)
+    for i in range(2):
+        assert numbers["spearman"][i] == pytest.approx(
+            scipy.stats.spearmanr(brier[i], norm[i]).statistic
+        )
+        assert numbers["pearson"][i] == pytest.approx(
+            scipy.stats.pearsonr(brier[i], norm[i]).statistic
+        )
+    assert numbers["scale"] == pytest.approx(3, rel=0.02)
+    assert 0.998 * 4000 <= numbers["counts"].sum() <= 4000
+    law = 3 * numbers["middle"] ** 2.5
+    np.testing.assert_allclose(numbers["median"][5:], law[5:], rtol=0.15)
+    np.testing.assert_allclose(
+        (numbers["high"] / numbers["low"])[8:], np.exp(2 * 1.2816 * 0.2), rtol=0.3
+    )
+
+
+def test_gradient_norms_on_logarithmic_cells():
+    rng = np.random.default_rng(1)
+    brier = 10 ** rng.uniform(-6, 0.3, 5000)
+    numbers = plots.prepare_gradient_norms(brier, brier**2.5, exponent=2.5, log=True)
+    steps = np.diff(np.log(numbers["brier_edges"]))
+    np.testing.assert_allclose(steps, steps[0])
+    assert numbers["counts"].sum() > 0.97 * 5000
+
+
+def test_constant_norms_have_no_correlation():
+    numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
+    assert np.isnan(numbers["spearman"]).all() and np.isnan(numbers["pearson"]).all()
+
+
+def test_forest_by_hand():
+    numbers = plots.prepare_forest({"erm": [0.90, 0.92], "fmfp": 0.95}, {"fmfp": 0.94})
+    assert numbers["method"] == ["erm", "fmfp"]
+    np.testing.assert_allclose(numbers["mean"], [0.91, 0.95])
+    np.testing.assert_array_equal(np.isnan(numbers["low"]), [False, True])
+    np.testing.assert_array_equal(np.isnan(numbers["published"]), [True, False])
+
+
+def test_tensors_are_arrays():
+    confidence, correct = classifier(3)
+    for prepare in (
+        plots.prepare_confidence_histogram,
+        plots.prepare_reliability,
+        plots.prepare_risk_coverage,
+    ):
+        expected = prepare([confidence] * 2, [correct] * 2)
+        found = prepare([torch.tensor(confidence)] * 2, [torch.tensor(correct)] * 2)
+        stacked = prepare(torch.tensor(np.stack([confidence] * 2)), np.stack([correct] * 2))
+        for key in expected:
+            np.testing.assert_allclose(found[key], expected[key])
+            np.testing.assert_allclose(stacked[key], expected[key])
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plots.prepare_reliability([0.5, 1.5], [1, 0]), "confidence: got values from"),
+        (lambda: plots.prepare_reliability([0.5, 0.6], [1]), "correct: got 1 values, expected 2"),
+        (
+            lambda: plots.prepare_confidence_histogram([[0.5, 0.6]] * 2, [[1, 0]]),
+            "correct: got 1 seeds, expected 2",
+        ),
+        (
+            lambda: plots.prepare_overfitting({"epoch": [1]}, "ece"),
+            "histories: got no column 'ece'",
+        ),
+        (
+            lambda: plots.prepare_overfitting({"epoch": [1], "x": [1]}, "x"),
+            "higher_is_better: got None",
+        ),
+        (
+            lambda: plots.prepare_overfitting(
+                [{"epoch": [1], "ece": [1]}, {"epoch": [2], "ece": [1]}], "ece"
+            ),
+            "different epochs",
+        ),
+        (lambda: plots.prepare_gradient_norms([0.1, 3.0], [1, 1]), "brier: got"),
+        (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
+        (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
+        (lambda: plots.prepare_forest({}), "values: got nothing"),
+        (lambda: plots.panels({}, plots.plot_reliability), "table: got nothing"),
+    ],
+)
+def test_errors_name_the_argument(call, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+# --- looks ---
+
+_MACHADO = {  # colour vision deficiency of severity 1, linear RGB (Machado et al. 2009)
+    "normal": np.eye(3),
+    "protan": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deutan": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+}
+
+
+def _linear(color: str) -> np.ndarray:
+    rgb = np.array(mpl.colors.to_rgb(color))
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def _lab(linear: np.ndarray) -> np.ndarray:
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = to_xyz @ linear.clip(0, 1) / [0.9505, 1, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def _distance(a: str, b: str) -> float:
+    return min(
+        np.linalg.norm(_lab(m @ _linear(a)) - _lab(m @ _linear(b)))
+        for m in map(np.array, _MACHADO.values())
+    )
+
+
+@pytest.mark.parametrize("paper", grid.PAPERS)
+def test_methods_of_a_paper_can_be_told_apart(paper):
+    for a, b in itertools.combinations(grid.PAPERS[paper], 2):
+        one, other = plots.look(a), plots.look(b)
+        apart = _distance(one["color"], other["color"]) > 15
+        assert apart or one["linestyle"] != other["linestyle"], (a, b)
+        assert apart or one["marker"] != other["marker"], (a, b)
+
+
+def test_correct_and_wrong_can_be_told_apart():
+    assert _distance(plots.CORRECT, plots.WRONG) > 25
+
+
+def test_every_method_has_its_own_look():
+    looks = [plots.look(method) for method in grid.METHODS]
+    assert set(grid.METHODS) == set(plots.LABELS)
+    for key in ("label", "look"):
+        seen = [
+            v["label"] if key == "label" else (v["color"], v["marker"], v["linestyle"])
+            for v in looks
+        ]
+        assert len(set(map(str, seen))) == len(seen)
+    for look in looks:  # and is dark enough on white
+        luminance = _linear(look["color"]) @ [0.2126, 0.7152, 0.0722]
+        assert 1.05 / (luminance + 0.05) > 2.1
+
+
+def test_composed_methods():
+    assert plots.look("erm+sam") == plots.look("sam")
+    assert plots.look("erm+swa") == plots.look("swa")
+    assert plots.look("erm+swa+sam+ts")["label"] == "FMFP + TS"
+    crossed = [plots.look("bsce_gra" + axes) for axes in ("", "+sam", "+swa", "+sam+swa")]
+    assert {look["color"] for look in crossed} == {plots.COLORS["bsce_gra"]}
+    assert len({str(look["linestyle"]) for look in crossed}) == 4
+    assert plots.look("mixup(alpha=1)+sam")["label"] == "Mixup (alpha=1) + SAM"
+    assert plots.look("my_method") == plots.look("my_method")
+    assert plots.look("my_method")["label"] == "my method"
+
+
+def test_a_reader_can_add_a_colour(monkeypatch):
+    monkeypatch.setitem(plots.COLORS, "my_method", "#123456")
+    assert plots.look("my_method+sam")["color"] == "#123456"
+
+
+# --- drawing ---
+
+
+def test_style_is_local_opaque_and_legible():
+    before = dict(mpl.rcParams)
+    with plots.style():
+        fig, ax = plt.subplots()
+        ax.set(xlabel="x", title="t")
+        sizes = [mpl.rcParams[k] for k in mpl.rcParams if k.endswith("size") and "font" in k]
+        assert min(ax.xaxis.label.get_size(), ax.title.get_size(), *map(float, sizes)) >= 9
+        assert fig.get_facecolor() == (1, 1, 1, 1) and ax.get_facecolor() == (1, 1, 1, 1)
+        assert not mpl.rcParams["savefig.transparent"]
+    assert dict(mpl.rcParams) == before
+
+
+def every_figure() -> dict:
+    """Each plot function on plausible numbers, with three seeds and with one."""
+    runs = {"erm": several(1.0), "label_smoothing": several(0.5), "fmfp": several(1.4)}
+    single = {m: (c[0], z[0]) for m, (c, z) in runs.items()}
+    rng = np.random.default_rng(0)
+    brier = rng.beta(0.5, 1, 1000) * 2
+    figures = {}
+    for name, chosen in (("seeds", runs), ("single", single)):
+
+        def per(prepare, chosen=chosen, **more):
+            return {m: prepare(*pair, **more) for m, pair in chosen.items()}
+
+        epochs = histories(0.8 + 0.1 * rng.random((3, 4)))[: 3 if name == "seeds" else 1]
+        curves = {m: plots.prepare_overfitting(epochs, "auroc") for m in runs}
+        density = {
+            m: plots.prepare_gradient_norms(
+                [brier] * len(epochs), [brier**e] * len(epochs), exponent=e, log=log
+            )
+            for m, e, log in (("erm", 0.5, False), ("bsce_gra", 2.5, False), ("focal", 1.0, True))
+        }
+        aurocs = {m: [metrics.auroc(c, z) for c, z in zip(*runs[m], strict=True)] for m in runs}
+        if name == "single":
+            aurocs = {m: v[0] for m, v in aurocs.items()}
+        figures |= {
+            (name, "histogram"): plots.plot_confidence_histogram(
+                per(plots.prepare_confidence_histogram)["erm"]
+            ),
+            (name, "reliability"): plots.plot_reliability(per(plots.prepare_reliability)["erm"]),
+            (name, "lines"): plots.plot_reliability_lines(per(plots.prepare_reliability)),
+            (name, "overfitting"): plots.plot_overfitting(curves),
+            (name, "density"): plots.plot_gradient_norms(density["bsce_gra"]),
+            (name, "log density"): plots.plot_gradient_norms(density["focal"]),
+            (name, "bands"): plots.plot_gradient_bands(
+                {m: density[m] for m in ("erm", "bsce_gra")}
+            ),
+            (name, "risk"): plots.plot_risk_coverage(per(plots.prepare_risk_coverage)),
+            (name, "forest"): plots.plot_forest(
+                plots.prepare_forest(aurocs, {"erm": 0.9}), metric="auroc"
+            ),
+        }
+    return figures
+
+
+def test_every_figure_draws_without_a_warning_and_labels_its_axes():
+    with warnings.catch_warnings(), plots.style():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=RuntimeWarning, message="More than 20 figures")
+        for name, ax in every_figure().items():
+            ax.figure.canvas.draw()
+            assert ax.get_xlabel(), name
+            assert ax.get_ylabel() or name[1] == "forest", name
+            if name[1] not in ("reliability", "lines", "log density", "overfitting", "forest"):
+                assert ax.get_ylim()[0] == pytest.approx(0, abs=1e-9), name
+
+
+def test_figures_say_their_numbers():
+    runs = several()
+    histogram = plots.prepare_confidence_histogram(*runs)
+    said = words(plots.plot_confidence_histogram(histogram))
+    expected = stats.seed_interval(100 * histogram["auroc"])
+    assert f"AUROC {expected[0]:.1f} ± {expected[2] - expected[0]:.1f} %" in said
+    reliability = plots.prepare_reliability(runs[0][0], runs[1][0])
+    assert f"ECE {100 * reliability['ece'][0]:.1f} %" in words(plots.plot_reliability(reliability))
+    curve = plots.prepare_overfitting(histories([[0.8, 0.9, 0.8, 0.85]]), "auroc")
+    assert "ERM\n−5.0" in words(plots.plot_overfitting({"erm": curve}))
+    rising = plots.prepare_overfitting(histories([[0.8, 0.82, 0.83, 0.85]]), "auroc")
+    assert "best at the end" in words(plots.plot_overfitting({"erm": rising}))
+
+
+def test_over_confidence_is_red_and_under_confidence_blue():
+    n = 1000
+    for accuracy, color in ((0.5, plots.WRONG), (1.0, plots.CORRECT)):
+        correct = np.arange(n) < accuracy * n
+        ax = plots.plot_reliability(plots.prepare_reliability(np.full(n, 0.8), correct))
+        (bar,) = (p for p in ax.patches if p.get_y() == pytest.approx(0.8))
+        assert bar.get_facecolor()[:3] == mpl.colors.to_rgb(color)
+        assert bar.get_height() == pytest.approx(accuracy - 0.8)
+
+
+def test_published_values_are_hollow():
+    numbers = plots.prepare_forest({"erm": [0.90, 0.92], "fmfp": [0.95, 0.96]}, {"fmfp": 0.93})
+    ax = plots.plot_forest(numbers, metric="auroc")
+    at = {float(np.ravel(line.get_xdata())[0]): line for line in ax.lines if len(line.get_xdata())}
+    assert at[0.93].get_markerfacecolor() == "white"
+    assert at[numbers["mean"][1]].get_markerfacecolor() == plots.COLORS["fmfp"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["ERM", "FMFP"]
+
+
+def test_labels_at_line_ends_do_not_overlap():
+    methods = list(plots.LABELS)[:8]
+    curves = {
+        m: plots.prepare_overfitting(histories([[0.8, 0.85, 0.9, 0.9 + i / 1e4]]), "auroc")
+        for i, m in enumerate(methods)
+    }
+    with plots.style():
+        ax = plots.plot_overfitting(curves)
+        ax.figure.canvas.draw()
+        boxes = [text.get_window_extent() for text in ax.texts]
+    for a, b in itertools.combinations(boxes, 2):
+        assert not a.overlaps(b)
+
+
+def test_panels_share_axes_and_name_methods():
+    numbers = {
+        ("erm", "before"): plots.prepare_reliability(*several()),
+        ("erm", "after"): None,
+        ("fmfp", "before"): plots.prepare_reliability(*several()),
+    }
+    fig = plots.panels(numbers, plots.plot_reliability)
+    titles = [ax.get_title(loc) for ax in fig.axes for loc in ("left", "center")]
+    assert "ERM · before" in titles and "FMFP · before" in titles
+    assert [ax.axison for ax in fig.axes] == [True, False, True, False]
+    assert fig.axes[0].get_ylim() == fig.axes[2].get_ylim()
+
+
+def test_panels_reach_the_tallest_of_them():
+    table = {
+        "flat": plots.prepare_confidence_histogram(*several()),
+        "peaked": plots.prepare_confidence_histogram([0.99] * 9 + [0.5], [True] * 9 + [False]),
+    }
+    fig = plots.panels(table, plots.plot_confidence_histogram)
+    tallest = max(numbers["correct"].max() for numbers in table.values())
+    assert all(ax.get_ylim()[1] >= tallest for ax in fig.axes)
+    assert sum(ax.get_legend() is not None for ax in fig.axes) == 1
+
+
+def test_table():
+    frame = pd.DataFrame(
+        {"auroc": [0.90, 0.95], "ece": [0.05, 0.01], "odd": [1.0, 2.0]}, index=["erm", "fmfp"]
+    )
+    spread = frame * 0 + 0.001
+    page = plots.style_table(frame, spread, digits=1).to_html()
+    assert "95.0 ± 0.1" in page and "AUROC (%) ↑" in page and "ECE (%) ↓" in page
+    assert "FMFP" in page and 'class="dataframe calibkit-table"' in page
+    # Both best cells are those of the second row; the column without a direction has none.
+    best = [rule for rule in page.split("}") if "font-weight: bold" in rule]
+    assert len(best) == 1 and "row1_col0" in best[0] and "row1_col1" in best[0]
+    assert "col2" not in best[0]
+    assert "rgba(" in page and "color: black" not in page
+
+
+def test_table_with_a_gap():
+    frame = pd.DataFrame({"ece": [0.05, np.nan]}, index=["erm", "fmfp"])
+    assert "–" in plots.style_table(frame).to_html()
+
+
+def test_importing_plots_changes_no_setting():
+    code = (
+        "import matplotlib as mpl; before = dict(mpl.rcParams); import calibkit.plots, sys;"
+        "assert dict(mpl.rcParams) == before; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,641 @@
+"""Post-hoc maps against independent optimisers and libraries, their warnings and their errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from netcal.binning import HistogramBinning as NetcalHistogram
+from scipy.optimize import minimize, minimize_scalar
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from calibkit import metrics, posthoc
+from calibkit.arrays import softmax
+from calibkit.posthoc import PosthocWarning
+
+pytestmark = pytest.mark.filterwarnings("error::calibkit.posthoc.PosthocWarning")
+
+MAPS = [
+    posthoc.TemperatureScaling(),
+    posthoc.TemperatureScaling("ece"),
+    posthoc.FixedTemperature(1.5),
+    posthoc.HistogramBinning(),
+    posthoc.HistogramBinning(10, "equal_mass"),
+    posthoc.IsotonicCalibration(),
+    posthoc.BetaCalibration(),
+    posthoc.VectorScaling(),
+    posthoc.MatrixScaling(),
+    posthoc.MatrixScaling(l2=0.01),
+]
+ids = [repr(model) for model in MAPS]
+
+
+def sampled(n=2000, k=5, temperature=1.0, scale=2.0, seed=0, dtype=np.float64):
+    """Logits that are calibrated once divided by `temperature`, and labels drawn from them."""
+    rng = np.random.default_rng(seed)
+    logits = scale * rng.normal(size=(n, k))
+    labels = (rng.random((n, 1)) > softmax(logits).cumsum(axis=1)[:, :-1]).sum(axis=1)
+    return (temperature * logits).astype(dtype), labels
+
+
+def nll(logits, labels):
+    """Mean NLL by torch, independent of the library."""
+    scores = torch.as_tensor(logits, dtype=torch.float64)
+    return torch.nn.functional.cross_entropy(scores, torch.as_tensor(labels))
+
+
+def torch_minimum(function, start):
+    """Minimise a function of a tensor by torch's L-BFGS and automatic gradients."""
+    parameters = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [parameters],
+        max_iter=2000,
+        line_search_fn="strong_wolfe",
+        tolerance_grad=1e-10,
+        tolerance_change=1e-14,
+    )
+
+    def closure():
+        optimiser.zero_grad()
+        value = function(parameters)
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    return parameters.detach().numpy()
+
+
+# --- temperature ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("true", [0.3, 1.0, 2.5, 8.0])
+def test_nll_temperature_against_other_optimisers(true):
+    logits, labels = sampled(temperature=true)
+    model = posthoc.TemperatureScaling().fit(logits, labels)
+    bounded = minimize_scalar(
+        lambda x: nll(logits / np.exp(x), labels).item(),
+        bounds=(-5, 5),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    assert model.temperature_ == pytest.approx(np.exp(bounded.x), rel=1e-6)
+    z = torch.tensor(logits)
+    by_torch = torch_minimum(lambda x: nll(z / x.exp(), labels), [0.0])
+    assert model.temperature_ == pytest.approx(np.exp(by_torch[0]), rel=1e-6)
+    value = posthoc.optimal_temperature(logits, labels, "nll")[1]
+    assert value == pytest.approx(nll(logits / model.temperature_, labels).item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["nll", "ece"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_known_temperature_is_found(objective, dtype):
+    logits, labels = sampled(n=40_000, k=10, temperature=1.8, dtype=dtype)
+    found, value = posthoc.optimal_temperature(logits, labels, objective)
+    assert found == pytest.approx(1.8, abs=0.07)
+    if objective == "ece":
+        assert value < 0.01 < metrics.ece(softmax(logits), labels)
+
+
+def test_scaling_keeps_predictions_and_is_the_softmax_of_scaled_logits():
+    logits, labels = sampled(temperature=2.0)
+    model = posthoc.TemperatureScaling().fit(logits, labels)
+    probs = model.predict_proba(logits)
+    assert (probs.argmax(axis=1) == logits.argmax(axis=1)).all()
+    expected = torch.softmax(torch.tensor(logits) / model.temperature_, dim=1).numpy()
+    np.testing.assert_allclose(probs, expected, rtol=1e-12)
+
+
+def full_grid(logits, labels, grid, bins=15):
+    scores = [metrics.ece(softmax(logits / t), labels, bins) for t in grid]
+    return grid[int(np.argmin(scores))], min(scores)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 60),
+    st.integers(2, 6),
+    st.floats(0.05, 6.0),
+    st.floats(0.1, 10.0),
+    st.integers(1, 20),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_ece_search_equals_the_full_grid(seed, n, k, scale, temperature, bins, ignorant):
+    logits, labels = sampled(n, k, temperature, scale, seed)
+    if ignorant:  # labels that have nothing to do with the logits: the search must go far
+        labels = np.random.default_rng(seed).integers(k, size=n)
+    grid = np.arange(1, 61) / 6
+    found, value = posthoc.optimal_temperature(logits, labels, "ece", grid, bins)
+    expected, lowest = full_grid(logits, labels, grid, bins)
+    assert value == pytest.approx(lowest, abs=1e-12)
+    # Where the two disagree on T, the ECE is tied but for rounding.
+    assert found == expected or metrics.ece(softmax(logits / found), labels, bins) == pytest.approx(
+        lowest, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ece_search_on_the_published_grids(dtype):
+    logits, labels = sampled(n=1500, k=10, temperature=2.3, dtype=dtype)
+    for grid in (None, np.arange(1, 101) / 10):
+        found, value = posthoc.optimal_temperature(logits, labels, grid=grid)
+        expected, lowest = full_grid(
+            logits, labels, (posthoc.GRID if grid is None else grid).tolist()
+        )
+        assert found == expected
+        assert value == pytest.approx(lowest, abs=1e-6)
+        assert type(found) is type(value) is float
+
+
+def test_search_visits_few_temperatures(monkeypatch):
+    """The point of the search: a hundredth of the grid would do, a fifth is the limit here."""
+    visited = []
+    ece_at = posthoc._ece_at
+
+    def counting(*args):
+        at = ece_at(*args)
+        return lambda temperature: visited.append(temperature) or at(temperature)
+
+    monkeypatch.setattr(posthoc, "_ece_at", counting)
+    posthoc.optimal_temperature(*sampled(n=5000, k=10, temperature=2.3))
+    assert len(visited) < len(posthoc.GRID) / 5
+
+
+def test_nll_on_a_grid_is_the_best_of_the_grid():
+    grid = np.array([3.0, 0.2, 1.0, 1.7, 2.6])  # in no order
+    for true in (0.1, 0.9, 1.4, 1.8, 2.2, 9.0):
+        logits, labels = sampled(temperature=true)
+        found, _ = posthoc.optimal_temperature(logits, labels, "nll", grid)
+        assert found == min(grid, key=lambda t: nll(logits / t, labels).item())  # noqa: B023
+
+
+def test_degenerate_logits_have_a_temperature():
+    labels = np.array([0, 1, 1])
+    assert posthoc.optimal_temperature(np.zeros((3, 2)), labels, "nll")[0] == 1.0
+    found, value = posthoc.optimal_temperature(np.zeros((3, 2)), labels, "ece")
+    assert found == posthoc.GRID[0]  # all the same: the smallest
+    assert value == pytest.approx(0.5 - 1 / 3)
+    saturated = np.where(np.eye(2)[labels] == 1, 1e4, -1e4)
+    for objective in ("nll", "ece"):
+        assert posthoc.optimal_temperature(saturated, labels, objective)[1] == 0
+    assert np.isfinite(posthoc.optimal_temperature(-saturated, labels, "nll")[1])
+
+
+def test_a_confidence_on_an_edge_belongs_to_the_bin_below():
+    logits = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1e4]])  # 1/3 sure and right, 1/2 sure and wrong
+    value = posthoc.optimal_temperature(logits, [0, 1], "ece", [1], bins=2)[1]
+    assert value == pytest.approx((1 - 1 / 3 - 1 / 2) / 2)
+    assert value == pytest.approx(metrics.ece(softmax(logits), [0, 1], bins=2))
+
+
+def test_fixed_temperature():
+    logits, labels = sampled(n=50)
+    model = posthoc.FixedTemperature(1.5)
+    assert model.fit(logits, labels) is model and model.temperature_ == 1.5
+    np.testing.assert_allclose(model.predict_proba(logits), softmax(logits / 1.5), rtol=1e-12)
+
+
+def test_calibratability():
+    val, val_labels = sampled(temperature=2.5, seed=1)
+    test, test_labels = sampled(n=4000, temperature=2.5, seed=2)
+    found = posthoc.calibratability(val, val_labels, test, test_labels)
+    chosen, best = found["temperature"], found["optimal_temperature"]
+    assert chosen == posthoc.TemperatureScaling("ece").fit(val, val_labels).temperature_
+    assert found["before"] == pytest.approx(metrics.ece(softmax(test), test_labels))
+    assert found["after"] == pytest.approx(metrics.ece(softmax(test / chosen), test_labels))
+    assert found["optimal"] == pytest.approx(metrics.ece(softmax(test / best), test_labels))
+    assert found["optimal"] <= found["after"] < found["before"]
+    assert all(type(value) is float for value in found.values())
+
+
+# --- histogram binning ----------------------------------------------------------------------------
+
+
+def test_equal_width_values_against_netcal():
+    logits, labels = sampled(n=3000, k=4, temperature=2.0)
+    probs = softmax(logits)
+    theirs = NetcalHistogram(10)
+    theirs.fit(probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int))
+    test, _ = sampled(n=500, k=4, temperature=2.0, seed=1)
+    expected = theirs.transform(softmax(test).max(axis=1))
+    got = posthoc.HistogramBinning(10).fit(logits, labels).predict_proba(test)
+    kept = expected > 0.25
+    assert kept.sum() > 400
+    np.testing.assert_allclose(got.max(axis=1)[kept], expected[kept], rtol=1e-12)
+
+
+def test_equal_mass_values_are_accuracies_of_equal_parts():
+    logits, labels = sampled(n=3000, k=4, temperature=2.0)
+    model = posthoc.HistogramBinning(10, "equal_mass").fit(logits, labels)
+    order = softmax(logits).max(axis=1).argsort()
+    correct = (logits.argmax(axis=1) == labels)[order]
+    np.testing.assert_allclose(model.values_, correct.reshape(10, 300).mean(axis=1))
+
+
+def test_histogram_by_hand():
+    logits = np.log([[0.9, 0.05, 0.05], [0.8, 0.1, 0.1], [0.1, 0.3, 0.6], [0.25, 0.45, 0.3]])
+    labels = np.array([0, 1, 2, 1])
+    model = posthoc.HistogramBinning(2).fit(logits, labels)  # (0, 0.5] and (0.5, 1]
+    np.testing.assert_allclose(model.edges_, [0.5])
+    np.testing.assert_allclose(model.values_, [1.0, 2 / 3])
+    got = model.predict_proba(np.log([[0.1, 0.6, 0.3], [0.4, 0.35, 0.25]]))
+    np.testing.assert_allclose(got, [[1 / 12, 2 / 3, 1 / 4], [1, 0, 0]], atol=1e-12)
+
+
+def test_histogram_flattens_the_rest_where_it_would_overtake():
+    logits = np.log([[0.6, 0.35, 0.05]] * 5)
+    model = posthoc.HistogramBinning(2).fit(logits, np.array([0, 0, 1, 1, 1]))  # right 0.4
+    row = model.predict_proba(logits)[0]
+    # In proportion the second class would have 0.6 * 0.875 = 0.525 and win.
+    np.testing.assert_allclose(row, [0.4, 0.4, 0.2], atol=1e-5)
+    assert row.argmax() == 0
+    # Below 1/k nothing can be done: the rest is equal and wins.
+    model = posthoc.HistogramBinning(2).fit(logits, np.array([0, 1, 1, 1, 1]))
+    np.testing.assert_allclose(model.predict_proba(logits)[0], [0.2, 0.4, 0.4], atol=1e-12)
+
+
+def test_empty_bins_leave_rows_alone_and_saturation_is_fine():
+    logits = np.log([[0.9, 0.1]] * 4)
+    model = posthoc.HistogramBinning().fit(logits, np.array([0, 0, 0, 1]))
+    assert np.isnan(model.values_).sum() == 14
+    test = np.log([[0.7, 0.3], [0.92, 0.08]])
+    np.testing.assert_allclose(model.predict_proba(test), [[0.7, 0.3], [0.75, 0.25]])
+    saturated = np.array([[1e4, 0.0, 0.0]] * 4)
+    for scheme in ("equal_width", "equal_mass"):
+        model = posthoc.HistogramBinning(5, scheme).fit(saturated, np.array([0, 0, 0, 1]))
+        np.testing.assert_allclose(model.predict_proba(saturated), [[0.75, 0.125, 0.125]] * 4)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 8), st.integers(1, 20), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_histogram_is_calibrated_on_its_own_data(seed, k, bins, by_mass):
+    logits, labels = sampled(400, k, 2.0, 2.0, seed)
+    model = posthoc.HistogramBinning(bins, "equal_mass" if by_mass else "equal_width")
+    probs = model.fit(logits, labels).predict_proba(logits)
+    confidence = softmax(logits).max(axis=1)
+    value = model.values_[np.searchsorted(model.edges_, confidence)]
+    kept = value > 1 / k + 1e-6
+    top = logits.argmax(axis=1)
+    np.testing.assert_allclose(probs[np.arange(400), top], value, atol=1e-12)
+    assert (probs.argmax(axis=1) == top)[kept].all()
+    for level in np.unique(value):
+        assert (top == labels)[value == level].mean() == pytest.approx(level)
+
+
+# --- one against the rest -------------------------------------------------------------------------
+
+
+class Softmax(ClassifierMixin, BaseEstimator):
+    """A classifier for scikit-learn whose features are logits."""
+
+    def fit(self, logits, labels):
+        self.classes_ = np.unique(labels)
+        return self
+
+    def predict_proba(self, logits):
+        return softmax(logits)
+
+    def predict(self, logits):
+        return logits.argmax(axis=1)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_isotonic_against_scikit_learn(k):
+    logits, labels = sampled(k=k, temperature=2.0)
+    test, _ = sampled(k=k, temperature=2.5, seed=1)
+    theirs = CalibratedClassifierCV(
+        FrozenEstimator(Softmax().fit(logits, labels)), method="isotonic"
+    ).fit(logits, labels)
+    got = posthoc.IsotonicCalibration().fit(logits, labels).predict_proba(test)
+    np.testing.assert_allclose(got, theirs.predict_proba(test), atol=1e-9)
+
+
+def beta_features(logits):
+    p = softmax(logits)[:, 1]
+    return np.column_stack([np.log(p), -np.log(1 - p)])
+
+
+def test_beta_against_scikit_learn():
+    """Two classes, both slopes positive: an unregularised logistic regression of ln p, -ln(1-p)."""
+    logits, labels = sampled(k=2, temperature=2.0)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    theirs.fit(beta_features(logits), labels)
+    assert (theirs.coef_ > 0).all()
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    np.testing.assert_allclose(
+        model.parameters_[1], [*theirs.coef_[0], theirs.intercept_[0]], atol=1e-4
+    )
+    test, _ = sampled(k=2, temperature=2.0, seed=1)
+    expected = theirs.predict_proba(beta_features(test))
+    np.testing.assert_allclose(model.predict_proba(test), expected, atol=1e-5)
+
+
+def test_beta_slopes_stay_nonnegative_and_optimal():
+    """Labels that get rarer as p leaves 0: the free fit has a < 0, the constrained one a = 0."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(0.5, 0.5, size=4000)
+    eta = 0.5 * np.exp(-6 * p) + 0.8 * p**6
+    labels = (rng.random(4000) < eta).astype(int)
+    logits = np.column_stack([np.log1p(-p), np.log(p)])
+    free = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    assert free.fit(beta_features(logits), labels).coef_.min() < 0
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    a, b, c = model.parameters_[1]
+    assert min(a, b) == 0
+
+    def loss(parameters):
+        score = beta_features(logits) @ parameters[:2] + parameters[2]
+        return (np.logaddexp(0, score) - labels * score).mean()
+
+    other = minimize(
+        loss, [1, 1, 0], method="SLSQP", bounds=[(0, None)] * 2 + [(None, None)], tol=1e-12
+    )
+    assert loss([a, b, c]) == pytest.approx(other.fun, abs=1e-7)
+
+
+def test_beta_recovers_its_own_family():
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 1, size=60_000)
+    score = 0.6 * np.log(p) - 1.4 * np.log1p(-p) + 0.3
+    labels = (rng.random(len(p)) < 1 / (1 + np.exp(-score))).astype(int)
+    model = posthoc.BetaCalibration().fit(np.column_stack([np.log1p(-p), np.log(p)]), labels)
+    np.testing.assert_allclose(model.parameters_[1], [0.6, 1.4, 0.3], atol=0.05)
+    np.testing.assert_allclose(model.parameters_[0], [1.4, 0.6, -0.3], atol=0.05)  # the mirror
+
+
+def test_isotonic_row_of_zeros_becomes_uniform():
+    probs = [[0.3, 0.3, 0.4], [0.3, 0.4, 0.3], [0.5, 0.1, 0.4], [0.9, 0.05, 0.05]]
+    model = posthoc.IsotonicCalibration().fit(np.log(probs), np.array([2, 1, 2, 0]))
+    got = model.predict_proba(np.log([[0.4, 0.3, 0.3]]))
+    np.testing.assert_allclose(got, [[1 / 3] * 3])
+
+
+def test_beta_takes_saturated_probabilities():
+    logits, labels = sampled(k=3)
+    logits[:5] = [1e4, 0, -1e4]
+    labels[:5] = 0
+    probs = posthoc.BetaCalibration().fit(logits, labels).predict_proba(logits)
+    assert np.isfinite(probs).all() and (probs[:5, 0] > 0.99).all()
+
+
+@pytest.mark.parametrize("model", [posthoc.IsotonicCalibration(), posthoc.BetaCalibration()])
+def test_missing_classes_keep_their_probability(model):
+    logits, labels = sampled(k=4)
+    present = labels != 3
+    with pytest.warns(PosthocWarning, match="1 of 4 classes have no held-out sample"):
+        model.fit(logits[present], labels[present])
+    probs = model.predict_proba(logits)
+    np.testing.assert_allclose(probs.sum(axis=1), 1)
+    # Unchanged before the row is normalised, so still in play.
+    assert np.corrcoef(probs[:, 3], softmax(logits)[:, 3])[0, 1] > 0.9
+
+
+# --- affine maps ----------------------------------------------------------------------------------
+
+
+def biased(n=3000, k=4, seed=0):
+    """Logits with a different slope and shift in each class."""
+    logits, labels = sampled(n, k, seed=seed)
+    return logits * np.linspace(0.5, 2, k) + np.linspace(-1, 1, k), labels
+
+
+def test_vector_scaling_against_torch():
+    logits, labels = biased()
+    model = posthoc.VectorScaling().fit(logits, labels)
+    z = torch.tensor(logits)
+    other = torch_minimum(lambda w: nll(z * w[0] + w[1], labels), [[1.0] * 4, [0.0] * 4])
+    np.testing.assert_allclose(model.scale_, other[0], atol=1e-4)
+    np.testing.assert_allclose(model.bias_, other[1], atol=1e-4)
+    # What was done to the logits is undone: slopes 1 / linspace, up to what 3,000 samples tell.
+    np.testing.assert_allclose(model.scale_, 1 / np.linspace(0.5, 2, 4), rtol=0.15)
+    expected = softmax(logits * other[0] + other[1])
+    np.testing.assert_allclose(model.predict_proba(logits), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_matrix_scaling_against_scikit_learn(k):
+    logits, labels = biased(k=k)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(logits, labels)
+    model = posthoc.MatrixScaling().fit(logits, labels)
+    test, _ = biased(k=k, seed=1)
+    np.testing.assert_allclose(model.predict_proba(test), theirs.predict_proba(test), atol=1e-5)
+
+
+def test_matrix_scaling_with_l2_against_torch():
+    logits, labels = biased(n=300)
+    model = posthoc.MatrixScaling(l2=0.02).fit(logits, labels)
+    z = torch.tensor(logits)
+    start = np.vstack([np.eye(4), np.zeros(4)])
+
+    def loss(w):
+        return nll(z @ w[:4].T + w[4], labels) + 0.02 * (w - torch.tensor(start)).square().sum()
+
+    other = torch_minimum(loss, start)
+    np.testing.assert_allclose(model.matrix_, other[:4], atol=1e-5)
+    np.testing.assert_allclose(model.bias_, other[4], atol=1e-5)
+    alone = posthoc.MatrixScaling(l2=1e6).fit(logits, labels)
+    np.testing.assert_allclose(alone.predict_proba(logits), softmax(logits), atol=1e-5)
+
+
+def test_more_parameters_fit_the_held_out_data_better():
+    logits, labels = biased(n=500)
+    values = [
+        metrics.nll(model.fit(logits, labels).predict_proba(logits), labels)
+        for model in (
+            posthoc.FixedTemperature(1.0),
+            posthoc.TemperatureScaling(),
+            posthoc.VectorScaling(),
+            posthoc.MatrixScaling(),
+        )
+    ]
+    assert values == sorted(values, reverse=True)
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", MAPS, ids=ids)
+@pytest.mark.parametrize("k", [2, 5])
+def test_maps_give_probabilities_of_the_kind_given(model, k):
+    logits, labels = sampled(n=400, k=k, temperature=1.5, dtype=np.float32)
+    assert model.fit(logits, labels) is model
+    probs = model.predict_proba(logits)
+    assert probs.shape == logits.shape and (probs >= 0).all()
+    np.testing.assert_allclose(probs.sum(axis=1), 1, atol=1e-6)
+    before = torch.tensor(logits), torch.tensor(labels)
+    tensor = model.fit(*before).predict_proba(before[0])
+    assert isinstance(tensor, torch.Tensor)
+    np.testing.assert_allclose(tensor.numpy(), probs, atol=1e-6)
+    assert torch.equal(before[0], torch.tensor(logits))  # nothing is written to
+    half = model.predict_proba(before[0].bfloat16())
+    np.testing.assert_allclose(half.numpy(), probs, atol=0.3)
+
+
+@pytest.mark.parametrize("model", [m for m in MAPS if "Fixed" not in repr(m)], ids=repr)
+def test_maps_lower_the_ece_of_an_overconfident_network(model):
+    logits, labels = sampled(n=4000, temperature=2.5)
+    test, test_labels = sampled(n=4000, temperature=2.5, seed=1)
+    after = metrics.ece(model.fit(logits, labels).predict_proba(test), test_labels)
+    assert after < 0.25 * metrics.ece(softmax(test), test_labels)
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "temperature", "end"),
+    [
+        (posthoc.TemperatureScaling("ece", grid=[0.5, 1, 2]), 4.0, 2.0),
+        (posthoc.TemperatureScaling("nll", grid=[0.5, 1, 2]), 0.1, 0.5),
+        (posthoc.TemperatureScaling("ece"), 100.0, 10.0),
+    ],
+)
+def test_temperature_at_the_end_of_its_range_warns(model, temperature, end):
+    with pytest.warns(PosthocWarning, match="end of the range"):
+        model.fit(*sampled(temperature=temperature))
+    assert model.temperature_ == end
+
+
+def test_separable_data_warn():
+    logits = np.array([[2.0, 0.0], [0.0, 1.0]])
+    with pytest.warns(PosthocWarning, match="0.001 is an end of the range"):
+        posthoc.TemperatureScaling().fit(logits, [0, 1])
+    with pytest.warns(PosthocWarning, match="1000 is an end of the range"):
+        posthoc.TemperatureScaling().fit(logits, [1, 0])
+
+
+def test_a_fit_that_makes_things_worse_warns():
+    with pytest.warns(PosthocWarning) as caught:
+        posthoc.TemperatureScaling("ece", grid=[3, 4, 5]).fit(*sampled())
+    messages = " ".join(str(w.message) for w in caught)
+    assert "raises the ECE" in messages and "raises the NLL" in messages
+
+
+def test_overlap_warns_and_counts():
+    val, _ = sampled(n=300)
+    test, _ = sampled(n=300, seed=1)
+    assert posthoc.check_overlap(val, test) == 0
+    leaky = np.concatenate([test, val[:2]])
+    assert posthoc.check_overlap(val, leaky) == 2  # under 1%: counted in silence
+    leaky = np.concatenate([test, val[:30]])
+    with pytest.warns(PosthocWarning, match="30 of 330 test samples"):
+        assert posthoc.check_overlap(val, torch.tensor(leaky)) == 30
+    labels = sampled(n=300)[1]
+    with pytest.warns(PosthocWarning, match="300 of 300"):
+        posthoc.calibratability(val, labels, val, labels)
+
+
+def test_calibratability_warns_at_the_end_of_the_grid():
+    val, test = sampled(temperature=30.0), sampled(temperature=30.0, seed=1)
+    with pytest.warns(PosthocWarning) as caught:
+        posthoc.calibratability(*val, *test)
+    assert {str(w.message).split(" of the ")[1] for w in caught} == {
+        "validation set is an end",
+        "test set is an end",
+    }
+
+
+def test_a_fit_that_does_not_end_warns(monkeypatch):
+    monkeypatch.setattr(
+        posthoc,
+        "minimize",
+        lambda *args, **rest: minimize(*args, **{**rest, "options": {"maxiter": 2}}),
+    )
+    with pytest.warns(PosthocWarning, match="no convergence in 2 iterations"):
+        posthoc.MatrixScaling().fit(*biased())
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+Z, Y = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0]]), np.array([0, 1, 2])
+BAD_DATA = {
+    "NaN": (Z * np.nan, Y, "logits: got NaN"),
+    "infinity": (Z + np.inf, Y, "logits: got infinity"),
+    "one axis": (Z[0], Y, r"logits: got shape \(3,\)"),
+    "one class": (Z[:, :1], Y, r"logits: got shape \(3, 1\)"),
+    "empty": (Z[:0], Y[:0], "logits: got an empty array"),
+    "too few labels": (Z, Y[:2], "labels: got 2 values, expected 3"),
+    "two axes of labels": (Z, Y[:, np.newaxis], r"labels: got shape \(3, 1\)"),
+    "label too large": (Z, Y + 1, "labels: got values from 1 to 3"),
+    "label negative": (Z, Y - 1, "labels: got values from -1 to 1"),
+    "labels not integers": (Z, Y.astype(float), "labels: got type float64"),
+}
+FITS = [
+    *(model.fit for model in MAPS),
+    posthoc.optimal_temperature,
+    lambda logits, labels: posthoc.optimal_temperature(logits, labels, "nll"),
+    lambda logits, labels: posthoc.calibratability(Z + 1, Y, logits, labels),
+]
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data_are_refused(fit, case):
+    logits, labels, message = BAD_DATA[case]
+    with pytest.raises(ValueError, match=message.replace("logits", "(test_)?logits")) as error:
+        fit(logits, labels)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("model", MAPS, ids=ids)
+def test_labels_of_a_single_class(model):
+    logits, _ = sampled(n=50, k=3)
+    labels = np.zeros(50, dtype=int)
+    if isinstance(model, posthoc.TemperatureScaling | posthoc.HistogramBinning) or "Fix" in repr(
+        model
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PosthocWarning)
+            probs = model.fit(logits, labels).predict_proba(logits)
+        np.testing.assert_allclose(probs.sum(axis=1), 1)
+    else:
+        with pytest.raises(ValueError, match="labels: got class 0 only, expected at least two"):
+            model.fit(logits, labels)
+
+
+@pytest.mark.parametrize("model", MAPS, ids=ids)
+def test_bad_logits_are_refused_by_predict_proba(model):
+    model.fit(*sampled(n=60, k=3, temperature=1.5))
+    for logits, message in ((Z * np.nan, "got NaN"), (Z[:0], "got an empty"), (Z[0], "got shape")):
+        with pytest.raises(ValueError, match="logits: " + message):
+            model.predict_proba(logits)
+    if "Fixed" not in repr(model):
+        with pytest.raises(ValueError, match="logits: got 2 classes, expected 3 as in fit"):
+            model.predict_proba(Z[:, :2])
+        fresh = type(model)()
+        with pytest.raises(ValueError, match=f"{type(model).__name__}: not fitted"):
+            fresh.predict_proba(Z)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: posthoc.optimal_temperature(Z, Y, "auc"), "objective: got 'auc'"),
+        (lambda: posthoc.TemperatureScaling("auc").fit(Z, Y), "objective: got 'auc'"),
+        (lambda: posthoc.optimal_temperature(Z, Y, grid=[0, 1]), "grid: got "),
+        (lambda: posthoc.optimal_temperature(Z, Y, grid=[]), "grid: got "),
+        (lambda: posthoc.optimal_temperature(Z, Y, grid=[1, np.nan]), "grid: got "),
+        (lambda: posthoc.optimal_temperature(Z, Y, "nll", grid=[1, np.inf]), "grid: got "),
+        (lambda: posthoc.optimal_temperature(Z, Y, bins=0), "bins: got 0"),
+        (lambda: posthoc.FixedTemperature(0), "temperature: got 0"),
+        (lambda: posthoc.FixedTemperature(float("nan")), "temperature: got nan"),
+        (lambda: posthoc.HistogramBinning(bins=0), "bins: got 0"),
+        (lambda: posthoc.HistogramBinning(bins=1.5), "bins: got 1.5"),
+        (lambda: posthoc.HistogramBinning(scheme="equal"), "scheme: got 'equal'"),
+        (lambda: posthoc.MatrixScaling(l2=-1), "l2: got -1"),
+        (lambda: posthoc.check_overlap(Z * np.nan, Z), "val_logits: got NaN"),
+        (lambda: posthoc.check_overlap(Z, Z[:0]), "test_logits: got an empty"),
+        (lambda: posthoc.check_overlap(Z, Z[:, :2]), "test_logits: got 2 classes, expected 3"),
+        (lambda: posthoc.calibratability(Z, Y, Z[:, :2], Y), "test_logits: got 2 classes"),
+        (lambda: posthoc.calibratability(Z, Y + 1, Z + 1, Y), "labels: got values from 1 to 3"),
+    ],
+)
+def test_bad_options_are_refused(call, message):
+    with pytest.raises(ValueError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)

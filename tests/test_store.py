@@ -1,0 +1,134 @@
+"""A record is all there or not there, is checked when read, and holds no pickle."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from calibkit import store
+from calibkit.grid import Run
+from calibkit.protocols import Protocol
+
+RUN = Run("gaussians", "mlp", "erm", 0, Protocol(epochs=3))
+HISTORY = [{"epoch": 1, "loss": 0.1 + 0.2}, {"epoch": 3, "loss": float("nan")}]
+ARRAYS = {
+    "test_logits": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "test_labels": np.array([0, 2], np.int16),
+    "snapshot_epochs": np.array([1], np.int16),
+    "snapshot_logits": np.zeros((1, 2, 3), np.float32),
+    "train_brier": np.array([0.5], np.float16),
+}
+
+
+def save(root, **changes):
+    return store.save(RUN, "done", HISTORY, ARRAYS, {"seconds": 1.0} | changes, root)
+
+
+def test_round_trip(tmp_path):
+    assert store.load(RUN, tmp_path) is None
+    save(tmp_path)
+    record = store.load(RUN, tmp_path)
+    assert record.info["run"]["dataset"] == "gaussians" and not record.diverged
+    assert set(record.arrays) == set(ARRAYS)
+    assert (
+        record.arrays["train_brier"].dtype == np.float32
+    )  # stored as half, computed with as single
+    np.testing.assert_array_equal(record.arrays["test_logits"], ARRAYS["test_logits"])
+    np.testing.assert_array_equal(record.history["epoch"], [1, 3])
+    assert record.history["loss"][0] == pytest.approx(0.3) and np.isnan(record.history["loss"][1])
+    assert list(record.snapshots) == [1, 3]
+
+
+def test_same_content_same_bytes(tmp_path):
+    first, second = save(tmp_path / "a", seconds=1.0), save(tmp_path / "b", seconds=2.0)
+    for file in ("history.csv", "arrays.npz"):
+        assert (first.path / file).read_bytes() == (second.path / file).read_bytes()
+
+
+@pytest.mark.parametrize("file", ["history.csv", "arrays.npz"])
+def test_one_changed_byte_is_found_and_the_record_set_aside(tmp_path, file, capsys):
+    path = save(tmp_path).path / file
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    record = store.load(RUN, tmp_path)
+    with pytest.raises(store.DamagedRecord, match=f"{file}: missing or altered"):
+        _ = record.history, record.arrays
+    assert store.verify(RUN, tmp_path) is None
+    assert "damaged record set aside" in capsys.readouterr().out
+    assert store.load(RUN, tmp_path) is None  # free to be trained again
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"run": {}}', "null", '{"run": 1, "status": 2}'])
+def test_unreadable_run_json_is_a_named_error(tmp_path, text):
+    (save(tmp_path).path / "run.json").write_text(text)
+    with pytest.raises(store.DamagedRecord):
+        store.load(RUN, tmp_path)
+    assert store.verify(RUN, tmp_path) is None
+
+
+def test_record_of_another_run_is_refused(tmp_path):
+    path = save(tmp_path).path / "run.json"
+    info = json.loads(path.read_text())
+    info["run"]["seed"] = 7
+    path.write_text(json.dumps(info))
+    with pytest.raises(store.DamagedRecord, match="another run"):
+        store.load(RUN, tmp_path)
+
+
+def test_no_pickle_is_written_or_read(tmp_path):
+    with pytest.raises(ValueError, match="allow_pickle"):
+        store.save(RUN, "done", [], {"a": np.array([{}], object)}, {}, tmp_path)
+    assert not list(tmp_path.iterdir())  # the failed draft is gone too
+
+
+def test_killed_while_writing_leaves_no_record(tmp_path):
+    code = f"""
+import numpy as np, sys
+from tests.test_store import RUN
+from calibkit import store
+big = {{"test_logits": np.random.default_rng(0).random((3_000_000, 10))}}
+with store.locked(RUN, store.Path({str(tmp_path)!r})):
+    print("go", flush=True)
+    store.save(RUN, "done", [], big, {{}}, store.Path({str(tmp_path)!r}))
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=os.getcwd()
+    )
+    process.stdout.readline()
+    while not list(tmp_path.glob(".draft-*/arrays.npz")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert store.load(RUN, tmp_path) is None
+    with store.locked(RUN, tmp_path):  # the lock is free, and the draft swept away
+        assert not list(tmp_path.glob(".draft-*"))
+
+
+def _hold(root, ready, release):
+    with store.locked(RUN, root):
+        ready.set()
+        release.wait()
+
+
+def test_second_process_waits(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready, release, entered = context.Event(), context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path, ready, release))
+    holder.start()
+    assert ready.wait(30)
+    waiter = context.Process(target=_hold, args=(tmp_path, entered, release))
+    waiter.start()
+    assert not entered.wait(3)
+    release.set()
+    assert entered.wait(30)
+    holder.join(30)
+    waiter.join(30)
+    assert holder.exitcode == waiter.exitcode == 0

@@ -1,0 +1,223 @@
+"""The loop learns, writes the same bytes twice, survives being killed, and measures what it says."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import grid, losses, metrics, store
+from calibkit.protocols import Protocol
+from calibkit.train import Training, train
+
+SMOKE = grid.EDITIONS["smoke"].protocols[""]
+
+
+def run(method="erm", dataset="gaussians", network="mlp", seed=0, **changes) -> grid.Run:
+    return grid.Run(dataset, network, method, seed, replace(SMOKE, **changes))
+
+
+def test_overfits_a_toy():
+    training = Training(
+        run(
+            dataset="digits",
+            epochs=40,
+            train_size=100,
+            validation=None,
+            learning_rate=0.02,
+            milestones=(30,),
+            weight_decay=0.0,
+            snapshots=(),
+        )
+    )
+    arrays = training.fit()
+    last = training.history[-1]
+    assert last["train_accuracy"] == 1.0 and last["loss"] < 0.02
+    assert last["accuracy"] > 0.75
+    assert (arrays["train_learned_epoch"] > 0).all()
+
+
+@pytest.mark.parametrize("method", grid.METHODS)
+def test_every_method_trains_to_a_whole_record(method, tmp_path):
+    record = train(run(method, epochs=2, swa_start=1, snapshots=(1,)), tmp_path)
+    assert not record.diverged
+    assert list(record.snapshots) == [1, 2]
+    n = SMOKE.train_size
+    arrays = record.arrays
+    assert arrays["train_brier"].shape == arrays["train_gradient_norm"].shape == (2, n)
+    assert all(np.isfinite(a).all() for a in arrays.values())
+    assert record.history["accuracy"][-1] > 0.3  # chance is 0.2
+    correct = arrays["test_logits"].argmax(1) == arrays["test_labels"]
+    assert correct.mean() == pytest.approx(record.history["accuracy"][-1], abs=1e-6)
+
+
+def same_bytes(first: Path, second: Path) -> bool:
+    return all(
+        (first / file).read_bytes() == (second / file).read_bytes()
+        for file in ("history.csv", "arrays.npz")
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "network", "dataset"), [("fmfp", "mlp", "gaussians"), ("mixup", "cnn", "digits")]
+)
+def test_same_run_same_bytes(method, network, dataset, tmp_path):
+    wanted = run(method, dataset, network, epochs=4)
+    first = train(wanted, tmp_path / "a")
+    second = train(wanted, tmp_path / "b")
+    assert same_bytes(first.path, second.path)
+    other = train(replace(wanted, seed=1), tmp_path / "a")
+    assert not same_bytes(first.path, other.path)
+
+
+def test_done_runs_are_not_trained_again(tmp_path):
+    first = train(run(epochs=1), tmp_path)
+    stamp = (first.path / "run.json").stat().st_mtime_ns
+    assert train(run(epochs=1), tmp_path).path.joinpath("run.json").stat().st_mtime_ns == stamp
+
+
+def test_killed_run_trains_again_to_the_same_bytes(tmp_path):
+    wanted = grid.select("smoke", ["erm"], seeds=1, epochs=40)[0]
+    command = [sys.executable, "-m", "calibkit", "train", wanted.name, "--edition", "smoke"]
+    command += ["--epochs", "40", "--seeds", "1", "--method", "erm"]
+    environment = os.environ | {"CALIBKIT_CACHE": str(tmp_path)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert "epoch" in process.stdout.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert store.load(wanted, tmp_path / "runs") is None
+    resumed, whole = train(wanted, tmp_path / "runs"), train(wanted, tmp_path / "b")
+    assert same_bytes(resumed.path, whole.path)
+    assert not list((tmp_path / "runs").glob(".draft-*"))
+
+
+def test_diverged_run_is_recorded_as_such(tmp_path):
+    lines = []
+    record = train(run(learning_rate=1e20), tmp_path, log=lines.append)
+    assert record.diverged and "loss is" in lines[-1]
+    assert store.load(run(learning_rate=1e20), tmp_path).diverged
+
+
+def test_record_gives_back_every_digit_of_the_history(tmp_path):
+    record = train(run("bsce", epochs=3), tmp_path)
+    labels = record.arrays["test_labels"].astype(int)
+    for name, value in metrics.summary(record.arrays["test_logits"], labels).items():
+        assert record.history[name][-1] == pytest.approx(value, rel=1e-6), name
+
+
+def test_averaged_weights_are_the_mean_of_the_epochs():
+    wanted = run("swa", epochs=5, swa_start=2, snapshots=())
+    training, seen = Training(wanted), []
+    learn = training.learn
+
+    def watched(epoch):
+        loss = learn(epoch)
+        if epoch > 2:
+            seen.append([p.detach().clone() for p in training.network.parameters()])
+        return loss
+
+    training.learn = watched
+    training.fit()
+    for averaged, *each in zip(training.average.module.parameters(), *seen, strict=True):
+        torch.testing.assert_close(averaged, torch.stack(each).mean(0))
+
+
+def test_averaged_network_gets_statistics_of_its_own():
+    training = Training(run("swa", dataset="digits", network="cnn", epochs=3, swa_start=1))
+    training.fit()
+    norm = next(m for m in training.average.module.modules() if hasattr(m, "running_mean"))
+    first = training.average.module.stages[0][0]
+    with torch.no_grad():
+        split = training.splits["train"]
+        out = first(training.inputs(split, torch.arange(len(split.labels))))
+    torch.testing.assert_close(norm.running_mean, out.mean((0, 2, 3)), atol=1e-4, rtol=1e-3)
+
+
+def test_paper_variant_is_the_baseline_until_averaging_starts():
+    plain = Training(run(epochs=4, swa_start=2, snapshots=()))
+    fmfp = Training(replace(run("fmfp", epochs=4, swa_start=2, snapshots=()), variant="paper"))
+    for epoch in (1, 2):
+        assert plain.learn(epoch) == fmfp.learn(epoch)
+    for a, b in zip(plain.network.parameters(), fmfp.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    plain.learn(3), fmfp.learn(3)
+    a, b = next(plain.network.parameters()), next(fmfp.network.parameters())
+    assert not torch.equal(a, b)
+
+
+def test_followed_samples_are_what_the_metrics_say():
+    training, right = Training(run(epochs=5)), []
+    evaluate = training.evaluate
+
+    def watched(network, name, index=None):
+        logits, features = evaluate(network, name, index)
+        if name == "train":
+            right.append((logits.argmax(1) == training.labels[: len(logits)]).numpy())
+        return logits, features
+
+    training.evaluate = watched
+    arrays = training.fit()
+    np.testing.assert_array_equal(
+        arrays["train_learned_epoch"], metrics.learned_epoch(np.array(right))
+    )
+    logits, features = evaluate(training.network.eval(), "train", training.tracked)
+    labels = training.labels[training.tracked]
+    probs = logits.softmax(1).detach().numpy()
+    expected = np.square(probs - np.eye(5)[labels]).sum(1)
+    np.testing.assert_allclose(arrays["train_brier"][-1], expected, rtol=2e-3, atol=1e-4)
+    # Last-layer gradient norm of one sample by a backward pass of its own.
+    head, i = training.network.head, 7
+    training.network.zero_grad()
+    losses.cross_entropy(head(features[i : i + 1]), labels[i : i + 1]).sum().backward()
+    norm = torch.cat([p.grad.flatten() for p in head.parameters()]).norm()
+    assert arrays["train_gradient_norm"][-1][i] == pytest.approx(float(norm), rel=1e-4)
+
+
+def test_sum_and_clip_switch_changes_the_step():
+    # 64 samples summed, then clipped to norm 2: the step is at most 2 × rate, whatever the loss.
+    training = Training(run(reduction="sum", clip_norm=2.0, momentum=0.0, weight_decay=0.0))
+    before = torch.cat([p.detach().flatten() for p in training.network.parameters()])
+    training.labels = training.labels[:64]
+    training.learn(1)
+    after = torch.cat([p.detach().flatten() for p in training.network.parameters()])
+    assert (after - before).norm() == pytest.approx(2.0 * training.protocol.learning_rate, rel=1e-3)
+
+
+def test_evaluation_epochs_include_snapshots_and_the_last():
+    training = Training(run(epochs=7, evaluate_every=3, snapshots=(1, 4)))
+    training.fit()
+    assert [row["epoch"] for row in training.history] == [1, 3, 4, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dataset": "mnist"}, "mnist1d"),
+        ({"network": "resnet_18"}, "resnet18"),
+        ({"dataset": "gaussians", "network": "resnet18"}, "picture"),
+    ],
+)
+def test_unknown_names_are_refused_in_one_line(change, message, tmp_path):
+    with pytest.raises(ValueError, match=message) as error:
+        train(replace(run(), **change), tmp_path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gpu_agrees_with_cpu():
+    wanted = run(dataset="digits", network="cnn", epochs=3, validation=None)
+    cpu, gpu = Training(wanted, "cpu"), Training(wanted, "cuda")
+    cpu.fit(), gpu.fit()
+    assert cpu.history[-1]["accuracy"] == pytest.approx(gpu.history[-1]["accuracy"], abs=0.03)
+
+
+def test_protocol_is_frozen():
+    with pytest.raises(AttributeError):
+        Protocol(epochs=1).epochs = 2
