@@ -29,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     train = commands.add_parser(
         "train",
         help="train runs; those already done are skipped",
-        description="Train runs, one after another. Done ones are skipped; two processes share work.",
+        description="Train runs one after another. Done ones are skipped; processes share them.",
         epilog="Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 "
         "--method 'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10",
     )
@@ -58,8 +58,9 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--edition", default="demo", help=", ".join(grid.EDITIONS))
     choice.add_argument(
         "--paper",
-        default="all",
-        help="; ".join([*grid.PAPERS, *grid.NOTEBOOKS]) + "; all (default)",
+        default="book",
+        help=", ".join((*grid.PAPERS, *grid.NOTEBOOKS))
+        + ", book (the default: every notebook), all",
     )
     choice.add_argument("--method", action="append", help="such methods instead; repeatable")
     choice.add_argument("--dataset", default="", help="instead of the edition's")

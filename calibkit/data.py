@@ -297,8 +297,8 @@ def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -
     --------
     >>> x = torch.arange(4.0).view(1, 1, 2, 2)
     >>> augment_crop_flip(x, torch.Generator().manual_seed(0), padding=0)
-    tensor([[[[0., 1.],
-              [2., 3.]]]])
+    tensor([[[[1., 0.],
+              [3., 2.]]]])
     """
     if x.ndim != 4:
         raise ValueError(f"x: got shape {tuple(x.shape)}, expected (n, c, h, w)")

@@ -8,7 +8,7 @@ so it imports the standard library only.
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 
 from calibkit import protocols
@@ -123,6 +123,12 @@ def method_name(wanted: Method) -> str:
     )
 
 
+def _changed(settings) -> dict:
+    """The fields of a dataclass that differ from their defaults."""
+    shown = [f for f in fields(settings) if f.compare]
+    return {f.name: v for f in shown if (v := getattr(settings, f.name)) != f.default}
+
+
 @dataclass(frozen=True)
 class Run:
     """One training. Equal content is the same run, whichever page or edition asks for it.
@@ -145,15 +151,15 @@ class Run:
         object.__setattr__(self, "method", method_name(self.recipe))
 
     def content(self) -> dict:
-        """Everything that decides the result, as plain JSON values."""
-        return {
-            "dataset": self.dataset,
-            "network": self.network,
-            "method": asdict(self.recipe) | {"options": dict(self.recipe.options)},
-            "seed": self.seed,
-            "protocol": asdict(self.protocol),
-            "variant": self.variant,
-        }
+        """Everything that decides the result, as plain JSON values.
+
+        Settings at their defaults are left out, so that a new one leaves old names alone.
+        """
+        method = _changed(self.recipe)
+        if "options" in method:
+            method["options"] = dict(method["options"])
+        content = _changed(self) | {"method": method, "protocol": _changed(self.protocol)}
+        return json.loads(json.dumps(content))
 
     @property
     def name(self) -> str:
@@ -300,10 +306,11 @@ def select(
 
 
 def methods(page: str) -> list[str]:
-    """The methods of a paper or a notebook, or of all of them ("all"), without repeats."""
+    """The methods of a paper, a notebook, every notebook ("book") or everything ("all")."""
     sets = {**PAPERS, **NOTEBOOKS}
-    choose("paper or notebook", page, [*sets, "all"])
-    names = sets.values() if page == "all" else [sets[page]]
+    choose("paper or notebook", page, [*sets, "book", "all"])
+    groups = {"book": NOTEBOOKS.values(), "all": sets.values()}
+    names = groups[page] if page in groups else [sets[page]]
     return list(dict.fromkeys(m for group in names for m in group))
 
 

@@ -9,7 +9,7 @@ An **update** is one optimiser step given such a score; **averaging** is torch's
 """
 
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -226,7 +226,7 @@ def mit_a(train: TrainingSet, alpha: float, margin: float):
 
 
 def cs_kd(train: TrainingSet, temperature: float, weight: float):
-    """CE(x, y) + w T² KL(P(x'; T) ‖ P(x; T)), x' of the same class and not differentiated (fmfp)."""
+    """CE(x, y) + w T² KL(P(x'; T) ‖ P(x; T)), x' of the same class, detached (fmfp)."""
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         partner = train.fetch(train.partners(batch.labels, rng))
@@ -248,8 +248,8 @@ def crl(train: TrainingSet, weight: float):
     """CE plus a ranking loss: who was right more often should be more confident (fmfp's CRL).
 
     For neighbours i, j in the batch (the last beside the first) the penalty is
-    max(0, \\|c_i - c_j\\| - sign(c_i - c_j)(κ_i - κ_j)), with κ the confidence and c the share of past
-    epochs in which the sample was right, rescaled to [0, 1]; zero while all samples are alike.
+    max(0, \\|c_i - c_j\\| - sign(c_i - c_j)(κ_i - κ_j)), with κ the confidence and c the share of
+    past epochs in which the sample was right, rescaled to [0, 1]; zero while all samples are alike.
     """
     right = torch.zeros(len(train.labels), device=train.labels.device)
     seen = torch.zeros_like(right)
@@ -278,7 +278,7 @@ def crl(train: TrainingSet, weight: float):
 
 
 def mmce(train: TrainingSet, weight: float):
-    """CE plus w times the kernel calibration error of the batch, balanced form (baseline of bsce)."""
+    """CE plus w times the kernel calibration error of the batch, balanced (bsce baseline)."""
     penalty = losses.mmce(weighted=True)
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
@@ -316,11 +316,13 @@ def frozen_statistics(network: nn.Module):
             layer.momentum = momentum
 
 
-def sharpness_aware(network: nn.Module, backward: Callable[[], Tensor], rho: float) -> Tensor:
+def sharpness_aware(
+    network: nn.Module, backward: Callable[[], Tensor], rho: float, statistics: str = "once"
+) -> Tensor:
     """Leave in ``.grad`` the gradient at θ + ρ ∇L/‖∇L‖, and θ as it was (SAM; fmfp algorithm 1).
 
     `backward` computes the loss of the batch, fills the gradients and returns the loss. Running
-    statistics of batch norm see the first pass only.
+    statistics of batch norm see the first pass only, or both with ``statistics="twice"``.
     """
     loss = backward()
     weights = [p for p in network.parameters() if p.grad is not None]
@@ -330,7 +332,7 @@ def sharpness_aware(network: nn.Module, backward: Callable[[], Tensor], rho: flo
         before = [p.clone() for p in weights]
         torch._foreach_add_(weights, torch._foreach_mul(gradients, rho / (norm + 1e-12)))
     network.zero_grad(set_to_none=True)
-    with frozen_statistics(network):
+    with frozen_statistics(network) if statistics == "once" else nullcontext():
         backward()
     with torch.no_grad():
         torch._foreach_copy_(weights, before)

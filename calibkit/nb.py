@@ -1,4 +1,4 @@
-"""What every notebook starts and ends with: parameters checked, records at hand, provenance shown."""
+"""What a notebook starts and ends with: parameters checked, records at hand, provenance."""
 
 import ast
 import html
@@ -193,6 +193,8 @@ class Provenance:
     records: list[store.Record]
 
     def _repr_html_(self) -> str:
+        if not self.records:
+            return '<div class="calibkit-provenance">No runs.</div>'
         runs = [r.info["provenance"] for r in self.records]
 
         def all_of(key: str) -> str:

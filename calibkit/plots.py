@@ -244,7 +244,7 @@ def _axes(ax: Axes | None) -> Axes:
 def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None:
     """Words inside the axes, on a white ground so that no line runs through them."""
     box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
-    defaults = {"ha": "left", "va": "top", "fontsize": 10, "color": _INK, "bbox": box}
+    defaults = {"ha": "left", "va": "top", "fontsize": 10, "color": _INK, "bbox": box, "zorder": 6}
     ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
 
 

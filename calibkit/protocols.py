@@ -27,6 +27,7 @@ class Protocol:
     clip_norm: float | None = None
     # Sharpness-aware minimisation and weight averaging (used by the methods which ask for them).
     rho: float = 0.05
+    sam_statistics: str = "once"  # "twice": batch norm also counts the second pass (authors' code)
     swa_start: int = 0  # average the weights after each epoch beyond this one
     swa_learning_rate: float = 0.05
     swa_anneal: int = 10
@@ -82,7 +83,7 @@ class Protocol:
         return self.swa_learning_rate + (start - self.swa_learning_rate) * (1 + cos(pi * done)) / 2
 
 
-# fmfp, section 4 and supplement: CIFAR, 200 epochs, steps after 80, 130 and 170; averaging from 120.
+# fmfp, section 4 and supplement: CIFAR, 200 epochs, steps after 80, 130, 170; averaging from 120.
 FMFP_CIFAR = Protocol(
     epochs=200,
     milestones=(80, 130, 170),

@@ -20,6 +20,8 @@ from calibkit import data, decoded, formats, sources
 from calibkit.vision import torchvision
 
 SEVERITIES = (1, 2, 3, 4, 5)
+# Arguments of the package mnist1d that grow with severity, and their usual values.
+MNIST1D_SCALES = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
 _BLOCK = (
     1000  # pictures at a time, to bound memory; part of the definition: draws go block by block
 )
@@ -213,8 +215,7 @@ def mnist1d_shifted(severity: int, root: Path | str | None = None) -> data.Split
         Signals (10000, 1, 40) in the units of the test set and labels.
     """
     _check_severity(severity)
-    plain = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
-    scales = {name: scale * (1 + severity / 5) for name, scale in plain.items()}
+    scales = {name: scale * (1 + severity / 5) for name, scale in MNIST1D_SCALES.items()}
 
     def make(draft: Path) -> formats.Parts:
         none = np.empty((0, 1, 40), np.float32), np.empty(0, np.int64)

@@ -101,7 +101,7 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         return None
     try:
         info = json.loads((path / "run.json").read_text())
-        if info["run"] != json.loads(json.dumps(run.content())):
+        if info["run"] != run.content():
             raise DamagedRecord(f"{path}: holds another run than its name says")
         return Record(run.name, path, info)
     except (OSError, ValueError, KeyError, TypeError) as error:

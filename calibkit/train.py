@@ -184,8 +184,8 @@ class Training:
                     early[epoch] = test.cpu().numpy()
         # First epoch from which a sample is right until the end; 0 for one that is wrong there.
         learned = torch.where(wrong_until < protocol.epochs, wrong_until + 1, 0)
-        # Half precision moves binned metrics in the digits that tables show, so what tables are made
-        # of is kept whole; what only figures show is not.
+        # Half precision moves binned metrics in the digits that tables show, so what tables are
+        # made of is kept whole; what only figures show is not.
         half, small = np.float16, np.int16
         return {
             "test_logits": test.cpu().numpy(),
@@ -226,7 +226,10 @@ class Training:
                 return each.detach().mean()
 
             self.optimizer.zero_grad(set_to_none=True)
-            total += sharpness_aware(network, backward, protocol.rho) if sharp else backward()
+            if sharp:
+                total += sharpness_aware(network, backward, protocol.rho, protocol.sam_statistics)
+            else:
+                total += backward()
             if protocol.clip_norm is not None:
                 nn.utils.clip_grad_norm_(network.parameters(), protocol.clip_norm)
             self.optimizer.step()
@@ -261,7 +264,7 @@ class Training:
         return torch.cat(logits), torch.cat(features)
 
     def note(self, epoch: int, loss: float, train_accuracy: float, test: Tensor, held_out: Tensor):
-        """Append a row to the history: every metric on the test set, and what a temperature gives."""
+        """A row of the history: every metric on the test set, and what a temperature gives."""
         logits, labels = test.cpu().numpy(), self.data.test.labels.numpy()
         row = {
             "epoch": epoch,

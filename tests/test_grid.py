@@ -14,7 +14,7 @@ RUN = grid.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10))
 
 def test_name_is_readable_stable_and_safe():
     # A changed name orphans every committed record: this literal may change only on purpose.
-    assert RUN.name == "mnist1d-cnn-erm-s0-" + RUN.name[-8:]
+    assert RUN.name == "mnist1d-cnn-erm-s0-3fcecf8b"
     assert RUN.name == grid.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10)).name
     odd = replace(RUN, method="focal(gamma=5)+sam")
     assert odd.name.startswith("mnist1d-cnn-focal-gamma5-sam-s0-")
@@ -34,6 +34,19 @@ def test_name_is_readable_stable_and_safe():
 )
 def test_every_part_of_the_content_changes_the_hash(change):
     assert replace(RUN, **change).name[-8:] != RUN.name[-8:]
+
+
+def test_settings_at_their_defaults_do_not_show_in_the_content():
+    assert RUN.content() == {
+        "dataset": "mnist1d",
+        "network": "cnn",
+        "method": {},
+        "seed": 0,
+        "protocol": {"epochs": 10},
+    }
+    content = replace(RUN, method="focal+sam", variant="paper").content()
+    assert content["method"] == {"objective": "focal", "options": {"gamma": 3.0}, "update": "sam"}
+    assert content["variant"] == "paper"
 
 
 def test_same_content_is_the_same_run():
@@ -85,9 +98,9 @@ def test_selection_and_shared_runs():
 
 
 def test_grid_imports_nothing_heavy():
-    code = "import sys, calibkit.grid; print([m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules])"
+    code = "import sys, calibkit.grid; print({'torch', 'numpy', 'matplotlib'} & {*sys.modules})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    assert found.stdout.strip() == "set()"
 
 
 def test_step_schedule_drops_after_its_milestones():

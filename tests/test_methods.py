@@ -239,3 +239,20 @@ def test_sharpness_aware_gradient_is_taken_at_the_perturbed_weights():
     backward()
     for p, g in zip(network.parameters(), sharp, strict=True):
         torch.testing.assert_close(p.grad, g)
+
+
+def test_batch_norm_may_count_both_passes_as_the_authors_code_does():
+    moved = {}
+    for statistics in ("once", "twice"):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+        x, y = torch.randn(8, 3) + 1, torch.arange(8) % 2
+
+        def backward(network=network, x=x, y=y):
+            loss = losses.cross_entropy(network(x), y).mean()
+            loss.backward()
+            return loss.detach()
+
+        methods.sharpness_aware(network, backward, 0.05, statistics)
+        moved[statistics] = network[1].running_mean.norm()
+    assert moved["twice"] > 1.5 * moved["once"]

@@ -1,4 +1,4 @@
-"""The loop learns, writes the same bytes twice, survives being killed, and measures what it says."""
+"""The loop learns, writes the same bytes twice, survives a kill, and measures what it says."""
 
 import os
 import signal

@@ -1,0 +1,379 @@
+"""Our metrics beside those of other libraries: same arrays, same process, values and times.
+
+    python benchmarks/metrics.py [benchmarks/results/metrics.json]
+
+Every pair is timed in turns, ours and theirs, and the best of each is kept. Libraries that are not
+installed are skipped by name; torch-uncertainty is compared where it can be imported. A `ratio` is
+their time over ours; `bars` holds what we set out to reach and whether this run reached it.
+"""
+
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from sklearn import metrics as sk
+
+from calibkit import metrics, stats
+from calibkit.arrays import softmax
+
+SIZES = [(10_000, 10), (10_000, 100), (50_000, 1_000)]
+CONFIDENCES = 1_000_000
+REPLICATES, REPLICATE_SAMPLES = 1_000, 10_000
+SECONDS = 2.0  # how long a pair may take turns; at least five of them
+
+
+def sample(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return float32 logits of a fallible, over-confident model, and labels."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, k, n)
+    logits = rng.standard_normal((n, k), dtype=np.float32)
+    logits[np.arange(n), labels] += 2 + rng.exponential(6, n).astype(np.float32)
+    return logits, labels
+
+
+def best(*functions: Callable[[], object]) -> list[float]:
+    """Return the shortest time of each function, in seconds, taken in turns."""
+    times = [[] for _ in functions]
+    start = time.perf_counter()
+    while len(times[0]) < 5 or time.perf_counter() - start < SECONDS:
+        for function, taken in zip(functions, times, strict=True):
+            before = time.perf_counter()
+            function()
+            taken.append(time.perf_counter() - before)
+    return [min(taken) for taken in times]
+
+
+class Other:
+    """Import what is there; remember why something is not."""
+
+    def __init__(self) -> None:
+        self.skipped: dict[str, str] = {}
+
+    def __call__(self, module: str) -> object | None:
+        try:
+            return importlib.import_module(module)
+        except Exception as error:  # whatever stops an import is a reason to print
+            name = module.split(".")[0]
+            self.skipped[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+            print(f"skipped {name}: {self.skipped[name]}")
+            return None
+
+
+def from_probs(probs: np.ndarray, labels: np.ndarray, other: Other) -> list[tuple]:
+    """List (metric, library, ours, theirs) for metrics of probabilities."""
+    k, pairs = probs.shape[1], []
+    other("calibkit.vision")  # makes torchvision importable, which torchmetrics wants
+    import torch
+
+    p, y = torch.from_numpy(probs), torch.from_numpy(labels)
+    ece, mce = (lambda: metrics.ece(probs, labels)), (lambda: metrics.mce(probs, labels))
+    nll, brier = (lambda: metrics.nll(probs, labels)), (lambda: metrics.brier(probs, labels))
+    if tm := other("torchmetrics.functional.classification"):
+
+        def calibration_error(norm: str) -> Callable[[], float]:
+            return lambda: float(tm.multiclass_calibration_error(p, y, k, n_bins=15, norm=norm))
+
+        pairs += [("ece", "torchmetrics", ece, calibration_error("l1"))]
+        pairs += [("mce", "torchmetrics", mce, calibration_error("max"))]
+    if netcal := other("netcal.metrics"):
+        pairs += [("ece", "netcal", ece, lambda: netcal.ECE(15).measure(probs, labels))]
+        pairs += [("mce", "netcal", mce, lambda: netcal.MCE(15).measure(probs, labels))]
+    if tu := other("torch_uncertainty.metrics.classification"):
+        adaptive = tu.AdaptiveCalibrationError("multiclass", num_classes=k, num_bins=15)
+        classwise = other("torch_uncertainty.metrics.classification.calibration")
+        classwise = classwise.ClasswiseCalibrationError(num_classes=k, num_bins=15)
+
+        def run(metric: Callable) -> Callable[[], float]:
+            def once() -> float:
+                metric.reset()
+                metric.update(p, y)
+                return float(metric.compute())
+
+            return once
+
+        pairs += [
+            (
+                "adaptive_ece",
+                "torch-uncertainty",
+                lambda: metrics.adaptive_ece(probs, labels),
+                run(adaptive),
+            ),
+            (
+                "classwise_ece",
+                "torch-uncertainty",
+                lambda: metrics.classwise_ece(probs, labels),
+                run(classwise),
+            ),
+            ("brier", "torch-uncertainty", brier, run(tu.BrierScore(k))),
+            ("nll", "torch-uncertainty", nll, run(tu.CategoricalNLL())),
+        ]
+    every = np.arange(k)
+    pairs += [("nll", "scikit-learn", nll, lambda: sk.log_loss(labels, probs, labels=every))]
+    pairs += [
+        (
+            "brier",
+            "scikit-learn",
+            brier,
+            lambda: sk.brier_score_loss(labels, probs, labels=every, scale_by_half=False),
+        )
+    ]
+    return pairs
+
+
+def from_confidence(confidence: np.ndarray, correct: np.ndarray, other: Other) -> list[tuple]:
+    """List (metric, library, ours, theirs) for metrics of (confidence, correct)."""
+    import torch
+
+    c, z, pairs = torch.from_numpy(confidence), torch.from_numpy(correct), []
+    ours = {
+        name: lambda f=getattr(metrics, name): f(confidence, correct)
+        for name in ("auroc", "aupr_success", "aupr_error", "aurc", "fpr_at_tpr")
+    }
+
+    def ece() -> float:
+        table = metrics.reliability_bins(confidence, correct)
+        gap = np.abs(table["accuracy"] - table["confidence"])
+        return float(np.nansum(table["count"] * gap) / len(confidence))
+
+    if tm := other("torchmetrics.functional.classification"):
+        success, error = z.long(), 1 - z.long()
+        theirs = {
+            "auroc": lambda: float(tm.binary_auroc(c, success)),
+            "aupr_success": lambda: float(tm.binary_average_precision(c, success)),
+            "aupr_error": lambda: float(tm.binary_average_precision(1 - c, error)),
+        }
+        pairs += [(name, "torchmetrics", ours[name], f) for name, f in theirs.items()]
+        pairs += [
+            (
+                "ece",
+                "torchmetrics",
+                ece,
+                lambda: float(tm.binary_calibration_error(c, success, n_bins=15)),
+            )
+        ]
+
+    def scikit_learn_fpr() -> float:
+        fpr, tpr, _ = sk.roc_curve(correct, confidence, drop_intermediate=False)
+        return float(fpr[np.searchsorted(tpr, 0.95)])
+
+    theirs = {
+        "auroc": lambda: sk.roc_auc_score(correct, confidence),
+        "aupr_success": lambda: sk.average_precision_score(correct, confidence),
+        "aupr_error": lambda: sk.average_precision_score(~correct, -confidence),
+        "fpr_at_tpr": scikit_learn_fpr,
+    }
+    pairs += [(name, "scikit-learn", ours[name], f) for name, f in theirs.items()]
+    if tu := other("torch_uncertainty.metrics.classification"):
+        # It wants probabilities of classes: two columns say the same as confidence and correct,
+        # but hold only confidences above a half.
+        two, zero_if_right = torch.stack([c, 1 - c], 1), (~z).long()
+        for name, metric in (("aurc", tu.AURC()), ("augrc", tu.AUGRC())):
+
+            def run(metric: Callable = metric) -> float:
+                metric.reset()
+                metric.update(two, zero_if_right)
+                return float(metric.compute())
+
+            f = getattr(metrics, name)
+            pairs += [(name, "torch-uncertainty", lambda f=f: f(confidence, correct), run)]
+    return pairs
+
+
+def timed(size: str, pairs: list[tuple]) -> list[dict]:
+    """Time and compare each pair."""
+    rows = []
+    for metric, library, ours, theirs in pairs:
+        row = {"size": size, "metric": metric, "library": library}
+        row |= {"ours": float(ours()), "theirs": float(theirs())}
+        row["ours_seconds"], row["theirs_seconds"] = best(ours, theirs)
+        row["ratio"] = row["theirs_seconds"] / row["ours_seconds"]
+        rows.append(row)
+        print(
+            f"{size:>14} {metric:14} {library:18} ours {row['ours']:.6f} theirs {row['theirs']:.6f}"
+            f"  {1e3 * row['ours_seconds']:8.2f} ms  {row['ratio']:6.1f} times faster"
+        )
+    return rows
+
+
+def summary_cost(logits: np.ndarray, labels: np.ndarray) -> dict:
+    """Compare `summary` with one softmax, maximum and argsort of NumPy over the same array."""
+
+    def shared() -> np.ndarray:
+        probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probs /= probs.sum(axis=1, keepdims=True)
+        return probs
+
+    def of_confidences() -> np.ndarray:
+        return np.argsort(shared().max(axis=1))
+
+    def of_array() -> tuple:
+        probs = shared()
+        return probs.max(axis=1), np.argsort(probs, axis=1)
+
+    ours, confidences, array = best(
+        lambda: metrics.summary(logits, labels), of_confidences, of_array
+    )
+    tracemalloc.start()
+    metrics.summary(logits, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    row = {
+        "size": " x ".join(map(str, logits.shape)),
+        "summary_seconds": ours,
+        "softmax_max_argsort_of_confidences_seconds": confidences,
+        "softmax_max_argsort_of_array_seconds": array,
+        "over_confidences": ours / confidences,
+        "over_array": ours / array,
+        "extra_memory_over_input": peak / logits.nbytes,
+    }
+    print(
+        f"{row['size']:>14} summary {1e3 * ours:.1f} ms: {row['over_confidences']:.2f} times softmax"
+        f" + max + argsort of the confidences, {row['over_array']:.2f} times with argsort of the"
+        f" array; extra memory {row['extra_memory_over_input']:.3f} of the input"
+    )
+    return row
+
+
+def bootstrap_cost() -> dict:
+    """Compare `stats.bootstrap` with resampling in a loop over scikit-learn, once each."""
+    names = ["auroc", "aupr_success", "aupr_error", "aurc", "eaurc", "augrc", "fpr_at_tpr"]
+    logits, labels = sample(REPLICATE_SAMPLES, 10)
+    values = metrics.per_sample(logits, labels)
+    confidence, correct = values["confidence"], values["correct"]
+
+    def once(c: np.ndarray, z: np.ndarray) -> list[float]:
+        r, area = 1 - z.mean(), sk.roc_auc_score(z, c)
+        fpr, tpr, _ = sk.roc_curve(z, c, drop_intermediate=False)
+        risk = np.cumsum(~z[np.argsort(-c)]) / np.arange(1, len(z) + 1)
+        return [
+            area,
+            sk.average_precision_score(z, c),
+            sk.average_precision_score(~z, -c),
+            risk.mean(),
+            risk.mean() - (r + (1 - r) * np.log(1 - r)),
+            (1 - area) * r * (1 - r) + r**2 / 2,
+            fpr[np.searchsorted(tpr, 0.95)],
+        ]
+
+    rng, start = np.random.default_rng(0), time.perf_counter()
+    draws = (rng.integers(0, len(labels), len(labels)) for _ in range(REPLICATES))
+    loop = np.quantile([once(confidence[i], correct[i]) for i in draws], [0.025, 0.975], axis=0)
+    theirs = time.perf_counter() - start
+    (ours,) = best(lambda: stats.bootstrap(logits, labels, names, n=REPLICATES))
+    intervals = stats.bootstrap(logits, labels, names, n=REPLICATES)
+    difference = max(
+        abs(np.subtract(intervals[name][1:], ends)).max()
+        for name, ends in zip(names, loop.T, strict=True)
+    )
+    row = {
+        "replicates": REPLICATES,
+        "samples": REPLICATE_SAMPLES,
+        "metrics": names,
+        "ours_seconds": ours,
+        "theirs_seconds": theirs,
+        "ratio": theirs / ours,
+        "largest_difference_of_ends": difference,
+    }
+    print(
+        f"bootstrap {ours:.3f} s, loop over scikit-learn {theirs:.1f} s: {row['ratio']:.0f} times"
+    )
+    return row
+
+
+def machine() -> dict:
+    """Say where and with what this ran."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = [line for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = lines[0].split(":")[1].strip() if lines else model
+    return {"processor": model, "cores": os.cpu_count(), "system": platform.platform()}
+
+
+def versions() -> dict:
+    """Return the versions of all that took part."""
+    names = (
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "torch",
+        "torchmetrics",
+        "netcal",
+        "torch-uncertainty",
+    )
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def main(path: Path) -> None:
+    """Run all and write one JSON file."""
+    other = Other()
+    rows, summaries = [], []
+    for n, k in SIZES:
+        logits, labels = sample(n, k)
+        summaries.append(summary_cost(logits, labels))
+        rows += timed(f"{n} x {k}", from_probs(softmax(logits), labels, other))
+    rng = np.random.default_rng(0)
+    correct = rng.random(CONFIDENCES) < 0.9
+    draws = np.where(correct, rng.beta(8, 1, CONFIDENCES), rng.beta(4, 2, CONFIDENCES))
+    confidence = (0.5 + draws / 2).astype(np.float32)
+    rows += timed(f"{CONFIDENCES}", from_confidence(confidence, correct, other))
+    bootstrap = bootstrap_cost()
+
+    shared = [row for row in rows if row["library"] in ("torchmetrics", "netcal")]
+    slowest = min(shared, key=lambda row: row["ratio"]) if shared else None
+    bars = [
+        ("summary over softmax + max + argsort", "<=", 2.5, summaries[-1]["over_confidences"]),
+        ("summary: extra memory over input", "<", 1.0, summaries[-1]["extra_memory_over_input"]),
+        ("bootstrap over a loop of scikit-learn", ">=", 30.0, bootstrap["ratio"]),
+    ]
+    if slowest:
+        where = "{metric} against {library}, {size}".format(**slowest)
+        bars.append(
+            (f"least ratio to torchmetrics and netcal ({where})", ">=", 3.0, slowest["ratio"])
+        )
+    met = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal}
+    result = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "versions": versions(),
+        "skipped": other.skipped,
+        "bars": [
+            {
+                "what": what,
+                "bar": f"{sign} {bar}",
+                "measured": value,
+                "met": bool(met[sign](value, bar)),
+            }
+            for what, sign, bar, value in bars
+        ],
+        "summary": summaries,
+        "bootstrap": bootstrap,
+        "metrics": rows,
+    }
+    for bar in result["bars"]:
+        print(
+            f"{'met   ' if bar['met'] else 'MISSED'} {bar['what']}: {bar['measured']:.2f} {bar['bar']}"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    default = Path(__file__).parent / "results" / "metrics.json"
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else default)
