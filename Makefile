@@ -20,8 +20,8 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-book: $(READY)  ## train what is missing, run the notebooks, render the book (EDITION=demo)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION)
+book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1])
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION) $(if $(TRAIN),train=1)
 	@echo "The book: $$($(BIN)/python -c 'from calibkit.nb import book_index; print(book_index("$(EDITION)"))')"
 
 test: $(READY)  ## the whole test suite

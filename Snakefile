@@ -1,12 +1,25 @@
 # Runs -> notebooks -> book. `snakemake -n` shows what is missing.
 #   snakemake --config edition=demo
+#   snakemake --config edition=cifar10 train=1    # on a GPU: also the runs which have no record yet
 # Every job reads this file again, so it imports nothing heavy.
-from calibkit.grid import NOTEBOOKS, runs
+import os
+
+from calibkit.grid import EDITIONS, NOTEBOOKS, choose, runs
 
 EDITION = config.get("edition", "demo")
-BUILD = f"build/{EDITION}"
-RUNS = "data_cache/runs"
+choose("edition", EDITION, EDITIONS)
+BUILD = f"{config.get('build', 'build')}/{EDITION}"
+CACHE = os.environ.get("CALIBKIT_CACHE", "data_cache")
+RUNS = f"{CACHE}/runs"
 PAGES = glob_wildcards("book/{page,[^_.][^/]*}.md").page
+
+
+def wanted(notebook):
+    """Records a notebook waits for: all if training is cheap or asked for, else those there are."""
+    files = [f"{RUNS}/{run.name}/run.json" for run in runs(notebook, EDITION)]
+    train = EDITIONS[EDITION].on_the_spot or config.get("train")
+    return files if train else [f for f in files if os.path.exists(f)]
+
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)
 localrules: all, pages, book
@@ -16,7 +29,7 @@ rule all:
 
 rule train:
     output: f"{RUNS}/{{run}}/run.json"
-    log: "data_cache/logs/{run}.log"
+    log: f"{CACHE}/logs/{{run}}.log"
     threads: 1
     resources: gpu=lambda w: 0 if EDITION in ("smoke", "demo") else 1
     shell: f"python -m calibkit train {{wildcards.run}} --edition {EDITION} --quiet 2> {{log}}"
@@ -24,7 +37,7 @@ rule train:
 rule notebook:
     input:
         source="notebooks/{notebook}.ipynb",
-        runs=lambda w: [f"{RUNS}/{run.name}/run.json" for run in runs(w.notebook, EDITION)],
+        runs=lambda w: wanted(w.notebook),
     output: f"{BUILD}/book/notebooks/{{notebook}}.ipynb"
     log: f"{BUILD}/logs/{{notebook}}.log"
     params: draft=f"{BUILD}/{{notebook}}.ipynb"  # with the traceback, should it fail

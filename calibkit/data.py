@@ -93,7 +93,7 @@ def load(
 
     The training part is put in the order ``RandomState(split_seed).permutation(n)``; its first
     `validation` samples are held out, the next `train_size` are trained on. That is how the public
-    code of the papers splits CIFAR, so on the official archives equal seeds give equal splits. A
+    code of fmfp splits CIFAR-10, so on the official archive equal seeds give equal splits. A
     smaller `train_size` is a subset of a larger one. The test split is the official test part.
 
     Parameters

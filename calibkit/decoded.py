@@ -115,15 +115,18 @@ def listing_digest(folders: Iterable[Path]) -> str:
     waiting = [(f.name, f) for f in folders]
     while waiting:
         inside, folder = waiting.pop()
+        lines = []
         with os.scandir(folder) as entries:
-            for entry in sorted(entries, key=lambda e: e.name):
+            for entry in entries:
                 if entry.name.startswith("."):
                     continue
-                name, facts = f"{inside}/{entry.name}", ""
+                facts = ""
                 if entry.is_dir():
-                    waiting.append((name, Path(entry.path)))
+                    waiting.append((f"{inside}/{entry.name}", Path(entry.path)))
                 else:
                     stat = entry.stat()
                     facts = f"{stat.st_size} {stat.st_mtime_ns}"
-                digest.update(f"{name}\0{facts}\n".encode("utf-8", "surrogateescape"))
+                lines.append(f"{entry.name}\0{facts}")
+        waiting.sort()
+        digest.update("\n".join([inside, *sorted(lines), ""]).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

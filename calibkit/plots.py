@@ -73,30 +73,30 @@ _LINESTYLES = {"": "-", "sam": "--", "swa": "-.", "sam+swa": (0, (1, 1)), "gra":
 CORRECT, WRONG = "#4477AA", "#EE6677"  # predictions; kept apart from the colours of methods
 _INK, _FAINT = "#262626", "#8A8A8A"
 
-# metric: (label, in percent?, higher is better? None: neither)
+# metric: (label, factor as the papers print it, higher is better? None: neither)
 METRICS = {
-    "accuracy": ("Accuracy", True, True),
-    "auroc": ("AUROC", True, True),
-    "aupr_success": ("AUPR-Success", True, True),
-    "aupr_error": ("AUPR-Error", True, True),
-    "fpr_at_tpr": ("FPR at 95 % TPR", True, False),
-    "ece": ("ECE", True, False),
-    "ece_scaled": ("ECE after scaling", True, False),
-    "ece_optimal": ("Optimal ECE", True, False),
-    "adaptive_ece": ("Adaptive ECE", True, False),
-    "classwise_ece": ("Classwise ECE", True, False),
-    "aurc": ("AURC", False, False),
-    "eaurc": ("E-AURC", False, False),
-    "augrc": ("AUGRC", False, False),
-    "nll": ("NLL", False, False),
-    "brier": ("Brier score", False, False),
-    "temperature": ("Temperature", False, None),
-    "train_accuracy": ("Training accuracy", True, True),
-    "ece_correct": ("ECE of correct predictions", True, False),
-    "mce": ("MCE", True, False),
-    "overconfidence_error": ("Over-confidence error", True, False),
-    "confidence_gap": ("Confidence gap", True, True),
-    "histogram_overlap": ("Histogram overlap", False, False),
+    "accuracy": ("Accuracy", 100, True),
+    "auroc": ("AUROC", 100, True),
+    "aupr_success": ("AUPR-Success", 100, True),
+    "aupr_error": ("AUPR-Error", 100, True),
+    "fpr_at_tpr": ("FPR at 95 % TPR", 100, False),
+    "ece": ("ECE", 100, False),
+    "ece_scaled": ("ECE after scaling", 100, False),
+    "ece_optimal": ("Optimal ECE", 100, False),
+    "adaptive_ece": ("Adaptive ECE", 100, False),
+    "classwise_ece": ("Classwise ECE", 100, False),
+    "aurc": ("AURC", 1000, False),
+    "eaurc": ("E-AURC", 1000, False),
+    "augrc": ("AUGRC", 1000, False),
+    "nll": ("NLL", 1, False),
+    "brier": ("Brier score", 1, False),
+    "temperature": ("Temperature", 1, None),
+    "train_accuracy": ("Training accuracy", 100, True),
+    "ece_correct": ("ECE of correct predictions", 100, False),
+    "mce": ("MCE", 100, False),
+    "overconfidence_error": ("Over-confidence error", 100, False),
+    "confidence_gap": ("Confidence gap", 100, True),
+    "histogram_overlap": ("Histogram overlap", 1, False),
 }
 
 
@@ -224,17 +224,16 @@ def wilson(successes, n) -> tuple[np.ndarray, np.ndarray]:
     return centre - half, centre + half
 
 
-def _text(values, digits: int = 2, percent: bool = False, sign: bool = False) -> str:
+def _text(values, digits: int = 2, scale: int = 1, unit: str = "", sign: bool = False) -> str:
     """``mean ± half-width`` over seeds, as every figure writes it."""
     found = _band(np.atleast_1d(values))
     if np.isnan(found["mean"]):
         return "undefined"
-    scale = 100 if percent else 1
     half = scale * (found["high"] - found["mean"])
     spread = "" if np.isnan(half) else f" ± {half:.{digits}f}"
     mean = round(float(scale * found["mean"]), digits) + 0.0  # no minus before a zero
     mean = f"{mean:{'+' if sign else ''}.{digits}f}".replace("-", "−")
-    return mean + spread + (" %" if percent else "")
+    return mean + spread + unit
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -248,8 +247,16 @@ def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None
     ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
 
 
-def _percent(axis) -> None:
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:g} %".replace("-", "−")))
+def _scaled(axis, scale: int) -> None:
+    """Write ticks times `scale`, as per cent where that is 100."""
+    unit = " %" if scale == 100 else ""
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{scale * x:g}{unit}".replace("-", "−")))
+
+
+def _named(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
+    """Label, factor and direction of a metric, a name unknown here included."""
+    label, scale, higher = METRICS.get(metric, (metric.replace("_", " "), 1, None))
+    return label + (" × 1000" if scale == 1000 else " (%)" if scale == 100 and unit else ""), scale, higher
 
 
 def _from_zero(ax: Axes) -> None:
@@ -404,7 +411,7 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.set_yscale("function", functions=root)
     ax.set_yticks([0, 1, 5, 10, 20])
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density (square-root axis)")
-    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, True)}")
+    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, " %")}")
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
 
@@ -523,7 +530,7 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_yticks([floor + room / 2], ["share"], minor=True)
     gap = numbers["confidence_all"] - numbers["accuracy_all"]
-    words = f"ECE {_text(numbers['ece'], 1, True)}\nconf. − acc. {_text(gap, 1, True, sign=True)}"
+    words = f"ECE {_text(numbers['ece'], 1, 100, " %")}\nconf. − acc. {_text(gap, 1, 100, " %", sign=True)}"
     # An over-confident network leaves the upper corner free, an under-confident one the lower.
     corner = (0.03, 0.97) if gap.mean() >= 0 else (0.97, 0.23)
     _note(ax, words, *corner, **({} if gap.mean() >= 0 else {"ha": "right", "va": "bottom"}))
@@ -549,7 +556,7 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
         ax.fill_between(x, low, high, color=look(method)["color"], alpha=0.12, linewidth=0)
         ax.plot(x, gap, **look(method), markersize=5)
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Accuracy − confidence")
-    _percent(ax.yaxis)
+    _scaled(ax.yaxis, 100)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3)
     return ax
 
@@ -594,7 +601,7 @@ def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = 
                     f"histories: got no column {column!r}, expected epoch and {metric}"
                 )
     if higher_is_better is None:
-        higher_is_better = METRICS.get(metric, (None, None, None))[2]
+        higher_is_better = _named(metric)[2]
     if higher_is_better is None:
         raise ValueError(f"higher_is_better: got None, expected True or False for {metric!r}")
     epochs = [np.asarray(history["epoch"], dtype=int) for history in histories]
@@ -629,7 +636,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
     """
     ax = _axes(ax)
     name = next(iter(table.values()))["metric"]
-    label, percent, _ = METRICS.get(name, (name, False, True))
+    label, scale, _ = _named(name, unit=False)
     ends = {}
     for method, numbers in table.items():
         seen = look(method)
@@ -658,7 +665,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="Epoch", ylabel=label, xlim=(first[0], first[-1]))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if percent:
-        _percent(ax.yaxis)
+        _scaled(ax.yaxis, 100)
     _label_ends(ax, ends)
     return ax
 
@@ -866,8 +873,8 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
         ends[method] = (numbers["mean"][-1], f"{seen['label']}  {_text(1000 * numbers['aurc'], 1)}")
     _from_zero(ax)
     ax.set(xlim=(0, 1), xlabel="Coverage (share accepted)", ylabel="Risk (error rate)")
-    _percent(ax.xaxis)
-    _percent(ax.yaxis)
+    _scaled(ax.xaxis, 100)
+    _scaled(ax.yaxis, 100)
     _label_ends(ax, ends)
     ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=10, color=_FAINT)
     return ax
@@ -946,7 +953,7 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
     ax.set_yticks(range(count), [look(m)["label"] for m in numbers["method"]])
     ax.grid(axis="y", visible=False)
     if percent:
-        _percent(ax.xaxis)
+        _scaled(ax.xaxis, 100)
     if np.isfinite(numbers["published"]).any():
         handles = [
             ax.plot([], [], "o", color=_FAINT, label="ours, 95 % interval")[0],

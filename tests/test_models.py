@@ -378,6 +378,7 @@ def test_preactivated_block_adds_what_it_should():
 
 def test_text_padding_is_zero_and_tokens_matter():
     network = build("textcnn").eval()
+    assert network.stages[0][0].weight[1:].std().item() == pytest.approx(0.02, rel=0.05)
     assert not network.stages[0](torch.zeros(1, 60, dtype=torch.long)).any()
     x = batch("textcnn")
     other = x.clone()

@@ -1,0 +1,153 @@
+"""From nothing to a rendered book at smoke scale, the way a reader does it; then what is in it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from calibkit import grid
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+
+
+def run(*command: str, cache: Path, **options) -> subprocess.CompletedProcess:
+    environment = os.environ | {
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "CALIBKIT_CACHE": str(cache),
+        "JUPYTER_PLATFORM_DIRS": "1",
+    }
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, **options
+    )
+
+
+def snakemake(folder: Path, *more: str) -> subprocess.CompletedProcess:
+    settings = ["--config", "edition=smoke", f"build={folder / 'build'}"]
+    return run("snakemake", "--cores", "2", *settings, *more, cache=folder / "cache")
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("book")
+    done = snakemake(folder)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    total = len(grid.runs("book", "smoke"))
+    assert f"[{total}/{total}]" in done.stdout  # progress was shown
+    return folder
+
+
+@pytest.mark.timeout(400)
+def test_second_build_has_nothing_to_do(book):
+    again = snakemake(book)
+    assert again.returncode == 0
+    assert "Nothing to be done" in again.stdout + again.stderr
+
+
+def pages(book: Path) -> list[Path]:
+    html = book / "build" / "smoke" / "book" / "_build" / "html"
+    found = [p for p in html.rglob("*.html") if "_static" not in p.parts]
+    assert {p.stem for p in found} >= {"index", "intro", "search", "api", *grid.NOTEBOOKS}
+    return found
+
+
+class Page(HTMLParser):
+    def __init__(self, path: Path):
+        super().__init__()
+        self.loaded, self.images, self.anchors, self.text = [], [], set(), ""
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if tag in ("script", "img", "iframe", "source"):
+            self.loaded.append(found.get("src") or "")
+        if tag == "link" and "stylesheet" in (found.get("rel") or ""):
+            self.loaded.append(found.get("href") or "")
+        if tag == "img":
+            self.images.append(found)
+        self.anchors.add(found.get("id"))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_pages_load_nothing_from_outside(book):
+    for path in pages(book):
+        outside = [a for a in Page(path).loaded if re.match(r"(https?:)?//", a)]
+        assert not outside, (path.name, outside)
+    html = book / "build" / "smoke" / "book" / "_build" / "html"
+    for sheet in html.rglob("*.css"):
+        assert not re.search(r"@import\s+url\([\"']?https?:", sheet.read_text(errors="replace")), sheet
+
+
+def test_every_picture_is_there_and_described(book):
+    for path in pages(book):
+        for image in Page(path).images:
+            assert image.get("alt", "").strip(), (path.name, image)
+            if not image["src"].startswith("data:"):
+                assert (path.parent / image["src"].split("?")[0]).exists(), (path.name, image["src"])
+
+
+def executed(book: Path) -> list[tuple[str, dict]]:
+    folder = book / "build" / "smoke" / "book" / "notebooks"
+    return [(n, json.loads((folder / f"{n}.ipynb").read_text())) for n in grid.NOTEBOOKS]
+
+
+def test_every_figure_was_drawn_and_stands_on_its_page(book):
+    by_name = {p.stem: Page(p) for p in pages(book)}
+    for name, notebook in executed(book):
+        for cell in notebook["cells"]:
+            figure = cell["metadata"].get("mystnb", {}).get("figure")
+            if figure:
+                kinds = [k for o in cell["outputs"] for k in o.get("data", {})]
+                assert kinds.count("image/png") + kinds.count("image/svg+xml") == 1, figure["name"]
+                assert figure["name"] in by_name[name].anchors
+
+
+def test_executed_notebooks_are_their_sources_and_ran_without_error(book):
+    for name, notebook in executed(book):
+        source = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())
+        wanted = ["".join(c["source"]) for c in source["cells"]]
+        got = [
+            "".join(c["source"])
+            for c in notebook["cells"]
+            if "injected-parameters" not in c["metadata"].get("tags", [])
+        ]
+        assert got == wanted, name
+        outputs = [o for c in notebook["cells"] for o in c.get("outputs", [])]
+        assert not any(o["output_type"] == "error" for o in outputs), name
+
+
+def test_each_page_says_what_its_numbers_came_from(book):
+    by_name = {p.stem: Page(p).text for p in pages(book)}
+    for name in grid.NOTEBOOKS:
+        assert "five Gaussians · mlp · 6 epochs · 2 seeds · n = 5,000" in by_name[name], name
+        assert "minutes of training" in by_name[name], name
+        assert f"papermill notebooks/{name}.ipynb" in by_name[name], name
+
+
+def test_no_glue_is_left_open(book):
+    for path in pages(book):
+        assert "{glue" not in Page(path).text, path.name
+
+
+def test_misspelt_parameter_and_unknown_names_stop_the_notebook_in_one_line(book):
+    for parameter, value, message in (
+        ("datset", "digits", "unknown parameter 'datset' (did you mean 'dataset'?); valid: "),
+        ("edition", "smok", "unknown edition 'smok' (did you mean 'smoke'?); valid: "),
+        ("network", "mpl", "'mpl'"),
+    ):
+        done = run(
+            *("papermill", "notebooks/reliable_overfitting.ipynb", os.devnull, "-k", "python3"),
+            *("--cwd", "notebooks", "--no-progress-bar", "-p", "edition", "smoke"),
+            *("-p", parameter, value),
+            cache=book / "cache",
+        )
+        assert done.returncode != 0
+        last = [line for line in done.stderr.splitlines() if line.startswith("ValueError")]
+        assert last and message in last[-1], done.stderr[-2000:]
