@@ -654,7 +654,7 @@ def mmce(
 ) -> Tensor:
     """Maximum mean calibration error of a batch: a kernel distance of confidence and correctness.
 
-    With r the confidence, c the correctness (0 or 1) and K_ij = exp(-|r_i - r_j| / 0.4),
+    With r the confidence, c the correctness (0 or 1) and ``K_ij = exp(-|r_i - r_j| / 0.4)``,
 
         MMCE² = Σ_ij a_i a_j K_ij,   a_i = (c_i - r_i) / B   (Kumar et al. 2018, baseline of bsce).
 

@@ -231,8 +231,8 @@ def _text(values, digits: int = 2, scale: int = 1, unit: str = "", sign: bool = 
         return "undefined"
     half = scale * (found["high"] - found["mean"])
     spread = "" if np.isnan(half) else f" ± {half:.{digits}f}"
-    mean = round(float(scale * found["mean"]), digits) + 0.0  # no minus before a zero
-    mean = f"{mean:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+    mean = round(float(scale * found["mean"]), digits) + 0.0  # no sign before a zero
+    mean = f"{mean:{'+' if sign and mean else ''}.{digits}f}".replace("-", "−")
     return mean + spread + unit
 
 
@@ -256,7 +256,11 @@ def _scaled(axis, scale: int) -> None:
 def _named(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
     """Label, factor and direction of a metric, a name unknown here included."""
     label, scale, higher = METRICS.get(metric, (metric.replace("_", " "), 1, None))
-    return label + (" × 1000" if scale == 1000 else " (%)" if scale == 100 and unit else ""), scale, higher
+    return (
+        label + (" × 1000" if scale == 1000 else " (%)" if scale == 100 and unit else ""),
+        scale,
+        higher,
+    )
 
 
 def _from_zero(ax: Axes) -> None:
@@ -411,7 +415,8 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.set_yscale("function", functions=root)
     ax.set_yticks([0, 1, 5, 10, 20])
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density (square-root axis)")
-    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, " %")}")
+    ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
+    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, ' %')}")
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
 
@@ -478,62 +483,44 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
 
     The dot of a bin sits at its mean confidence; its bar reaches to the diagonal, red where the
     network is over-confident and blue where it is under-confident. ECE is the mean length of these
-    bars, weighted by the grey strip. Thin marks are single seeds.
+    bars, weighted by the grey strip with the share of its tallest bar. Small marks are single seeds;
+    a bin whose interval is wider than 0.3 is drawn pale.
     """
     ax = _axes(ax)
     x, y, share = numbers["confidence"], numbers["accuracy"], numbers["share"]
-    width = np.diff(numbers["edges"])
+    low, high = numbers["low"], numbers["high"]
+    left, width = numbers["edges"][:-1], np.diff(numbers["edges"])
+    sure = high - low < 0.3
     ax.plot([0, 1], [0, 1], color=_FAINT, linestyle="--", linewidth=1.2, zorder=1)
-    ax.bar(
-        numbers["edges"][:-1],
-        y - x,
-        width,
-        bottom=x,
-        align="edge",
-        color=np.where(y < x, WRONG, CORRECT),
-        alpha=0.35,
-        edgecolor="white",
-        linewidth=0.8,
-        zorder=2,
-    )
-    spread = np.array([y - numbers["low"], numbers["high"] - y]).clip(min=0)
-    ax.errorbar(x, y, spread, fmt="o", color=_INK, markersize=4.5, elinewidth=1.2, zorder=4)
+    for chosen, ink, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
+        shades = {
+            "color": np.where(y < x, WRONG, CORRECT)[chosen],
+            "alpha": alpha,
+            "edgecolor": "white",
+            "linewidth": 0.8,
+        }
+        ax.bar(left[chosen], (y - x)[chosen], width[chosen], x[chosen], align="edge", **shades)
+        whiskers = np.array([y - low, high - y])[:, chosen].clip(min=0)
+        dots = {"fmt": "o", "color": ink, "markersize": 4.5, "elinewidth": 1.2}
+        ax.errorbar(x[chosen], y[chosen], whiskers, zorder=4, **dots)
     if len(numbers["seed_accuracy"]) > 1:
         for seed in numbers["seed_accuracy"]:
-            ax.plot(x, seed, "_", color=_INK, markersize=5, alpha=0.5, zorder=3)
+            ax.plot(x[sure], seed[sure], "_", color=_INK, markersize=5, alpha=0.5, zorder=3)
     # The strip lives under the zero line of the same axes: it keeps their x, and panels align.
-    floor, room = -0.25, 0.20
-    ax.bar(
-        numbers["edges"][:-1],
-        room * share / share.max(),
-        width,
-        floor,
-        align="edge",
-        color="#BDBDBD",
-        edgecolor="white",
-        linewidth=0.8,
-    )
+    floor, room = -0.25, 0.13
+    strip = {"align": "edge", "color": "#BDBDBD", "edgecolor": "white", "linewidth": 0.8}
+    ax.bar(left, room * share / share.max(), width, floor, **strip)
     ax.axhline(0, color="#9A9A9A", linewidth=0.8)
-    tallest = int(share.argmax())
-    side = 1 if numbers["edges"][tallest] < 0.2 else 0  # the side of the bar with room for words
-    ax.text(
-        numbers["edges"][tallest + side] + (0.02 if side else -0.02),
-        floor + room,
-        f"{100 * share.max():.0f} %",
-        ha="left" if side else "right",
-        va="top",
-        fontsize=9,
-        color="#6A6A6A",
-    )
+    middle = np.clip(left[share.argmax()] + width[0] / 2, 0.07, 0.93)
+    words = f"{100 * share.max():.0f} %"
+    ax.text(middle, floor + room + 0.01, words, ha="center", va="bottom", fontsize=9, color=_FAINT)
     ax.set(xlim=(0, 1), ylim=(floor, 1.0), xlabel="Confidence", ylabel="Accuracy")
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_yticks([floor + room / 2], ["share"], minor=True)
-    gap = numbers["confidence_all"] - numbers["accuracy_all"]
-    words = f"ECE {_text(numbers['ece'], 1, 100, " %")}\nconf. − acc. {_text(gap, 1, 100, " %", sign=True)}"
-    # An over-confident network leaves the upper corner free, an under-confident one the lower.
-    corner = (0.03, 0.97) if gap.mean() >= 0 else (0.97, 0.23)
-    _note(ax, words, *corner, **({} if gap.mean() >= 0 else {"ha": "right", "va": "bottom"}))
+    ece = _text(numbers["ece"], 1, 100, " %")
+    gap = _text(numbers["confidence_all"] - numbers["accuracy_all"], 1, 100, " %", sign=True)
+    _note(ax, f"ECE {ece}\nconf. − acc. {gap}", 0.97, 0.22, ha="right", va="bottom")
     return ax
 
 
@@ -627,7 +614,8 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
     """Draw one metric of several methods over epochs; open circles mark the best epochs.
 
     The change from the best epoch to the last stands at the end of each line, with its 95 %
-    interval over seeds; in points for metrics in percent.
+    interval over seeds; in points where the axis is in per cent. The first tenth of a training
+    climbs so far that it would flatten the rest: the vertical axis fits what comes after it.
 
     Parameters
     ----------
@@ -655,17 +643,22 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
             zorder=5,
             clip_on=False,
         )
-        change = _text(
-            100 * numbers["drop"] if percent else numbers["drop"], 1 if percent else 3, sign=True
-        )
+        change = _text(numbers["drop"], 1 if scale > 1 else 3, scale, sign=True)
         if numbers["best_epoch"] == x[-1]:
             change = "best at the end"
         ends[method] = (numbers["final"], f"{seen['label']}\n{change}")
-    first = next(iter(table.values()))["epoch"]
-    ax.set(xlabel="Epoch", ylabel=label, xlim=(first[0], first[-1]))
+    epochs = next(iter(table.values()))["epoch"]
+    late = epochs >= epochs[-1] / 10
+    spread = [numbers[k][late] for numbers in table.values() for k in ("mean", "low", "high")]
+    low, high = np.nanmin(spread), np.nanmax(spread)
+    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
+    if all((numbers["values"] >= 0).all() for numbers in table.values()):
+        low = max(low, 0)
+    if low < high:
+        ax.set_ylim(low, high)
+    ax.set(xlabel="Epoch", ylabel=label, xlim=(epochs[0], epochs[-1]))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if percent:
-        _scaled(ax.yaxis, 100)
+    _scaled(ax.yaxis, scale)
     _label_ends(ax, ends)
     return ax
 
@@ -816,8 +809,12 @@ def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
             linewidth=0,
         )
         ax.plot(x, numbers["median"] / unit, **seen)
-    _from_zero(ax)
-    ax.set(xlim=(0, 2), xlabel="Brier score", ylabel="Gradient norm (relative)")
+    if numbers["log"]:  # of the last one, as of all
+        ax.set(xscale="log", yscale="log")
+    else:
+        _from_zero(ax)
+        ax.set(xlim=(0, 2))
+    ax.set(xlabel="Brier score", ylabel="Gradient norm (relative)")
     ax.legend(loc="upper left")
     return ax
 
@@ -947,13 +944,12 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
             numbers["published"][y], y, **seen, markersize=8, linestyle="", markerfacecolor="white"
         )
     ax.axvline(numbers["mean"][0], color=_FAINT, linestyle=":", linewidth=1.2, zorder=0)
-    label, percent, higher = METRICS.get(metric, (metric or "", False, None))
+    label, scale, higher = _named(metric or "", unit=False)
     better = "" if higher is None else ("  (higher is better)" if higher else "  (lower is better)")
     ax.set(xlabel=label + better, ylim=(count - 0.5, -0.5))
     ax.set_yticks(range(count), [look(m)["label"] for m in numbers["method"]])
     ax.grid(axis="y", visible=False)
-    if percent:
-        _scaled(ax.xaxis, 100)
+    _scaled(ax.xaxis, scale)
     if np.isfinite(numbers["published"]).any():
         handles = [
             ax.plot([], [], "o", color=_FAINT, label="ours, 95 % interval")[0],
@@ -979,7 +975,7 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     spread : pandas.DataFrame, optional
         Half-widths of the intervals, of the same shape.
     digits : int
-        Decimals of percentages; other metrics get two more.
+        Decimals of scaled metrics (per cent, times 1000); others get two more.
     higher_is_better : dict, optional
         Direction of columns that `METRICS` does not have; without one a column is not shaded.
 
@@ -987,11 +983,12 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     -------
     pandas.io.formats.style.Styler
     """
-    higher = {c: METRICS.get(c, (0, 0, None))[2] for c in frame.columns} | (higher_is_better or {})
-    percent = {c: METRICS.get(c, (c, False))[1] for c in frame.columns}
+    named = {c: _named(c) for c in frame.columns}
+    higher = {c: direction for c, (_, _, direction) in named.items()} | (higher_is_better or {})
 
     def cell(row, column):
-        scale, places = (100, digits) if percent[column] else (1, digits + 2)
+        scale = named[column][1]
+        places = digits if scale > 1 else digits + 2
         value = frame.loc[row, column]
         if not np.isfinite(value):
             return "–"
@@ -1017,10 +1014,7 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     for column in frame.columns:
         shown[column] = [cell(row, column) for row in frame.index]
     arrow = {True: " ↑", False: " ↓", None: ""}
-    shown.columns = [
-        METRICS.get(c, (c,))[0] + (" (%)" if percent[c] else "") + arrow[higher[c]]
-        for c in frame.columns
-    ]
+    shown.columns = [named[c][0] + arrow[higher[c]] for c in frame.columns]
     shown.index = [
         look(row)["label"] if row in LABELS or "+" in str(row) else row for row in frame.index
     ]

@@ -44,8 +44,8 @@ def optimal_temperature(
 
     The ECE is neither smooth nor unimodal in T, so it is searched on a grid, as in overconf, mixup
     and bsce. The result is that of the full grid (of equal values, the smallest T), but most of it
-    is never visited: the ECE is at least |mean confidence - accuracy|, every confidence falls as T
-    rises, and so the search can start where that gap closes and stop on either side once the gap
+    is never visited: the ECE is at least ``|mean confidence - accuracy|``, each confidence falls as
+    T rises, and so the search can start where that gap closes and stop on either side once the gap
     alone exceeds the best ECE.
 
     The NLL is convex in 1/T: its slope is brought to zero, on a grid if one is given.

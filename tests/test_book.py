@@ -82,7 +82,9 @@ def test_pages_load_nothing_from_outside(book):
         assert not outside, (path.name, outside)
     html = book / "build" / "smoke" / "book" / "_build" / "html"
     for sheet in html.rglob("*.css"):
-        assert not re.search(r"@import\s+url\([\"']?https?:", sheet.read_text(errors="replace")), sheet
+        assert not re.search(r"@import\s+url\([\"']?https?:", sheet.read_text(errors="replace")), (
+            sheet
+        )
 
 
 def test_every_picture_is_there_and_described(book):
@@ -90,7 +92,10 @@ def test_every_picture_is_there_and_described(book):
         for image in Page(path).images:
             assert image.get("alt", "").strip(), (path.name, image)
             if not image["src"].startswith("data:"):
-                assert (path.parent / image["src"].split("?")[0]).exists(), (path.name, image["src"])
+                assert (path.parent / image["src"].split("?")[0]).exists(), (
+                    path.name,
+                    image["src"],
+                )
 
 
 def executed(book: Path) -> list[tuple[str, dict]]:

@@ -434,6 +434,17 @@ def test_figures_say_their_numbers():
     assert "best at the end" in words(plots.plot_overfitting({"erm": rising}))
 
 
+def test_the_first_epochs_do_not_flatten_the_others():
+    history = {
+        "epoch": list(range(1, 51)),
+        "auroc": [0.1, 0.3] + [0.80 + i / 1e3 for i in range(48)],
+    }
+    low, high = plots.plot_overfitting(
+        {"erm": plots.prepare_overfitting(history, "auroc")}
+    ).get_ylim()
+    assert 0.79 < low < 0.81 and 0.84 < high < 0.86
+
+
 def test_over_confidence_is_red_and_under_confidence_blue():
     n = 1000
     for accuracy, color in ((0.5, plots.WRONG), (1.0, plots.CORRECT)):

@@ -1,0 +1,389 @@
+"""Confidence scores: what else than the maximum probability can say that a prediction is right?
+
+Every score is one number per prediction, higher where the prediction is surer, ready for
+`metrics.auroc` and its relatives. Four are functions of the logits. Two are fitted to the features
+from which the classifier's last layer makes the logits, and leave the classifier alone:
+`TrustScore` compares with the training samples, `ConfidNet` learns the probability of the true
+class. Their ``fit`` takes the training set, their ``score`` the predictions to be judged.
+
+Only what lies between 0 and 1 and means a probability can be calibrated: `maximum_probability` and
+`ConfidNet`. The others rank. NumPy arrays and torch tensors are taken; scores come back as the kind
+given.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from math import inf, log
+
+import numpy as np
+from scipy.special import entr, expit
+
+from calibkit import metrics
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    as_labels,
+    as_logits,
+    blocks,
+    like,
+    softmax,
+    to_numpy,
+)
+
+# Distances below this count as this: no division by zero, and two zeros have the ratio 1.
+SMALLEST_DISTANCE = 1e-12
+# Rows that the head of ConfidNet judges at once: bounds the memory of its hidden layers.
+ROWS = 8192
+
+
+# --- functions of the logits ----------------------------------------------------------------------
+
+
+def maximum_probability(logits: ArrayLike) -> ArrayLike:
+    """Largest probability, max_k p_k: the confidence of all five papers.
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax.
+
+    Returns
+    -------
+    array or tensor, shape (n,)
+        From 1/k to 1.
+
+    Raises
+    ------
+    ValueError
+        If the logits are empty, malformed or not finite. The other functions of logits do so too.
+
+    Examples
+    --------
+    >>> maximum_probability([[0.0, 0.0], [0.0, 2.0]]).round(3)
+    array([0.5  , 0.881])
+    """
+    return like(softmax(logits).max(axis=1), logits)
+
+
+def margin(logits: ArrayLike) -> ArrayLike:
+    """Largest probability less the second largest (one of CRL's three confidence functions).
+
+    Parameters and errors as `maximum_probability`.
+
+    Returns
+    -------
+    array or tensor, shape (n,)
+        From 0 to 1.
+
+    Examples
+    --------
+    >>> margin(np.log([[0.5, 0.3, 0.2]])).round(3)
+    array([0.2])
+    """
+    second, first = np.partition(softmax(logits), (-2, -1), axis=1)[:, -2:].T
+    return like(first - second, logits)
+
+
+def negative_entropy(logits: ArrayLike) -> ArrayLike:
+    """Minus the entropy in units of its maximum, Σ_k p_k ln p_k / ln K (CRL's third function).
+
+    Parameters and errors as `maximum_probability`.
+
+    Returns
+    -------
+    array or tensor, shape (n,)
+        From -1 for equal probabilities to 0 for a certain prediction.
+
+    Examples
+    --------
+    >>> negative_entropy([[0.0, 0.0], [0.0, 2.0]]).round(3)
+    array([-1.   , -0.527])
+    """
+    probs = softmax(logits)
+    return like(-entr(probs).sum(axis=1) / log(probs.shape[1]), logits)
+
+
+def maximum_logit(logits: ArrayLike) -> ArrayLike:
+    """Largest logit, max_k g_k, which unlike a probability also tells how large they all are.
+
+    Parameters and errors as `maximum_probability`.
+
+    Returns
+    -------
+    array or tensor, shape (n,)
+        Any number.
+
+    Examples
+    --------
+    >>> maximum_logit([[0.0, 1.0], [8.0, 9.0]])
+    array([1., 9.])
+    """
+    return like(as_logits(logits).max(axis=1), logits)
+
+
+# --- fitted to features ---------------------------------------------------------------------------
+
+
+@dataclass
+class TrustScore:
+    """Distance to the nearest other class over that to the predicted class (Jiang et al. 2018).
+
+    With d(x, c) the Euclidean distance of x to the nearest training sample of class c, and ŷ the
+    predicted class, the score is min_{c ≠ ŷ} d(x, c) / d(x, ŷ) (fmfp, fig. 15; darkside). Above 1,
+    the prediction is that of a nearest-neighbour classifier. Distances below 1e-12 count as 1e-12:
+    the score is 1 where both are zero, and huge but finite where only d(x, ŷ) is.
+
+    Parameters
+    ----------
+    k : int
+        Density near a sample is told by the distance to the k-th nearest of its class, itself
+        included; to the farthest if the class is smaller. Unused if alpha is 0.
+    alpha : float
+        Share of each class to leave out before any distance is taken, from the least dense places,
+        in [0, 1): at most ⌊α n⌋ of n samples, fewer if densities tie. 0 leaves out none.
+
+    Attributes
+    ----------
+    samples_ : dict
+        What is kept of each class: label -> array (m, d).
+
+    Notes
+    -----
+    The authors' code differs from their paper: it takes the second nearest sample of each class for
+    the nearest, as if the samples judged were those of the fit.
+
+    Examples
+    --------
+    >>> trust = TrustScore().fit([[0.0, 0.0], [4.0, 0.0]], [0, 1])
+    >>> trust.score([[1.0, 0.0], [1.0, 0.0], [2.0, 9.0]], [0, 1, 0]).round(3)
+    array([3.   , 0.333, 1.   ])
+    """
+
+    k: int = 10
+    alpha: float = 0.0
+
+    def __post_init__(self):
+        if not isinstance(self.k, int | np.integer) or self.k < 2:
+            raise ValueError(f"k: got {self.k!r}, expected an integer >= 2")
+        if not 0 <= self.alpha < 1:
+            raise ValueError(f"alpha: got {self.alpha}, expected a number in [0, 1)")
+
+    def fit(self, features: ArrayLike, labels: ArrayLike) -> "TrustScore":
+        """Keep the training samples, features (n, d), by their true classes, labels (n,)."""
+        features = _as_features(features)
+        labels = _as_classes(labels, len(features), "labels")
+        classes = np.unique(labels).tolist()
+        if len(classes) < 2:
+            raise ValueError(f"labels: got class {classes[0]} only, expected at least two classes")
+        self.samples_ = {c: self._dense(features[labels == c]) for c in classes}
+        return self
+
+    def score(self, features: ArrayLike, predicted: ArrayLike) -> ArrayLike:
+        """Scores (n,) >= 0, float64, of predicted classes (n,) from features (n, d)."""
+        _check_fitted(self, "samples_")
+        classes = list(self.samples_)
+        array = _as_features(features, self.samples_[classes[0]].shape[1])
+        predicted = _as_classes(predicted, len(array), "predicted")
+        unknown = ~np.isin(predicted, classes)
+        if unknown.any():
+            raise ValueError(
+                f"predicted: got class {predicted[unknown][0]}, expected one of those of fit"
+            )
+        to_predicted, to_other = np.empty(len(array)), np.full(len(array), inf)
+        for label, samples in self.samples_.items():
+            distance, own = _distance(array, samples), predicted == label
+            to_predicted[own] = distance[own]
+            np.minimum(to_other, distance, out=to_other, where=~own)
+        np.maximum(to_predicted, SMALLEST_DISTANCE, out=to_predicted)
+        return like(np.maximum(to_other, SMALLEST_DISTANCE) / to_predicted, features)
+
+    def _dense(self, samples: Array) -> Array:
+        """The α-high-density set of a class, {x : r_k(x) <= ε} (algorithm 1)."""
+        if self.alpha == 0:
+            return samples
+        radius = _distance(samples, samples, min(self.k, len(samples)))
+        left_out = int(self.alpha * len(samples))
+        return samples[radius <= np.sort(radius)[len(samples) - left_out - 1]]
+
+
+@dataclass
+class ConfidNet:
+    """A small network that learns the probability of the true class (Corbière et al. 2019).
+
+    The true-class probability (TCP), p_y, is above 1/2 only where a prediction is right and below
+    1/k only where it is wrong, but knowing it takes the label. ConfidNet guesses it from the
+    features: layers of 400, 400, 400, 400 and 1 with ReLU between and a sigmoid at the end,
+    trained by Adam on the mean of w (score - p_y)² (darkside, A.2; fmfp, fig. 15).
+
+    It learns from the errors on the training set: of a network that makes hardly any, it learns
+    hardly anything (fmfp). The features are fixed, whereas the authors compute them again in each
+    epoch, with augmentation and dropout, up to 500 times.
+
+    Parameters
+    ----------
+    epochs, batch_size : int
+    learning_rate : float
+    error_weight : float
+        The weight w of a sample which the classifier gets wrong; that of the others is 1.
+    seed : int
+        Of the first weights and of the order of the samples. On a CPU the same seed and number of
+        threads give the same bits; torch's own random state is left as it was.
+
+    Attributes
+    ----------
+    head_ : torch.nn.Sequential
+        Features (n, d) -> numbers (n,), of which the score is the sigmoid.
+    epoch_ : int
+        The epoch that `head_` is from: the last, or with validation data the best.
+
+    Examples
+    --------
+    >>> features, logits = np.array([[-1.0], [1.0]] * 32), np.array([[2.0, 0.0]] * 64)
+    >>> model = ConfidNet(epochs=50, batch_size=16).fit(features, logits, [0, 1] * 32)
+    >>> model.score([[-1.0], [1.0]]).round(1)  # p_y is 0.88 and 0.12
+    array([0.9, 0.1])
+    """
+
+    epochs: int = 100
+    batch_size: int = 128
+    learning_rate: float = 1e-4
+    error_weight: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("epochs", "batch_size"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name}: got {value!r}, expected an integer >= 1")
+        for name in ("learning_rate", "error_weight"):
+            if not 0 < getattr(self, name) < inf:
+                raise ValueError(f"{name}: got {getattr(self, name)}, expected a positive number")
+
+    def fit(
+        self,
+        features: ArrayLike,
+        logits: ArrayLike,
+        labels: ArrayLike,
+        validation: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+    ) -> "ConfidNet":
+        """Train on features (n, d), logits (n, k) and labels (n,), on the device of the features.
+
+        With `validation`, another such triple, keep the epoch whose scores find its errors best, by
+        `metrics.aupr_error`; of epochs that tie, as all do if it has no errors, the one with the
+        lowest mean squared error.
+        """
+        import torch
+
+        device = getattr(features, "device", "cpu")  # neither lists nor old arrays have one
+        features, true, correct = _targets(features, logits, labels)
+        weight = np.where(correct, 1.0, self.error_weight)
+        if validation is not None:
+            held_out, held_out_true, right = _targets(*validation, features.shape[1])
+        x, target, weight = (
+            torch.as_tensor(array, dtype=torch.float32, device=device)
+            for array in (features, true, weight)
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(self.seed)
+            head = _head(x.shape[1]).to(device)
+        rng = np.random.default_rng(self.seed)
+        optimizer = torch.optim.Adam(head.parameters(), self.learning_rate, fused=True)
+        best = ()
+        for epoch in range(1, self.epochs + 1):
+            order = torch.from_numpy(rng.permutation(len(x))).to(device)
+            for index in order.split(self.batch_size):
+                error = head(x[index]).sigmoid() - target[index]
+                optimizer.zero_grad()
+                (weight[index] * error.square()).mean().backward()
+                optimizer.step()
+            quality = (epoch,)  # without validation data the last is the best
+            if validation is not None:
+                score = _scores(head, held_out)
+                errors_found = metrics.aupr_error(score, right) if not right.all() else 0
+                quality = (errors_found, -np.square(score - held_out_true).mean())
+            if quality > best:
+                best, self.epoch_, self.head_ = quality, epoch, deepcopy(head)
+        return self
+
+    def score(self, features: ArrayLike) -> ArrayLike:
+        """Scores (n,) between 0 and 1, float64, from features (n, d)."""
+        _check_fitted(self, "head_")
+        array = _as_features(features, self.head_[0].in_features)
+        return like(_scores(self.head_, array), features)
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _distance(features: Array, samples: Array, k: int = 1) -> Array:
+    """Distance (n,) from each row of `features` to the k-th nearest row of `samples`."""
+    from sklearn.neighbors import NearestNeighbors
+
+    search = NearestNeighbors(n_neighbors=k).fit(samples)  # a k-d tree in few dimensions
+    # Unless the types agree, the search is many times slower.
+    query = features.astype(samples.dtype, copy=False)
+    index = search.kneighbors(query, return_distance=False)[:, -1]
+    # In many dimensions it finds neighbours by a product of matrices, from which two equal rows
+    # have a distance somewhat above zero. So measure again.
+    distance = np.empty(len(features))
+    for rows in blocks(*features.shape):
+        difference = np.subtract(features[rows], samples[index[rows]], dtype=np.float64)
+        distance[rows] = np.linalg.norm(difference, axis=1)
+    return distance
+
+
+def _head(width: int):
+    from torch import nn
+
+    layers = []
+    for before, after in ((width, 400), (400, 400), (400, 400), (400, 400)):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(400, 1), nn.Flatten(0))
+
+
+def _scores(head, features: Array) -> Array:
+    import torch
+
+    x = torch.as_tensor(features, dtype=torch.float32, device=head[0].weight.device)
+    with torch.no_grad():
+        score = torch.cat([head(rows) for rows in x.split(ROWS)]).cpu().numpy()
+    # In float64, so that scores near 1, where most are, do not round to ties.
+    return expit(score.astype(np.float64))
+
+
+def _targets(
+    features: ArrayLike, logits: ArrayLike, labels: ArrayLike, width: int | None = None
+) -> tuple[Array, Array, Array]:
+    """Features (n, d), probability of the true class (n,), and whether the prediction is right."""
+    features, logits = _as_features(features, width), as_logits(logits)
+    if len(logits) != len(features):
+        raise ValueError(f"logits: got {len(logits)} rows, expected {len(features)} as features")
+    labels = as_labels(labels, k=logits.shape[1], n=len(logits))
+    return features, softmax(logits)[np.arange(len(labels)), labels], logits.argmax(1) == labels
+
+
+def _as_features(features: ArrayLike, width: int | None = None) -> Array:
+    array = to_numpy(features)
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"features: got shape {array.shape} and type {array.dtype}, expected numbers (n, d)"
+        )
+    if width is not None and array.shape[1] != width:
+        raise ValueError(f"features: got {array.shape[1]} columns, expected {width} as in fit")
+    if not np.isfinite(array).all():
+        raise ValueError("features: got NaN or infinity, expected finite numbers")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _as_classes(labels: ArrayLike, n: int, name: str) -> Array:
+    array = to_numpy(labels)
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name}: got shape {array.shape} and type {array.dtype}, expected {n} integers"
+        )
+    return array
+
+
+def _check_fitted(model, attribute: str) -> None:
+    if not hasattr(model, attribute):
+        raise ValueError(f"{type(model).__name__}: not fitted, expected a call of fit before")
