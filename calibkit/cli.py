@@ -67,18 +67,21 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--network", default="", help="instead of the edition's")
     choice.add_argument("--seeds", type=int, default=0, help="how many, from 0 (edition's own)")
     choice.add_argument("--epochs", type=int, default=0, help="the protocol in that many epochs")
+    choice.add_argument("--train-size", type=int, default=0, help="with --method: training samples")
+    choice.add_argument("--variant", default="code", help="with --method: code (default) or paper")
 
 
 def _selected(options) -> list[grid.Run]:
-    methods = options.method or grid.methods(options.paper)
-    return grid.select(
-        options.edition,
-        methods,
-        options.dataset,
-        options.network,
-        options.seeds,
-        options.epochs,
-    )
+    changes = {k: getattr(options, k) for k in ("dataset", "network", "seeds", "epochs")}
+    if options.method:
+        return grid.select(
+            options.edition,
+            options.method,
+            train_size=options.train_size,
+            variant=options.variant,
+            **changes,
+        )
+    return grid.runs(options.paper, options.edition, **changes)
 
 
 def _train(options) -> int:

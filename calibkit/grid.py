@@ -177,6 +177,7 @@ class Edition:
     network: str
     seeds: int
     protocols: dict[str, Protocol]  # by data set; "" serves every other one
+    sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
 
     def protocol(self, dataset: str) -> Protocol:
@@ -209,77 +210,100 @@ _DEMO_PICTURES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, tr
 _CIFAR10 = replace(protocols.FMFP_CIFAR.shortened(40), precision="bfloat16", evaluate_every=2)
 
 EDITIONS: dict[str, Edition] = {
-    "smoke": Edition("gaussians", "mlp", 2, {"": _SMOKE}, on_the_spot=True),
-    "demo": Edition("mnist1d", "cnn", 5, {"": _DEMO_PICTURES, "mnist1d": _DEMO}, on_the_spot=True),
+    "smoke": Edition("gaussians", "mlp", 2, {"": _SMOKE}, (100, 300), on_the_spot=True),
+    "demo": Edition(
+        "mnist1d",
+        "cnn",
+        5,
+        {"": _DEMO_PICTURES, "mnist1d": _DEMO},
+        (250, 500, 1000, 2000, 4000),
+        on_the_spot=True,
+    ),
     "cifar10": Edition(
         "cifar10",
         "resnet18",
         3,
         {"": _CIFAR10, "20newsgroups": replace(_CIFAR10, augment=False, precision="float32")},
+        (5_000, 15_000, 45_000),
     ),
     "paper": Edition(
         "cifar10",
         "preact_resnet110",
         3,
         {"": protocols.FMFP_CIFAR, "tiny_imagenet": protocols.FMFP_TINY},
+        (5_000, 15_000, 45_000),
     ),
 }
 
-PAPERS: dict[str, tuple[str, ...]] = {
+
+@dataclass(frozen=True)
+class Need:
+    """Runs a page needs: some methods, with all seeds or a few, perhaps at several training sizes."""
+
+    methods: tuple[str, ...]
+    seeds: int = 0  # 0: as many as the edition has
+    sized: bool = False  # at every training-set size of the edition
+    variant: str = "code"
+
+
+_FOUR = ("erm", "label_smoothing", "mixup", "focal")
+
+# The trainings of each notebook. A paper's chapter is named like the paper.
+NOTEBOOKS: dict[str, tuple[Need, ...]] = {
+    "tour": (Need(("erm",)),),
+    "confidence_histograms": (Need((*_FOUR, "fmfp")),),
+    "reliability_diagrams": (Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp")),),
+    "reliable_overfitting": (Need(("erm", "sam", "swa", "fmfp")),),
+    "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra")),),
+}
+PAPERS: dict[str, tuple[Need, ...]] = {
     "fmfp": (
-        "erm",
-        "mixup",
-        "label_smoothing",
-        "focal",
-        "cs_kd",
-        "l1_norm",
-        "crl",
-        "sam",
-        "swa",
-        "fmfp",
+        Need((*_FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
+        Need(("fmfp",), seeds=1, variant="paper"),
     ),
-    "darkside": ("erm", "label_smoothing", "mixup", "focal", "entropy_regularization"),
-    "overconf": ("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal"),
+    "darkside": (Need((*_FOUR, "entropy_regularization")),),
+    "overconf": (
+        Need(("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal")),
+        Need(
+            (
+                *(f"label_smoothing(epsilon={e})" for e in (0.01, 0.03, 0.05, 0.07, 0.09)),
+                *(f"l1_norm(strength={s})" for s in (0.001, 0.005, 0.01, 0.05, 0.1)),
+                *(f"focal(gamma={g})" for g in (1, 3, 5, 7, 9)),
+                *(f"inverse_focal(gamma={g})" for g in (1, 2, 3)),
+            ),
+            seeds=1,
+        ),
+        Need(("erm", "label_smoothing(epsilon=0.05)", "l1_norm", "focal"), seeds=1, sized=True),
+    ),
     "mixup": (
-        "erm",
-        "mixup",
-        "mixup_dt",
-        "mixup_to",
-        "mixup_sc",
-        "mixup_io",
-        "label_smoothing",
-        "focal",
-        "mit_l",
-        "mit_a",
+        Need((*_FOUR, "mixup_dt", "mixup_to", "mixup_sc", "mixup_io", "l1_norm", "mit_l", "mit_a")),
+        Need(
+            (
+                *(f"mixup(alpha={a})" for a in (0.1, 0.5, 1)),
+                *(f"mit_a(alpha={a})" for a in (0.1, 0.5)),
+                "mit_a(margin=0)",
+                "mit_l(margin=0.5)",
+            ),
+            seeds=1,
+        ),
     ),
     "bsce": (
-        "erm",
-        "brier",
-        "mmce",
-        "flsd53",
-        "focal",
-        "focal_gra",
-        "dual_focal",
-        "dual_focal_gra",
-        "bsce",
-        "bsce_gra",
+        Need(
+            (
+                *("erm", "brier", "mmce", "flsd53", "flsd53_gra", "focal", "focal_gra"),
+                *("dual_focal", "dual_focal_gra", "bsce", "bsce_gra"),
+            )
+        ),
+        Need(
+            tuple(
+                f"{m}(gamma={g},beta={b})"
+                for m in ("bsce", "bsce_gra")
+                for g in (1, 2, 4, 6)
+                for b in (1, 2)
+            ),
+            seeds=1,
+        ),
     ),
-}
-NOTEBOOKS: dict[str, tuple[str, ...]] = {
-    "tour": ("erm",),
-    "confidence_histograms": ("erm", "label_smoothing", "mixup", "focal", "fmfp"),
-    "reliability_diagrams": (
-        "erm",
-        "label_smoothing",
-        "mixup",
-        "focal",
-        "dual_focal",
-        "l1_norm",
-        "bsce_gra",
-        "fmfp",
-    ),
-    "reliable_overfitting": ("erm", "sam", "swa", "fmfp"),
-    "gradient_norms": ("erm", "focal", "dual_focal", "bsce_gra"),
 }
 
 
@@ -290,6 +314,8 @@ def select(
     network: str = "",
     seeds: int = 0,
     epochs: int = 0,
+    train_size: int = 0,
+    variant: str = "code",
 ) -> list[Run]:
     """The runs of some methods in an edition; empty or zero means the edition's own choice."""
     choose("edition", edition, EDITIONS)
@@ -298,22 +324,30 @@ def select(
     protocol = chosen.protocol(dataset)
     if epochs:
         protocol = protocol.shortened(epochs)
+    if train_size:
+        protocol = replace(protocol, train_size=train_size)
     return [
-        Run(dataset, network, m, seed, protocol)
+        Run(dataset, network, m, seed, protocol, variant)
         for m in methods
         for seed in range(seeds or chosen.seeds)
     ]
 
 
-def methods(page: str) -> list[str]:
-    """The methods of a paper, a notebook, every notebook ("book") or everything ("all")."""
+def needs(page: str) -> list[Need]:
+    """What a paper, a notebook, every notebook ("book") or everything ("all") needs."""
     sets = {**PAPERS, **NOTEBOOKS}
     choose("paper or notebook", page, [*sets, "book", "all"])
     groups = {"book": NOTEBOOKS.values(), "all": sets.values()}
-    names = groups[page] if page in groups else [sets[page]]
-    return list(dict.fromkeys(m for group in names for m in group))
+    return [need for group in groups.get(page, [sets.get(page, ())]) for need in group]
 
 
-def runs(page: str, edition: str) -> list[Run]:
-    """The runs of a paper or a notebook in an edition."""
-    return select(edition, methods(page))
+def runs(page: str, edition: str, **changes) -> list[Run]:
+    """The runs of a page in an edition, without repeats; `changes` as `select` takes them."""
+    choose("edition", edition, EDITIONS)
+    found = []
+    for need in needs(page):
+        seeds = min(need.seeds or 99, changes.get("seeds") or EDITIONS[edition].seeds)
+        for size in EDITIONS[edition].sizes if need.sized else (0,):
+            own = {"seeds": seeds, "train_size": size, "variant": need.variant}
+            found += select(edition, need.methods, **changes | own)
+    return list(dict.fromkeys(found))

@@ -37,6 +37,8 @@ from calibkit.arrays import (
     blocks,
     exp_shifted,
     like,
+    prob_blocks,
+    row_sums,
     to_numpy,
 )
 
@@ -124,26 +126,50 @@ def _binned(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> Bins
         raise ValueError(f"scheme: got {scheme!r}, expected 'equal_width' or 'equal_mass'")
     groups = len(ranking.confidence)
     cut = np.r_[0, groups - upto[::-1], groups]
-    filled = cut[:-1] < cut[1:]
-    confidence = np.zeros(bins)
-    confidence[filled] = np.add.reduceat(ranking.count * ranking.confidence, cut[:-1][filled])
     count = np.diff(np.r_[0, ranking.accepted][cut])
     right = np.diff(np.r_[0, ranking.accepted_right][cut])
+    confidence = _stretches(ranking.count * ranking.confidence, cut)
     return Bins(count[::-1], right[::-1], confidence[::-1])
+
+
+def _binned_samples(confidence: Array, correct: Array, bins: int) -> Bins:
+    """Bin by equal width as `_binned`, but faster, for when nothing else needs the ranking."""
+    inner = _edges(bins, confidence.dtype)[1:-1]
+    every, wrong = np.sort(confidence), np.sort(confidence[~correct])
+    cut = np.r_[0, np.searchsorted(every, inner, side="right"), len(every)]
+    cut_wrong = np.r_[0, np.searchsorted(wrong, inner, side="right"), len(wrong)]
+    count = np.diff(cut)
+    return Bins(count, count - np.diff(cut_wrong), _stretches(every.astype(np.float64), cut))
+
+
+def _stretches(values: Array, cut: Array) -> Array:
+    """Sum `values` between neighbouring places of `cut`; 0 where they are the same."""
+    sums, filled = np.zeros(len(cut) - 1), cut[:-1] < cut[1:]
+    sums[filled] = np.add.reduceat(values, cut[:-1][filled])
+    return sums
 
 
 def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     """Return confidence (n,) and correctness (n,) of the most probable class."""
-    probs = as_probs(probs)
+    probs, checked = prob_blocks(probs)
     n, k = probs.shape
     labels = as_labels(labels, k, n)
-    predicted = probs.argmax(axis=1)
-    return probs[np.arange(n), predicted], predicted == labels
-
-
-def _top_label_bins(probs: ArrayLike, labels: ArrayLike, bins: int, scheme: Scheme) -> Bins:
-    _check_bins(bins)
-    return _binned(Ranking.of(*_top_label(probs, labels)), bins, scheme)
+    confidence, correct = np.empty(n, probs.dtype), np.empty(n, bool)
+    for rows in checked:
+        block, label = probs[rows], labels[rows]
+        true = block[np.arange(len(block)), label]
+        sure = true > 0.51  # no other class of a row that sums to 1 can reach it
+        confidence[rows], correct[rows] = true, sure
+        # Looking for the largest only where it is in doubt pays if that is not often.
+        doubt = np.flatnonzero(~sure)
+        if len(doubt) > len(block) // 3:
+            doubt = np.arange(len(block))
+        else:
+            block = block[doubt]
+        predicted = block.argmax(axis=1)
+        confidence[rows.start + doubt] = block[np.arange(len(block)), predicted]
+        correct[rows.start + doubt] = predicted == label[doubt]
+    return confidence, correct
 
 
 # ---------------------------------------------------------------------------- calibration
@@ -180,7 +206,8 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
     0.1667
     """
-    return _ece(_top_label_bins(probs, labels, bins, "equal_width"))
+    _check_bins(bins)
+    return _ece(_binned_samples(*_top_label(probs, labels), bins))
 
 
 def _ece(table: Bins) -> float:
@@ -201,7 +228,8 @@ def adaptive_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(adaptive_ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1], bins=1), 4)
     0.1
     """
-    return _ece(_top_label_bins(probs, labels, bins, "equal_mass"))
+    _check_bins(bins)
+    return _ece(_binned(Ranking.of(*_top_label(probs, labels)), bins, "equal_mass"))
 
 
 def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
@@ -217,7 +245,8 @@ def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(mce([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
     0.2
     """
-    return _mce(_top_label_bins(probs, labels, bins, "equal_width"))
+    _check_bins(bins)
+    return _mce(_binned_samples(*_top_label(probs, labels), bins))
 
 
 def _mce(table: Bins) -> float:
@@ -239,7 +268,8 @@ def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) ->
     >>> round(overconfidence_error([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
     0.0933
     """
-    return _overconfidence_error(_top_label_bins(probs, labels, bins, "equal_width"))
+    _check_bins(bins)
+    return _overconfidence_error(_binned_samples(*_top_label(probs, labels), bins))
 
 
 def _overconfidence_error(table: Bins) -> float:
@@ -308,11 +338,12 @@ def reliability_bins(
     ([0, 3], [nan, 0.67])
     """
     _check_bins(bins)
-    ranking = _ranking(confidence, correct, unit=True)
-    table = _binned(ranking, bins, scheme)
+    values, right = as_confidence_correct(confidence, correct, unit=True)
     if scheme == "equal_width":
-        edges = np.linspace(0, 1, bins + 1)
+        table, edges = _binned_samples(values, right, bins), np.linspace(0, 1, bins + 1)
     else:
+        ranking = Ranking.of(values, right)
+        table = _binned(ranking, bins, scheme)
         ascending = ranking.confidence[::-1]
         upto = np.cumsum(ranking.count[::-1])
         last = np.searchsorted(upto * bins, np.arange(1, bins + 1) * ranking.n)
@@ -345,7 +376,8 @@ def nll(probs: ArrayLike, labels: ArrayLike) -> float:
     0.3993
     """
     probs = as_probs(probs)
-    true = probs[np.arange(len(probs)), as_labels(labels, probs.shape[1], len(probs))]
+    labels = as_labels(labels, probs.shape[1], len(probs))
+    true = probs[np.arange(len(probs)), labels]
     with np.errstate(divide="ignore"):  # -log 0 is infinite, and that is the answer
         return float(-np.log(np.minimum(true, 1).astype(np.float64)).mean())
 
@@ -369,10 +401,10 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
     >>> round(brier([[0.9, 0.1], [0.5, 0.5]], [0, 1]), 4)
     0.26
     """
-    probs = as_probs(probs)
+    probs, checked = prob_blocks(probs)
     labels = as_labels(labels, probs.shape[1], len(probs))
     total = 0.0
-    for rows in blocks(*probs.shape):
+    for rows in checked:
         error = probs[rows].copy()
         error[np.arange(len(error)), labels[rows]] -= 1
         total += float(np.einsum("ij,ij->i", error, error).sum(dtype=np.float64))
@@ -466,7 +498,7 @@ class _Classes:
         block[np.arange(len(block)), labels] -= 1
         np.multiply(block, block, out=block)
         self.all_error += block.sum(axis=0, dtype=np.float64)
-        return block.sum(axis=1, dtype=np.float64)
+        return row_sums(block)
 
     def close(self, true_p: Array, labels: Array) -> "_Classes":
         """Fill in the lowest bins, and the labels with the probability each was given."""
@@ -487,10 +519,10 @@ class _Classes:
 
 def _classes_of(probs: ArrayLike, labels: ArrayLike, bins: int) -> _Classes:
     _check_bins(bins)
-    probs = as_probs(probs)
+    probs, checked = prob_blocks(probs)
     labels = as_labels(labels, probs.shape[1], len(probs))
     classes = _Classes(*probs.shape, bins, probs.dtype)
-    for rows in blocks(*probs.shape):
+    for rows in checked:
         classes.add(probs[rows].copy(), labels[rows])
     return classes.close(probs[np.arange(len(probs)), labels], labels)
 
@@ -1165,16 +1197,15 @@ def _scan(
     for rows in blocks(n, k):
         block, label = logits[rows], labels[rows]
         row = np.arange(len(block))
-        predicted = block.argmax(axis=1)
         p = np.empty_like(block)
-        top = exp_shifted(block, out=p)
-        total = p.sum(axis=1, keepdims=True)
-        p /= total
+        predicted, top = exp_shifted(block, out=p)
+        total = row_sums(p)
+        p /= total[:, None]
         confidence[rows], true_p[rows] = p[row, predicted], p[row, label]
         correct[rows] = predicted == label
         # From logits, not from p: exact also where p rounds to 0.
-        margin = (top[:, 0] - block[row, label]).astype(np.float64)
-        nlls[rows] = np.log(total[:, 0].astype(np.float64)) + margin
+        margin = (top - block[row, label]).astype(np.float64)
+        nlls[rows] = np.log(total.astype(np.float64)) + margin
         if classes is None:
             p[row, label] -= 1
             briers[rows] = np.einsum("ij,ij->i", p, p)

@@ -96,8 +96,13 @@ class Page:
         seeds = len({r.seed for r in self.runs})
         if seeds != chosen.seeds:
             parts.append(f"--seeds {seeds}")
-        if run.protocol.epochs != chosen.protocol(run.dataset).epochs:
+        own = chosen.protocol(run.dataset)
+        if run.protocol.epochs != own.epochs:
             parts.append(f"--epochs {run.protocol.epochs}")
+        if run.protocol.train_size != own.train_size:
+            parts.append(f"--train-size {run.protocol.train_size}")
+        if run.variant != "code":
+            parts.append(f"--variant {run.variant}")
         return " ".join(parts)
 
     def provenance(self) -> "Provenance":
@@ -112,6 +117,8 @@ def page(
     network: str = "",
     seeds: int = 0,
     epochs: int = 0,
+    train_size: int = 0,
+    variant: str = "code",
 ) -> Page:
     """Check the notebook's parameters and bring the records of its runs.
 
@@ -122,7 +129,8 @@ def page(
     ----------
     methods : such as "erm" or "focal(gamma=5)+sam"; see `grid.METHODS`
     edition : one of `grid.EDITIONS`
-    dataset, network, seeds, epochs : empty or zero for the edition's own
+    dataset, network, seeds, epochs, train_size : empty or zero for the edition's own
+    variant : "code" or "paper", see `protocols.Protocol.rate`
 
     Raises
     ------
@@ -131,7 +139,10 @@ def page(
         valid ones.
     """
     check_parameters()
-    result = Page(edition, grid.select(edition, methods, dataset, network, seeds, epochs))
+    runs = grid.select(
+        edition, methods, dataset, network, seeds, epochs, train_size=train_size, variant=variant
+    )
+    result = Page(edition, runs)
     for number, run in enumerate(result.runs, 1):
         record = store.verify(run)
         if record is None and grid.EDITIONS[edition].on_the_spot:
@@ -185,7 +196,7 @@ def text(key: str, words: str) -> None:
     """Name a few words that depend on the numbers, such as a verdict, as `number` does."""
     from myst_nb import glue
 
-    glue(key, words, display=False)
+    glue(key, words.replace(" %", "\u00a0%"), display=False)  # a number keeps its unit
 
 
 @dataclass

@@ -43,7 +43,7 @@ _LOOKS = {
     "mixup_sc": ("Mixup-SC", "#614993", "v"),
     "mixup_io": ("Mixup-IO", "#7C74A1", "d"),
     "mit_l": ("MIT-L", "#56BBA7", "X"),
-    "mit_a": ("MIT-A", "#117766", "P"),
+    "mit_a": ("MIT-A", "#0E4F45", "P"),
     "focal": ("Focal", "#009E73", "D"),
     "inverse_focal": ("Inverse focal", "#4BC1A9", "v"),
     "dual_focal": ("Dual focal", "#4D5700", "p"),
@@ -483,8 +483,8 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
 
     The dot of a bin sits at its mean confidence; its bar reaches to the diagonal, red where the
     network is over-confident and blue where it is under-confident. ECE is the mean length of these
-    bars, weighted by the grey strip with the share of its tallest bar. Small marks are single seeds;
-    a bin whose interval is wider than 0.3 is drawn pale.
+    bars, weighted by the grey strip (its tallest bar is labelled). Small marks are single seeds; a
+    bin whose interval is wider than 0.3 is drawn pale.
     """
     ax = _axes(ax)
     x, y, share = numbers["confidence"], numbers["accuracy"], numbers["share"]
@@ -518,9 +518,13 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_yticks([floor + room / 2], ["share"], minor=True)
-    ece = _text(numbers["ece"], 1, 100, " %")
-    gap = _text(numbers["confidence_all"] - numbers["accuracy_all"], 1, 100, " %", sign=True)
-    _note(ax, f"ECE {ece}\nconf. − acc. {gap}", 0.97, 0.22, ha="right", va="bottom")
+    gap = numbers["confidence_all"] - numbers["accuracy_all"]
+    words = f"ECE {_text(numbers['ece'], 1, 100, ' %')}\n"
+    words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
+    if gap.mean() >= 0:  # over-confidence leaves the upper corner free, the opposite the lower
+        _note(ax, words)
+    else:
+        _note(ax, words, 0.97, 0.23, ha="right", va="bottom")
     return ax
 
 

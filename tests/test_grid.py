@@ -82,10 +82,16 @@ def test_bad_method_is_refused_in_one_line(text, message):
 def test_selection_and_shared_runs():
     demo = grid.runs("fmfp", "demo")
     assert {run.dataset for run in demo} == {"mnist1d"}
-    assert len(demo) == len({run.name for run in demo}) == 5 * len(grid.PAPERS["fmfp"])
+    own, paper_variant = grid.PAPERS["fmfp"]
+    assert len(demo) == len({run.name for run in demo}) == 5 * len(own.methods) + 1
+    assert [run.seed for run in demo if run.variant == "paper"] == [0]
     assert set(grid.runs("tour", "demo")) < set(demo)
     everything = grid.runs("all", "demo")
     assert len({run.name for run in everything}) == len(everything)
+    few = grid.runs("fmfp", "demo", seeds=2, dataset="digits")
+    assert {(run.dataset, run.seed) for run in few} == {("digits", 0), ("digits", 1)}
+    sizes = {run.protocol.train_size for run in grid.runs("overconf", "demo")}
+    assert sizes == {250, 500, 1000, 2000, 4000}
     chosen = grid.select("demo", ["erm"], "fashion_mnist", "mlp", seeds=2, epochs=5)
     assert [(r.dataset, r.network, r.seed, r.protocol.epochs) for r in chosen] == [
         ("fashion_mnist", "mlp", 0, 5),
