@@ -80,7 +80,7 @@ def margin(logits: ArrayLike) -> ArrayLike:
     >>> margin(np.log([[0.5, 0.3, 0.2]])).round(3)
     array([0.2])
     """
-    second, first = np.partition(softmax(logits), (-2, -1), axis=1)[:, -2:].T
+    second, first = np.partition(softmax(logits), -2, axis=1)[:, -2:].T
     return like(first - second, logits)
 
 
@@ -320,7 +320,7 @@ def _distance(features: Array, samples: Array, k: int = 1) -> Array:
     from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=k).fit(samples)  # a k-d tree in few dimensions
-    # Unless the types agree, the search is many times slower.
+    # Unless the types agree, the search is several times slower and holds all distances at once.
     query = features.astype(samples.dtype, copy=False)
     index = search.kneighbors(query, return_distance=False)[:, -1]
     # In many dimensions it finds neighbours by a product of matrices, from which two equal rows

@@ -162,7 +162,7 @@ def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
         confidence[rows], correct[rows] = true, sure
         # Looking for the largest only where it is in doubt pays if that is not often.
         doubt = np.flatnonzero(~sure)
-        if len(doubt) > len(block) // 3:
+        if len(doubt) > len(block) // 2:
             doubt = np.arange(len(block))
         else:
             block = block[doubt]

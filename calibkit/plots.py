@@ -92,7 +92,7 @@ METRICS = {
     "brier": ("Brier score", 1, False),
     "temperature": ("Temperature", 1, None),
     "train_accuracy": ("Training accuracy", 100, True),
-    "ece_correct": ("ECE of correct predictions", 100, False),
+    "ece_correct": ("ECE of correct", 100, False),
     "mce": ("MCE", 100, False),
     "overconfidence_error": ("Over-confidence error", 100, False),
     "confidence_gap": ("Confidence gap", 100, True),

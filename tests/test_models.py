@@ -408,9 +408,15 @@ def test_he_initialisation(name):
             assert (module.weight == 1).all() and (module.bias == 0).all()
 
 
-def test_vit_starts_from_a_zero_head():
-    head = build("vit_b_16", classes=3).head
-    assert head.weight.shape == (3, 768) and not head.weight.any() and not head.bias.any()
+@pytest.mark.parametrize("classes", [3, 1000])
+def test_vit_head_starts_from_zero_unless_pretrained(monkeypatch, classes):
+    """A miniature ViT, its head filled as if pretrained, stands for the weight file."""
+    pretrained = torchvision.models.VisionTransformer(224, 16, 4, 2, 8, 8)
+    nn.init.ones_(pretrained.heads.head.weight)
+    monkeypatch.setattr(models, "_imagenet", lambda *arguments: pretrained)
+    head = models.build("vit_b_16", (3, 32, 32), classes, weights="IMAGENET1K_V1").head
+    assert head.weight.shape == (classes, 8)
+    assert (head.weight == (1 if classes == 1000 else 0)).all() and not head.bias.any()
 
 
 # --- learning -------------------------------------------------------------------------------------
