@@ -109,6 +109,7 @@ def _ranking(confidence: ArrayLike, correct: ArrayLike, unit: bool = False) -> R
     return Ranking.of(*as_confidence_correct(confidence, correct, unit))
 
 
+@functools.lru_cache(maxsize=8)
 def _edges(bins: int, dtype: np.dtype) -> Array:
     # In the precision of the data: a float32 0.2 must meet the edge 0.2 as equal, not as above it.
     return np.linspace(0, 1, bins + 1).astype(dtype)
@@ -157,7 +158,7 @@ def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     confidence, correct = np.empty(n, probs.dtype), np.empty(n, bool)
     for rows in checked:
         block, label = probs[rows], labels[rows]
-        true = block[np.arange(len(block)), label]
+        true = block.ravel()[np.arange(len(block)) * k + label]  # in half the time of [row, label]
         sure = true > 0.51  # no other class of a row that sums to 1 can reach it
         confidence[rows], correct[rows] = true, sure
         # Looking for the largest only where it is in doubt pays if that is not often.
