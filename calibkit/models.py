@@ -20,8 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibkit.vision import torchvision
-
 Shape = tuple[int, ...]
 
 
@@ -116,6 +114,13 @@ def _he_normal(network: Network) -> Network:
     return network
 
 
+def _theirs():
+    """torchvision's models, imported when asked for: they take longer to load than torch."""
+    from calibkit.vision import torchvision
+
+    return torchvision.models
+
+
 def _quarters(blocks: Sequence[nn.Module]) -> list[nn.Sequential]:
     size = len(blocks) // 4
     return [nn.Sequential(*blocks[i : i + size]) for i in range(0, len(blocks), size)]
@@ -185,9 +190,6 @@ class _Transpose(nn.Module):
 
 # --- residual networks ----------------------------------------------------------------------------
 
-_BasicBlock = torchvision.models.resnet.BasicBlock
-_Bottleneck = torchvision.models.resnet.Bottleneck
-
 
 class _PadShortcut(nn.Module):
     """Option A of He et al. (2016): every second pixel, new channels filled with zeros."""
@@ -207,7 +209,7 @@ def _projection(inputs: int, outputs: int, stride: int) -> nn.Module:
 
 
 def _resnet(
-    block: Callable[..., nn.Module],
+    block: str,
     blocks: Sequence[int],
     stem: int,
     width: int,
@@ -217,6 +219,7 @@ def _resnet(
 ) -> Network:
     """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each."""
     _expect_picture(shape)
+    block = getattr(_theirs().resnet, block)
     stages = [nn.Sequential(_conv(2, shape[0], stem), *_norm_relu(2, stem))]
     inputs = stem
     for i, count in enumerate(blocks):
@@ -232,17 +235,17 @@ def _resnet(
 def _thin_resnet(depth: int, shape: Shape, classes: int, width: int = 16) -> Network:
     """He et al. (2016), section 4.2: 6n + 2 layers, three stages, option-A shortcuts."""
     n = (depth - 2) // 6
-    return _resnet(_BasicBlock, (n, n, n), width, width, _PadShortcut, shape, classes)
+    return _resnet("BasicBlock", (n, n, n), width, width, _PadShortcut, shape, classes)
 
 
-def _wide_resnet(block, blocks: Sequence[int], shape: Shape, classes: int) -> Network:
+def _wide_resnet(block: str, blocks: Sequence[int], shape: Shape, classes: int) -> Network:
     """The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR."""
     return _resnet(block, blocks, 64, 64, _projection, shape, classes)
 
 
 def _wrn_26_10(shape: Shape, classes: int) -> Network:
     """bsce's Wide-ResNet-26-10, as in its public code: not pre-activated, 6 * 4 + 2 layers."""
-    return _resnet(_BasicBlock, (4, 4, 4), 16, 160, _projection, shape, classes)
+    return _resnet("BasicBlock", (4, 4, 4), 16, 160, _projection, shape, classes)
 
 
 class _PreActivated(nn.Module):
@@ -306,7 +309,7 @@ def _densenet(growth: int, blocks: Sequence[int], stem: int, shape: Shape, class
     Initialised as torchvision does: He's normal, fan-in; biases zero.
     """
     _expect_picture(shape)
-    net = torchvision.models.DenseNet(growth, blocks, stem, num_classes=classes)
+    net = _theirs().DenseNet(growth, blocks, stem, num_classes=classes)
     first = _conv(2, shape[0], stem)
     nn.init.kaiming_normal_(first.weight)
     parts = dict(net.features.named_children())
@@ -364,14 +367,16 @@ def _vgg16_bn(shape: Shape, classes: int) -> Network:
     return _he_normal(Network(stages, nn.Sequential(*_average()), nn.Linear(inputs, classes)))
 
 
-def _mobile(make, strides_kept: set[int], dropout: float, shape: Shape, classes: int) -> Network:
+def _mobile(
+    name: str, options: dict, strides_kept: set[int], dropout: float, shape: Shape, classes: int
+) -> Network:
     """MobileNetV2 (Sandler et al., 2018) and EfficientNet (Tan & Le, 2019), as torchvision's.
 
     Both halve the picture five times. `strides_kept` says which of these remain (fmfp's choice in
     its public code: a 32-pixel picture ends as 8 by 8 and 4 by 4). Initialised as torchvision does.
     """
     _expect_picture(shape)
-    net = make(num_classes=classes)
+    net = _theirs().get_model(name, num_classes=classes, **options)
     first = net.features[0][0] = _conv(2, shape[0], 32, stride=2)
     nn.init.kaiming_normal_(first.weight, mode="fan_out")
     convolutions = (m for m in net.features.modules() if isinstance(m, nn.Conv2d))
@@ -409,7 +414,7 @@ def _imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.
     """torchvision's network `name`, from scratch or with one of its published weight files."""
     _expect_picture(shape)
     _expect(shape[0] in (1, 3), shape, "pictures of 1 or 3 channels")
-    models = torchvision.models
+    models = _theirs()
     if weights is None:
         return models.get_model(name, num_classes=classes)
     known = models.get_model_weights(name).__members__
@@ -484,21 +489,21 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet32": partial(_thin_resnet, 32),
     "resnet110_thin": partial(_thin_resnet, 110),
     "preact_resnet110": partial(_preact_picture, 18, 16),
-    "resnet18": partial(_wide_resnet, _BasicBlock, (2, 2, 2, 2)),
-    "resnet50": partial(_wide_resnet, _Bottleneck, (3, 4, 6, 3)),
-    "resnet110_bottleneck": partial(_wide_resnet, _Bottleneck, (3, 4, 26, 3)),
-    "resnet152": partial(_wide_resnet, _Bottleneck, (3, 8, 36, 3)),
+    "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2)),
+    "resnet50": partial(_wide_resnet, "Bottleneck", (3, 4, 6, 3)),
+    "resnet110_bottleneck": partial(_wide_resnet, "Bottleneck", (3, 4, 26, 3)),
+    "resnet152": partial(_wide_resnet, "Bottleneck", (3, 8, 36, 3)),
     "wrn_28_10": partial(_preact_picture, 4, 160),
     "wrn_26_10": _wrn_26_10,
     "densenet_bc_100_12": partial(_densenet, 12, (16, 16, 16), 24),
     "densenet121": partial(_densenet, 32, (6, 12, 24, 16), 64),
     "convmixer_256_16": partial(_convmixer, 256, 16, 8),
     "vgg16_bn": _vgg16_bn,
-    "mobilenet_v2": partial(_mobile, torchvision.models.mobilenet_v2, {3, 4}, 0.0),
+    "mobilenet_v2": partial(_mobile, "mobilenet_v2", {}, {3, 4}, 0.0),
     "efficientnet_b0": partial(
         _mobile,
-        # fmfp leaves out the stochastic depth
-        partial(torchvision.models.efficientnet_b0, stochastic_depth_prob=0.0),
+        "efficientnet_b0",
+        {"stochastic_depth_prob": 0.0},  # fmfp leaves it out
         {1, 2, 3},
         0.2,
     ),

@@ -65,8 +65,9 @@ class Page:
         run = self.runs[0]
         seeds = sorted({len(records) for records in self.records.values()})
         many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        size = self._any.info["provenance"].get("training_samples") or run.protocol.train_size
         return (
-            f"{DATASETS.get(run.dataset, run.dataset)} · {run.network} · "
+            f"{DATASETS.get(run.dataset, run.dataset)}, {size:,} to train · {run.network} · "
             f"{run.protocol.epochs} epochs · {many} seed{'s' * (many != '1')} · "
             f"n = {len(self.labels):,}"
         )

@@ -66,6 +66,7 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
                 "seconds": round(seconds, 2),
                 "seconds_in_epochs": round(training.seconds, 2),
                 "samples_per_second": round(training.samples / max(training.seconds, 1e-9), 1),
+                "training_samples": len(training.labels),
                 **describe(training.device),
                 "data": training.data.note,
             }

@@ -51,11 +51,14 @@ def test_wrong_names_are_refused_in_one_line_with_the_valid_ones(arguments, mess
     assert "valid: " in error or "expected" in error or "one of" in error
 
 
-def test_diverged_run_fails_the_command(capsys):
+def test_diverged_run_is_said_and_listed(capsys):
     arguments = ["train", *SMOKE, "--quiet"]
     arguments[arguments.index("erm")] = "l1_norm(strength=1e30)"
-    assert cli.main(arguments) == 1
+    assert cli.main(arguments) == 0
     assert "DIVERGED" in capsys.readouterr().out
+    arguments.remove("--quiet")
+    assert cli.main(["runs", *arguments[1:]]) == 0
+    assert capsys.readouterr().out.startswith("diverged")
 
 
 def test_data_list_names_every_set(capsys):

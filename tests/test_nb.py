@@ -19,7 +19,7 @@ def test_page_trains_what_is_missing_and_reuses_it(cache, capsys):
     assert page.logits("erm")[0].shape == (len(page.labels), 5)
     logits, labels = page.validation("erm")[1]
     assert len(logits) == len(labels) == 200
-    assert page.setting == "five Gaussians · mlp · 2 epochs · 2 seeds · n = 5,000"
+    assert page.setting == "five Gaussians, 300 to train · mlp · 2 epochs · 2 seeds · n = 5,000"
     assert "2 epochs" in page._repr_html_() and "Not trained" not in page._repr_html_()
     assert "4 runs" in page.provenance()._repr_html_()
     again = nb.page(["sam"], "smoke", seeds=1, epochs=2)

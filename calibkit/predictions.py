@@ -1,0 +1,533 @@
+"""Prediction files: the scores of a model, the labels, and what else is known of each sample.
+
+`read` opens what people have, and `from_arrays` takes what is in memory. Both end in the same
+checked `Predictions`. Files are taken for hostile: nothing is unpickled, unpacked or fetched.
+
+=========================  =====================================================================
+file                       what is in it
+=========================  =====================================================================
+``.npz``                   ``logits`` or ``probs`` (n, k), ``labels`` (n,); if there are any:
+                           ``val_logits`` or ``val_probs``, ``val_labels``, ``groups`` (n,),
+                           ``class_names`` (k,)
+``.csv``, ``.parquet``     a column ``label``; columns ``prob_NAME`` or ``logit_NAME``, or bare
+                           class names over probabilities; if there are any: ``group``, and
+                           ``split`` (``test`` or ``val``)
+``.npz`` of fd-shifts      ``raw_logits.npz``: one array, columns logits, label, data set
+``.npz`` of netcal         ``predictions`` (probabilities) and ``ground_truth``
+``.npy`` or ``.npz`` of    ``predictions`` (logits); labels in ``label_ids``, in ``labels.npy``
+Hugging Face               beside the file, or in the file passed as `labels`
+``.npz`` of a calibkit     ``arrays.npz`` in the folder of a run: test and validation set
+record
+=========================  =====================================================================
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from calibkit.arrays import Array, ArrayLike, as_labels, as_logits, as_probs, row_sums, to_numpy
+
+# Names of the arrays in an .npz file: ours first, then whose file it is.
+_KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
+_KEYS += ("groups", "class_names")
+_LAYOUTS = {
+    "": {key: key for key in _KEYS},
+    "calibkit record": {
+        "logits": "test_logits",
+        "labels": "test_labels",
+        "val_logits": "validation_logits",
+        "val_labels": "validation_labels",
+    },
+    "netcal": {"probs": "predictions", "labels": "ground_truth"},
+    "Hugging Face": {"logits": "predictions", "labels": "label_ids"},
+}
+_LABEL_COLUMNS = ("label", "labels", "y_true", "target")
+_GROUP_COLUMNS = ("group", "groups")
+_VALIDATION = ("val", "validation")
+_NO_LABEL = (-1, -100)  # "unknown" by custom, and what torch and Hugging Face ignore
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Checked predictions of one model.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, for titles.
+    logits : array (n, k)
+        Scores before the softmax; of probabilities, their logarithms.
+    labels : array (n,) of int
+    val_logits, val_labels : arrays (m, k) and (m,), or None
+    groups : array (n,) of str, or None
+    class_names : tuple of str
+        One per column, "0" to "k - 1" if nothing better is known.
+    notes : tuple of str
+        What reading assumed or left out, for the reader of a report.
+    """
+
+    name: str
+    logits: Array
+    labels: Array
+    val_logits: Array | None = None
+    val_labels: Array | None = None
+    groups: Array | None = None
+    class_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def sample(self, most: int, seed: int = 0) -> "Predictions":
+        """Return a random part of at most `most` samples, in order, with a note that says so."""
+        n = len(self.labels)
+        if n <= most:
+            return self
+        rows = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+        note = f"Every number is of a random {most:,} of the {n:,} samples."
+        return replace(
+            self,
+            logits=self.logits[rows],
+            labels=self.labels[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            notes=(*self.notes, note),
+        )
+
+
+def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Predictions:
+    """Read a prediction file; see the table above for what it may be.
+
+    Parameters
+    ----------
+    path : path
+        ``.npz``, ``.npy``, ``.csv`` or ``.parquet``.
+    labels : path, optional
+        Labels in a file of their own: ``.npy``, or text with one label in a line.
+
+    Raises
+    ------
+    ValueError
+        In one line that names the file: unknown layout, Python objects, damage, or anything that
+        `from_arrays` refuses.
+    OSError
+        The file is missing or unreadable.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "preds.csv")
+    >>> _ = file.write_text("label,prob_cat,prob_dog\\ncat,0.9,0.1\\ndog,0.6,0.4\\n")
+    >>> found = read(file)
+    >>> found.class_names, found.labels.tolist()
+    (('cat', 'dog'), [0, 1])
+    """
+    path = Path(path)
+    readers = {".npz": _npz, ".npy": _npy, ".csv": _table, ".parquet": _table}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"{path}: got a file {path.suffix!r}, expected {', '.join(readers)}")
+    with path.open("rb"):  # the plain OSError, before any library wraps it
+        pass
+    try:
+        arrays, notes = readers[path.suffix.lower()](path)
+        if labels is not None:
+            arrays["labels"] = _label_file(Path(labels))
+        elif "labels" not in arrays:
+            beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
+            found = next((file for file in beside if file.exists()), None)
+            if found is None:
+                raise ValueError("got scores without labels, expected a file of labels with it")
+            arrays["labels"] = _label_file(found)
+        result = from_arrays(arrays, path.stem)
+    except (OSError, ImportError):
+        raise
+    except ValueError as error:
+        raise ValueError(f"{path}: {_one_line(error)}") from error
+    except MemoryError as error:
+        raise ValueError(f"{path}: too large for the memory of this machine") from error
+    except Exception as error:  # whatever a damaged file makes a decoder stumble over
+        raise ValueError(f"{path}: damaged or not what its name says ({_one_line(error)})") from error
+    return replace(result, notes=(*notes, *result.notes))
+
+
+def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Predictions:
+    """Check arrays under the names of the ``.npz`` file above.
+
+    Parameters
+    ----------
+    arrays : mapping
+        Scores may also be (n,), the logit or the probability of class 1 of two. Logits which are
+        rows of probabilities are taken as such, with a note. Labels may be numbers from 0, names of
+        ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
+    name : str
+
+    Raises
+    ------
+    ValueError
+        An array is missing, malformed or of another length; it is named, with what was expected.
+
+    Examples
+    --------
+    >>> found = from_arrays({"probs": [[0.9, 0.1], [0.6, 0.4]], "labels": [0, -1]})
+    >>> found.labels.tolist(), found.notes
+    ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
+    """
+    notes: list[str] = []
+    unknown = [key for key in arrays if key not in _KEYS]
+    if unknown:
+        raise ValueError(f"got {_few(unknown)}, expected names among {', '.join(_KEYS)}")
+    names = _class_names(arrays.get("class_names"))
+    logits, labels, keep = _part(arrays, "", names, notes)
+    if names and len(names) != logits.shape[1]:
+        raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
+    validation = {}
+    if any(key.startswith("val_") for key in arrays):
+        validation["val_logits"], validation["val_labels"], _ = _part(arrays, "val_", names, notes)
+        if validation["val_logits"].shape[1] != logits.shape[1]:
+            got = validation["val_logits"].shape[1]
+            raise ValueError(f"val_logits: got {got} classes, expected {logits.shape[1]}")
+    groups = arrays.get("groups")
+    if groups is not None:
+        groups = np.asarray(to_numpy(groups))
+        if groups.shape != keep.shape or groups.dtype.kind not in "biufUS":
+            raise ValueError(
+                f"groups: got shape {groups.shape} of type {groups.dtype}, "
+                f"expected {keep.shape} of names or numbers"
+            )
+        groups = _text(groups)[keep]
+    names = names or tuple(str(i) for i in range(logits.shape[1]))
+    return Predictions(name, logits, labels, groups=groups, class_names=names, notes=tuple(notes)) if not validation else Predictions(
+        name, logits, labels, **validation, groups=groups, class_names=names, notes=tuple(notes)
+    )
+
+
+def log_probs(probs: Array) -> Array:
+    """Logarithms of probabilities, finite where they are 0, so that softmax gives them back.
+
+    >>> log_probs(np.array([0.5, 0.0])).round(2).tolist()
+    [-0.69, -708.4]
+    """
+    out = np.maximum(probs, np.finfo(probs.dtype).tiny)
+    return np.log(out, out=out)
+
+
+# --- arrays: scores, labels, names ---
+
+
+def _part(
+    arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
+) -> tuple[Array, Array, Array]:
+    """Logits and labels of the test set, or with "val_" of the validation set; and which rows."""
+    given = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
+    if not given or f"{prefix}labels" not in arrays:
+        raise ValueError(
+            f"got {_few(arrays)}, expected {prefix}logits or {prefix}probs, and {prefix}labels"
+        )
+    logits = _scores(arrays[prefix + given[0]], prefix + given[0], notes)
+    n, k = logits.shape
+    labels = _numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
+    keep = ~np.isin(labels, _NO_LABEL)
+    if not keep.all():
+        left_out = n - keep.sum()
+        notes.append(
+            f"{left_out:,} of {n:,} {'validation ' * bool(prefix)}samples have no label "
+            "(-1 or -100) and are left out."
+        )
+        if left_out == n:
+            raise ValueError(f"{prefix}labels: got only -1 and -100, expected classes")
+        logits, labels = logits[keep], labels[keep]
+    if labels.min() == 1 and labels.max() == k:
+        raise ValueError(f"{prefix}labels: got values from 1 to {k}, expected them counted from 0")
+    return logits, as_labels(labels, k, name=f"{prefix}labels"), keep
+
+
+def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
+    scores = to_numpy(scores)
+    probs = name.endswith("probs")
+    if scores.ndim == 2 and scores.shape[1] == 1:
+        scores = scores[:, 0]
+    if scores.ndim == 1 and scores.dtype.kind in "fiu":
+        other = 1 - scores if probs else np.zeros_like(scores)
+        scores = np.stack([other, scores], axis=1)
+        notes.append(f"One column of {name}: taken for that of class 1 of two.")
+    if not probs:
+        scores = as_logits(scores, name)
+        probs = len(scores) > 1 and _are_probs(scores)
+        if not probs:
+            return scores
+        notes.append(f"The {name} are rows of probabilities and were taken as such.")
+    try:
+        scores = as_probs(scores, name)
+    except ValueError as error:
+        raise ValueError(f"{error} (if these are logits, call them so)") from error
+    return log_probs(scores)
+
+
+def _are_probs(scores: Array) -> bool:
+    inside = scores.min() >= 0 and scores.max() <= 1 + 1e-6
+    return bool(inside and np.abs(row_sums(scores) - 1).max() <= 1e-3)
+
+
+def _class_names(names: ArrayLike | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    array = np.asarray(names)
+    if array.ndim != 1 or array.dtype.kind not in "biufUS":
+        raise ValueError(
+            f"class_names: got shape {array.shape} of type {array.dtype}, expected (k,) of names"
+        )
+    found = tuple(_text(array).tolist())
+    if len(set(found)) < len(found):
+        twice = next(name for i, name in enumerate(found) if name in found[:i])
+        raise ValueError(f"class_names: got {twice!r} twice, expected a name for each class")
+    return found
+
+
+def _numbered(
+    labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str
+) -> Array:
+    """Labels as whole numbers, in whichever way they were written."""
+    array = to_numpy(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape == (n, k) and array.dtype.kind in "biuf" and _one_hot(array):
+        return array.argmax(axis=1)
+    if array.ndim != 1 or array.size != n:
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({n},), one for each sample")
+    if array.dtype.kind == "f":
+        whole = np.isfinite(array) & (array == np.round(array))
+        if not whole.all():
+            got = array[~whole][0]
+            raise ValueError(f"{name}: got {got:g}, expected whole numbers 0 to {k - 1}")
+        array = array.astype(np.int64)
+    if array.dtype.kind in "US":
+        return _by_name(_text(array), k, names, name)
+    if array.dtype.kind not in "biu":
+        raise ValueError(f"{name}: got type {array.dtype}, expected whole numbers or names")
+    own = [str(i) for i in range(k)]
+    if names and all(_is_number(x) for x in names) and sorted(names) != sorted(own):
+        return _by_name(_text(array), k, names, name)  # columns called 1 to k, or 7 and 9
+    return array.astype(np.int64)
+
+
+def _one_hot(array: Array) -> bool:
+    return bool(np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all())
+
+
+def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
+    distinct, place = np.unique(labels, return_inverse=True)
+    number = {str(i): i for i in _NO_LABEL} | {x: i for i, x in enumerate(names)}
+    if not all(x in number for x in distinct) and all(_is_number(x) for x in distinct):
+        number = {x: int(x) for x in distinct}
+    unknown = [str(x) for x in distinct if x not in number]
+    if unknown and not names:
+        raise ValueError(
+            f"{name}: got names such as {unknown[0]!r}, expected numbers 0 to {k - 1}, "
+            "or class_names with the name of each column"
+        )
+    if unknown:
+        raise ValueError(f"{name}: got {_few(unknown)}, expected names among {_few(names)}")
+    return np.array([number[x] for x in distinct], dtype=np.int64)[place]
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and len(text) < 19
+
+
+def _text(array: Array) -> Array:
+    """An array of names: numbers as they are written, bytes decoded."""
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8", "replace")
+    return array.astype(str)
+
+
+def _few(names) -> str:
+    """The first names of many, quoted so that no control character gets through."""
+    names = list(names)
+    shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])
+    return (shown or "nothing") + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+# --- files ---
+
+
+def _npz(path: Path) -> tuple[dict[str, Array], list[str]]:
+    with _load(path) as archive:
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("got a single array, expected an archive of named arrays")
+        keys = set(archive.files)
+        if keys == {"arr_0"}:
+            return _fd_shifts(_member(archive, "arr_0"))
+        for source, layout in _LAYOUTS.items():
+            if layout["labels"] in keys and {layout.get("logits"), layout.get("probs")} & keys:
+                break
+        else:
+            if {"logits", "probs"} & keys:
+                source, layout = "", _LAYOUTS[""]  # the labels are in a file of their own
+            else:
+                raise ValueError(
+                    f"got arrays {_few(sorted(keys))}, expected 'logits' or 'probs', and 'labels'"
+                )
+        taken = {ours: theirs for ours, theirs in layout.items() if theirs in keys}
+        if "logits" in taken:
+            taken.pop("probs", None)
+        if "val_logits" in taken:
+            taken.pop("val_probs", None)
+        unused = sorted(keys - set(layout.values()))
+        notes = [f"Read as a file of {source}."] if source else []
+        if unused and source != "calibkit record":
+            notes.append(f"Not used: {_few(unused)}.")
+        return {ours: _member(archive, theirs) for ours, theirs in taken.items()}, notes
+
+
+def _load(path: Path):
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:
+        if "pickle" in str(error):
+            raise _objects("it") from error
+        raise
+
+
+def _member(archive, key: str) -> Array:
+    # A few kilobytes can unpack to any size; the archive says to which.
+    info = archive.zip.getinfo(f"{key}.npy" if f"{key}.npy" in archive.zip.namelist() else key)
+    if info.file_size > _memory():
+        raise ValueError(
+            f"{key!r} is {info.file_size / 1e9:.0f} GB, more than the memory of this machine"
+        )
+    try:
+        return archive[key]
+    except ValueError as error:
+        raise _objects(repr(key)) if "pickle" in str(error) else error from None
+
+
+def _objects(what: str) -> ValueError:
+    return ValueError(
+        f"{what} holds Python objects, which are not read because they could run code; "
+        "save numbers or strings"
+    )
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return 1 << 40
+
+
+def _fd_shifts(array: Array) -> tuple[dict[str, Array], list[str]]:
+    """raw_logits.npz: columns 0 to k - 1 logits, then the label, then the number of a data set."""
+    if array.ndim != 2 or array.shape[1] < 4 or array.dtype.kind != "f":
+        raise ValueError(
+            f"got one array without a name, of shape {array.shape} and type {array.dtype}, "
+            "expected 'logits' or 'probs', and 'labels', or raw logits of fd-shifts"
+        )
+    scores, label, dataset = array[:, :-2], array[:, -2], array[:, -1]
+    if not (np.isfinite(dataset).all() and (dataset == np.round(dataset)).all()):
+        raise ValueError("got one array whose last column is no number of a data set (fd-shifts)")
+    notes = ["Read as raw logits of fd-shifts."]
+    found = np.unique(dataset.astype(np.int64))
+    if len(found) == 1:
+        return {"logits": scores, "labels": label}, notes
+    test = dataset != found[0]
+    notes.append(
+        f"Data set {found[0]} was taken for the validation set (val_tuning), "
+        f"data set{'s' * (len(found) > 2)} {', '.join(map(str, found[1:]))} for the test set."
+    )
+    arrays = {
+        "logits": scores[test],
+        "labels": label[test],
+        "val_logits": scores[~test],
+        "val_labels": label[~test],
+    }
+    if len(found) > 2:
+        names = np.char.add("data set ", dataset[test].astype(np.int64).astype(str))
+        arrays["groups"] = names
+    return arrays, notes
+
+
+def _npy(path: Path) -> tuple[dict[str, Array], list[str]]:
+    return {"logits": _load(path)}, []
+
+
+def _label_file(path: Path) -> Array:
+    if path.suffix.lower() == ".npy":
+        return _load(path)
+    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    lines = [line.strip() for line in lines if line.strip()]
+    return np.array(lines[1:] if lines and lines[0] in _LABEL_COLUMNS else lines, dtype=str)
+
+
+def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
+    import pandas as pd  # late: slow to import
+
+    if path.suffix.lower() == ".csv":
+        frame = pd.read_csv(path)
+    else:
+        try:
+            frame = pd.read_parquet(path)
+        except ImportError as error:
+            raise ImportError("a .parquet file needs pyarrow: pip install pyarrow") from error
+    frame.columns = [str(column) for column in frame.columns]
+    if frame.empty or frame.columns.has_duplicates:
+        raise ValueError(f"got columns {_few(frame.columns)} of {len(frame)} rows, some twice or empty")
+    known = {name: _column(frame, names) for name, names in (
+        ("label", _LABEL_COLUMNS), ("group", _GROUP_COLUMNS), ("split", ("split",))
+    )}
+    label, group, split = known["label"], known["group"], known["split"]
+    if label is None:
+        raise ValueError(f"got columns {_few(frame.columns)}, expected one called 'label'")
+    kind, columns, names, unused = _class_columns(frame, {label, group, split})
+    scores = frame[columns].to_numpy(dtype=np.float64)
+    arrays = {kind: scores, "labels": _values(frame[label]), "class_names": np.array(names)}
+    if group is not None:
+        arrays["groups"] = frame[group].astype(object).where(frame[group].notna(), "(none)").astype(str).to_numpy(dtype=str)
+    if split is not None:
+        part = frame[split].astype(str).str.lower().to_numpy(dtype=str)
+        odd = [x for x in np.unique(part) if x not in ("test", *_VALIDATION)]
+        if odd:
+            raise ValueError(f"split: got {_few(odd)}, expected 'test' and 'val'")
+        test = part == "test"
+        for key in (kind, "labels"):
+            if not test.all():
+                arrays[f"val_{key}"] = arrays[key][~test]
+            arrays[key] = arrays[key][test]
+        if group is not None:
+            arrays["groups"] = arrays["groups"][test]
+    notes = [f"Columns not used: {_few(unused)}."] if unused else []
+    return arrays, notes
+
+
+def _column(frame, names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in frame.columns), None)
+
+
+def _values(column) -> Array:
+    """Labels of a column as numbers or strings, never objects."""
+    if column.isna().any():
+        raise ValueError(f"{column.name}: got an empty cell in row {int(column.isna().argmax())}")
+    if column.dtype.kind in "biuf":
+        return column.to_numpy()
+    return column.astype(str).to_numpy(dtype=str)
+
+
+def _class_columns(frame, taken: set) -> tuple[str, list[str], list[str], list[str]]:
+    """Which columns hold scores, of which kind, what the classes are called, and what is left."""
+    rest = [c for c in frame.columns if c not in taken and not c.startswith("Unnamed:")]
+    for prefix, kind in (("logit_", "logits"), ("prob_", "probs")):
+        columns = [c for c in rest if c.startswith(prefix)]
+        if columns:
+            names = [c.removeprefix(prefix) for c in columns]
+            break
+    else:
+        kind = "probs"
+        columns = names = [c for c in rest if frame[c].dtype.kind in "fiu"]
+        if not columns:
+            raise ValueError(f"got columns {_few(rest)}, expected prob_NAME for each class")
+    text = [c for c in columns if frame[c].dtype.kind not in "fiu"]
+    if text:
+        cell = str(frame[text[0]].iloc[0])[:40]
+        raise ValueError(f"{text[0]}: got {cell!r}, expected numbers")
+    if len(columns) == 1:  # the probability or logit of class 1
+        names = ["not " + names[0], names[0]]
+    return kind, columns, names, [c for c in rest if c not in columns]

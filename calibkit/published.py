@@ -1,0 +1,324 @@
+"""What the five papers print: every readable cell of their tables, and ours beside it.
+
+A page writes two lines::
+
+    ours = published.trainings(page.records)
+    published.show(published.beside(ours, "fmfp-tab1", "cifar10", "resnet110"))
+
+Ours is seldom the same experiment: other data, another network, fewer epochs. The table says what
+differs, and the two columns are there to compare orders and gaps, not third digits.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+
+from calibkit import grid, metrics, posthoc, stats
+
+_SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
+# Variants which say that a map came after the network, and what we call the metric then.
+_AFTER = {"pre_ts": "", "post_ts": "_scaled", "optimal_ts": "_optimal", "post_hb": "_binned"}
+_CALIBRATION = ("ece", "adaptive_ece", "classwise_ece")
+# The coefficient which a method's variant gives, by our name of it.
+_OPTIONS = {
+    ("mixup", "alpha"): "alpha",
+    ("label_smoothing", "eps"): "epsilon",
+    ("l1_norm", "alpha"): "strength",
+    ("focal", "gamma"): "gamma",
+    ("bsce_gra", "exponent"): "gamma",
+}
+# Two of three headers of mixup's tables 4 and 5 are the same. Order and values of the columns fit
+# the three settings in the authors' public code; nothing confirms it.
+_COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "mit_a"}
+# Epochs and trainings behind a published cell; None where the paper does not say.
+_TRAINED = {
+    "fmfp": ("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
+    "darkside": ("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),
+    "overconf": (None, "5 seeds"),
+    "mixup": (None, None),
+    "bsce": ("350 epochs (Tiny-ImageNet: 100)", "3 seeds"),
+}
+
+
+def cells(paper: str | None = None, exhibit: str | None = None) -> pd.DataFrame:
+    """Every number which the tables (and some sentences) of the papers print, in natural units.
+
+    Per cents and AURC times 1000 are divided out: an ECE of 4.14 % is 0.0414. A calibration error
+    after a post-hoc map is a metric of its own, named as in a run's history: ``ece_scaled`` after a
+    temperature from validation data, ``ece_optimal`` from test data, ``ece_binned`` after histogram
+    binning. A coefficient becomes part of the method's name, as `grid.method` reads it.
+
+    Parameters
+    ----------
+    paper : {"fmfp", "darkside", "overconf", "mixup", "bsce"}, optional
+    exhibit : str, optional
+        An id of `exhibits`, such as "fmfp-tab1".
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``paper, exhibit, dataset, network, method, metric, value, std, variant``: `std` between the
+        paper's seeds (nan where none is printed), `variant` as the paper has it.
+
+    Raises
+    ------
+    ValueError
+        For a paper or exhibit which does not exist.
+
+    Examples
+    --------
+    >>> table = cells(exhibit="fmfp-tab1")
+    >>> first = table[(table.network == "resnet110") & (table.metric == "auroc")].iloc[0]
+    >>> first.method, round(float(first.value), 4), round(float(first["std"]), 4)
+    ('erm', 0.9076, 0.006)
+    """
+    table = _cells()
+    if paper is not None:
+        grid.choose("paper", paper, _TRAINED)
+        table = table[table.paper == paper]
+    if exhibit is not None:
+        grid.choose("exhibit", exhibit, list(exhibits().id))
+        table = table[table.exhibit == exhibit]
+    return table.reset_index(drop=True)
+
+
+@cache
+def _cells() -> pd.DataFrame:
+    table = pd.read_csv(files("calibkit") / "ledger" / "numbers.csv", keep_default_na=False)
+    scale = table["scale"].map(_SCALES).fillna(1)
+    for column in ("value", "std"):
+        table[column] = pd.to_numeric(table[column]) / scale  # an empty std becomes nan
+    rows = [_named(*row) for row in zip(table.method, table.variant, table.metric, strict=True)]
+    table["method"], table["metric"] = zip(*rows, strict=True)
+    return table[[c for c in table if c not in ("variant", "scale")] + ["variant"]]
+
+
+def _named(method: str, variant: str, metric: str) -> tuple[str, str]:
+    """Method and metric in this library's words, from a cell's method, variant and metric."""
+    method = _COLUMNS.get(method, method)
+    for part in variant.split(";"):
+        option, _, value = part.partition("=")
+        if (method, option) in _OPTIONS:
+            text = f"{method}({_OPTIONS[method, option]}={value})"
+            method = grid.method_name(grid.method(text))
+        if metric in _CALIBRATION:
+            metric += _AFTER.get(part, "")
+    return method, metric
+
+
+def exhibits(paper: str | None = None) -> pd.DataFrame:
+    """Every figure, table, algorithm and derivation of the papers, in their order.
+
+    Parameters
+    ----------
+    paper : str, optional
+        Only that paper's.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``id, paper, kind, title, chapter``; the chapter is the page of this book which has it.
+
+    Examples
+    --------
+    >>> len(exhibits()), exhibits("bsce").id[0]
+    (83, 'bsce-fig1')
+    """
+    table = pd.read_csv(files("calibkit") / "ledger" / "exhibits.csv", keep_default_na=False)
+    if paper is not None:
+        grid.choose("paper", paper, _TRAINED)
+        table = table[table.paper == paper]
+    return table.reset_index(drop=True)
+
+
+def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
+    """One row per training with every metric at its end: what `beside` takes.
+
+    Beyond the last row of the history there are the calibration errors after a post-hoc map:
+    ``adaptive_ece_scaled``, ``classwise_ece_scaled`` (temperature of lowest validation ECE, as
+    ``ece_scaled``) and ``ece_binned`` (histogram binning). Each run of ``erm`` has a second row,
+    method ``ts``: the same network with that temperature for good.
+
+    Parameters
+    ----------
+    records : dict of str to sequence of `store.Record`
+        By method, such as ``page.records``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``method, dataset, network, seed, epochs, train_size`` and the metrics.
+    """
+    rows = []
+    for method, its in records.items():
+        for record in its:
+            run = record.info["run"]
+            last = {name: values[-1] for name, values in record.history.items()}
+            after = _afterwards(record.arrays, last["temperature"])
+            row = {
+                "method": method,
+                **{key: run[key] for key in ("dataset", "network", "seed")},
+                "epochs": run["protocol"]["epochs"],
+                "train_size": run["protocol"].get("train_size"),
+                **{name: value for name, value in last.items() if name != "epoch"},
+                **{f"{name}_scaled": after[name] for name in _CALIBRATION[1:]},
+                "ece_binned": after.pop("ece_binned"),
+            }
+            rows.append(row)
+            if method == "erm":
+                rows.append(row | after | {"method": "ts"})
+    return pd.DataFrame(rows)
+
+
+def _afterwards(arrays: dict[str, np.ndarray], temperature: float) -> dict[str, float]:
+    """Every metric of the test set under a temperature, and the ECE after histogram binning."""
+    labels = arrays["test_labels"].astype(np.int64)
+    with warnings.catch_warnings():  # AUROC of a network without errors, a bin without samples
+        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        binning = posthoc.HistogramBinning()
+        binning.fit(arrays["validation_logits"], arrays["validation_labels"].astype(np.int64))
+        binned = binning.predict_proba(arrays["test_logits"])
+        scaled = metrics.summary(arrays["test_logits"] / temperature, labels)
+    return scaled | {"ece_binned": metrics.ece(binned, labels)}
+
+
+def beside(
+    ours: pd.DataFrame,
+    exhibit: str,
+    dataset: str = "",
+    network: str = "",
+    metrics: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Our mean beside each published cell of an exhibit.
+
+    Parameters
+    ----------
+    ours : pandas.DataFrame
+        A row per training, see `trainings`.
+    exhibit : str
+        An id of `exhibits`.
+    dataset, network : str
+        Which part of the published table, such as "cifar10", "resnet110"; empty for all of it.
+    metrics : sequence of str
+        Only these; empty for all which the exhibit has.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per published cell: ``dataset, network, method, metric, published, published_std``,
+        and ``ours, ours_std, low, high, seeds``: mean and standard deviation over seeds, the 95 % t
+        interval of the mean, and the number of seeds. nan where we have no such run or metric.
+        ``attrs["differs"]`` is a sentence on what is not the same experiment.
+
+    Raises
+    ------
+    ValueError
+        For an exhibit without printed cells, or a data set or network which it does not have.
+
+    Examples
+    --------
+    >>> ours = pd.DataFrame({"method": ["erm", "erm"], "auroc": [0.81, 0.83], "seed": [0, 1]})
+    >>> row = beside(ours, "fmfp-tab1", "cifar10", "resnet110", ["auroc"]).iloc[0]
+    >>> float(row.published), round(float(row.ours), 3), int(row.seeds)
+    (0.9076, 0.82, 2)
+    """
+    table = cells(exhibit=exhibit)
+    if table.empty:
+        raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
+    for column, wanted in (("dataset", dataset), ("network", network)):
+        if wanted:
+            grid.choose(f"{column} of {exhibit}", wanted, set(table[column]))
+            table = table[table[column] == wanted]
+    if metrics:
+        table = table[table.metric.isin(metrics)]
+    key = ["dataset", "network", "method", "metric"]
+    table = table.drop_duplicates(key).rename(
+        columns={"value": "published", "std": "published_std"}
+    )
+    table = table[[*key, "published", "published_std"]].reset_index(drop=True)
+    values = [_seeds(ours, method, metric) for method, metric in zip(table.method, table.metric)]
+    names = ("ours", "ours_std", "low", "high", "seeds")
+    result = table.assign(**dict(zip(names, zip(*values), strict=True))) if len(table) else table
+    result.attrs["differs"] = _differs(ours, exhibit, table)
+    return result
+
+
+def _seeds(ours: pd.DataFrame, method: str, metric: str) -> tuple[float, float, float, float, int]:
+    values = np.array([])
+    if len(ours) and metric in ours:
+        values = ours.loc[ours.method == method, metric].dropna().to_numpy(float)
+    if not len(values):
+        return np.nan, np.nan, np.nan, np.nan, 0
+    mean, low, high = stats.seed_interval(values)
+    return mean, values.std(ddof=1) if len(values) > 1 else np.nan, low, high, len(values)
+
+
+def _differs(ours: pd.DataFrame, exhibit: str, table: pd.DataFrame) -> str:
+    paper = exhibit.partition("-")[0]
+    epochs, seeds = _TRAINED[paper]
+    theirs = [
+        " and ".join(dict.fromkeys(table.dataset)),
+        ", ".join(dict.fromkeys(table.network)),
+        epochs or "epochs not stated",
+        seeds or "number of seeds not stated",
+    ]
+    mine = [" and ".join(_each(ours, column)) for column in ("dataset", "network")]
+    mine += [f"{' or '.join(_each(ours, 'epochs'))} epochs"] if "epochs" in ours else []
+    if sizes := _each(ours, "train_size"):
+        mine.append(f"{' or '.join(sizes)} training samples")
+    if "seed" in ours:
+        mine.append(f"{ours.seed.nunique()} seeds")
+    return f"Published: {'; '.join(theirs)}. Ours: {'; '.join(filter(None, mine)) or 'no runs'}."
+
+
+def _each(ours: pd.DataFrame, column: str) -> list[str]:
+    values = ours[column].dropna().unique() if column in ours else ()
+    return [f"{v:,.0f}" if isinstance(v, int | float | np.number) else str(v) for v in values]
+
+
+def show(table: pd.DataFrame, digits: int = 2):
+    """Style the result of `beside`: a row per method, published and ours for each metric.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From `beside`.
+    digits : int
+        Decimals, in the units in which the papers print (per cent, times 1000).
+
+    Returns
+    -------
+    pandas.io.formats.style.Styler
+        ``mean ± standard deviation over seeds`` on both sides, what differs in the caption.
+    """
+    from calibkit import plots  # here, so that reading the numbers needs no matplotlib
+
+    def cell(value: float, std: float, scale: int) -> str:
+        if not np.isfinite(value):
+            return "–"
+        places = digits if scale > 1 else digits + 1
+        spread = f" ± {scale * std:.{places}f}" if np.isfinite(std) else ""
+        return f"{scale * value:.{places}f}{spread}"
+
+    rows: dict[tuple, dict] = {}
+    for row in table.itertuples():
+        where = [row.dataset] * (table.dataset.nunique() > 1)
+        where += [row.network] * (table.network.nunique() > 1)
+        label, scale, higher = plots.METRICS.get(row.metric, (row.metric, 1, None))
+        label += {True: " ↑", False: " ↓", None: ""}[higher]
+        line = rows.setdefault((*where, plots.look(row.method)["label"]), {})
+        line[label, "published"] = cell(row.published, row.published_std, scale)
+        line[label, "ours"] = cell(row.ours, row.ours_std, scale)
+    frame = pd.DataFrame.from_dict(rows, orient="index").fillna("–")
+    frame.index = [" · ".join(key) for key in rows]
+    frame.columns = pd.MultiIndex.from_tuples(frame.columns)
+    return (
+        frame.style.set_table_attributes('class="dataframe calibkit-table"')
+        .set_properties(**{"text-align": "right", "white-space": "nowrap"})
+        .set_caption(table.attrs.get("differs", "") + " Mean ± standard deviation over seeds.")
+    )
