@@ -238,7 +238,7 @@ EDITIONS: dict[str, Edition] = {
 
 @dataclass(frozen=True)
 class Need:
-    """Runs a page needs: some methods, with all seeds or a few, perhaps at several training sizes."""
+    """Runs a page needs: some methods, with all seeds or a few, perhaps at several sizes."""
 
     methods: tuple[str, ...]
     seeds: int = 0  # 0: as many as the edition has

@@ -67,7 +67,8 @@ class Page:
         many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
         size = self._any.info["provenance"].get("training_samples") or run.protocol.train_size
         return (
-            f"{DATASETS.get(run.dataset, run.dataset)}, {size:,} to train · {run.network} · "
+            f"{DATASETS.get(run.dataset, run.dataset)}{f', {size:,} to train' if size else ''} · "
+            f"{run.network} · "
             f"{run.protocol.epochs} epochs · {many} seed{'s' * (many != '1')} · "
             f"n = {len(self.labels):,}"
         )

@@ -145,7 +145,8 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
     except MemoryError as error:
         raise ValueError(f"{path}: too large for the memory of this machine") from error
     except Exception as error:  # whatever a damaged file makes a decoder stumble over
-        raise ValueError(f"{path}: damaged or not what its name says ({_one_line(error)})") from error
+        reason = _one_line(error)
+        raise ValueError(f"{path}: damaged or not what its name says ({reason})") from error
     return replace(result, notes=(*notes, *result.notes))
 
 
@@ -179,11 +180,11 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
     logits, labels, keep = _part(arrays, "", names, notes)
     if names and len(names) != logits.shape[1]:
         raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
-    validation = {}
+    val_logits = val_labels = None
     if any(key.startswith("val_") for key in arrays):
-        validation["val_logits"], validation["val_labels"], _ = _part(arrays, "val_", names, notes)
-        if validation["val_logits"].shape[1] != logits.shape[1]:
-            got = validation["val_logits"].shape[1]
+        val_logits, val_labels, _ = _part(arrays, "val_", names, notes)
+        if val_logits.shape[1] != logits.shape[1]:
+            got = val_logits.shape[1]
             raise ValueError(f"val_logits: got {got} classes, expected {logits.shape[1]}")
     groups = arrays.get("groups")
     if groups is not None:
@@ -195,9 +196,7 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
             )
         groups = _text(groups)[keep]
     names = names or tuple(str(i) for i in range(logits.shape[1]))
-    return Predictions(name, logits, labels, groups=groups, class_names=names, notes=tuple(notes)) if not validation else Predictions(
-        name, logits, labels, **validation, groups=groups, class_names=names, notes=tuple(notes)
-    )
+    return Predictions(name, logits, labels, val_logits, val_labels, groups, names, tuple(notes))
 
 
 def log_probs(probs: Array) -> Array:
@@ -282,9 +281,7 @@ def _class_names(names: ArrayLike | None) -> tuple[str, ...]:
     return found
 
 
-def _numbered(
-    labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str
-) -> Array:
+def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
     """Labels as whole numbers, in whichever way they were written."""
     array = to_numpy(labels)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -338,6 +335,10 @@ def _text(array: Array) -> Array:
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
     return array.astype(str)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join((str(error) or type(error).__name__).split())[:300]
 
 
 def _few(names) -> str:
@@ -470,18 +471,20 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
             raise ImportError("a .parquet file needs pyarrow: pip install pyarrow") from error
     frame.columns = [str(column) for column in frame.columns]
     if frame.empty or frame.columns.has_duplicates:
-        raise ValueError(f"got columns {_few(frame.columns)} of {len(frame)} rows, some twice or empty")
-    known = {name: _column(frame, names) for name, names in (
-        ("label", _LABEL_COLUMNS), ("group", _GROUP_COLUMNS), ("split", ("split",))
-    )}
-    label, group, split = known["label"], known["group"], known["split"]
+        raise ValueError(f"got {len(frame)} rows of columns {_few(frame.columns)}, some twice")
+    label, group, split = (
+        next((name for name in names if name in frame.columns), None)
+        for names in (_LABEL_COLUMNS, _GROUP_COLUMNS, ("split",))
+    )
     if label is None:
         raise ValueError(f"got columns {_few(frame.columns)}, expected one called 'label'")
     kind, columns, names, unused = _class_columns(frame, {label, group, split})
-    scores = frame[columns].to_numpy(dtype=np.float64)
+    single = all(frame[column].dtype == np.float32 for column in columns)
+    scores = frame[columns].to_numpy(dtype=np.float32 if single else np.float64)
     arrays = {kind: scores, "labels": _values(frame[label]), "class_names": np.array(names)}
     if group is not None:
-        arrays["groups"] = frame[group].astype(object).where(frame[group].notna(), "(none)").astype(str).to_numpy(dtype=str)
+        known = frame[group].astype(object).where(frame[group].notna(), "(none)")
+        arrays["groups"] = known.astype(str).to_numpy(dtype=str)
     if split is not None:
         part = frame[split].astype(str).str.lower().to_numpy(dtype=str)
         odd = [x for x in np.unique(part) if x not in ("test", *_VALIDATION)]
@@ -496,10 +499,6 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
             arrays["groups"] = arrays["groups"][test]
     notes = [f"Columns not used: {_few(unused)}."] if unused else []
     return arrays, notes
-
-
-def _column(frame, names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if name in frame.columns), None)
 
 
 def _values(column) -> Array:
