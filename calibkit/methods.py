@@ -64,7 +64,15 @@ def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.Generator], Score]:
-    """The objective of a method on a training set: ``draw(batch, rng) -> score``."""
+    """The objective of a method on a training set: ``draw(batch, rng) -> score``.
+
+    Raises
+    ------
+    ValueError
+        A method which mixes inputs, on token ids.
+    """
+    if method.objective.startswith(("mixup", "mit")) and not train.mean.is_floating_point():
+        raise ValueError(f"{method.objective}: token ids cannot be mixed; use pictures or signals")
     if method.objective in _OBJECTIVES:
         return _OBJECTIVES[method.objective](train, **dict(method.options))
     loss = base_loss(method)

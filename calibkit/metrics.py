@@ -137,8 +137,10 @@ def _binned_samples(confidence: Array, correct: Array, bins: int) -> Bins:
     """Bin by equal width as `_binned`, but faster, for when nothing else needs the ranking."""
     inner = _edges(bins, confidence.dtype)[1:-1]
     every, wrong = np.sort(confidence), np.sort(confidence[~correct])
-    cut = np.r_[0, np.searchsorted(every, inner, side="right"), len(every)]
-    cut_wrong = np.r_[0, np.searchsorted(wrong, inner, side="right"), len(wrong)]
+    cut, cut_wrong = (
+        np.concatenate([[0], np.searchsorted(x, inner, side="right"), [len(x)]])
+        for x in (every, wrong)
+    )
     count = np.diff(cut)
     return Bins(count, count - np.diff(cut_wrong), _stretches(every.astype(np.float64), cut))
 

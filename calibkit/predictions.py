@@ -46,6 +46,7 @@ _LAYOUTS = {
 }
 _LABEL_COLUMNS = ("label", "labels", "y_true", "target")
 _GROUP_COLUMNS = ("group", "groups")
+_PREFIXES = {"logit_": "logits", "prob_": "probs"}
 _VALIDATION = ("val", "validation")
 _NO_LABEL = (-1, -100)  # "unknown" by custom, and what torch and Hugging Face ignore
 
@@ -358,16 +359,12 @@ def _npz(path: Path) -> tuple[dict[str, Array], list[str]]:
         keys = set(archive.files)
         if keys == {"arr_0"}:
             return _fd_shifts(_member(archive, "arr_0"))
-        for source, layout in _LAYOUTS.items():
-            if layout["labels"] in keys and {layout.get("logits"), layout.get("probs")} & keys:
-                break
-        else:
-            if {"logits", "probs"} & keys:
-                source, layout = "", _LAYOUTS[""]  # the labels are in a file of their own
-            else:
-                raise ValueError(
-                    f"got arrays {_few(sorted(keys))}, expected 'logits' or 'probs', and 'labels'"
-                )
+        source = next((x for x, layout in _LAYOUTS.items() if _fits(layout, keys)), None)
+        if source is None:
+            raise ValueError(
+                f"got arrays {_few(sorted(keys))}, expected 'logits' or 'probs', and 'labels'"
+            )
+        layout = _LAYOUTS[source]
         taken = {ours: theirs for ours, theirs in layout.items() if theirs in keys}
         if "logits" in taken:
             taken.pop("probs", None)
@@ -378,6 +375,11 @@ def _npz(path: Path) -> tuple[dict[str, Array], list[str]]:
         if unused and source != "calibkit record":
             notes.append(f"Not used: {_few(unused)}.")
         return {ours: _member(archive, theirs) for ours, theirs in taken.items()}, notes
+
+
+def _fits(layout: dict[str, str], keys: set[str]) -> bool:
+    scores = bool({layout.get("logits"), layout.get("probs")} & keys)
+    return scores and (layout["labels"] in keys or layout is _LAYOUTS[""])  # labels may lie beside
 
 
 def _load(path: Path):
@@ -513,20 +515,19 @@ def _values(column) -> Array:
 def _class_columns(frame, taken: set) -> tuple[str, list[str], list[str], list[str]]:
     """Which columns hold scores, of which kind, what the classes are called, and what is left."""
     rest = [c for c in frame.columns if c not in taken and not c.startswith("Unnamed:")]
-    for prefix, kind in (("logit_", "logits"), ("prob_", "probs")):
+    prefix = next((p for p in _PREFIXES if any(c.startswith(p) for c in rest)), "")
+    if prefix:
         columns = [c for c in rest if c.startswith(prefix)]
-        if columns:
-            names = [c.removeprefix(prefix) for c in columns]
-            break
     else:
-        kind = "probs"
-        columns = names = [c for c in rest if frame[c].dtype.kind in "fiu"]
+        columns = [c for c in rest if frame[c].dtype.kind in "fiu"]
         if not columns:
             raise ValueError(f"got columns {_few(rest)}, expected prob_NAME for each class")
+    names = [c.removeprefix(prefix) for c in columns]
     text = [c for c in columns if frame[c].dtype.kind not in "fiu"]
     if text:
         cell = str(frame[text[0]].iloc[0])[:40]
         raise ValueError(f"{text[0]}: got {cell!r}, expected numbers")
     if len(columns) == 1:  # the probability or logit of class 1
         names = ["not " + names[0], names[0]]
+    kind = _PREFIXES.get(prefix, "probs")
     return kind, columns, names, [c for c in rest if c not in columns]

@@ -17,7 +17,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from calibkit import grid, metrics, posthoc, stats
+from calibkit import grid, metrics, nb, posthoc, stats
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
 # Variants which say that a map came after the network, and what we call the metric then.
@@ -224,7 +224,7 @@ def beside(
     --------
     >>> ours = pd.DataFrame({"method": ["erm", "erm"], "auroc": [0.81, 0.83], "seed": [0, 1]})
     >>> row = beside(ours, "fmfp-tab1", "cifar10", "resnet110", ["auroc"]).iloc[0]
-    >>> float(row.published), round(float(row.ours), 3), int(row.seeds)
+    >>> round(float(row.published), 4), round(float(row.ours), 3), int(row.seeds)
     (0.9076, 0.82, 2)
     """
     table = cells(exhibit=exhibit)
@@ -241,9 +241,11 @@ def beside(
         columns={"value": "published", "std": "published_std"}
     )
     table = table[[*key, "published", "published_std"]].reset_index(drop=True)
-    values = [_seeds(ours, method, metric) for method, metric in zip(table.method, table.metric)]
-    names = ("ours", "ours_std", "low", "high", "seeds")
-    result = table.assign(**dict(zip(names, zip(*values), strict=True))) if len(table) else table
+    mine = pd.DataFrame(
+        [_seeds(ours, row.method, row.metric) for row in table.itertuples()],
+        columns=["ours", "ours_std", "low", "high", "seeds"],
+    )
+    result = pd.concat([table, mine], axis=1)
     result.attrs["differs"] = _differs(ours, exhibit, table)
     return result
 
@@ -262,8 +264,8 @@ def _differs(ours: pd.DataFrame, exhibit: str, table: pd.DataFrame) -> str:
     paper = exhibit.partition("-")[0]
     epochs, seeds = _TRAINED[paper]
     theirs = [
-        " and ".join(dict.fromkeys(table.dataset)),
-        ", ".join(dict.fromkeys(table.network)),
+        " and ".join(_each(table, "dataset")),
+        ", ".join(_each(table, "network")),
         epochs or "epochs not stated",
         seeds or "number of seeds not stated",
     ]
@@ -278,7 +280,7 @@ def _differs(ours: pd.DataFrame, exhibit: str, table: pd.DataFrame) -> str:
 
 def _each(ours: pd.DataFrame, column: str) -> list[str]:
     values = ours[column].dropna().unique() if column in ours else ()
-    return [f"{v:,.0f}" if isinstance(v, int | float | np.number) else str(v) for v in values]
+    return [nb.DATASETS.get(v, v) if isinstance(v, str) else f"{v:,.0f}" for v in values]
 
 
 def show(table: pd.DataFrame, digits: int = 2):
@@ -307,7 +309,7 @@ def show(table: pd.DataFrame, digits: int = 2):
 
     rows: dict[tuple, dict] = {}
     for row in table.itertuples():
-        where = [row.dataset] * (table.dataset.nunique() > 1)
+        where = [nb.DATASETS.get(row.dataset, row.dataset)] * (table.dataset.nunique() > 1)
         where += [row.network] * (table.network.nunique() > 1)
         label, scale, higher = plots.METRICS.get(row.metric, (row.metric, 1, None))
         label += {True: " ↑", False: " ↓", None: ""}[higher]

@@ -97,7 +97,7 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         The folder is there but its ``run.json`` cannot be read or belongs to another run.
     """
     path = (root or runs_root()) / run.name
-    if not path.is_dir():
+    if not path.is_dir() or not any(path.iterdir()):  # the workflow makes empty folders first
         return None
     try:
         info = json.loads((path / "run.json").read_text())

@@ -147,7 +147,7 @@ class Training:
 
     def _mean_input(self) -> Tensor:
         if self.data.train.inputs.dtype == torch.int64:
-            return torch.zeros(())  # token ids have no mean
+            return torch.zeros((), dtype=torch.int64)  # token ids have no mean
         return self.inputs(self.splits["train"], self.tracked).mean(0)
 
     # --- learning ---

@@ -39,6 +39,7 @@ def book(tmp_path_factory) -> Path:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     total = len(grid.runs("book", "smoke"))
     assert f"[{total}/{total}]" in done.stdout  # progress was shown
+    assert "damaged" not in done.stdout
     return folder
 
 

@@ -45,6 +45,14 @@ def test_round_trip(tmp_path):
     assert list(record.snapshots) == [1, 3]
 
 
+def test_an_empty_folder_is_no_record_and_no_hindrance(tmp_path):
+    (tmp_path / RUN.name).mkdir()
+    assert store.verify(RUN, tmp_path) is None
+    save(tmp_path)
+    assert store.load(RUN, tmp_path) is not None
+    assert [p.name for p in tmp_path.iterdir()] == [RUN.name]
+
+
 def test_same_content_same_bytes(tmp_path):
     first, second = save(tmp_path / "a", seconds=1.0), save(tmp_path / "b", seconds=2.0)
     for file in ("history.csv", "arrays.npz"):

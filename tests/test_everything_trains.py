@@ -1,0 +1,101 @@
+"""Every network takes a step under every family of methods; every real data set here is learned."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import data, grid, methods, models
+from calibkit.methods import Batch, TrainingSet
+from calibkit.train import Training
+
+FAMILIES = ("erm", "mixup", "mit_l", "mit_a", "cs_kd", "crl", "bsce_gra", "sam")
+SIGNALS = ("mlp", "cnn", "resnet1d")
+
+
+def shape_of(network: str) -> tuple[int, ...]:
+    if network == "textcnn":
+        return (40,)
+    return (1, 40) if network in SIGNALS else (3, 16, 16)
+
+
+# 224-pixel nets are the same code as their small-picture twins, at a minute a step.
+SIZED = [n for n in models.NETWORKS if n != "vit_b_16" and not n.endswith("_imagenet")]
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_every_network_takes_a_step_under_every_family(name):
+    torch.manual_seed(0)
+    shape, classes, n = shape_of(name), 2, 4
+    tokens = name == "textcnn"
+    inputs = torch.randint(1, 30, (n, *shape)) if tokens else torch.randn(n, *shape)
+    labels = torch.arange(n) % classes
+    network = models.build(name, shape, classes, **({"vocabulary": 30} if tokens else {}))
+    mean = torch.zeros((), dtype=torch.int64) if tokens else inputs.mean(0)
+    train = TrainingSet(labels, classes, mean, lambda index: inputs[index])
+    batch = Batch(inputs, labels, torch.arange(n))
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
+    for family in FAMILIES:
+        recipe = grid.method(family)
+        if tokens and recipe.objective in ("mixup", "mit_l", "mit_a"):
+            with pytest.raises(ValueError, match="token ids cannot be mixed"):
+                methods.objective(recipe, train)
+            continue
+        score = methods.objective(recipe, train)(batch, np.random.default_rng(0))
+
+        def backward(score=score):
+            loss = score(network).mean()
+            loss.backward()
+            return loss.detach()
+
+        optimizer.zero_grad()
+        loss = methods.sharpness_aware(network, backward, 0.05) if family == "sam" else backward()
+        assert torch.isfinite(loss), family
+        assert all(
+            p.grad is not None and torch.isfinite(p.grad).all() for p in network.parameters()
+        ), family
+        optimizer.step()
+
+
+REAL = {  # data set: network, training samples, epochs, accuracy clearly above chance
+    "cifar10": ("resnet8", 4000, 2, 0.22),
+    "tiny_imagenet": ("resnet8", 8000, 2, 0.015),
+    "fashion_mnist": ("mlp", 8000, 1, 0.5),
+    "20newsgroups": ("textcnn", 3000, 4, 0.12),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_data_are_learned_from(name):
+    network, size, epochs, expected = REAL[name]
+    try:
+        data.load(name)
+    except FileNotFoundError:
+        pytest.skip(f"{name} is not on this machine")
+    text = name == "20newsgroups"
+    protocol = replace(
+        grid.EDITIONS["demo"].protocol(name).shortened(epochs),
+        validation=100,
+        train_size=size,
+        snapshots=(),
+        tracked=100,
+        evaluate_every=99,
+        augment=not text,
+        learning_rate=0.05,
+        milestones=(),
+        batch_size=32 if text else 64,
+    )
+    training = Training(grid.Run(name, network, "erm", 0, protocol))
+    if text:  # a part of the test set says as much
+        training.splits["test"] = data.Split(
+            *(t[:1000] for t in vars(training.splits["test"]).values())
+        )
+    for epoch in range(1, epochs + 1):
+        loss = training.learn(epoch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        logits, _ = training.evaluate(training.network.eval(), "test")
+    accuracy = (logits.argmax(1) == training.splits["test"].labels).float().mean()
+    assert np.isfinite(loss) and accuracy > expected, (loss, accuracy)
