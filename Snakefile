@@ -46,10 +46,12 @@ rule notebook:
         runs=lambda w: wanted(w.notebook),
     output: f"{BUILD}/book/notebooks/{{notebook}}.ipynb"
     log: f"{BUILD}/logs/{{notebook}}.log"
-    params: draft=f"{BUILD}/{{notebook}}.ipynb"  # with the traceback, should it fail
+    params:
+        draft=f"{BUILD}/{{notebook}}.ipynb",  # with the traceback, should it fail
+        edition=lambda w: f"-p edition {EDITION}" if NOTEBOOKS[w.notebook] else "",
     retries: 1  # kernels can race for a port
     shell:
-        "papermill {input.source} {params.draft} -p edition {EDITION} -k python3 --cwd notebooks"
+        "papermill {input.source} {params.draft} {params.edition} -k python3 --cwd notebooks"
         " --no-progress-bar > {log} 2>&1 && cp {params.draft} {output}"
 
 rule pages:

@@ -255,6 +255,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "reliability_diagrams": (Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp")),),
     "reliable_overfitting": (Need(("erm", "sam", "swa", "fmfp")),),
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra")),),
+    "benchmarks": (),
 }
 PAPERS: dict[str, tuple[Need, ...]] = {
     "fmfp": (

@@ -160,7 +160,8 @@ def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     confidence, correct = np.empty(n, probs.dtype), np.empty(n, bool)
     for rows in checked:
         block, label = probs[rows], labels[rows]
-        true = block.ravel()[np.arange(len(block)) * k + label]  # in half the time of [row, label]
+        # Flat indices take half the time of block[row, label].
+        true = block.ravel()[np.arange(0, block.size, k) + label]
         sure = true > 0.51  # no other class of a row that sums to 1 can reach it
         confidence[rows], correct[rows] = true, sure
         # Looking for the largest only where it is in doubt pays if that is not often.
@@ -170,8 +171,9 @@ def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
         else:
             block = block[doubt]
         predicted = block.argmax(axis=1)
-        confidence[rows.start + doubt] = block[np.arange(len(block)), predicted]
-        correct[rows.start + doubt] = predicted == label[doubt]
+        where = doubt + rows.start
+        confidence[where] = block[np.arange(len(block)), predicted]
+        correct[where] = predicted == label[doubt]
     return confidence, correct
 
 
@@ -481,16 +483,17 @@ class _Classes:
 
     def __init__(self, n: int, k: int, bins: int, dtype: np.dtype) -> None:
         self.n, self.shape = n, (k, bins)
-        self.edges = _edges(bins, dtype)
+        self.inner = _edges(bins, dtype)[1:-1]
+        self.lowest = self.inner[0] if bins > 1 else np.inf
         self.count, self.p, self.pp = (np.zeros(k * bins) for _ in range(3))
         self.all_p, self.all_error = np.zeros(k), np.zeros(k)
 
     def _cell(self, classes: Array, p: Array) -> Array:
-        return classes * self.shape[1] + np.searchsorted(self.edges[1:-1], p)
+        return classes * self.shape[1] + np.searchsorted(self.inner, p)
 
     def add(self, block: Array, labels: Array) -> Array:
         """Count a block of probabilities, which is used up; return the squared error per row."""
-        high = np.flatnonzero(block > self.edges[1])
+        high = np.flatnonzero(block > self.lowest)
         p = block.ravel()[high]
         cell = self._cell(high % block.shape[1], p)
         p = p.astype(np.float64)

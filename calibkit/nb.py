@@ -202,17 +202,20 @@ def text(key: str, words: str) -> None:
 
 
 @dataclass
-class gap:  # noqa: N801 (read as a verb in a notebook: nb.gap(...))
-    """A box in place of an exhibit: what is lacking, and the command which would fill it."""
-
+class Gap:
     lacking: str
-    command: str = ""
+    command: str
 
     def _repr_html_(self) -> str:
         words = [f"<b>Not shown here.</b> {html.escape(self.lacking)}"]
         if self.command:
             words.append(f"<code>{html.escape(self.command)}</code>")
         return f'<div class="calibkit-page">{"<br>".join(words)}</div>'
+
+
+def gap(lacking: str, command: str = "") -> Gap:
+    """A box in place of an exhibit: what is lacking, and the command which would fill it."""
+    return Gap(lacking, command)
 
 
 @dataclass

@@ -48,6 +48,7 @@ _LABEL_COLUMNS = ("label", "labels", "y_true", "target")
 _GROUP_COLUMNS = ("group", "groups")
 _PREFIXES = {"logit_": "logits", "prob_": "probs"}
 _VALIDATION = ("val", "validation")
+_OBJECTS = "holds Python objects, not read because they could run code: save numbers or strings"
 _NO_LABEL = (-1, -100)  # "unknown" by custom, and what torch and Hugging Face ignore
 
 
@@ -292,7 +293,7 @@ def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: s
     if array.ndim != 1 or array.size != n:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({n},), one for each sample")
     if array.dtype.kind == "f":
-        whole = np.isfinite(array) & (array == np.round(array))
+        whole = (np.abs(array) < 1e15) & (array == np.round(array))
         if not whole.all():
             got = array[~whole][0]
             raise ValueError(f"{name}: got {got:g}, expected whole numbers 0 to {k - 1}")
@@ -387,7 +388,7 @@ def _load(path: Path):
         return np.load(path, allow_pickle=False)
     except ValueError as error:
         if "pickle" in str(error):
-            raise _objects("it") from error
+            raise ValueError(f"got no NumPy file, or one that {_OBJECTS}") from error
         raise
 
 
@@ -401,14 +402,9 @@ def _member(archive, key: str) -> Array:
     try:
         return archive[key]
     except ValueError as error:
-        raise _objects(repr(key)) if "pickle" in str(error) else error from None
-
-
-def _objects(what: str) -> ValueError:
-    return ValueError(
-        f"{what} holds Python objects, which are not read because they could run code; "
-        "save numbers or strings"
-    )
+        if "pickle" in str(error):
+            raise ValueError(f"{key!r} {_OBJECTS}") from error
+        raise
 
 
 def _memory() -> int:

@@ -597,6 +597,17 @@ def test_summary_is_every_metric_by_itself(n, k, dtype, convention):
     assert values == pytest.approx(expected, abs=1e-12 if dtype is np.float64 else 1e-3)
 
 
+@pytest.mark.parametrize("view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2]])
+def test_memory_layout_does_not_matter(view):
+    logits, labels = sample(3000, 100)
+    assert logits.size > 2 * BLOCK and not view(logits).flags["C_CONTIGUOUS"]
+    probs = softmax(logits, axis=1)
+    assert metrics.summary(view(logits), labels) == pytest.approx(metrics.summary(logits, labels))
+    for name in ("ece", "brier", "classwise_ece", "nll"):
+        f = getattr(metrics, name)
+        assert f(view(probs), labels) == pytest.approx(f(probs, labels), abs=1e-12)
+
+
 def test_summary_of_huge_logits_is_exact():
     values = metrics.summary([[1e4, -1e4], [-1e4, 1e4], [3e4, 0.0]], [0, 1, 1])
     assert values["nll"] == pytest.approx(1e4)
