@@ -100,6 +100,7 @@ METRICS = {
     "ece_correct": ("ECE of correct", 100, False),
     "mce": ("MCE", 100, False),
     "overconfidence_error": ("Over-confidence error", 100, False),
+    "confidence": ("Mean confidence", 100, None),
     "confidence_gap": ("Confidence gap", 100, True),
     "histogram_overlap": ("Histogram overlap", 1, False),
 }

@@ -1,20 +1,15 @@
-"""The practitioner's report: from saved predictions to an honest answer, in words and pictures.
+"""The practitioner's report: one HTML page that needs nothing else, and its numbers as JSON.
 
-`build` reads a file, computes, and writes one HTML page that needs nothing else, and the numbers as
-JSON. Its steps serve as well in a notebook: `predictions.read`, `prepare` (numbers), `tables` and
-`draw` (what is shown of them), `page` (the HTML).
-
-Nobody fools themselves: what a threshold or a map of the confidences would do is measured on
-samples that it was not chosen on, the validation set's if there is one, else by cross-fitting.
+`build` makes it from a prediction file. Its steps serve as well in a notebook: `predictions.read`,
+`assessment.assess` (numbers), `verdict` (in words), `tables` and `draw` (what is shown of them).
 """
 
 import base64
-import html
 import io
 import json
 import math
 import os
-import warnings
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,25 +17,23 @@ import jinja2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibkit import __version__, metrics, plots, posthoc, predictions, stats
-from calibkit.arrays import Array
+from calibkit import metrics, plots, predictions
+from calibkit.assessment import FEW, MAPS, assess
 from calibkit.predictions import Predictions
 from calibkit.stats import Interval
 
-ROWS = 1_000_000  # more are thinned out at random: intervals are narrow enough by then
-FOLDS = 5
-FIT = 10_000_000  # numbers (samples × classes) a map is fitted on: bounds memory, costs no accuracy
-BLOCK = 4_000_000  # numbers mapped at a time
-FEW = 30  # errors, or samples of a group, below which nothing is said for sure
-TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
-MAPS = {
-    "temperature scaling": posthoc.TemperatureScaling,
-    "histogram binning": posthoc.HistogramBinning,
-    "isotonic regression": posthoc.IsotonicCalibration,
+# Beside those of `plots.METRICS`: label, factor, higher is better?
+_METRICS = plots.METRICS | {
+    "confidence": ("Mean confidence", 100, None),
+    "risk_at_coverage_0.8": ("Risk at 80 % coverage", 100, False),
+    "coverage_at_risk_0.05": ("Coverage at 5 % risk", 100, True),
+    "brier_calibration": ("Brier score: calibration", 1, False),
+    "brier_refinement": ("Brier score: refinement", 1, False),
 }
-LOGITS_HINT = "save the logits, in the precision of the network"
+_UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}
 
 
 def build(
@@ -89,331 +82,456 @@ def build(
         x if x is None or isinstance(x, Predictions) else predictions.read(x, labels)
         for x in (path, against)
     )
-    numbers = prepare(data, other, target_risk)
+    numbers = assess(data, other, target_risk)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(plain(numbers), indent=1, ensure_ascii=False, allow_nan=False)
+    words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
+    text = json.dumps(plain(numbers | words), indent=1, ensure_ascii=False, allow_nan=False)
     _write(out / "report.json", text + "\n")
     _write(out / "report.html", page(numbers))
     return out / "report.html"
 
 
-# --- numbers ---
+# --- words ---
 
 
-def prepare(
-    data: Predictions, against: Predictions | None = None, target_risk: Sequence[float] = ()
-) -> dict:
-    """Compute everything that a report says.
-
-    Parameters
-    ----------
-    data, against, target_risk
-        As in `build`.
-
-    Returns
-    -------
-    dict
-        ``name``, ``samples``, ``classes``, ``errors``, ``notes``; ``metrics`` (the intervals of
-        `metrics.summary`, ``nan`` ends where there is none); ``gap`` (confidence minus accuracy);
-        ``chance_ece`` (what a model without calibration error would show on as many samples);
-        ``reliability``, ``histogram``, ``risk_coverage`` (as `plots` draws them);
-        ``operating_points``; ``recalibration``; ``groups``, ``predicted``; ``comparison`` (None
-        without a second model); ``warnings`` and ``verdict`` (words).
-
-    Raises
-    ------
-    ValueError
-        As `build`.
-    """
-    if not all(0 < risk < 1 for risk in target_risk):
-        raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
-    if against is not None:
-        _check_same(data, against)
-        against = against.sample(ROWS)
-    data = data.sample(ROWS)
-    n, k = data.logits.shape
-    with warnings.catch_warnings():
-        # What is undefined is shown as such, where it would stand.
-        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-        samples = metrics.per_sample(data.logits, data.labels)
-        confidence, correct = samples["confidence"], samples["correct"]
-        names = [*metrics.ranked_metrics(), "nll", "brier"]
-        names += ["classwise_ece"] if n * k <= 200_000 else []  # a resample costs a pass over it
-        intervals = stats.bootstrap(data.logits, data.labels, names, n=_replicates(n))
-        values = metrics.summary(data.logits, data.labels)
-        del values["n"]
-        found = {
-            name: intervals.get(name, Interval(value, math.nan, math.nan))
-            for name, value in values.items()
-        }
-        points = operating_points(data, target_risk)
-        chosen = _main_point(points, 1 - values["accuracy"])
-        predicted = np.array(data.class_names)[data.logits.argmax(axis=1)]
-        numbers = {
-            "name": data.name,
-            "against": against.name if against else None,
-            "calibkit": __version__,
-            "samples": n,
-            "classes": k,
-            "errors": int((~correct).sum()),
-            "validation": 0 if data.val_labels is None else len(data.val_labels),
-            "notes": list(data.notes),
-            "metrics": found,
-            # The mean over samples of what each claims too much.
-            "gap": stats.seed_interval(confidence.astype(np.float64) - correct),
-            "chance_ece": _chance_ece(confidence, _replicates(n) // 5),
-            "reliability": plots.prepare_reliability(confidence, correct)
-            | {"count": metrics.reliability_bins(confidence, correct)["count"]},
-            "histogram": plots.prepare_confidence_histogram(confidence, correct),
-            "risk_coverage": _risk_coverage(confidence, correct),
-            "operating_points": points,
-            "main_point": chosen,
-            "recalibration": recalibration(data),
-            "groups": by_group(data.groups, confidence, correct, chosen),
-            "predicted": by_group(predicted, confidence, correct, chosen),
-            "comparison": comparison(data, against) if against else None,
-        }
-    numbers["warnings"] = warnings_of(data, confidence, numbers)
-    numbers["verdict"] = verdict(numbers)
-    return numbers
+def verdict(numbers: dict) -> list[dict[str, str]]:
+    """Say it in words: ``title``, ``text`` and ``tone`` (good, fair, bad, unsure) of each."""
+    answers = [_on_calibration(numbers), _on_errors(numbers)]
+    answers += [_on_threshold(numbers), _on_recalibration(numbers)]
+    if numbers["comparison"]:
+        answers.append(_on_comparison(numbers))
+    return answers
 
 
-def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[dict]:
-    """Thresholds on the confidence for given error rates, and what they really give.
-
-    A threshold is the lowest that keeps the error rate of the accepted at the target on the
-    validation set; its coverage and error rate are those of the test set. Without a validation set
-    the threshold is chosen on all samples, and measured by choosing it on four fifths and applying
-    it to the rest, five times.
-
-    Parameters
-    ----------
-    data : Predictions
-    target_risk : sequence of float
-        By default the four largest of `TARGETS` below the error rate of the model.
-
-    Returns
-    -------
-    list of dict
-        ``target``; ``threshold`` (None if no threshold reaches the target); ``coverage``, ``risk``
-        (with Wilson intervals); ``accepted``, ``wrong`` (counts); ``kept`` (True or False if the
-        interval of the risk is on one side of the target, else None).
-    """
-    test = metrics.per_sample(data.logits, data.labels)
-    confidence, correct = test["confidence"], test["correct"]
-    chosen_on = test
-    if data.val_logits is not None:
-        chosen_on = metrics.per_sample(data.val_logits, data.val_labels)
-    if not target_risk:
-        target_risk = [t for t in TARGETS if t < np.mean(~chosen_on["correct"])][-4:]
-    points = []
-    for target in sorted(target_risk):
-        threshold = _threshold(chosen_on["confidence"], chosen_on["correct"], target)
-        if data.val_logits is not None:
-            accept = confidence >= threshold
-        else:
-            accept = np.zeros(len(confidence), dtype=bool)
-            for fit, rest in _folds(len(confidence)):
-                accept[rest] = confidence[rest] >= _threshold(confidence[fit], correct[fit], target)
-        accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
-        risk = _share(wrong, accepted)
-        points.append(
-            {
-                "target": float(target),
-                "threshold": float(threshold) if threshold < math.inf else None,
-                "coverage": _share(accepted, len(accept)),
-                "risk": risk,
-                "accepted": accepted,
-                "wrong": wrong,
-                "kept": True if risk.high <= target else False if risk.low > target else None,
-            }
+def cautions(numbers: dict) -> list[str]:
+    """What a careful reader should know before believing the numbers."""
+    n, errors, found = numbers["samples"], numbers["errors"], numbers["checks"]
+    said = []
+    if found["overlap"] > 0.01 * n:
+        said.append(
+            f"{found['overlap']:,} of {n:,} samples are in the validation set too: thresholds and "
+            "recalibration were judged on samples they were chosen on."
         )
-    return points
+    if min(errors, n - errors) < FEW:
+        few = f"{errors:,} wrong" if errors < FEW else f"{n - errors:,} right"
+        said.append(f"Only {few} of {n:,} answers: how well they are told apart is a rough guess.")
+    if n >= FEW and numbers["metrics"]["accuracy"].high < found["majority"]:
+        said.append(
+            "It is right less often than if it always named the commonest class "
+            f"({percent(found['majority'])}). Do labels, rows and columns belong together?"
+        )
+    if found["classes_seen"] < numbers["classes"]:
+        missing = numbers["classes"] - found["classes_seen"]
+        said.append(f"{missing:,} of {numbers['classes']:,} classes never occur among the labels.")
+    if found["saturated"] > 0.01:
+        said.append(
+            f"{percent(found['saturated'])} of the confidences are exactly 1, and no threshold can "
+            "tell those apart. If the scores were rounded, save the logits as they are."
+        )
+    if n >= 100 and 0 < found["distinct"] < 0.1 * n * (1 - found["saturated"]):
+        said.append(
+            f"There are only {found['distinct']:,} different confidences below 1, so many samples "
+            "tie. If the scores were rounded, save the logits as they are."
+        )
+    if found["improbable"]:
+        said.append(
+            f"{found['improbable']:,} of {n:,} samples belong to a class that was given a "
+            "probability of 0, or nearly. The NLL is infinite if it was 0; here it counts as 1e-38 "
+            "(of double precision: 2e-308)."
+        )
+    for name, row in numbers["recalibration"].items():
+        said += [f"{name.capitalize()}: {message}." for message in row.get("warnings", ())]
+    return said
 
 
-def recalibration(data: Predictions) -> dict[str, dict]:
-    """What temperature scaling, histogram binning and isotonic regression would do.
+def _on_calibration(numbers: dict) -> dict[str, str]:
+    gap, found, chance = numbers["gap"], numbers["metrics"], numbers["chance_ece"]
+    size = abs(gap.estimate)
+    sure = gap.low > 0 or gap.high < 0
+    direction = "over-confident" if gap.estimate > 0 else "under-confident"
+    uneven = found["ece"].estimate > chance.high
+    apart = [row for row in numbers["groups"] if row["stands_out"]]
+    if sure:
+        much = "Slightly " if size < 0.01 else "Strongly " if size >= 0.05 else ""
+        title, tone = (much + direction).capitalize(), "fair" if size < 0.01 else "bad"
+    elif uneven or apart:
+        title, tone = "Right on average, wrong in places", "fair"
+    elif numbers["samples"] < 100:
+        title, tone = "Too few samples to say", "unsure"
+    else:
+        title, tone = "No calibration error to be seen", "good"
+    points = _number(gap, 100, "\u00a0points", sign=not sure)
+    if gap.high < 0:
+        points = _number(Interval(-gap.estimate, -gap.high, -gap.low), 100, "\u00a0points")
+    text = (
+        f"It claims to be right in {percent(found['confidence'].estimate)} of the cases and is in "
+        f"{percent(found['accuracy'].estimate)}: {points} "
+        + ("too much." if gap.low > 0 else "too little." if gap.high < 0 else "apart.")
+    )
+    text += (
+        f" Its calibration error (ECE) is {percent(found['ece'].estimate)}; without any, chance "
+        f"alone would show {percent(chance)}."
+    )
+    if apart:
+        worst = max(apart, key=lambda row: abs(row["gap"].estimate))
+        text += (
+            f" It is off in {len(apart)} of {len(numbers['groups'])} groups, most in "
+            f"“{worst['group']}” ({_number(worst['gap'], 100, ' points', sign=True)})."
+        )
+    return {"title": title, "text": text, "tone": tone}
 
-    Each is fitted on the validation set, or else on four fifths of the samples for the rest, five
-    times. At most `FIT` numbers are used for a fit.
 
-    Returns
-    -------
-    dict of str to dict
-        For "none" and each of `MAPS`: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``, ``brier``,
-        ``auroc``, ``aurc``; ``brier_change`` (mean with a t interval over samples, paired);
-        ``temperatures`` (one per fit), ``warnings``. A map that cannot be fitted has only
-        ``warnings``.
+def _on_errors(numbers: dict) -> dict[str, str]:
+    errors, n, auroc = numbers["errors"], numbers["samples"], numbers["metrics"]["auroc"]
+    if min(errors, n - errors) < 10:
+        few = f"{errors:,} of {n:,} answers are wrong"
+        return {
+            "title": "Too few errors to say" if errors < 10 else "Too few right answers to say",
+            "text": f"{few}: whether confidence tells right from wrong cannot be judged from that.",
+            "tone": "unsure",
+        }
+    title, tone = next(
+        words
+        for least, words in (
+            (0.9, ("Errors stand out well", "good")),
+            (0.8, ("Errors stand out fairly well", "fair")),
+            (0.65, ("Errors stand out poorly", "bad")),
+            (0, ("Errors hardly stand out", "bad")),
+        )
+        if auroc.estimate >= least
+    )
+    text = (
+        f"{errors:,} of {n:,} answers are wrong ({percent(errors / n)}). Take one right and one "
+        f"wrong answer: the right one has the higher confidence in {percent(auroc)} of the cases "
+        "(AUROC; 50\u00a0% is chance)."
+    )
+    if min(errors, n - errors) < FEW:
+        title, tone = title + ", but that rests on few", "unsure"
+    return {"title": title, "text": text, "tone": tone}
+
+
+def _on_threshold(numbers: dict) -> dict[str, str]:
+    point, error = numbers["main_point"], 1 - numbers["metrics"]["accuracy"].estimate
+    if point is None:
+        return {
+            "title": "No threshold to recommend",
+            "text": f"Answering everything means {percent(error)} errors; no threshold on the "
+            "confidence reaches the targets.",
+            "tone": "unsure",
+        }
+    text = (
+        f"That answers {percent(point['coverage'])} of the cases at {percent(point['risk'])} "
+        f"error (the target is {_round(point['target'])}). Answering everything means "
+        f"{percent(error)}."
+    )
+    tone = {True: "good", None: "fair", False: "bad"}[point["kept"]]
+    return {"title": f"Accept from {decimals(point['threshold'])} on", "text": text, "tone": tone}
+
+
+def _on_recalibration(numbers: dict) -> dict[str, str]:
+    found = numbers["recalibration"]
+    helping = [x for x in MAPS if "brier" in found[x] and found[x]["brier_change"].high < 0]
+    before = found["none"]
+    if not helping:
+        return {
+            "title": "Recalibration would not help",
+            "text": "Neither temperature scaling nor histogram binning nor isotonic regression "
+            f"lowers the Brier score ({before['brier']:.3f}) for sure.",
+            "tone": "good" if numbers["gap"].low <= 0 <= numbers["gap"].high else "unsure",
+        }
+    best = min(helping, key=lambda name: found[name]["brier"])
+    after = found[best]
+    change = _number(after["brier_change"], 1, "", sign=True)
+    text = (
+        f"ECE {percent(before['ece'])} → {percent(after['ece'])}, Brier score "
+        f"{before['brier']:.3f} → {after['brier']:.3f} (change {change})"
+    )
+    text += ", on samples it was not fitted on."
+    if best == "temperature scaling":
+        text += f" The temperature is {np.mean(after['temperatures']):.2f}; no answer changes."
+    return {"title": f"{best.capitalize()} would help", "text": text, "tone": "fair"}
+
+
+def _on_comparison(numbers: dict) -> dict[str, str]:
+    won, lost = [], []
+    for name in ("accuracy", "ece", "brier", "auroc", "aurc"):
+        outcome = _better(name, numbers["comparison"]["difference"][name])
+        label = _METRICS[name][0]
+        won += [label] * (outcome == "this one")
+        lost += [label] * (outcome == "the other")
+    either = (("better", won), ("worse", lost))
+    parts = [f"{word} by {', '.join(names)}" for word, names in either if names]
+    title = "No clear difference to the other model"
+    if parts:
+        title = "Better" if not lost else "Worse" if not won else "Better and worse"
+        title += " than the other model"
+    text = f"Compared with {numbers['against']} on the same samples: "
+    text += ("; ".join(parts) if parts else "no metric is better or worse for sure") + "."
+    tone = "fair" if not parts or (won and lost) else "good" if won else "bad"
+    return {"title": title, "text": text.strip(), "tone": tone}
+
+
+def _better(name: str, difference: Interval) -> str:
+    higher = _METRICS.get(name, ("", 1, None))[2]
+    if higher is None or not (difference.low > 0 or difference.high < 0):
+        return "–"
+    return "this one" if (difference.estimate > 0) == higher else "the other"
+
+
+def percent(value: float | Interval) -> str:
+    """A share as per cent; with its interval if it has one, as precise as that is.
+
+    >>> percent(Interval(0.7134, 0.69, 0.73)).replace("\\u00a0", " ")
+    '71 % [69, 73]'
     """
-    folds = list(_folds(len(data.labels)))
-    if data.val_logits is not None:
-        folds = [(np.arange(len(data.val_labels)), np.arange(len(data.labels)))]
-    before = metrics.per_sample(data.logits, data.labels)
-    found = {"none": _scores(before, before)}
-    mapped = {name: {key: np.empty(len(x)) for key, x in before.items()} for name in MAPS}
-    said: dict[str, list[str]] = {name: [] for name in MAPS}
-    temperatures: list[float] = []
-    for fit, rest in folds:
-        source = data if data.val_logits is None else None
-        rng = np.random.default_rng(0)
-        fit = rng.permutation(fit)[: max(FIT // data.logits.shape[1], 1)]
-        logits = (data.logits if source else data.val_logits)[fit]
-        labels = (data.labels if source else data.val_labels)[fit]
-        for name, kind in MAPS.items():
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", posthoc.PosthocWarning)
-                try:
-                    model = kind().fit(logits, labels)
-                except (ValueError, ImportError) as error:
-                    said[name].append(f"cannot be fitted: {error}")
-                    continue
-            said[name] += [str(w.message) for w in caught]
-            if name == "temperature scaling":
-                temperatures.append(model.temperature_)
-            step = max(BLOCK // data.logits.shape[1], 1)
-            for start in range(0, len(rest), step):
-                rows = rest[start : start + step]
-                probs = model.predict_proba(data.logits[rows])
-                values = metrics.per_sample(predictions.log_probs(probs), data.labels[rows])
-                for key, column in values.items():
-                    mapped[name][key][rows] = column
-                never = probs[np.arange(len(rows)), data.labels[rows]] == 0
-                mapped[name]["nll"][rows[never]] = math.inf
-    for name, after in mapped.items():
-        failed = any(message.startswith("cannot be fitted") for message in said[name])
-        found[name] = {} if failed else _scores(after, before)
-        found[name]["warnings"] = said[name][:1]
-    found["temperature scaling"]["temperatures"] = temperatures
-    return found
+    return _number(value, 100, "\u00a0%")
 
 
-def by_group(groups: Array | None, confidence: Array, correct: Array, point: dict | None) -> list:
-    """Accuracy, confidence and what a threshold does, for each group, the largest first.
+def _round(target: float) -> str:
+    return f"{100 * target:g}\u00a0%"
 
-    Parameters
-    ----------
-    groups : array (n,) of str, or None
-    confidence, correct : arrays (n,)
-    point : dict, optional
-        One of `operating_points`.
 
-    Returns
-    -------
-    list of dict
-        At most 50: ``group``, ``samples``, ``errors``, ``accuracy`` (Wilson interval),
-        ``confidence``, ``gap`` (t interval), ``auroc``, ``coverage``, ``risk`` (at the threshold).
+def decimals(confidence: float | None) -> str:
+    """A confidence with two digits of what it lacks to 1.
+
+    >>> decimals(0.93), decimals(0.99987)
+    ('0.930', '0.99987')
     """
-    if groups is None:
+    if confidence is None or not 0 < confidence < 1:
+        return "–" if confidence is None else f"{confidence:g}"
+    return f"{confidence:.{max(1 - math.floor(math.log10(1 - confidence)), 2)}f}"
+
+
+def _number(value: float | Interval, scale: float, unit: str, sign: bool = False) -> str:
+    estimate, low, high = value if isinstance(value, Interval) else (value, math.nan, math.nan)
+    if math.isnan(estimate):
+        return "–"
+    if math.isinf(estimate):
+        return "∞"
+    half = scale * (high - low) / 2
+    if half > 0:
+        digits = int(np.clip(math.ceil(-math.log10(half / 2)), 0, 6))
+        ends = [abs(scale * end) for end in (low, high) if end]
+        while digits < 6 and min(ends) < 0.5 / 10**digits:  # an end that is not 0 must not look it
+            digits += 1
+    else:
+        digits = 1 if scale > 1 else 3
+    plus = "+" if sign else ""
+    text = f"{scale * estimate:{plus}.{digits}f}{unit}"
+    if not math.isnan(half):
+        text += f" [{scale * low:.{digits}f}, {scale * high:.{digits}f}]"
+    return text.replace("-", "−")
+
+
+# --- what is shown: tables, pictures, the page ---
+
+
+def tables(numbers: dict) -> dict[str, pd.DataFrame]:
+    """The numbers as tables of text, in the order of the page; empty ones are left out."""
+    shown = {
+        "bins": _bins_table(numbers["reliability"]),
+        "operating_points": [
+            {
+                "Target error": _round(p["target"]),
+                "Accept from": decimals(p["threshold"]),
+                "Cases answered": percent(p["coverage"]),
+                "Error among them": percent(p["risk"]),
+                "Wrong / answered": f"{p['wrong']:,} / {p['accepted']:,}",
+                "Target kept?": {True: "yes", False: "no", None: "cannot tell"}[p["kept"]],
+            }
+            for p in numbers["operating_points"]
+        ],
+        "metrics": [_metric_row(*item) for item in numbers["metrics"].items()],
+        "recalibration": [
+            _map_row(name, found)
+            for name, found in numbers["recalibration"].items()
+            if "brier" in found
+        ],
+        "groups": [_group_row(row) for row in numbers["groups"]],
+        "predicted": [_group_row(row) for row in numbers["predicted"]],
+        "comparison": _comparison_table(numbers),
+    }
+    return {
+        name: pd.DataFrame(rows).set_index(next(iter(rows[0])))
+        for name, rows in shown.items()
+        if rows
+    }
+
+
+def _bins_table(bins: dict) -> list[dict[str, str]]:
+    edges = bins["edges"]
+    return [
+        {
+            "Confidence": f"{edges[i]:.2f} to {edges[i + 1]:.2f}",
+            "Samples": f"{bins['count'][i]:,}",
+            "Mean confidence": percent(bins["confidence"][i]),
+            "Accuracy": percent(
+                Interval(*(float(bins[k][i]) for k in ("accuracy", "low", "high")))
+            ),
+        }
+        for i in np.flatnonzero(bins["count"])
+    ]
+
+
+def _metric_row(name: str, value: Interval) -> dict[str, str]:
+    label, scale, higher = _METRICS.get(name, (_label(name), 1, None))
+    function = getattr(metrics, name, None)
+    return {
+        "Metric": label,
+        "Value [95 % interval]": _number(value, scale, _UNITS[scale]),
+        "Better": {True: "higher", False: "lower", None: "–"}[higher],
+        "What it is": _what(function) if function else "",
+    }
+
+
+def _what(function) -> str:
+    """The first sentence of its documentation, without what is in brackets."""
+    return re.sub(r" \([^)]*\)", "", function.__doc__.split("\n")[0])
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _map_row(name: str, found: dict) -> dict[str, str]:
+    change = _number(found["brier_change"], 1, "", sign=True)
+    return {
+        "Map": "as it is" if name == "none" else name,
+        "ECE": percent(found["ece"]),
+        "Adaptive ECE": percent(found["adaptive_ece"]),
+        "Brier score": f"{found['brier']:.4f}",
+        "… change": "–" if name == "none" else change,
+        "NLL": _number(found["nll"], 1, ""),
+        "Accuracy": percent(found["accuracy"]),
+        "AUROC": percent(found["auroc"]),
+        "AURC": _number(found["aurc"], 1000, "\u00a0‰"),
+    }
+
+
+def _group_row(row: dict) -> dict[str, str]:
+    gap = row["gap"]
+    words = "over-confident" if gap.estimate > 0 else "under-confident"
+    return {
+        "Group": row["group"],
+        "Samples": f"{row['samples']:,}",
+        "Accuracy": percent(row["accuracy"]),
+        "Confidence": percent(row["confidence"]),
+        "Gap": _number(gap, 100, "", sign=True),
+        "Verdict": words if row["stands_out"] else "too few" if row["samples"] < FEW else "–",
+        "AUROC": percent(row["auroc"]),
+        "Answered": percent(row["coverage"]),
+        "Error among them": percent(row["risk"]),
+    }
+
+
+def _comparison_table(numbers: dict) -> list[dict[str, str]]:
+    if not numbers["comparison"]:
         return []
-    names, place = np.unique(groups, return_inverse=True)
-    count = np.bincount(place)
     rows = []
-    for i in np.argsort(-count, kind="stable")[:50]:
-        chosen = place == i
-        c, z = confidence[chosen].astype(np.float64), correct[chosen]
-        accept = c >= point["threshold"] if point else np.zeros(len(c), dtype=bool)
+    for name, difference in numbers["comparison"]["difference"].items():
+        label, scale, _ = _METRICS.get(name, (_label(name), 1, None))
+        unit = _UNITS[scale]
         rows.append(
             {
-                "group": str(names[i]),
-                "samples": int(count[i]),
-                "errors": int((~z).sum()),
-                "accuracy": _share(z.sum(), len(z)),
-                "confidence": float(c.mean()),
-                "gap": stats.seed_interval(c - z),
-                "auroc": metrics.auroc(c, z),
-                "coverage": _share(accept.sum(), len(accept)),
-                "risk": _share((accept & ~z).sum(), accept.sum()),
+                "Metric": label,
+                "This": _number(numbers["metrics"][name].estimate, scale, unit),
+                "Other": _number(numbers["comparison"]["metrics"][name], scale, unit),
+                "Difference [95 % interval]": _number(difference, scale, "", sign=True),
+                "Better": _better(name, difference),
             }
         )
     return rows
 
 
-def comparison(data: Predictions, against: Predictions) -> dict:
-    """Every metric of a second model, and the paired difference (first minus second)."""
-    names = [*metrics.ranked_metrics(), "nll", "brier"]
-    replicates = _replicates(len(data.labels))
-    difference = stats.compare(data.logits, against.logits, data.labels, names, n=replicates)
-    other = metrics.summary(against.logits, against.labels)
-    samples = metrics.per_sample(against.logits, against.labels)
-    return {
-        "metrics": {name: other[name] for name in names},
-        "difference": difference,
-        "gap": stats.seed_interval(samples["confidence"].astype(np.float64) - samples["correct"]),
-        "reliability": plots.prepare_reliability(samples["confidence"], samples["correct"]),
-        "risk_coverage": _risk_coverage(samples["confidence"], samples["correct"]),
-    }
+def draw(name: str, numbers: dict) -> Figure:
+    """Draw "reliability", "histogram", "risk_coverage", or of two models "comparison"."""
+    with plots.style():
+        if name == "comparison":
+            fig, axes = plt.subplots(2, 1, figsize=(6, 7))
+            pairs = {"this one": numbers, "the other one": numbers["comparison"]}
+            plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, axes[0])
+            plots.plot_risk_coverage({m: x["risk_coverage"] for m, x in pairs.items()}, axes[1])
+            return fig
+        fig, ax = plt.subplots(figsize=(6, 4) if name == "risk_coverage" else (5, 4.6))
+        if name == "reliability":
+            plots.plot_reliability(numbers["reliability"], ax)
+        elif name == "histogram":
+            plots.plot_confidence_histogram(numbers["histogram"], ax)
+        else:
+            plots.plot_risk_coverage({"this one": numbers["risk_coverage"]}, ax)
+            _mark(numbers["operating_points"], ax)
+        return fig
 
 
-def _check_same(data: Predictions, against: Predictions) -> None:
-    if len(data.labels) != len(against.labels):
-        raise ValueError(
-            f"against: got {len(against.labels):,} samples, expected the same {len(data.labels):,}"
-        )
-    differ = int((data.labels != against.labels).sum())
-    if differ:
-        raise ValueError(
-            f"against: got labels that differ in {differ:,} of {len(data.labels):,} samples, "
-            "expected the same samples in the same order"
-        )
+def _mark(points: list[dict], ax: Axes) -> None:
+    """Put operating points on a risk-coverage curve, and their thresholds where there is room."""
+    labelled = -1.0
+    for point in (p for p in points if p["accepted"]):
+        x, y = point["coverage"].estimate, point["risk"].estimate
+        ax.plot(x, y, "o", color=plots.WRONG, zorder=5)
+        if x - labelled > 0.15:
+            words, side = f"≥ {decimals(point['threshold'])}", "right" if x > 0.3 else "left"
+            ax.annotate(words, (x, y), (-5, 7), textcoords="offset points", ha=side)
+            labelled = x
 
 
-def _replicates(n: int) -> int:
-    """Resamples for an interval: fewer where many samples make each of them slow and alike."""
-    return int(np.clip(20_000_000 // n, 200, 1000))
+def page(numbers: dict) -> str:
+    """The report as one HTML page: pictures inside, no script, nothing fetched."""
+    shown = ["reliability", "histogram", "risk_coverage"]
+    shown += ["comparison"] if numbers["comparison"] else []
+    facts = [f"{numbers['samples']:,} samples", f"{numbers['classes']:,} classes"]
+    facts += [f"{numbers['errors']:,} wrong"]
+    if numbers["validation"]:
+        facts.append(f"a validation set of {numbers['validation']:,}")
+    if numbers["against"]:
+        facts.append(f"compared with {numbers['against']}")
+    template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(template).render(
+        numbers=numbers,
+        facts=facts,
+        verdict=verdict(numbers),
+        cautions=cautions(numbers),
+        pictures={name: _picture(draw(name, numbers)) for name in shown},
+        tables={name: _table(frame) for name, frame in tables(numbers).items()},
+        percent=percent,
+    )
 
 
-def _folds(n: int) -> list[tuple[Array, Array]]:
-    """Which samples to fit on and which to measure, at random: files are often sorted by class."""
-    parts = np.array_split(np.random.default_rng(0).permutation(n), min(FOLDS, n))
-    return [
-        (np.concatenate([p for j, p in enumerate(parts) if j != i] or parts), part)
-        for i, part in enumerate(parts)
-    ]
+def _table(frame: pd.DataFrame) -> dict:
+    """Rows of strings for the template, which escapes them."""
+    frame = frame.reset_index()
+    return {"head": list(frame.columns), "rows": frame.to_numpy().tolist()}
 
 
-def _threshold(confidence: Array, correct: Array, target: float) -> float:
-    """The lowest confidence down to which the error rate is at most the target; inf if none."""
-    _, risk = metrics.risk_coverage(confidence, correct)
-    kept = np.flatnonzero(risk <= target)
-    return np.unique(confidence)[::-1][kept[-1]] if len(kept) else math.inf
+def _picture(figure: Figure) -> str:
+    """As a data address. Inside an <img> no SVG runs a script or fetches anything."""
+    file = io.BytesIO()
+    with plots.style():
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def _main_point(points: list[dict], error: float) -> dict | None:
-    """The threshold for the headline: the one that halves the errors, or comes next to that."""
-    usable = [p for p in points if p["threshold"] is not None and p["accepted"]]
-    halving = [p for p in usable if p["target"] <= error / 2]
-    return halving[-1] if halving else usable[0] if usable else None
+def plain(value):
+    """Numbers as JSON takes them: intervals by name, ``nan`` as null, infinity as "inf"."""
+    if isinstance(value, Interval):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(key): plain(x) for key, x in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain(x) for x in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf"
+    return value
 
 
-def _share(some: int, of: int) -> Interval:
-    low, high = plots.wilson(some, of)
-    return Interval(float(some / of) if of else math.nan, float(low), float(high))
-
-
-def _chance_ece(confidence: Array, draws: int) -> Interval:
-    """The ECE of a model whose confidences are exactly right: labels drawn from them."""
-    ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
-    drawn = (rng.random(len(confidence)) < confidence for _ in range(draws))
-    values = [ece(metrics.Ranking.of(confidence, correct)) for correct in drawn]
-    return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
-
-
-def _risk_coverage(confidence: Array, correct: Array) -> dict:
-    """`plots.prepare_risk_coverage`, with the interval of one test set in place of seeds'."""
-    numbers = plots.prepare_risk_coverage(confidence, correct)
-    accepted = np.maximum(np.round(numbers["coverage"] * len(correct)), 1)
-    low, high = plots.wilson(numbers["mean"] * accepted, accepted)
-    return numbers | {"low": low, "high": high}
-
-
-def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:
-    correct = after["correct"].astype(bool)
-    ranking = metrics.Ranking.of(after["confidence"], correct)
-    ranked = metrics.ranked_metrics()
-    names = ("accuracy", "ece", "adaptive_ece", "auroc", "aurc")
-    return {name: ranked[name](ranking) for name in names} | {
-        "nll": float(after["nll"].mean()),
-        "brier": float(after["brier"].mean()),
-        "brier_change": stats.seed_interval(after["brier"] - before["brier"]),
-    }
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(path.name + ".part")  # a page is whole or not there
+    draft.write_text(text, encoding="utf-8")
+    os.replace(draft, path)

@@ -1,0 +1,379 @@
+"""From saved predictions to all numbers of a report: what can this confidence be used for?
+
+Nobody fools themselves: what a threshold or a map of the confidences would do is measured on
+samples that it was not chosen on, the validation set's if there is one, else by cross-fitting.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibkit import __version__, metrics, plots, posthoc, predictions, stats
+from calibkit.arrays import Array
+from calibkit.predictions import Predictions
+from calibkit.stats import Interval
+
+ROWS = 1_000_000  # more are thinned out at random: intervals are narrow enough by then
+FOLDS = 5
+FIT = 10_000_000  # numbers (samples × classes) a map is fitted on: bounds memory, costs no accuracy
+BLOCK = 4_000_000  # numbers mapped at a time
+GROUPS = 50  # shown at most
+FEW = 30  # errors, or samples of a group, below which nothing is said for sure
+TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
+MAPS = {
+    "temperature scaling": posthoc.TemperatureScaling,
+    "histogram binning": posthoc.HistogramBinning,
+    "isotonic regression": posthoc.IsotonicCalibration,
+}
+
+
+def assess(
+    data: Predictions, against: Predictions | None = None, target_risk: Sequence[float] = ()
+) -> dict:
+    """Compute everything that a report says.
+
+    Parameters
+    ----------
+    data, against, target_risk
+        As in `calibkit.report.build`.
+
+    Returns
+    -------
+    dict
+        ``name``, ``samples``, ``classes``, ``errors``, ``notes``; ``metrics`` (the intervals of
+        `metrics.summary`, ``nan`` ends where there is none); ``gap`` (confidence minus accuracy);
+        ``chance_ece`` (what a model without calibration error would show on as many samples);
+        ``reliability``, ``histogram``, ``risk_coverage`` (as `plots` draws them);
+        ``operating_points``; ``recalibration``; ``groups``, ``predicted``; ``comparison`` (None
+        without a second model); ``checks``.
+
+    Raises
+    ------
+    ValueError
+        If the two models have other labels, or a target is no share.
+
+    Examples
+    --------
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> numbers = assess(predictions.from_arrays(scores))
+    >>> numbers["errors"], round(numbers["gap"].estimate, 3)
+    (20, 0.067)
+    """
+    if not all(0 < risk < 1 for risk in target_risk):
+        raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
+    if against is not None:
+        _check_same(data, against)
+        against = against.sample(ROWS)
+    data = data.sample(ROWS)
+    n, k = data.logits.shape
+    with warnings.catch_warnings():
+        # What is undefined is shown as such, where it would stand.
+        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        samples = metrics.per_sample(data.logits, data.labels)
+        confidence, correct = samples["confidence"], samples["correct"]
+        names = [*metrics.ranked_metrics(), "nll", "brier"]
+        names += ["classwise_ece"] if n * k <= 200_000 else []  # a resample costs a pass over it
+        intervals = stats.bootstrap(data.logits, data.labels, names, n=_replicates(n))
+        values = metrics.summary(data.logits, data.labels)
+        del values["n"]
+        found = {
+            name: intervals.get(name, Interval(value, math.nan, math.nan))
+            for name, value in values.items()
+        }
+        points = operating_points(data, target_risk)
+        chosen = _main_point(points, 1 - values["accuracy"])
+        predicted = by_group(data.logits.argmax(axis=1), confidence, correct, chosen)
+        return {
+            "name": data.name,
+            "against": against.name if against else None,
+            "calibkit": __version__,
+            "samples": n,
+            "classes": k,
+            "errors": int((~correct).sum()),
+            "validation": 0 if data.val_labels is None else len(data.val_labels),
+            "notes": list(data.notes),
+            "metrics": found,
+            # The mean over samples of what each claims too much.
+            "gap": stats.seed_interval(confidence.astype(np.float64) - correct),
+            "chance_ece": _chance_ece(confidence, _replicates(n) // 5),
+            "reliability": plots.prepare_reliability(confidence, correct)
+            | {"count": metrics.reliability_bins(confidence, correct)["count"]},
+            "histogram": plots.prepare_confidence_histogram(confidence, correct),
+            "risk_coverage": _risk_coverage(confidence, correct),
+            "operating_points": points,
+            "main_point": chosen,
+            "recalibration": recalibration(data),
+            "groups": []
+            if data.groups is None
+            else by_group(data.groups, confidence, correct, chosen),
+            "predicted": [row | {"group": data.class_names[row["group"]]} for row in predicted],
+            "comparison": comparison(data, against) if against else None,
+            "checks": checks(data),
+        }
+
+
+def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[dict]:
+    """Thresholds on the confidence for given error rates, and what they really give.
+
+    A threshold is the lowest that keeps the error rate of the accepted at the target on the
+    validation set; its coverage and error rate are those of the test set. Without a validation set
+    the threshold is chosen on all samples, and measured by choosing it on four fifths and applying
+    it to the rest, five times.
+
+    Parameters
+    ----------
+    data : Predictions
+    target_risk : sequence of float
+        By default the four largest of `TARGETS` below the error rate of the model.
+
+    Returns
+    -------
+    list of dict
+        ``target``; ``threshold`` (None if no threshold reaches the target); ``coverage``, ``risk``
+        (with Wilson intervals); ``accepted``, ``wrong`` (counts); ``kept`` (True or False if the
+        interval of the risk is on one side of the target, else None).
+    """
+    test = metrics.per_sample(data.logits, data.labels)
+    confidence, correct = test["confidence"], test["correct"]
+    chosen_on = test
+    if data.val_logits is not None:
+        chosen_on = metrics.per_sample(data.val_logits, data.val_labels)
+    if not target_risk:
+        target_risk = [t for t in TARGETS if t < np.mean(~chosen_on["correct"])][-4:]
+    points = []
+    for target in sorted(target_risk):
+        threshold = _threshold(chosen_on["confidence"], chosen_on["correct"], target)
+        if data.val_logits is not None:
+            accept = confidence >= threshold
+        else:
+            accept = np.zeros(len(confidence), dtype=bool)
+            for fit, rest in _folds(len(confidence)):
+                accept[rest] = confidence[rest] >= _threshold(confidence[fit], correct[fit], target)
+        accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
+        risk = _share(wrong, accepted)
+        points.append(
+            {
+                "target": float(target),
+                "threshold": float(threshold) if threshold < math.inf else None,
+                "coverage": _share(accepted, len(accept)),
+                "risk": risk,
+                "accepted": accepted,
+                "wrong": wrong,
+                "kept": True if risk.high <= target else False if risk.low > target else None,
+            }
+        )
+    return points
+
+
+def recalibration(data: Predictions) -> dict[str, dict]:
+    """What temperature scaling, histogram binning and isotonic regression would do.
+
+    Each is fitted on the validation set, or else on four fifths of the samples for the rest, five
+    times; of many samples on a random part, see `FIT`.
+
+    Returns
+    -------
+    dict of str to dict
+        For "none" and each of `MAPS`: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``, ``brier``,
+        ``auroc``, ``aurc``; ``brier_change`` (mean with a t interval over samples, paired);
+        ``temperatures`` (one per fit, of temperature scaling), ``warnings``. A map that cannot be
+        fitted has only ``warnings``.
+    """
+    n, k = data.logits.shape
+    logits, labels, folds = data.logits, data.labels, _folds(n)
+    if data.val_logits is not None:
+        logits, labels = data.val_logits, data.val_labels
+        folds = [(np.random.default_rng(0).permutation(len(labels)), np.arange(n))]
+    before = metrics.per_sample(data.logits, data.labels)
+    found = {"none": _scores(before, before)}
+    for name, kind in MAPS.items():
+        models, after = [], {key: np.empty(n) for key in before}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", posthoc.PosthocWarning)
+            try:
+                for fit, rest in folds:
+                    rows = fit[: max(FIT // k, 1)]
+                    models.append(kind().fit(logits[rows], labels[rows]))
+                    _apply(models[-1], data, rest, after)
+            except (ValueError, ImportError) as error:
+                found[name] = {"warnings": [f"cannot be fitted ({error})"]}
+                continue
+        said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
+        found[name] = _scores(after, before) | {"warnings": said[:1]}  # folds repeat each other
+        if name == "temperature scaling":
+            found[name]["temperatures"] = [model.temperature_ for model in models]
+    return found
+
+
+def _apply(model, data: Predictions, rest: Array, after: dict[str, Array]) -> None:
+    """Fill in what becomes of the samples `rest`, some at a time."""
+    step = max(BLOCK // data.logits.shape[1], 1)
+    for rows in (rest[start : start + step] for start in range(0, len(rest), step)):
+        probs, labels = model.predict_proba(data.logits[rows]), data.labels[rows]
+        for key, values in metrics.per_sample(predictions.log_probs(probs), labels).items():
+            after[key][rows] = values
+        never = probs[np.arange(len(rows)), labels] == 0  # of which the logarithm is made finite
+        after["nll"][rows[never]] = math.inf
+
+
+def by_group(groups: Array, confidence: Array, correct: Array, point: dict | None) -> list[dict]:
+    """Accuracy, confidence and what a threshold does, for each group, the largest first.
+
+    Parameters
+    ----------
+    groups : array (n,)
+        Names or numbers.
+    confidence, correct : arrays (n,)
+    point : dict, optional
+        One of `operating_points`.
+
+    Returns
+    -------
+    list of dict
+        At most `GROUPS`: ``group``, ``samples``, ``errors``, ``accuracy`` (Wilson interval),
+        ``confidence``, ``gap`` (t interval), ``stands_out`` (the gap, allowing for how many groups
+        are looked at), ``auroc``, ``coverage``, ``risk`` (at the threshold).
+    """
+    names, place = np.unique(groups, return_inverse=True)
+    count = np.bincount(place)
+    rows = []
+    for i in np.argsort(-count, kind="stable")[:GROUPS]:
+        chosen = place == i
+        c, z = confidence[chosen].astype(np.float64), correct[chosen]
+        accept = c >= (point["threshold"] if point else math.inf)
+        strict = stats.seed_interval(c - z, level=1 - 0.05 / min(len(names), GROUPS))
+        rows.append(
+            {
+                "group": names[i].item(),
+                "samples": int(count[i]),
+                "errors": int((~z).sum()),
+                "accuracy": _share(z.sum(), len(z)),
+                "confidence": float(c.mean()),
+                "gap": stats.seed_interval(c - z),
+                "stands_out": len(c) >= FEW and not strict.low <= 0 <= strict.high,
+                "auroc": metrics.auroc(c, z),
+                "coverage": _share(accept.sum(), len(accept)),
+                "risk": _share((accept & ~z).sum(), accept.sum()),
+            }
+        )
+    return rows
+
+
+def comparison(data: Predictions, against: Predictions) -> dict:
+    """Every metric of a second model, and the paired difference (first minus second)."""
+    names = [*metrics.ranked_metrics(), "nll", "brier"]
+    replicates = _replicates(len(data.labels))
+    difference = stats.compare(data.logits, against.logits, data.labels, names, n=replicates)
+    other = metrics.summary(against.logits, against.labels)
+    samples = metrics.per_sample(against.logits, against.labels)
+    return {
+        "metrics": {name: other[name] for name in names},
+        "difference": difference,
+        "gap": stats.seed_interval(samples["confidence"].astype(np.float64) - samples["correct"]),
+        "reliability": plots.prepare_reliability(samples["confidence"], samples["correct"]),
+        "risk_coverage": _risk_coverage(samples["confidence"], samples["correct"]),
+    }
+
+
+def checks(data: Predictions) -> dict[str, float]:
+    """What else a careful reader would ask of the data.
+
+    Returns
+    -------
+    dict
+        ``overlap`` (samples which are in the validation set too), ``majority`` (share of the
+        commonest class), ``classes_seen``, ``saturated`` (share of confidences that are exactly 1),
+        ``distinct`` (different confidences below 1), ``improbable`` (samples whose class was given
+        a probability below 1e-37, or 0).
+    """
+    samples = metrics.per_sample(data.logits, data.labels)
+    confidence, overlap = samples["confidence"], 0
+    if data.val_logits is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", posthoc.PosthocWarning)  # the report says it
+            overlap = posthoc.check_overlap(data.val_logits, data.logits)
+    return {
+        "overlap": overlap,
+        "majority": float(np.bincount(data.labels).max() / len(data.labels)),
+        "classes_seen": len(np.unique(data.labels)),
+        "saturated": float((confidence >= 1).mean()),
+        "distinct": len(np.unique(confidence[confidence < 1])),
+        "improbable": int((samples["nll"] > 85).sum()),
+    }
+
+
+def _check_same(data: Predictions, against: Predictions) -> None:
+    if len(data.labels) != len(against.labels):
+        raise ValueError(
+            f"against: got {len(against.labels):,} samples, expected the same {len(data.labels):,}"
+        )
+    differ = int((data.labels != against.labels).sum())
+    if differ:
+        raise ValueError(
+            f"against: got labels that differ in {differ:,} of {len(data.labels):,} samples, "
+            "expected the same samples in the same order"
+        )
+
+
+def _replicates(n: int) -> int:
+    """Resamples for an interval: fewer where many samples make each of them slow and alike."""
+    return int(np.clip(20_000_000 // n, 200, 1000))
+
+
+def _folds(n: int) -> list[tuple[Array, Array]]:
+    """Which samples to fit on and which to measure, at random: files are often sorted by class."""
+    parts = np.array_split(np.random.default_rng(0).permutation(n), min(FOLDS, n))
+    return [
+        (np.concatenate([p for j, p in enumerate(parts) if j != i] or parts), part)
+        for i, part in enumerate(parts)
+    ]
+
+
+def _threshold(confidence: Array, correct: Array, target: float) -> float:
+    """The lowest confidence down to which the error rate is at most the target; inf if none."""
+    _, risk = metrics.risk_coverage(confidence, correct)
+    kept = np.flatnonzero(risk <= target)
+    return np.unique(confidence)[::-1][kept[-1]] if len(kept) else math.inf
+
+
+def _main_point(points: list[dict], error: float) -> dict | None:
+    """The threshold for the headline: the one that halves the errors, or comes next to that."""
+    usable = [p for p in points if p["threshold"] is not None and p["accepted"]]
+    halving = [p for p in usable if p["target"] <= error / 2]
+    return halving[-1] if halving else usable[0] if usable else None
+
+
+def _share(some: int, of: int) -> Interval:
+    low, high = plots.wilson(some, of)
+    return Interval(float(some / of) if of else math.nan, float(low), float(high))
+
+
+def _chance_ece(confidence: Array, draws: int) -> Interval:
+    """The ECE of a model whose confidences are exactly right: labels drawn from them."""
+    ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
+    drawn = (rng.random(len(confidence)) < confidence for _ in range(draws))
+    values = [ece(metrics.Ranking.of(confidence, correct)) for correct in drawn]
+    return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
+
+
+def _risk_coverage(confidence: Array, correct: Array) -> dict:
+    """`plots.prepare_risk_coverage`, with the interval of one test set in place of seeds'."""
+    numbers, n = plots.prepare_risk_coverage(confidence, correct), len(correct)
+    accepted = np.maximum(np.round(numbers["coverage"] * n), 1)
+    accepted[accepted < min(100, n / 10)] = np.nan  # so few that the band would fill the figure
+    low, high = plots.wilson(numbers["mean"] * accepted, accepted)
+    return numbers | {"low": low, "high": high}
+
+
+def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:
+    correct = after["correct"].astype(bool)
+    ranking = metrics.Ranking.of(after["confidence"], correct)
+    ranked = metrics.ranked_metrics()
+    names = ("accuracy", "ece", "adaptive_ece", "auroc", "aurc")
+    return {name: ranked[name](ranking) for name in names} | {
+        "nll": float(after["nll"].mean()),
+        "brier": float(after["brier"].mean()),
+        "brier_change": stats.seed_interval(after["brier"] - before["brier"]),
+    }
