@@ -51,7 +51,7 @@ rule notebook:
         edition=lambda w: f"-p edition {EDITION}" if NOTEBOOKS[w.notebook] else "",
     retries: 1  # kernels can race for a port
     shell:
-        "papermill {input.source} {params.draft} {params.edition} -k python3 --cwd notebooks"
+        "OMP_NUM_THREADS=1 papermill {input.source} {params.draft} {params.edition} -k python3 --cwd notebooks"
         " --no-progress-bar > {log} 2>&1 && cp {params.draft} {output}"
 
 rule pages:

@@ -4,6 +4,7 @@ Nobody fools themselves: what a threshold or a map of the confidences would do i
 samples that it was not chosen on, the validation set's if there is one, else by cross-fitting.
 """
 
+import gc
 import math
 import warnings
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from calibkit.predictions import Predictions
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are thinned out at random: intervals are narrow enough by then
-FOLDS = 5
-FIT = 10_000_000  # numbers (samples × classes) a map is fitted on: bounds memory, costs no accuracy
+LEAST = 10  # samples
+MANY = 20_000  # samples of which half are plenty to choose on
+FIT = 8_000_000  # numbers (samples × classes) a map is fitted on: bounds memory, costs no accuracy
 BLOCK = 4_000_000  # numbers mapped at a time
 GROUPS = 50  # shown at most
 FEW = 30  # errors, or samples of a group, below which nothing is said for sure
@@ -52,7 +54,8 @@ def assess(
     Raises
     ------
     ValueError
-        If the two models have other labels, or a target is no share.
+        If there are fewer than `LEAST` samples, if the two models have other labels, or if a target
+        is no share.
 
     Examples
     --------
@@ -63,6 +66,8 @@ def assess(
     """
     if not all(0 < risk < 1 for risk in target_risk):
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
+    if len(data.labels) < LEAST:
+        raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
     if against is not None:
         _check_same(data, against)
         against = against.sample(ROWS)
@@ -119,8 +124,8 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
 
     A threshold is the lowest that keeps the error rate of the accepted at the target on the
     validation set; its coverage and error rate are those of the test set. Without a validation set
-    the threshold is chosen on all samples, and measured by choosing it on four fifths and applying
-    it to the rest, five times.
+    the threshold is chosen on all samples, and measured by cross-fitting: it is chosen on four
+    fifths and applied to the rest, five times (from `MANY` samples on, on one half for the other).
 
     Parameters
     ----------
@@ -170,16 +175,16 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
 def recalibration(data: Predictions) -> dict[str, dict]:
     """What temperature scaling, histogram binning and isotonic regression would do.
 
-    Each is fitted on the validation set, or else on four fifths of the samples for the rest, five
-    times; of many samples on a random part, see `FIT`.
+    Each is fitted on the validation set, or else by cross-fitting as in `operating_points`; of many
+    samples on a random part, see `FIT`.
 
     Returns
     -------
     dict of str to dict
         For "none" and each of `MAPS`: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``, ``brier``,
         ``auroc``, ``aurc``; ``brier_change`` (mean with a t interval over samples, paired);
-        ``temperatures`` (one per fit, of temperature scaling), ``warnings``. A map that cannot be
-        fitted has only ``warnings``.
+        ``temperatures`` (one per fit, of temperature scaling), ``fitted_on`` (samples),
+        ``warnings``. A map that cannot be fitted has only ``warnings``.
     """
     n, k = data.logits.shape
     logits, labels, folds = data.logits, data.labels, _folds(n)
@@ -189,21 +194,24 @@ def recalibration(data: Predictions) -> dict[str, dict]:
     before = metrics.per_sample(data.logits, data.labels)
     found = {"none": _scores(before, before)}
     for name, kind in MAPS.items():
-        models, after = [], {key: np.empty(n) for key in before}
+        temperatures, after = [], {key: np.empty(n) for key in before}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", posthoc.PosthocWarning)
             try:
                 for fit, rest in folds:
-                    rows = fit[: max(FIT // k, 1)]
-                    models.append(kind().fit(logits[rows], labels[rows]))
-                    _apply(models[-1], data, rest, after)
+                    rows = fit[:: -(-len(fit) * k // FIT)]
+                    model = kind().fit(logits[rows], labels[rows])
+                    _apply(model, data, rest, after)
+                    temperatures.append(getattr(model, "temperature_", None))
+                    gc.collect()  # SciPy's root finder leaves a cycle that holds all its data
             except (ValueError, ImportError) as error:
                 found[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue
         said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
         found[name] = _scores(after, before) | {"warnings": said[:1]}  # folds repeat each other
+        found[name]["fitted_on"] = len(rows)
         if name == "temperature scaling":
-            found[name]["temperatures"] = [model.temperature_ for model in models]
+            found[name]["temperatures"] = temperatures
     return found
 
 
@@ -324,10 +332,10 @@ def _replicates(n: int) -> int:
 
 def _folds(n: int) -> list[tuple[Array, Array]]:
     """Which samples to fit on and which to measure, at random: files are often sorted by class."""
-    parts = np.array_split(np.random.default_rng(0).permutation(n), min(FOLDS, n))
+    order = np.random.default_rng(0).permutation(n)
+    parts = np.array_split(order, 5 if n < MANY else 2)
     return [
-        (np.concatenate([p for j, p in enumerate(parts) if j != i] or parts), part)
-        for i, part in enumerate(parts)
+        (np.concatenate([other for other in parts if other is not part]), part) for part in parts
     ]
 
 

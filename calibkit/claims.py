@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import grid, metrics, nb, posthoc, stats
-from calibkit.evidence import BOOTSTRAPPED, Evidence, Missing, Who, split
+from calibkit.evidence import Evidence, Missing, Who
 
 VERDICTS = ("holds", "fails", "inconclusive", "needs data")
 # Bounds of the claimed side of a difference; "by" is the room or the distance a claim gives.
@@ -100,7 +100,12 @@ def claims(paper: str | None = None) -> list[dict]:
 
 
 def evaluate(
-    edition: str, dataset: str = "", network: str = "", paper: str | None = None
+    edition: str,
+    dataset: str = "",
+    network: str = "",
+    paper: str | None = None,
+    seeds: int = 0,
+    epochs: int = 0,
 ) -> list[Verdict]:
     """A verdict for every claim, from the records of an edition. Trains nothing.
 
@@ -112,6 +117,8 @@ def evaluate(
         Empty for the edition's own. A claim about particular data looks for those instead.
     paper : str, optional
         Only that paper's claims.
+    seeds, epochs : int
+        0 for the edition's own.
 
     Returns
     -------
@@ -125,7 +132,7 @@ def evaluate(
     store.DamagedRecord
         For a record which is not what was written.
     """
-    evidence = Evidence(edition, dataset, network)
+    evidence = Evidence(edition, dataset, network, seeds, epochs)
     with warnings.catch_warnings():
         # A metric undefined for a network is nan, and leaves a comparison open.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
@@ -222,7 +229,7 @@ def _compare(evidence: Evidence, metric: str, of: str, than: str | float, leaf: 
     row.differences = row.spread = differences(first, second)
     if len(row.spread) == 1 and not metric.startswith("lowest:"):
         row.spread = _at_defaults(first, second, differences)
-    _add_samples(row, evidence, metric, first, second)
+    row.n, row.samples = evidence.samples([w for w in (first, second) if w], metric)
     return row
 
 
@@ -235,27 +242,6 @@ def _at_defaults(first: Who, second: Who | None, differences) -> list[float]:
         return differences(a, b)
     except Missing:
         return []
-
-
-def _add_samples(
-    row: _Row, evidence: Evidence, metric: str, first: Who, second: Who | None
-) -> None:
-    """Test samples and, where the metric has one, the bootstrap's half-width, from one seed."""
-    whose = [who for who in (first, second) if who]
-    sides = [evidence.models(next(iter(w.choices())), w, metric) for w in whose]
-    seeds = [seed for seed in sides[0] if all(seed in side for side in sides)]
-    if not seeds:
-        return
-    models = [side[seeds[0]] for side in sides]
-    row.n = len(models[0].labels)
-    name, _, _ = split(metric)
-    apart = len({(w.dataset, w.network) for w in whose}) > 1
-    if name not in BOOTSTRAPPED or first.operator or apart:
-        return
-    interval_of = stats.compare if second else stats.bootstrap
-    interval = interval_of(*(m.logits for m in models), models[0].labels, [name], n=200)[name]
-    if not isnan(interval.low):
-        row.samples = (interval.high - interval.low) / 2
 
 
 # --- a claim --------------------------------------------------------------------------------------
@@ -399,6 +385,8 @@ def _why(rows: list[_Row], verdict: str, shown: _Row) -> str:
     note = ""
     if shown.borrowed:
         note = "; one training, spread between seeds from the default coefficient"
+    if verdict == "inconclusive" and shown.verdict(0.95) != verdict:
+        note += "; not enough by itself"
     return lead + shown.numbers + note
 
 

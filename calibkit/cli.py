@@ -44,6 +44,17 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--missing", action="store_true", help="only names of runs still to train")
     runs.set_defaults(command=_runs)
 
+    claims = commands.add_parser(
+        "claims",
+        help="the papers' claims and what the records say",
+        description="A verdict for each claim of the five papers, from records; trains nothing.",
+    )
+    claims.add_argument("--edition", default="demo", help=", ".join(grid.EDITIONS))
+    claims.add_argument("--paper", help=", ".join(grid.PAPERS))
+    claims.add_argument("--dataset", default="", help="instead of the edition's")
+    claims.add_argument("--network", default="", help="instead of the edition's")
+    claims.set_defaults(command=_claims)
+
     data = commands.add_parser("data", help="data sets: what is here, how to get the others")
     actions = data.add_subparsers(required=True, metavar="action")
     actions.add_parser("list", help="every data set").set_defaults(command=_data_list)
@@ -143,6 +154,19 @@ def _runs(options) -> int:
             print(f"{state:8} {run.name:56} {result}")
         elif state in ("missing", "damaged"):
             print(run.name)
+    return 0
+
+
+def _claims(options) -> int:
+    from calibkit.claims import VERDICTS, evaluate
+
+    found = evaluate(options.edition, options.dataset, options.network, options.paper)
+    for claim in found:
+        print(f"{claim.verdict:12}  {claim.id:13}  {claim.statement}\n{'':14}{claim.why}")
+        if claim.command:
+            print(f"{'':14}{claim.command}")
+    verdicts = [claim.verdict for claim in found]
+    print(f"{len(found)} claims: " + ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS))
     return 0
 
 

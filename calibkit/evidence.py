@@ -8,11 +8,11 @@ best epoch. The metrics themselves are those of `calibkit.metrics`.
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 
-from calibkit import grid, metrics, posthoc, store
+from calibkit import grid, metrics, posthoc, stats, store
 
 # --- a trained network ----------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ def _more_correlated(model: Model, first: str, second: str) -> float:
 
 
 def _extra_ece_of_binning(model: Model) -> float:
-    """ECE which 100 validation samples cost binning over all of them, beyond what they cost scaling.
+    """ECE which 100 validation samples cost binning over all, beyond what they cost scaling.
 
     overconf, figure 3.
     """
@@ -155,7 +155,8 @@ _OWN = {
     "correlation_of_brier_beyond_dual_focal": lambda m: _more_correlated(m, "brier", "dual_focal"),
     "correlation_of_dual_focal_beyond_focal": lambda m: _more_correlated(m, "dual_focal", "focal"),
 }
-BOOTSTRAPPED = {*metrics.ranked_metrics(), "nll", "brier"}  # quickly, by `stats`
+# Metrics whose bootstrap is quick.
+_BOOTSTRAPPED = {*metrics.ranked_metrics(), "nll", "brier"}
 
 
 # --- records at hand ------------------------------------------------------------------------------
@@ -218,12 +219,15 @@ class Who:
 class Evidence:
     """The records of an edition on a data set with a network, and metrics of them by seed."""
 
-    def __init__(self, edition: str, dataset: str = "", network: str = ""):
+    def __init__(
+        self, edition: str, dataset: str = "", network: str = "", seeds: int = 0, epochs: int = 0
+    ):
         grid.choose("edition", edition, grid.EDITIONS)
-        self.edition = edition
+        self.edition, self.seeds, self.epochs = edition, seeds, epochs
         self.dataset = dataset or grid.EDITIONS[edition].dataset
         self.network = network or grid.EDITIONS[edition].network
         self._models: dict[tuple, dict[int, Model]] = {}
+        self._halves: dict[tuple, float] = {}
 
     def models(self, method: str, who: Who, metric: str) -> dict[int, Model]:
         """Networks by seed, behind the map which the method or the metric names.
@@ -235,7 +239,9 @@ class Evidence:
         key = (plain, replace(who, methods=(), operator=""), after, validation)
         if key not in self._models:
             place = (who.dataset or self.dataset, who.network or self.network)
-            runs = grid.select(self.edition, [plain], *place, train_size=who.size)
+            runs = grid.select(
+                self.edition, [plain], *place, self.seeds, self.epochs, train_size=who.size
+            )
             records = [store.load(run) for run in runs]
             if not any(records):
                 raise Missing(runs)
@@ -272,6 +278,28 @@ class Evidence:
             return first
         both = {seed: (first[seed], second[0][seed]) for seed in first if seed in second[0]}
         return {seed: a - b if who.operator == "-" else a / b for seed, (a, b) in both.items()}
+
+    def samples(self, whose: list[Who], metric: str) -> tuple[int, float]:
+        """Test samples, and the half-width they leave a metric or its difference (95 %, one seed).
+
+        0 for a metric that has no bootstrap, or where the two do not share a test set.
+        """
+        sides = [self.models(next(iter(who.choices())), who, metric) for who in whose]
+        seeds = [seed for seed in sides[0] if all(seed in side for side in sides)]
+        if not seeds:
+            return 0, 0.0
+        models = [side[seeds[0]] for side in sides]
+        n, (name, _, _) = len(models[0].labels), split(metric)
+        apart = len({(who.dataset, who.network) for who in whose}) > 1
+        if name not in _BOOTSTRAPPED or whose[0].operator or apart:
+            return n, 0.0
+        key = (name, *map(id, models))
+        if key not in self._halves:
+            interval_of = stats.compare if len(models) > 1 else stats.bootstrap
+            logits = [model.logits for model in models]
+            found = interval_of(*logits, models[0].labels, [name], n=200)[name]
+            self._halves[key] = 0.0 if isnan(found.low) else (found.high - found.low) / 2
+        return n, self._halves[key]
 
     def _values(self, method: str, who: Who, metric: str) -> dict[int, float]:
         name, _, _ = split(metric)

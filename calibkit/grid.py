@@ -248,15 +248,7 @@ class Need:
 
 _FOUR = ("erm", "label_smoothing", "mixup", "focal")
 
-# The trainings of each notebook. A paper's chapter is named like the paper.
-NOTEBOOKS: dict[str, tuple[Need, ...]] = {
-    "tour": (Need(("erm",)),),
-    "confidence_histograms": (Need((*_FOUR, "fmfp")),),
-    "reliability_diagrams": (Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp")),),
-    "reliable_overfitting": (Need(("erm", "sam", "swa", "fmfp")),),
-    "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra")),),
-    "benchmarks": (),
-}
+# The trainings of each paper's chapters.
 PAPERS: dict[str, tuple[Need, ...]] = {
     "fmfp": (
         Need((*_FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
@@ -305,6 +297,21 @@ PAPERS: dict[str, tuple[Need, ...]] = {
             seeds=1,
         ),
     ),
+}
+# The trainings of each notebook.
+NOTEBOOKS: dict[str, tuple[Need, ...]] = {
+    "tour": (Need(("erm",)),),
+    "confidence_histograms": (Need((*_FOUR, "fmfp")),),
+    "reliability_diagrams": (Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp")),),
+    "reliable_overfitting": (Need(("erm", "sam", "swa", "fmfp")),),
+    "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra")),),
+    "fmfp": PAPERS["fmfp"],
+    "fmfp_2": PAPERS["fmfp"],
+    "overconf": PAPERS["overconf"],
+    "mixup": PAPERS["mixup"],
+    "bsce": PAPERS["bsce"],
+    "bsce_2": PAPERS["bsce"],
+    "benchmarks": (),
 }
 
 

@@ -262,7 +262,10 @@ class Training:
                 hidden = network.features(self.inputs(split, part))
             features.append(hidden.float())
             logits.append(network.head(hidden.float()))
-        return torch.cat(logits), torch.cat(features)
+        found = torch.cat(logits)
+        if not found.isfinite().all():  # the last step of an epoch may be the one too many
+            raise Diverged(f"logits of the {name} set are not finite")
+        return found, torch.cat(features)
 
     def note(self, epoch: int, loss: float, train_accuracy: float, test: Tensor, held_out: Tensor):
         """A row of the history: every metric on the test set, and what a temperature gives."""

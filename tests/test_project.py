@@ -60,12 +60,10 @@ def test_no_digit_about_results_is_typed(path):
     for cell in json.loads(path.read_text())["cells"]:
         if cell["cell_type"] != "markdown":
             continue
-        text = re.sub(
-            r"```.*?```|`[^`]*`|\$[^$]*\$|\{[^}]*\}|<[^>]*>",
-            "",
-            "".join(cell["source"]),
-            flags=re.S,
-        )
+        text = "".join(cell["source"])
+        # Code, formulas, roles, rows of tables (settings side by side), numbers of sections.
+        allowed = r"```.*?```|`[^`]*`|\$[^$]*\$|\{[^}]*\}|<[^>]*>|^\|.*?$|[Ss]ection \d+\.\d+"
+        text = re.sub(allowed, "", text, flags=re.DOTALL | re.MULTILINE)
         found = re.search(r".*\d\.\d.*", text)
         assert not found, found[0]
 

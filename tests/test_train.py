@@ -105,6 +105,12 @@ def test_diverged_run_is_recorded_as_such(tmp_path):
     assert store.load(run(learning_rate=1e20), tmp_path).diverged
 
 
+def test_network_that_its_last_step_destroyed_is_recorded_as_diverged(tmp_path):
+    lines, wanted = [], run(learning_rate=1e30, epochs=1, batch_size=SMOKE.train_size, snapshots=())
+    assert train(wanted, tmp_path, log=lines.append).diverged
+    assert "logits of the train set are not finite" in lines[-1]  # the loss came before the step
+
+
 def test_record_gives_back_every_digit_of_the_history(tmp_path):
     record = train(run("bsce", epochs=3), tmp_path)
     labels = record.arrays["test_labels"].astype(int)

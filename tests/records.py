@@ -1,0 +1,54 @@
+"""Records without a training: predictions drawn at random, as good as a test wants them."""
+
+import numpy as np
+
+from calibkit import metrics, posthoc, store
+
+TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
+
+
+def write(run, right=0.7, separation=1.0, sharpness=3.0, n=400, k=10, **changed):
+    """Save a record of a run; more `separation` is a higher AUROC, more `sharpness` confidence.
+
+    Further arguments are columns of the history, a list of seven values.
+    """
+    rng = np.random.default_rng(run.seed)
+
+    def split(size):
+        labels = rng.integers(k, size=size)
+        hit = rng.uniform(size=size) < right
+        predicted = np.where(hit, labels, (labels + 1) % k)
+        logits = rng.normal(size=(size, k))
+        top = sharpness + separation * hit + rng.normal(size=size)
+        logits[np.arange(size), predicted] = logits.max(1) + np.maximum(top, 0.1)
+        return logits.astype(np.float32), labels
+
+    (test, labels), (held_out, held_labels) = split(n), split(300)
+    temperature, _ = posthoc.optimal_temperature(held_out, held_labels)
+    best, ece_optimal = posthoc.optimal_temperature(test, labels)
+    row = metrics.summary(test, labels) | {
+        "train_accuracy": 1.0,
+        "loss": 0.1,
+        "temperature": temperature,
+        "ece_scaled": metrics.ece(posthoc.softmax(test / temperature), labels),
+        "temperature_optimal": best,
+        "ece_optimal": ece_optimal,
+    }
+    history = [
+        row | {"epoch": e, "learning_rate": rate} | {c: v[i] for c, v in changed.items()}
+        for i, (e, rate) in enumerate(
+            zip(range(1, 8), (0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.001), strict=True)
+        )
+    ]
+    brier = rng.uniform(size=(3, 50))
+    arrays = {
+        "test_logits": test,
+        "test_labels": labels.astype(np.int16),
+        "validation_logits": held_out,
+        "validation_labels": held_labels.astype(np.int16),
+        "train_brier": brier.astype(np.float16),
+        "train_gradient_norm": (brier + 0.1 * rng.uniform(size=(3, 50))).astype(np.float32),
+        "train_learned_epoch": rng.integers(0, 8, 50),
+        "train_max_logit": rng.normal(size=50).astype(np.float16),
+    }
+    return store.save(run, "done", history, arrays, TRAINED)

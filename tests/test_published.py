@@ -1,0 +1,138 @@
+"""The printed numbers are the papers', in natural units, and ours stand beside the right ones."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibkit import grid, published, store
+from tests import records
+
+PAPERS = {"fmfp", "darkside", "overconf", "mixup", "bsce"}
+
+
+def cell(exhibit, dataset, network, method, metric):
+    table = published.cells(exhibit=exhibit)
+    found = table[
+        (table.dataset == dataset)
+        & (table.network == network)
+        & (table.method == method)
+        & (table.metric == metric)
+    ]
+    return found.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "std"),
+    [
+        (("fmfp-tab1", "cifar10", "resnet110", "erm", "fpr_at_tpr"), 0.4501, 0.0255),
+        (("fmfp-tab1", "cifar10", "resnet110", "mixup", "aurc"), 0.01505, 0.00009),
+        (("fmfp-text-sec32", "cifar10", "densenet", "focal", "ece"), 0.0136, np.nan),
+        (("overconf-tab2", "20newsgroups", "cnn1d_8layer", "erm", "temperature"), 4.18, np.nan),
+        (("overconf-tab2", "cifar10", "resnet32", "erm", "ece_binned"), 0.0074, 0.0015),
+        (("overconf-tab2", "svhn", "resnet32", "focal(gamma=1)", "ece_scaled"), 0.0080, 0.0022),
+        (("overconf-tab1", "cifar10", "resnet32", "label_smoothing", "ece"), 0.0272, 0.0032),
+        (("overconf-tab1", "cifar10", "resnet32", "l1_norm(strength=0.05)", "ece"), 0.0293, 0.0039),
+        (("mixup-tab1", "svhn", "resnet18", "mixup(alpha=1)", "ece_optimal"), 0.0104, np.nan),
+        (("mixup-tab5", "svhn", "resnet18", "mit_l", "accuracy"), 0.950, np.nan),
+        (("bsce-tab1", "cifar10", "resnet50", "erm", "ece_scaled"), 0.0132, np.nan),
+        (("bsce-tab6", "cifar100", "resnet50", "bsce_gra", "ece"), 0.0113, np.nan),
+        (("bsce-tab6", "cifar100", "resnet50", "bsce_gra(gamma=8)", "ece"), 0.0928, np.nan),
+        (("darkside-fig1", "hypothetical", "-", "toy_panel_a", "ece"), 0.06, np.nan),
+        (("darkside-tab2", "cifar10", "vgg16", "entropy_regularization", "ece"), 0.0429, None),
+    ],
+)
+def test_cells_are_what_the_papers_print(where, value, std):
+    found = cell(*where)
+    assert found.value == pytest.approx(value)
+    if std is not None:
+        assert found["std"] == pytest.approx(std, nan_ok=True)
+
+
+def test_all_cells_are_there_and_in_their_units():
+    table = published.cells()
+    assert len(table) == 2246 and set(table.paper) == PAPERS
+    assert table.value.notna().all()
+    fractions = table[table.metric.str.contains("accuracy|auroc|aupr|ece|aurc|fpr")]
+    fractions = fractions[~fractions.metric.str.startswith("avg_gain")]
+    assert fractions.value.between(0, 1).all()
+    assert table[table.metric == "brier"].value.between(0, 2).all()
+    assert set(table.exhibit) <= set(published.exhibits().id)
+
+
+def test_methods_are_written_as_the_library_reads_them():
+    others = {"ts", "confidnet", "consistency_gra"}
+    for name in set(published.cells().method) - others:
+        if not name.startswith(("toy_", "u_")):
+            assert grid.method_name(grid.method(name)) == name
+
+
+def test_exhibits_of_every_paper():
+    table = published.exhibits()
+    assert len(table) == table.id.nunique() == 83
+    assert table.groupby("paper").size().to_dict() == {
+        "fmfp": 23, "darkside": 12, "overconf": 13, "mixup": 13, "bsce": 22
+    }  # fmt: skip
+    assert (table.title.str.len() > 10).all() and set(table.chapter) == PAPERS
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: published.cells("fmpf"), "did you mean 'fmfp'"),
+        (lambda: published.cells(exhibit="fmfp-tab9"), "unknown exhibit 'fmfp-tab9'"),
+        (lambda: published.beside(pd.DataFrame(), "fmfp-fig1"), "no printed numbers"),
+        (lambda: published.beside(pd.DataFrame(), "fmfp-tab1", "svhn"), "valid: cifar10, cifar100"),
+    ],
+)
+def test_wrong_names_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_ours_stand_beside_the_published():
+    ours = pd.DataFrame(
+        {
+            "method": ["erm", "erm", "erm", "mixup"],
+            "auroc": [0.7, 0.8, 0.9, 0.6],
+            "dataset": "mnist1d",
+            "network": "cnn",
+            "seed": [0, 1, 2, 0],
+            "epochs": 100,
+        }
+    )
+    table = published.beside(ours, "fmfp-tab1", "cifar10", "resnet110", ["auroc"])
+    assert list(table.method) == ["erm", "mixup", "label_smoothing", "focal", "cs_kd", "l1_norm"]
+    erm, mixup, other = (row for _, row in table.iloc[:3].iterrows())
+    assert (erm.published, erm.published_std) == pytest.approx((0.9076, 0.0060))
+    assert (erm.ours, erm.ours_std, erm.seeds) == pytest.approx((0.8, 0.1, 3))
+    assert (erm.low, erm.high) == pytest.approx((0.8 - 0.24841377, 0.8 + 0.24841377))
+    assert mixup.ours == 0.6 and np.isnan([mixup.ours_std, mixup.low]).all()
+    assert other.seeds == 0 and np.isnan(other.ours)
+    differs = table.attrs["differs"]
+    assert "CIFAR-10; resnet110; 200 epochs" in differs and "MNIST-1D; cnn; 100 epochs" in differs
+    shown = published.show(table).to_html()
+    assert "90.76 ± 0.60" in shown and "80.00 ± 10.00" in shown and "MNIST-1D" in shown
+
+
+def test_a_whole_exhibit_without_any_run_still_shows():
+    table = published.beside(pd.DataFrame(), "overconf-tab2")
+    assert len(table) == 48 and (table.seeds == 0).all()
+    assert "no runs" in table.attrs["differs"]
+    assert "4.180" in published.show(table).to_html()
+
+
+def test_trainings_say_what_a_temperature_and_binning_would_give(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    runs = grid.select("smoke", ["erm", "mixup"], "digits", seeds=2)
+    for run in runs:
+        records.write(run)
+    by_method = {m: [store.load(r) for r in runs if r.method == m] for m in ("erm", "mixup")}
+    table = published.trainings(by_method)
+    assert list(table.method) == ["erm", "ts", "erm", "ts", "mixup", "mixup"]
+    assert set(table.dataset) == {"digits"} and set(table.epochs) == {6}
+    erm, ts = table.iloc[0], table.iloc[1]
+    assert ts.ece == pytest.approx(erm.ece_scaled) and ts.accuracy == erm.accuracy
+    assert ts.adaptive_ece == pytest.approx(erm.adaptive_ece_scaled)
+    assert 0 < erm.ece_binned < erm.ece  # the made-up networks are far too sure
+    beside = published.beside(table, "darkside-tab2", "cifar10", "vgg16", ["auroc"])
+    assert beside.set_index("method").seeds["ts"] == 2
