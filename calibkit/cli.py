@@ -1,6 +1,7 @@
-"""The command line: ``calibkit train``, ``calibkit runs``, ``calibkit data``."""
+"""The command line: ``calibkit train``, ``runs``, ``data`` and ``report``."""
 
 import argparse
+import json
 import sys
 import time
 
@@ -61,6 +62,29 @@ def _parser() -> argparse.ArgumentParser:
     get = actions.add_parser("get", help="download or generate one")
     get.add_argument("name")
     get.set_defaults(command=_data_get)
+
+    report = commands.add_parser(
+        "report",
+        help="what the confidence of your own model is good for",
+        description="Read saved predictions (.npz, .csv, .parquet, .npy); write one HTML page that "
+        "needs nothing else, and its numbers as JSON.",
+        epilog="An .npz holds logits or probs (n, k) and labels (n,); val_logits, val_labels, "
+        "groups and class_names if you have them. Examples: calibkit report preds.npz · "
+        "calibkit report new.npz --against old.npz --target-risk 0.01 0.05",
+    )
+    report.add_argument("predictions", help="the file")
+    report.add_argument("--labels", help="labels in a file of their own (.npy, or one in a line)")
+    report.add_argument("--out", default="report", help="folder to write to (report)")
+    report.add_argument("--against", metavar="FILE", help="a second model on the same samples")
+    report.add_argument(
+        "--target-risk",
+        type=float,
+        nargs="+",
+        default=(),
+        metavar="SHARE",
+        help="error rates to find thresholds for, such as 0.01",
+    )
+    report.set_defaults(command=_report)
     return parser
 
 
@@ -182,6 +206,26 @@ def _data_get(options) -> int:
     from calibkit import data
 
     data.get(options.name)
+    return 0
+
+
+def _report(options) -> int:
+    try:
+        from calibkit import report  # late: it draws
+
+        page = report.build(
+            options.predictions, options.out, options.against, options.labels, options.target_risk
+        )
+    except ImportError as error:
+        raise ValueError(f"{error}; a report needs pip install 'calibkit[book]'") from error
+    except MemoryError as error:
+        raise OSError("too large for the memory of this machine") from error
+    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    for answer in numbers["verdict"]:
+        print(f"{answer['title']}\n  {answer['text']}")
+    for caution in numbers["cautions"]:
+        print(f"! {caution}")
+    print(page)
     return 0
 
 

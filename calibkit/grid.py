@@ -311,6 +311,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "mixup": PAPERS["mixup"],
     "bsce": PAPERS["bsce"],
     "bsce_2": PAPERS["bsce"],
+    "claims": tuple(need for needs in PAPERS.values() for need in needs),
     "benchmarks": (),
 }
 

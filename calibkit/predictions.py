@@ -140,7 +140,7 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
                 raise ValueError("got scores without labels, expected a file of labels with it")
             arrays["labels"] = _label_file(found)
         result = from_arrays(arrays, path.stem)
-    except (OSError, ImportError):
+    except (OSError, ImportError):  # the latter: pandas is not installed
         raise
     except ValueError as error:
         raise ValueError(f"{path}: {_one_line(error)}") from error
@@ -345,7 +345,7 @@ def _one_line(error: Exception) -> str:
 
 def _few(names) -> str:
     """The first names of many, quoted so that no control character gets through."""
-    names = list(names)
+    names = [str(name) for name in names]
     shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])
     return (shown or "nothing") + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
@@ -388,7 +388,7 @@ def _load(path: Path):
         return np.load(path, allow_pickle=False)
     except ValueError as error:
         if "pickle" in str(error):
-            raise ValueError(f"got no NumPy file, or one that {_OBJECTS}") from error
+            raise ValueError(f"{path.name!r} is no NumPy file or {_OBJECTS}") from error
         raise
 
 
@@ -466,7 +466,7 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
         try:
             frame = pd.read_parquet(path)
         except ImportError as error:
-            raise ImportError("a .parquet file needs pyarrow: pip install pyarrow") from error
+            raise ValueError("a .parquet file needs pyarrow: pip install pyarrow") from error
     frame.columns = [str(column) for column in frame.columns]
     if frame.empty or frame.columns.has_duplicates:
         raise ValueError(f"got {len(frame)} rows of columns {_few(frame.columns)}, some twice")

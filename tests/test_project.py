@@ -63,6 +63,7 @@ def test_no_digit_about_results_is_typed(path):
         text = "".join(cell["source"])
         # Code, formulas, roles, rows of tables (settings side by side), numbers of sections.
         allowed = r"```.*?```|`[^`]*`|\$[^$]*\$|\{[^}]*\}|<[^>]*>|^\|.*?$|[Ss]ection \d+\.\d+"
+        allowed += r"|\([^()]*in the code\)"
         text = re.sub(allowed, "", text, flags=re.DOTALL | re.MULTILINE)
         found = re.search(r".*\d\.\d.*", text)
         assert not found, found[0]
@@ -81,3 +82,9 @@ def test_version_is_said_once():
     assert project["version"] == calibkit.__version__
     assert f"version: {calibkit.__version__}" in (ROOT / "CITATION.cff").read_text()
     assert f"## {calibkit.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_python_in_the_readme_runs(capsys):
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL):
+        exec(block, {})
+    assert "auroc" in capsys.readouterr().out

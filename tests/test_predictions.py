@@ -1,0 +1,440 @@
+"""Prediction files of every layout are read right, and hostile ones refused in one line."""
+
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibkit import predictions
+from calibkit.arrays import softmax
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(20, 3)).astype(np.float32)
+LABELS = RNG.integers(0, 3, 20)
+PROBS = softmax(LOGITS)
+
+
+def save(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def refused(path, message, **options):
+    with pytest.raises(ValueError) as caught:
+        predictions.read(path, **options)
+    text = str(caught.value)
+    assert message in text and text.startswith(f"{path}: ") and "\n" not in text
+    return text
+
+
+# --- what the arrays may be ---
+
+
+def test_our_own_layout_comes_back_as_it_was(tmp_path):
+    path = save(
+        tmp_path / "preds.npz",
+        logits=LOGITS,
+        labels=LABELS,
+        val_logits=LOGITS[:5],
+        val_labels=LABELS[:5],
+        groups=np.arange(20) % 2,
+        class_names=np.array(["cat", "dog", "eel"]),
+        epoch=3,
+    )
+    found = predictions.read(path)
+    assert found.name == "preds"
+    assert found.logits.dtype == np.float32
+    np.testing.assert_array_equal(found.logits, LOGITS)
+    np.testing.assert_array_equal(found.labels, LABELS)
+    np.testing.assert_array_equal(found.val_logits, LOGITS[:5])
+    np.testing.assert_array_equal(found.val_labels, LABELS[:5])
+    assert found.groups.tolist() == ["0", "1"] * 10
+    assert found.class_names == ("cat", "dog", "eel")
+    assert found.notes == ("Not used: 'epoch'.",)
+
+
+def test_probabilities_survive_as_logits():
+    found = predictions.from_arrays({"probs": PROBS, "labels": LABELS})
+    np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-6)
+    sharp = predictions.from_arrays({"probs": np.eye(3)[LABELS], "labels": LABELS})
+    np.testing.assert_allclose(softmax(sharp.logits), np.eye(3)[LABELS], atol=1e-300)
+
+
+def test_logits_that_are_probabilities_are_taken_as_such_and_it_is_said():
+    found = predictions.from_arrays({"logits": PROBS, "labels": LABELS})
+    np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-6)
+    assert "rows of probabilities" in found.notes[0]
+    assert not predictions.from_arrays({"logits": LOGITS, "labels": LABELS}).notes
+
+
+@pytest.mark.parametrize("column", [lambda x: x, lambda x: x[:, None]])
+def test_one_column_is_class_one_of_two(column):
+    p = np.array([0.2, 0.9, 0.5])
+    found = predictions.from_arrays({"probs": column(p), "labels": [0, 1, 1]})
+    np.testing.assert_allclose(softmax(found.logits), np.c_[1 - p, p])
+    logit = np.log(p / (1 - p))
+    found = predictions.from_arrays({"logits": column(logit), "labels": [0, 1, 1]})
+    np.testing.assert_allclose(softmax(found.logits), np.c_[1 - p, p])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [2, 0, 1],
+        [2.0, 0.0, 1.0],
+        [[2], [0], [1]],
+        np.array([2, 0, 1], np.uint8),
+        np.eye(3)[[2, 0, 1]],
+        np.eye(3, dtype=bool)[[2, 0, 1]],
+        ["2", "0", "1"],
+        ["c", "a", "b"],
+        np.array([b"c", b"a", b"b"]),
+    ],
+)
+def test_labels_in_every_notation(labels):
+    scores = {"logits": LOGITS[:3], "labels": labels, "class_names": ["a", "b", "c"]}
+    assert predictions.from_arrays(scores).labels.tolist() == [2, 0, 1]
+
+
+def test_numbers_that_name_columns_are_names():
+    scores = {"probs": PROBS[:3], "labels": [7, 9, 3], "class_names": ["3", "7", "9"]}
+    assert predictions.from_arrays(scores).labels.tolist() == [1, 2, 0]
+    in_order = {"probs": PROBS[:3], "labels": [1, 2, 0], "class_names": [0, 1, 2]}
+    assert predictions.from_arrays(in_order).labels.tolist() == [1, 2, 0]
+
+
+def test_torch_tensors_and_half_precision():
+    import torch
+
+    scores = {"logits": torch.tensor(LOGITS).bfloat16(), "labels": torch.tensor(LABELS)}
+    found = predictions.from_arrays(scores)
+    np.testing.assert_allclose(found.logits, LOGITS, rtol=0.01)
+    half = predictions.from_arrays({"logits": LOGITS.astype(np.float16), "labels": LABELS})
+    assert half.logits.dtype == np.float32
+
+
+def test_samples_without_label_are_left_out_with_all_that_is_theirs():
+    labels = LABELS.copy()
+    labels[[3, 7]] = -1, -100
+    found = predictions.from_arrays({"logits": LOGITS, "labels": labels, "groups": np.arange(20)})
+    kept = np.delete(np.arange(20), [3, 7])
+    np.testing.assert_array_equal(found.logits, LOGITS[kept])
+    np.testing.assert_array_equal(found.labels, LABELS[kept])
+    assert found.groups.tolist() == [str(i) for i in kept]
+    assert found.notes == ("2 of 20 samples have no label (-1 or -100) and are left out.",)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": LABELS + 1}, "labels: got values from 1 to 3, expected them counted from 0"),
+        ({"labels": LABELS * 5}, "expected classes 0 to 2"),
+        ({"labels": LABELS - 3}, "expected classes 0 to 2"),
+        ({"labels": LABELS[:-1]}, "labels: got shape (19,), expected (20,)"),
+        ({"labels": LABELS + 0.5}, "expected whole numbers 0 to 2"),
+        ({"labels": np.full(20, np.nan)}, "labels: got nan, expected whole numbers"),
+        ({"labels": np.full(20, 1e300)}, "labels: got 1e+300, expected whole numbers"),
+        ({"labels": np.full(20, -1)}, "got only -1 and -100"),
+        ({"labels": ["cat"] * 20}, "labels: got names such as 'cat', expected numbers 0 to 2"),
+        ({"labels": LABELS.astype(complex)}, "labels: got type complex128"),
+        ({"labels": None}, "labels: got shape ()"),
+        ({"logits": np.where(LOGITS > 2, np.nan, LOGITS * np.nan)}, "logits: got NaN"),
+        ({"logits": LOGITS * np.inf}, "logits: got "),
+        ({"logits": LOGITS[:0]}, "logits: got an empty array"),
+        ({"logits": LOGITS[None]}, "logits: got shape (1, 20, 3)"),
+        ({"logits": np.array([[object()]])}, "logits: got type object"),
+        ({"class_names": ["a", "b"]}, "class_names: got 2 names, expected 3"),
+        ({"class_names": ["a", "b", "a"]}, "class_names: got 'a' twice"),
+        ({"class_names": "abc"}, "class_names: got shape ()"),
+        ({"groups": np.arange(3)}, "groups: got shape (3,) of type int64, expected (20,)"),
+        ({"groups": np.array([{}] * 20)}, "groups: got shape (20,) of type object"),
+        ({"val_logits": LOGITS}, "expected val_logits or val_probs, and val_labels"),
+        ({"val_logits": LOGITS[:, :2], "val_labels": LABELS % 2}, "val_logits: got 2 classes"),
+        ({"val_probs": LOGITS, "val_labels": LABELS}, "val_probs: got values from"),
+        ({"label": LABELS}, "got 'label', expected names among logits"),
+    ],
+)
+def test_what_is_wrong_is_named(change, message):
+    with pytest.raises(ValueError) as caught:
+        predictions.from_arrays({"logits": LOGITS, "labels": LABELS} | change)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_rows_that_are_no_probabilities_hint_at_logits():
+    with pytest.raises(ValueError, match=r"if these are logits, call them so"):
+        predictions.from_arrays({"probs": LOGITS, "labels": LABELS})
+
+
+def test_a_sample_keeps_rows_together():
+    n = 1000
+    logits = np.c_[np.arange(n), np.zeros(n)]
+    scores = {"logits": logits, "labels": np.arange(n) % 2, "groups": np.arange(n)}
+    found = predictions.from_arrays(scores).sample(100)
+    rows = found.logits[:, 0].astype(int)
+    assert len(set(rows)) == 100 and (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(found.labels, rows % 2)
+    assert found.groups.tolist() == [str(i) for i in rows]
+    assert found.notes == ("Every number is of a random 100 of the 1,000 samples.",)
+    assert found.sample(100) is found
+
+
+# --- files of others ---
+
+
+def test_netcal(tmp_path):
+    path = save(tmp_path / "net.npz", predictions=PROBS, ground_truth=LABELS[:, None])
+    found = predictions.read(path)
+    np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-6)
+    np.testing.assert_array_equal(found.labels, LABELS)
+    assert found.notes == ("Read as a file of netcal.",)
+    binary = save(tmp_path / "binary.npz", predictions=[0.2, 0.9], ground_truth=[0, 1])
+    np.testing.assert_allclose(softmax(predictions.read(binary).logits)[:, 1], [0.2, 0.9])
+
+
+def test_fd_shifts(tmp_path):
+    """raw_logits.npz: one array N x (d + 2): logits, label, number of the data set."""
+    table = np.c_[LOGITS, LABELS, np.zeros(20)].astype(np.float16)
+    single = tmp_path / "raw_logits.npz"
+    np.savez_compressed(single, table)
+    found = predictions.read(single)
+    np.testing.assert_allclose(found.logits, LOGITS, atol=2e-3)
+    np.testing.assert_array_equal(found.labels, LABELS)
+    assert found.val_labels is None and found.groups is None
+
+    table[:, -1] = np.repeat([0, 1, 2], [5, 10, 5])
+    np.savez_compressed(single, table)
+    found = predictions.read(single)
+    np.testing.assert_array_equal(found.val_labels, LABELS[:5])
+    np.testing.assert_array_equal(found.labels, LABELS[5:])
+    assert found.groups.tolist() == ["data set 1"] * 10 + ["data set 2"] * 5
+    assert "Data set 0 was taken for the validation set" in found.notes[1]
+
+
+def test_hugging_face(tmp_path):
+    """`trainer.predict` gives predictions (logits) and label_ids."""
+    np.save(tmp_path / "predictions.npy", LOGITS)
+    refused(tmp_path / "predictions.npy", "got scores without labels")
+    np.save(tmp_path / "label_ids.npy", LABELS)
+    found = predictions.read(tmp_path / "predictions.npy")
+    np.testing.assert_array_equal(found.logits, LOGITS)
+    np.testing.assert_array_equal(found.labels, LABELS)
+    other = tmp_path / "mine.txt"
+    other.write_text("label\r\n" + "\r\n".join(map(str, LABELS[::-1])) + "\r\n")
+    found = predictions.read(tmp_path / "predictions.npy", labels=other)
+    np.testing.assert_array_equal(found.labels, LABELS[::-1])
+    both = save(tmp_path / "both.npz", predictions=LOGITS, label_ids=LABELS)
+    np.testing.assert_array_equal(predictions.read(both).logits, LOGITS)
+
+
+def test_record_of_a_run(tmp_path):
+    arrays = {"test_logits": LOGITS, "test_labels": LABELS.astype(np.uint8), "norm": LABELS}
+    arrays |= {"validation_logits": LOGITS[:4], "validation_labels": LABELS[:4]}
+    found = predictions.read(save(tmp_path / "arrays.npz", **arrays))
+    np.testing.assert_array_equal(found.labels, LABELS)
+    np.testing.assert_array_equal(found.val_logits, LOGITS[:4])
+    assert found.notes == ("Read as a file of calibkit record.",)
+
+
+def frame(prefix="prob_", scores=PROBS):
+    table = pd.DataFrame(scores.astype(np.float64), columns=[f"{prefix}{c}" for c in "abc"])
+    return table.assign(label=np.array(list("abc"))[LABELS])
+
+
+def test_csv_with_probabilities_groups_and_split(tmp_path):
+    path = tmp_path / "preds.csv"
+    table = frame().assign(
+        group=["x", None] * 10, split=["val"] * 5 + ["test"] * 15, note="<b>", seen=3
+    )
+    table.to_csv(path)  # with the index, as most do
+    found = predictions.read(path)
+    np.testing.assert_allclose(softmax(found.logits), PROBS[5:], rtol=1e-6)
+    np.testing.assert_allclose(softmax(found.val_logits), PROBS[:5], rtol=1e-6)
+    np.testing.assert_array_equal(found.labels, LABELS[5:])
+    np.testing.assert_array_equal(found.val_labels, LABELS[:5])
+    assert found.groups.tolist() == (["x", "(none)"] * 10)[5:]
+    assert found.class_names == ("a", "b", "c")
+    assert found.notes == ("Columns not used: 'note', 'seen'.",)
+
+
+def test_csv_with_bare_class_names_or_logits(tmp_path):
+    path = tmp_path / "preds.csv"
+    frame(prefix="").to_csv(path, index=False)
+    np.testing.assert_allclose(softmax(predictions.read(path).logits), PROBS, rtol=1e-6)
+    frame("logit_", LOGITS).to_csv(path, index=False)
+    np.testing.assert_allclose(predictions.read(path).logits, LOGITS, rtol=1e-6)
+    path.write_text("prob_sick,label\n0.9,1\n0.2,0\n")
+    found = predictions.read(path)
+    np.testing.assert_allclose(softmax(found.logits), [[0.1, 0.9], [0.8, 0.2]])
+    assert found.class_names == ("not sick", "sick") and found.labels.tolist() == [1, 0]
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "preds.parquet"
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        path.write_bytes(b"PAR1")
+        refused(path, "a .parquet file needs pyarrow: pip install pyarrow")
+        return
+    table = frame()
+    numbers = [c for c in table.columns if c.startswith("prob_")]
+    table[numbers] = table[numbers].astype(np.float32)
+    table.to_parquet(path)
+    found = predictions.read(path)
+    assert found.logits.dtype == np.float32
+    np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-5)
+    np.testing.assert_array_equal(found.labels, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "No columns to parse"),
+        ("a,b\n", "got 0 rows"),
+        ("a,b,label\n0.5,0.5,0\n0.5\n", "got an empty cell in row 1"),
+        ("a,b\n0.5,0.5\n", "expected one called 'label'"),
+        ("a,b,label\n1.5,0.5,0\n", "if these are logits, call them so"),
+        ("id,a,b,label\n17,0.5,0.5,0\n", "got values from 0.5 to 17"),
+        ("prob_a,prob_b,label\nx,0.5,0\n", "prob_a: got 'x', expected numbers"),
+        ("name,label\nx,0\n", "expected prob_NAME for each class"),
+        ("prob_a,prob_b,label,split\n0.5,0.5,0,train\n", "split: got 'train', expected 'test'"),
+        ("prob_a,prob_b,label,split\n0.5,0.5,0,val\n", "got an empty array"),
+        ("prob_a,prob_b,label\n0.5,0.5,c\n", "labels: got 'c', expected names among 'a', 'b'"),
+        ("prob_a,prob_b,label\n,0.5,a\n", "probs: got NaN"),
+        ('prob_a,prob_b,label\n"0.5,0.5,a\n', ""),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path, text, message):
+    path = tmp_path / "preds.csv"
+    path.write_text(text)
+    refused(path, message)
+
+
+# --- hostile files ---
+
+
+class Bomb:
+    """Creates a file when unpickled."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def test_nothing_is_unpickled(tmp_path):
+    trace = tmp_path / "trace"
+    objects = np.array([Bomb(trace)], dtype=object)
+    for key in ("labels", "logits", "class_names"):
+        arrays = {"logits": LOGITS, "labels": LABELS} | {key: objects}
+        text = refused(save(tmp_path / "bad.npz", **arrays), "holds Python objects, not read")
+        assert repr(key) in text
+    np.save(tmp_path / "bad.npy", objects)
+    refused(tmp_path / "bad.npy", "holds Python objects, not read")
+    for name in ("bad.npz", "bad.npy"):
+        (tmp_path / name).write_bytes(pickle.dumps(Bomb(trace)))
+        refused(tmp_path / name, "holds Python objects, not read")
+    np.save(tmp_path / "labels.npy", objects)
+    np.save(tmp_path / "fine.npy", LOGITS)
+    refused(tmp_path / "fine.npy", "holds Python objects, not read")
+    assert not trace.exists()
+
+
+def test_archives_with_odd_names_or_sizes(tmp_path):
+    path = save(tmp_path / "odd.npz", **{"../../etc/x": LOGITS, "\x1b[31mred\n": LABELS})
+    text = refused(path, "got arrays '")
+    assert "\x1b" not in text and repr("\x1b[31mred\n") in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["odd.npz"]  # nothing was unpacked
+
+    with zipfile.ZipFile(tmp_path / "text.npz", "w") as archive:
+        archive.writestr("logits.npy", "no array")
+        archive.writestr("labels.npy", "no array")
+    refused(tmp_path / "text.npz", "")
+
+    header = io.BytesIO()
+    huge = {"descr": "<f4", "fortran_order": False, "shape": (10**12, 10)}
+    np.lib.format.write_array_header_1_0(header, huge)
+    with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
+        archive.writestr("logits.npy", header.getvalue())
+        archive.writestr("labels.npy", header.getvalue())
+    refused(tmp_path / "huge.npz", "")
+
+
+def test_an_archive_larger_than_the_memory_is_not_opened(tmp_path, monkeypatch):
+    path = tmp_path / "bomb.npz"
+    np.savez_compressed(path, logits=np.zeros((1000, 1000)), labels=np.zeros(1000, int))
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr(predictions, "_memory", lambda: 1_000_000)
+    refused(path, "'logits' is 0 GB, more than the memory of this machine")
+
+
+@pytest.mark.parametrize("name", ["preds.npz", "preds.npy", "preds.csv"])
+def test_every_truncation_is_refused_or_read(tmp_path, name):
+    whole = tmp_path / name
+    np.save(tmp_path / "labels.npy", LABELS)
+    if name.endswith("npz"):
+        save(whole, logits=LOGITS, labels=LABELS)
+    elif name.endswith("npy"):
+        np.save(whole, LOGITS)
+    else:
+        frame().to_csv(whole, index=False)
+    data = whole.read_bytes()
+    for size in range(0, len(data) - 1, 37):
+        whole.write_bytes(data[:size])
+        try:
+            predictions.read(whole)
+        except ValueError as error:
+            assert str(error).startswith(f"{whole}: ") and "\n" not in str(error)
+        else:
+            assert name.endswith("csv")  # a table that ends early is a shorter table
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    suffix=st.sampled_from([".npz", ".npy", ".csv", ".parquet"]),
+    data=st.one_of(
+        st.binary(max_size=300),
+        st.binary(max_size=60).map(lambda x: b"PK\x03\x04" + x),
+        st.binary(max_size=60).map(lambda x: b"\x93NUMPY\x01\x00" + x),
+        st.text(max_size=100).map(lambda x: ("label,a,b\n" + x).encode("utf-8", "replace")),
+    ),
+)
+def test_noise_is_refused_in_one_line(tmp_path_factory, suffix, data):
+    path = tmp_path_factory.mktemp("noise") / f"preds{suffix}"
+    path.write_bytes(data)
+    try:
+        predictions.read(path)
+    except ValueError as error:
+        assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+
+
+@settings(max_examples=150, deadline=None)
+@given(places=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=4))
+def test_flipped_bits_are_refused_or_harmless(tmp_path_factory, places):
+    path = save(tmp_path_factory.mktemp("flip") / "preds.npz", logits=LOGITS, labels=LABELS)
+    data = bytearray(path.read_bytes())
+    for place, change in places:
+        data[place % len(data)] ^= change
+    path.write_bytes(data)
+    try:
+        found = predictions.read(path)
+    except ValueError as error:
+        assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+    else:
+        assert len(found.logits) == len(found.labels)
+
+
+def test_missing_files_stay_errors_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        predictions.read(tmp_path / "none.npz")
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(IsADirectoryError):
+        predictions.read(tmp_path / "folder.npz")
+    with pytest.raises(ValueError, match=r"got a file '.txt', expected .npz, .npy"):
+        predictions.read(tmp_path / "preds.txt")
