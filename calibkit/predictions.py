@@ -140,13 +140,15 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
                 raise ValueError("got scores without labels, expected a file of labels with it")
             arrays["labels"] = _label_file(found)
         result = from_arrays(arrays, path.stem)
-    except (OSError, ImportError):  # the latter: pandas is not installed
+    except ImportError:  # pandas is not installed
         raise
     except ValueError as error:
         raise ValueError(f"{path}: {_one_line(error)}") from error
     except MemoryError as error:
         raise ValueError(f"{path}: too large for the memory of this machine") from error
     except Exception as error:  # whatever a damaged file makes a decoder stumble over
+        if getattr(error, "filename", None):  # a file of labels that is not there
+            raise
         reason = _one_line(error)
         raise ValueError(f"{path}: damaged or not what its name says ({reason})") from error
     return replace(result, notes=(*notes, *result.notes))

@@ -313,7 +313,8 @@ def show(table: pd.DataFrame, digits: int = 2):
         where += [row.network] * (table.network.nunique() > 1)
         label, scale, higher = plots.METRICS.get(row.metric, (row.metric, 1, None))
         label += {True: " ↑", False: " ↓", None: ""}[higher]
-        line = rows.setdefault((*where, plots.look(row.method)["label"]), {})
+        name = plots.look("erm+ts" if row.method == "ts" else row.method)["label"]
+        line = rows.setdefault((*where, name), {})
         line[label, "published"] = cell(row.published, row.published_std, scale)
         line[label, "ours"] = cell(row.ours, row.ours_std, scale)
     frame = pd.DataFrame.from_dict(rows, orient="index").fillna("–")

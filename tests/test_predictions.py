@@ -433,6 +433,9 @@ def test_flipped_bits_are_refused_or_harmless(tmp_path_factory, places):
 def test_missing_files_stay_errors_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError):
         predictions.read(tmp_path / "none.npz")
+    np.save(tmp_path / "scores.npy", LOGITS)
+    with pytest.raises(FileNotFoundError, match="none.npy"):
+        predictions.read(tmp_path / "scores.npy", labels=tmp_path / "none.npy")
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(IsADirectoryError):
         predictions.read(tmp_path / "folder.npz")

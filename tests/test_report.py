@@ -1,0 +1,538 @@
+"""The report says what the metrics say, judges nothing on what it was chosen on, escapes all."""
+
+import base64
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from calibkit import assessment, cli, metrics, posthoc, predictions, report, stats
+from calibkit.arrays import softmax
+from calibkit.stats import Interval
+
+
+def make(n=600, k=4, temperature=1.0, seed=0, validation=0, skill=2.0, **more):
+    """Samples whose labels are drawn from softmax(logits), then divided by the temperature."""
+    rng = np.random.default_rng(seed)
+    logits = skill * rng.normal(size=(n + validation, k))
+    labels = (softmax(logits).cumsum(1) > rng.random((len(logits), 1))).argmax(1)
+    logits /= temperature
+    arrays = {"logits": logits[:n], "labels": labels[:n]}
+    if validation:
+        arrays |= {"val_logits": logits[n:], "val_labels": labels[n:]}
+    return predictions.from_arrays(arrays | more, "test model")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make(groups=np.array(["a", "b"])[np.arange(600) % 2])
+
+
+@pytest.fixture(scope="module")
+def numbers(data):
+    return assessment.assess(data)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.words = [], [], []
+        self.feed(text)
+        self.text = " ".join("".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *attribute) for attribute in attrs]
+
+    def handle_data(self, data):
+        if self.tags[-1] != "style":
+            self.words.append(data)
+
+
+# --- numbers ---
+
+
+def test_json_repeats_the_metrics(tmp_path, data):
+    page = report.build(data, tmp_path / "new" / "folder")
+    written = json.loads(page.with_suffix(".json").read_text())
+    expected = metrics.summary(data.logits, data.labels)
+    assert written["samples"] == expected.pop("n") == 600
+    assert set(written["metrics"]) == set(expected)
+    for name, value in expected.items():
+        assert written["metrics"][name]["estimate"] == pytest.approx(value, rel=1e-12), name
+    names = [*metrics.ranked_metrics(), "nll", "brier", "classwise_ece"]
+    for name, interval in stats.bootstrap(data.logits, data.labels, names).items():
+        assert written["metrics"][name]["low"] == interval.low, name
+        assert written["metrics"][name]["high"] == interval.high, name
+    without = set(expected) - set(names)
+    assert without and all(written["metrics"][name]["low"] is None for name in without)
+    gap = expected["confidence"] - expected["accuracy"]
+    assert written["gap"]["estimate"] == pytest.approx(gap)
+    assert sum(written["reliability"]["count"]) == 600
+    assert written["verdict"] == report.verdict(assessment.assess(data))
+
+
+def test_gap_has_the_textbook_interval(data, numbers):
+    from scipy.stats import ttest_1samp
+
+    found = metrics.per_sample(data.logits, data.labels)
+    expected = ttest_1samp(found["confidence"] - found["correct"], 0).confidence_interval()
+    assert numbers["gap"].low == pytest.approx(expected.low)
+    assert numbers["gap"].high == pytest.approx(expected.high)
+
+
+def test_chance_ece_covers_a_calibrated_model_and_no_other():
+    inside = 0
+    for seed in range(20):
+        data = make(n=1000, seed=seed)
+        confidence = metrics.per_sample(data.logits, data.labels)["confidence"]
+        chance = assessment._chance_ece(confidence, 100)
+        ece = metrics.ece(softmax(data.logits), data.labels)
+        inside += chance.low <= ece <= chance.high
+    assert 16 <= inside <= 20
+    sharp = assessment.assess(make(n=1000, temperature=0.5))
+    assert sharp["metrics"]["ece"].estimate > 2 * sharp["chance_ece"].high
+
+
+def test_operating_points_by_counting():
+    confidence = [0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.58, 0.55]
+    logits = np.log(np.c_[confidence, 1 - np.array(confidence)])
+    wrong = [0, 0, 0, 1, 0, 1, 0, 1, 1, 1]
+    test_labels = [0, 0, 1, 0, 0, 0, 1, 1, 1, 1]
+    arrays = {"logits": logits, "labels": test_labels}
+    arrays |= {"val_logits": logits, "val_labels": wrong}
+    point, none = assessment.operating_points(predictions.from_arrays(arrays), [0.35, 0.001])[::-1]
+    # On the validation set 2 of the 7 above 0.65 are wrong, and 3 of 8 would be too many.
+    assert point["threshold"] == pytest.approx(0.65)
+    assert (point["accepted"], point["wrong"]) == (7, 2)  # of the test set
+    assert point["coverage"].estimate == 0.7 and point["risk"].estimate == 2 / 7
+    assert point["kept"] is None
+    assert none["threshold"] == pytest.approx(0.85)  # three in a row are right
+    assert (none["accepted"], none["wrong"]) == (3, 1)
+
+
+def test_a_target_out_of_reach_has_no_threshold():
+    logits = np.c_[np.linspace(1, 2, 40), np.zeros(40)]
+    labels = (np.arange(40) % 2 == 0).astype(int)[::-1]  # the surest one is wrong
+    labels[-1] = 1
+    data = predictions.from_arrays({"logits": logits, "labels": labels})
+    (point,) = assessment.operating_points(data, [0.01])
+    assert point["threshold"] is None and point["accepted"] == 0
+    assert math.isnan(point["risk"].estimate) and point["kept"] is None
+    numbers = assessment.assess(data, target_risk=[0.01])
+    assert report.tables(numbers)["operating_points"]["Accept from"].tolist() == ["–"]
+    assert report.verdict(numbers)[2]["title"] == "No threshold to recommend"
+
+
+def test_without_a_validation_set_thresholds_are_not_judged_on_their_own_samples():
+    """Pure noise: a threshold chosen and judged on the same samples always keeps its target."""
+    kept = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        noise = {"logits": rng.normal(size=(200, 2)), "labels": rng.integers(0, 2, 200)}
+        data = predictions.from_arrays(noise)
+        found = metrics.per_sample(data.logits, data.labels)
+        (point,) = assessment.operating_points(data, [0.3])
+        if point["threshold"]:
+            own = found["confidence"] >= point["threshold"]
+            assert (~found["correct"][own]).mean() <= 0.3
+        if point["accepted"]:
+            kept.append(point["risk"].estimate)
+    assert np.mean(kept) > 0.4
+
+
+@pytest.mark.parametrize("n", [10, 11, 999, 20_001])
+def test_folds_share_nothing_and_leave_nothing_out(n):
+    folds = assessment._folds(n)
+    assert sorted(np.concatenate([rest for _, rest in folds])) == list(range(n))
+    for fit, rest in folds:
+        assert sorted([*fit, *rest]) == list(range(n))
+
+
+def test_maps_see_no_sample_that_they_are_judged_on(monkeypatch):
+    class Spy:
+        """Fails if it meets a row again; returns the probabilities as they are."""
+
+        def fit(self, logits, labels):
+            self.known = {row.tobytes() for row in logits}
+            self.size = len(logits)
+            assert self.size >= 60
+            return self
+
+        def predict_proba(self, logits):
+            assert not any(row.tobytes() in self.known for row in logits)
+            return softmax(logits)
+
+    monkeypatch.setattr(assessment, "MAPS", {"spy": Spy, "temperature scaling": Spy})
+    monkeypatch.setattr(assessment, "BLOCK", 100)
+    for data in (make(n=103), make(n=50, validation=60)):
+        found = assessment.recalibration(data)
+        values = metrics.summary(data.logits, data.labels)
+        for name in ("accuracy", "ece", "adaptive_ece", "nll", "brier", "auroc", "aurc"):
+            assert found["none"][name] == pytest.approx(values[name])
+            assert found["spy"][name] == pytest.approx(values[name])
+
+
+def test_recalibration_with_a_validation_set_is_that_of_posthoc():
+    data = make(n=300, validation=400, temperature=0.4)
+    found = assessment.recalibration(data)
+    for name, kind in assessment.MAPS.items():
+        model = kind().fit(data.val_logits, data.val_labels)
+        probs = model.predict_proba(data.logits)
+        assert found[name]["ece"] == pytest.approx(metrics.ece(probs, data.labels))
+        assert found[name]["brier"] == pytest.approx(metrics.brier(probs, data.labels))
+        assert found[name]["nll"] == pytest.approx(metrics.nll(probs, data.labels))
+        change = found[name]["brier_change"]
+        before = metrics.brier(softmax(data.logits), data.labels)
+        assert change.estimate == pytest.approx(found[name]["brier"] - before)
+    (temperature,) = found["temperature scaling"]["temperatures"]
+    assert temperature == pytest.approx(
+        posthoc.optimal_temperature(data.val_logits, data.val_labels, "nll")[0]
+    )
+
+
+def test_probability_zero_is_an_infinite_nll():
+    data = make(n=40, skill=8, validation=100)
+    found = assessment.recalibration(data)["histogram binning"]
+    probs = posthoc.HistogramBinning().fit(data.val_logits, data.val_labels)
+    probs = probs.predict_proba(data.logits)
+    assert (probs[np.arange(40), data.labels] == 0).any()  # the case is there
+    assert found["nll"] == math.inf == metrics.nll(probs, data.labels)
+    numbers = assessment.assess(data)
+    assert report.plain(numbers)["recalibration"]["histogram binning"]["nll"] == "inf"
+    assert report.tables(numbers)["recalibration"].loc["histogram binning", "NLL"] == "∞"
+
+
+def test_groups_by_counting(data, numbers):
+    found = metrics.per_sample(data.logits, data.labels)
+    for row in numbers["groups"]:
+        mine = data.groups == row["group"]
+        confidence, correct = found["confidence"][mine], found["correct"][mine]
+        assert row["samples"] == 300
+        assert row["errors"] == (~correct).sum()
+        assert row["accuracy"].estimate == correct.mean()
+        assert row["gap"].estimate == pytest.approx(confidence.mean() - correct.mean())
+        assert row["auroc"] == metrics.auroc(confidence, correct)
+        accept = confidence >= numbers["main_point"]["threshold"]
+        assert row["coverage"].estimate == pytest.approx(accept.mean())
+        assert row["risk"].estimate == pytest.approx((~correct[accept]).mean())
+    sizes = [row["samples"] for row in numbers["predicted"]]
+    assert sum(sizes) == 600 and sizes == sorted(sizes, reverse=True)
+    assert {row["group"] for row in numbers["predicted"]} == set("0123")
+
+
+def test_a_group_that_is_off_is_found():
+    group = np.repeat(["fine", "off"], 1000)
+    good, bad = make(n=1000), make(n=1000, temperature=0.3, seed=1)
+    logits, labels = np.r_[good.logits, bad.logits], np.r_[good.labels, bad.labels]
+    data = predictions.from_arrays({"logits": logits, "labels": labels, "groups": group})
+    numbers = assessment.assess(data)
+    assert {row["group"]: row["stands_out"] for row in numbers["groups"]} == {
+        "fine": False,
+        "off": True,
+    }
+    assert "1 of 2 groups, most in “off” (+" in report.verdict(numbers)[0]["text"]
+    assert report.tables(numbers)["groups"].loc["off", "Verdict"] == "over-confident"
+
+
+def test_comparison_is_paired(data):
+    worse = make(temperature=0.4)
+    numbers = assessment.assess(data, worse)
+    names = list(numbers["comparison"]["difference"])
+    expected = stats.compare(data.logits, worse.logits, data.labels, names)
+    assert numbers["comparison"]["difference"] == expected
+    table = report.tables(numbers)["comparison"]
+    assert table.loc["ECE", "Better"] == table.loc["NLL", "Better"] == "this one"
+    assert table.loc["Accuracy", "Better"] == "–"  # a temperature changes no answer
+    back = assessment.assess(worse, data)
+    assert report.tables(back)["comparison"].loc["ECE", "Better"] == "the other"
+    assert "better by ECE" in report.verdict(numbers)[-1]["text"]
+    assert "worse by ECE" in report.verdict(back)[-1]["text"]
+    same = assessment.assess(data, data)
+    assert report.verdict(same)[-1]["title"] == "No clear difference to the other model"
+
+
+def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
+    monkeypatch.setattr(assessment, "ROWS", 500)
+    numbers = assessment.assess(data, make(temperature=2.0))
+    assert numbers["samples"] == 500
+    assert numbers["notes"] == ["Every number is of a random 500 of the 600 samples."]
+    assert numbers["comparison"]["difference"]["accuracy"].estimate == 0  # of the same samples
+
+
+# --- words ---
+
+
+@pytest.mark.parametrize(
+    ("temperature", "title", "words"),
+    [
+        (0.3, "Strongly over-confident", "too much"),
+        (3.0, "Strongly under-confident", "too little"),
+        (1.0, "No calibration error to be seen", "apart"),
+    ],
+)
+def test_verdict_on_calibration(temperature, title, words):
+    found = report.verdict(assessment.assess(make(n=2000, temperature=temperature)))
+    assert found[0]["title"] == title and words in found[0]["text"]
+    helps = "Recalibration would not help" if temperature == 1 else "Temperature scaling would help"
+    assert found[3]["title"] == helps
+    if temperature != 1:
+        said = float(re.search(r"The temperature is (\d\.\d\d)", found[3]["text"])[1])
+        assert said == pytest.approx(1 / temperature, rel=0.1)
+
+
+def test_verdict_on_errors():
+    def title(auroc, errors=100):
+        found = {"auroc": Interval(auroc, auroc - 0.02, auroc + 0.02)}
+        numbers = {"errors": errors, "samples": 1000, "metrics": found}
+        return report._on_errors(numbers)["title"]
+
+    assert title(0.95) == "Errors stand out well"
+    assert title(0.85) == "Errors stand out fairly well"
+    assert title(0.7) == "Errors stand out poorly"
+    assert title(0.4) == "Errors hardly stand out"
+    assert title(0.95, errors=20) == "Errors stand out well, but that rests on few"
+    assert title(0.95, errors=9) == "Too few errors to say"
+    assert title(math.nan, errors=0) == "Too few errors to say"
+    assert title(math.nan, errors=1000) == "Too few right answers to say"
+
+
+def test_the_headline_threshold_halves_the_errors():
+    numbers = assessment.assess(make(n=4000, skill=4))
+    error = 1 - numbers["metrics"]["accuracy"].estimate
+    point = numbers["main_point"]
+    assert point["target"] <= error / 2
+    larger = [p["target"] for p in numbers["operating_points"] if p["target"] > point["target"]]
+    assert all(target > error / 2 for target in larger)
+    assert report.percent(point["coverage"]) in report.verdict(numbers)[2]["text"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Interval(0.7134, 0.69, 0.73), "71 % [69, 73]"),
+        (Interval(0.0101, 0.008, 0.013), "1.0 % [0.8, 1.3]"),
+        (Interval(0.1234, 0.12336, 0.12344), "12.340 % [12.336, 12.344]"),
+        (Interval(0.1, -0.001, 0.3), "10.0 % [−0.1, 30.0]"),
+        (Interval(0.5, 0.5, 0.5), "50.0 % [50.0, 50.0]"),
+        (Interval(0.0, 0.0, 0.0), "0.0 % [0.0, 0.0]"),
+        (Interval(math.nan, math.nan, math.nan), "–"),
+        (0.25, "25.0 %"),
+        (math.inf, "∞"),
+    ],
+)
+def test_percentages_are_as_precise_as_they_are_sure(value, text):
+    assert report.percent(value).replace("\u00a0", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("confidence", "text"),
+    [(0.5, "0.50"), (0.93, "0.930"), (0.99987, "0.99987"), (1.0, "1"), (None, "–")],
+)
+def test_thresholds_have_two_digits_of_what_they_lack(confidence, text):
+    assert report.decimals(confidence) == text
+
+
+def cautions_of(data):
+    return " ".join(report.cautions(assessment.assess(data)))
+
+
+def test_cautions(numbers):
+    assert report.cautions(numbers) == []
+    data = make(n=200)
+    leaked = {"logits": data.logits, "labels": data.labels}
+    leaked |= {"val_logits": data.logits, "val_labels": data.labels}
+    words = "200 of 200 samples are in the validation set too"
+    assert words in cautions_of(predictions.from_arrays(leaked))
+
+    assert "Only 0 wrong of 200 answers" in cautions_of(
+        predictions.from_arrays({"logits": data.logits, "labels": data.logits.argmax(1)})
+    )
+    shifted = {"logits": data.logits, "labels": np.repeat([0, 1], [150, 50])}
+    words = cautions_of(predictions.from_arrays(shifted))
+    assert "commonest class (75.0\u00a0%)" in words and "2 of 4 classes never occur" in words
+    rounded = {"logits": np.c_[np.arange(200) % 3, np.zeros(200)], "labels": np.arange(200) % 2}
+    words = cautions_of(predictions.from_arrays(rounded))
+    assert "only 3 different confidences" in words
+    certain = {"logits": 100 * np.eye(2)[np.arange(200) % 2], "labels": np.arange(200) // 100}
+    words = cautions_of(predictions.from_arrays(certain))
+    assert "100.0\u00a0% of the confidences are exactly 1" in words
+    assert "100 of 200 samples belong to a class that was given a probability of 0" in words
+
+
+def test_a_temperature_at_the_edge_is_said():
+    data = make(n=200, skill=20)
+    perfect = {"logits": data.logits, "labels": data.logits.argmax(1)}
+    words = cautions_of(predictions.from_arrays(perfect))
+    assert "Temperature scaling: temperature 0.001 is an end of the range searched." in words
+
+
+# --- the page ---
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "</title></style><svg onload=alert(3)>",
+    "$\\frac{1}{0}$ {{ 7 * 7 }} {% raw %} & \x00\x1b[31m",
+]
+
+
+def test_everything_is_escaped(tmp_path):
+    data = make(class_names=HOSTILE, groups=np.array(HOSTILE)[np.arange(600) % 4])
+    named = predictions.Predictions(
+        HOSTILE[0], data.logits, data.labels, groups=data.groups, class_names=data.class_names
+    )
+    other = predictions.Predictions(HOSTILE[1], data.logits[:, ::-1].copy(), data.labels)
+    text = report.build(named, tmp_path, against=other).read_text(encoding="utf-8")
+    page = Page(text)
+    assert "script" not in page.tags and "svg" not in page.tags
+    assert not [a for a in page.attributes if a[1].startswith("on")]
+    images = [a for a in page.attributes if a[0] == "img" and a[1] == "src"]
+    assert len(images) == 4
+    for name in HOSTILE[:3]:
+        assert name in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert {row["group"] for row in written["groups"]} == set(data.groups)
+
+
+def test_the_page_is_whole_in_itself(tmp_path, data):
+    text = report.build(data, tmp_path).read_text(encoding="utf-8")
+    page = Page(text)
+    addresses = [a for a in page.attributes if a[1] in ("src", "href", "action", "data", "poster")]
+    assert addresses and all(a[2].startswith("data:image/svg+xml;base64,") for a in addresses)
+    assert not re.search(r"https?://|url\(|@import", text)
+    assert "default-src 'none'" in text
+    assert "link" not in page.tags and "iframe" not in page.tags
+    for _, _, address in addresses:
+        picture = base64.b64decode(address.partition(",")[2]).decode()
+        assert picture.startswith("<?xml") and "<script" not in picture
+        assert not re.search(r'(href|src)="(?!#)', picture)
+    assert all(("img", "alt") in {a[:2] for a in page.attributes} for _ in addresses)
+    assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json"]
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path, data):
+    first = report.build(data, tmp_path / "a")
+    second = report.build(data, tmp_path / "b")
+    assert first.read_bytes() == second.read_bytes()
+    assert first.with_suffix(".json").read_bytes() == second.with_suffix(".json").read_bytes()
+
+
+def test_the_page_says_what_the_tables_say(numbers):
+    page = Page(report.page(numbers))
+    for name, frame in report.tables(numbers).items():
+        for row in frame.reset_index().itertuples(index=False):
+            for cell in row:
+                assert " ".join(cell.split()) in page.text, name
+    for answer in report.verdict(numbers):
+        assert " ".join(answer["text"].split()) in page.text
+
+
+ODD = {
+    "all right": lambda z, y: (z, z.argmax(1)),
+    "all wrong": lambda z, y: (z, z.argmin(1)),
+    "one class only": lambda z, y: (z, np.zeros(len(y), int)),
+    "one confidence only": lambda z, y: (np.zeros_like(z), y),
+    "certain": lambda z, y: (1000 * z, y),
+    "ten samples": lambda z, y: (z[:10], y[:10]),
+    "two classes": lambda z, y: (z[:, :2], y % 2),
+    "float32 and huge": lambda z, y: ((z * 1e30).astype(np.float32), y),
+}
+
+
+@pytest.mark.parametrize("change", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("validation", [False, True])
+def test_odd_data_still_give_a_page(tmp_path, change, validation):
+    base = make(n=60)
+    logits, labels = change(base.logits, base.labels)
+    arrays = {"logits": logits, "labels": labels, "groups": np.arange(len(labels)) % 3}
+    if validation:
+        arrays |= {"val_logits": logits[::2], "val_labels": labels[::2]}
+    page = report.build(predictions.from_arrays(arrays), tmp_path)
+    assert len(Page(page.read_text(encoding="utf-8")).text) > 1000
+    json.loads(page.with_suffix(".json").read_text(), parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target_risk": [0]}, r"target_risk: got \[0\], expected shares between 0 and 1"),
+        ({"target_risk": [math.nan]}, "target_risk: got"),
+        ({"against": make(n=599)}, "against: got 599 samples, expected the same 600"),
+        ({"against": make(seed=1)}, r"against: got labels that differ in \d+ of 600 samples"),
+    ],
+)
+def test_wrong_calls(tmp_path, data, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        report.build(data, tmp_path / "none", **arguments)
+    with pytest.raises(ValueError, match="labels: got 9 samples, expected at least 10"):
+        report.build(make(n=9), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+# --- command line ---
+
+
+def test_command(tmp_path, capsys, data):
+    file, other = tmp_path / "preds.npz", tmp_path / "other.npz"
+    np.savez(file, logits=data.logits, labels=data.labels)
+    np.savez(other, logits=2 * data.logits, labels=data.labels)
+    out = tmp_path / "out"
+    call = ["report", str(file), "--out", str(out), "--against", str(other)]
+    assert cli.main([*call, "--target-risk", "0.1", "0.2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "No calibration error to be seen"
+    assert lines[-1] == str(out / "report.html")
+    numbers = json.loads((out / "report.json").read_text())
+    assert [p["target"] for p in numbers["operating_points"]] == [0.1, 0.2]
+    assert numbers["against"] == "other"
+
+
+def test_command_with_labels_beside(tmp_path, capsys, data):
+    np.save(tmp_path / "predictions.npy", data.logits)
+    labels = tmp_path / "truth.txt"
+    labels.write_text("\n".join(map(str, data.labels)))
+    call = ["report", str(tmp_path / "predictions.npy"), "--out", str(tmp_path)]
+    assert cli.main(call) == 2
+    assert "got scores without labels" in capsys.readouterr().err
+    assert cli.main([*call, "--labels", str(labels)]) == 0
+
+
+def test_command_fails_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04 noise")
+    (tmp_path / "taken").write_text("a file where the folder should be")
+    np.savez("fine.npz", logits=make().logits, labels=make().labels)
+    for arguments, code in (
+        (["none.npz"], 1),
+        (["noise.npz"], 2),
+        (["fine.npz", "--out", "taken"], 1),
+        (["fine.npz", "--against", "noise.npz"], 2),
+        (["fine.npz", "--target-risk", "7"], 2),
+    ):
+        assert cli.main(["report", *arguments]) == code
+        error = capsys.readouterr().err
+        assert error.startswith("calibkit: ") and error.count("\n") == 1
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["report"])
+    assert stopped.value.code == 2
+
+
+def test_numpy_alone_is_enough_for_the_metrics():
+    """Reading and reporting are late imports of the command line."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, calibkit.cli; print([m for m in ('matplotlib', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
