@@ -312,6 +312,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "bsce": PAPERS["bsce"],
     "bsce_2": PAPERS["bsce"],
     "claims": tuple(need for needs in PAPERS.values() for need in needs),
+    "published": tuple(need for needs in PAPERS.values() for need in needs),
     "benchmarks": (),
 }
 

@@ -26,6 +26,16 @@ def make(n=600, k=4, temperature=1.0, seed=0, validation=0, skill=2.0, **more):
     return predictions.from_arrays(arrays | more, "test model")
 
 
+FEW = 60  # replicates are enough here
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assessment, "_replicates", lambda n: FEW)
+        yield
+
+
 @pytest.fixture(scope="module")
 def data():
     return make(groups=np.array(["a", "b"])[np.arange(600) % 2])
@@ -41,7 +51,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.attributes, self.words = [], [], []
+        self.tags, self.attributes, self.words = [""], [], []
         self.feed(text)
         self.text = " ".join("".join(self.words).split())
 
@@ -66,7 +76,7 @@ def test_json_repeats_the_metrics(tmp_path, data):
     for name, value in expected.items():
         assert written["metrics"][name]["estimate"] == pytest.approx(value, rel=1e-12), name
     names = [*metrics.ranked_metrics(), "nll", "brier", "classwise_ece"]
-    for name, interval in stats.bootstrap(data.logits, data.labels, names).items():
+    for name, interval in stats.bootstrap(data.logits, data.labels, names, n=FEW).items():
         assert written["metrics"][name]["low"] == interval.low, name
         assert written["metrics"][name]["high"] == interval.high, name
     without = set(expected) - set(names)
@@ -244,7 +254,7 @@ def test_comparison_is_paired(data):
     worse = make(temperature=0.4)
     numbers = assessment.assess(data, worse)
     names = list(numbers["comparison"]["difference"])
-    expected = stats.compare(data.logits, worse.logits, data.labels, names)
+    expected = stats.compare(data.logits, worse.logits, data.labels, names, n=FEW)
     assert numbers["comparison"]["difference"] == expected
     table = report.tables(numbers)["comparison"]
     assert table.loc["ECE", "Better"] == table.loc["NLL", "Better"] == "this one"
