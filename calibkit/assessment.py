@@ -150,10 +150,8 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     points = []
     for target in sorted(target_risk):
         threshold = _threshold(chosen_on["confidence"], chosen_on["correct"], target)
-        if data.val_logits is not None:
-            accept = confidence >= threshold
-        else:
-            accept = np.zeros(len(confidence), dtype=bool)
+        accept = confidence >= threshold
+        if data.val_logits is None and accept.any():
             for fit, rest in _folds(len(confidence)):
                 accept[rest] = confidence[rest] >= _threshold(confidence[fit], correct[fit], target)
         accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
@@ -203,7 +201,8 @@ def recalibration(data: Predictions) -> dict[str, dict]:
                     model = kind().fit(logits[rows], labels[rows])
                     _apply(model, data, rest, after)
                     temperatures.append(getattr(model, "temperature_", None))
-                    gc.collect()  # SciPy's root finder leaves a cycle that holds all its data
+                    if len(rows) * k > FIT // 10:
+                        gc.collect()  # SciPy's root finder leaves a cycle around a copy of the data
             except (ValueError, ImportError) as error:
                 found[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue

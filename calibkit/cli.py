@@ -1,4 +1,4 @@
-"""The command line: ``calibkit train``, ``runs``, ``data`` and ``report``."""
+"""The command line: ``calibkit train``, ``runs``, ``claims``, ``data`` and ``report``."""
 
 import argparse
 import json

@@ -313,6 +313,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "bsce_2": PAPERS["bsce"],
     "claims": tuple(need for needs in PAPERS.values() for need in needs),
     "published": tuple(need for needs in PAPERS.values() for need in needs),
+    "your_model": (),
     "benchmarks": (),
 }
 

@@ -352,11 +352,13 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
         "predicted": [_group_row(row) for row in numbers["predicted"]],
         "comparison": _comparison_table(numbers),
     }
-    return {
-        name: pd.DataFrame(rows).set_index(next(iter(rows[0])))
-        for name, rows in shown.items()
-        if rows
-    }
+    return {name: _frame(rows) for name, rows in shown.items() if rows}
+
+
+def _frame(rows: list[dict[str, str]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    first = frame.columns[0]  # goes to the corner of the table
+    return frame.set_index(first).rename_axis(index=None, columns=first)
 
 
 def _bins_table(bins: dict) -> list[dict[str, str]]:
@@ -503,7 +505,7 @@ def page(numbers: dict) -> str:
 
 def _table(frame: pd.DataFrame) -> dict:
     """Rows of strings for the template, which escapes them."""
-    frame = frame.reset_index()
+    frame = frame.reset_index(names=frame.columns.name)
     return {"head": list(frame.columns), "rows": frame.to_numpy().tolist()}
 
 

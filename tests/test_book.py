@@ -43,7 +43,7 @@ def book(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_second_build_has_nothing_to_do(book):
     again = snakemake(book)
     assert again.returncode == 0

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -352,8 +353,8 @@ def cautions_of(data):
     return " ".join(report.cautions(assessment.assess(data)))
 
 
-def test_cautions(numbers):
-    assert report.cautions(numbers) == []
+def test_cautions():
+    assert report.cautions(assessment.assess(make(n=2000))) == []
     data = make(n=200)
     leaked = {"logits": data.logits, "labels": data.labels}
     leaked |= {"val_logits": data.logits, "val_labels": data.labels}
@@ -488,6 +489,48 @@ def test_wrong_calls(tmp_path, data, arguments, message):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("hostile", [False, True])
+def test_the_notebook_does_the_same(tmp_path, hostile, data):
+    """Its own example without a file; else what `build` says of that file, escaped."""
+    import papermill
+
+    notebook, done = (
+        Path(__file__).parent.parent / "notebooks/your_model.ipynb",
+        tmp_path / "o.ipynb",
+    )
+    parameters = {}
+    if hostile:
+        file = tmp_path / "preds.npz"
+        groups = np.array(HOSTILE)[np.arange(600) % 4]
+        arrays = {"logits": data.logits, "labels": data.labels, "groups": groups}
+        np.savez(file, **arrays, class_names=HOSTILE)
+        np.savez(tmp_path / "other.npz", logits=data.logits / 3, labels=data.labels)
+        parameters = {"predictions": str(file), "against": str(tmp_path / "other.npz")}
+    options = {"kernel_name": "python3", "progress_bar": False, "cwd": str(tmp_path)}
+    papermill.execute_notebook(notebook, done, parameters | {"target_risk": 0.2}, **options)
+    outputs = [o for c in json.loads(done.read_text())["cells"] for o in c.get("outputs", [])]
+    assert sum("image/png" in o.get("data", {}) for o in outputs) == 3
+    assert not [o for o in outputs if o["output_type"] == "stream"]
+    shown = "".join(
+        "".join(o["data"].get(kind, ""))
+        for o in outputs
+        if "data" in o
+        for kind in ("text/html", "text/markdown")
+    )
+    page = Page(shown)
+    assert "script" not in page.tags and not [a for a in page.attributes if a[1] == "onerror"]
+    if hostile:
+        built = json.loads(
+            report.build(file, tmp_path, parameters["against"], target_risk=[0.2])
+            .with_suffix(".json")
+            .read_text()
+        )
+        assert built["verdict"][0]["title"] in shown and built["verdict"][-1]["title"] in shown
+        assert HOSTILE[0] in page.text
+    else:
+        assert "digits" in shown and "“noisy”" in shown
+
+
 # --- command line ---
 
 
@@ -536,7 +579,7 @@ def test_command_fails_in_one_line(tmp_path, capsys, monkeypatch):
     assert stopped.value.code == 2
 
 
-def test_numpy_alone_is_enough_for_the_metrics():
+def test_the_command_line_starts_without_what_draws():
     """Reading and reporting are late imports of the command line."""
     import subprocess
     import sys
