@@ -131,10 +131,10 @@ def test_executed_notebooks_are_their_sources_and_ran_without_error(book):
 
 def test_each_page_says_what_its_numbers_came_from(book):
     by_name = {p.stem: Page(p).text for p in pages(book)}
-    setting = "five Gaussians, 300 to train · mlp · 6 epochs · 2 seeds · n = 5,000"
     for name, needs in grid.NOTEBOOKS.items():
         if needs:
-            assert setting in by_name[name], name
+            assert "five Gaussians" in by_name[name], name
+            assert "n = 5,000" in by_name[name], name
             assert "minutes of training" in by_name[name], name
         assert f"papermill notebooks/{name}.ipynb" in by_name[name], name
 
