@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import binomtest
 
 from calibkit import __version__, metrics, plots, posthoc, predictions, stats
 from calibkit.arrays import Array
@@ -100,8 +101,7 @@ def assess(
             "validation": 0 if data.val_labels is None else len(data.val_labels),
             "notes": list(data.notes),
             "metrics": found,
-            # The mean over samples of what each claims too much.
-            "gap": stats.seed_interval(confidence.astype(np.float64) - correct),
+            "gap": _gap(confidence, correct),
             "chance_ece": _chance_ece(confidence, _replicates(n) // 5),
             "reliability": plots.prepare_reliability(confidence, correct)
             | {"count": metrics.reliability_bins(confidence, correct)["count"]},
@@ -240,8 +240,9 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
     -------
     list of dict
         At most `GROUPS`: ``group``, ``samples``, ``errors``, ``accuracy`` (Wilson interval),
-        ``confidence``, ``gap`` (t interval), ``stands_out`` (the gap, allowing for how many groups
-        are looked at), ``auroc``, ``coverage``, ``risk`` (at the threshold).
+        ``confidence``, ``gap`` (its difference), ``stands_out`` (whether the gap is there, allowing
+        for how many groups are looked at), ``auroc`` (``nan`` if undefined), ``coverage``, ``risk``
+        (at the threshold).
     """
     names, place = np.unique(groups, return_inverse=True)
     count = np.bincount(place)
@@ -250,7 +251,7 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
         chosen = place == i
         c, z = confidence[chosen].astype(np.float64), correct[chosen]
         accept = c >= (point["threshold"] if point else math.inf)
-        strict = stats.seed_interval(c - z, level=1 - 0.05 / min(len(names), GROUPS))
+        strict = _gap(c, z, level=1 - 0.05 / min(len(names), GROUPS))
         rows.append(
             {
                 "group": names[i].item(),
@@ -258,9 +259,9 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
                 "errors": int((~z).sum()),
                 "accuracy": _share(z.sum(), len(z)),
                 "confidence": float(c.mean()),
-                "gap": stats.seed_interval(c - z),
+                "gap": _gap(c, z),
                 "stands_out": len(c) >= FEW and not strict.low <= 0 <= strict.high,
-                "auroc": metrics.auroc(c, z),
+                "auroc": metrics.auroc(c, z) if 0 < z.sum() < len(z) else math.nan,
                 "coverage": _share(accept.sum(), len(accept)),
                 "risk": _share((accept & ~z).sum(), accept.sum()),
             }
@@ -278,7 +279,7 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     return {
         "metrics": {name: other[name] for name in names},
         "difference": difference,
-        "gap": stats.seed_interval(samples["confidence"].astype(np.float64) - samples["correct"]),
+        "gap": _gap(samples["confidence"], samples["correct"]),
         "reliability": plots.prepare_reliability(samples["confidence"], samples["correct"]),
         "risk_coverage": _risk_coverage(samples["confidence"], samples["correct"]),
     }
@@ -355,6 +356,17 @@ def _main_point(points: list[dict], error: float) -> dict | None:
 def _share(some: int, of: int) -> Interval:
     low, high = plots.wilson(some, of)
     return Interval(float(some / of) if of else math.nan, float(low), float(high))
+
+
+def _gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
+    """Mean confidence minus accuracy: the mean of what each sample claims too much."""
+    gap = stats.seed_interval(confidence.astype(np.float64) - correct, level)
+    right, n = int(correct.sum()), len(correct)
+    if min(right, n - right) >= FEW:
+        return gap
+    # Samples that are all right hardly vary, and a t interval would take that for certainty.
+    low, high = binomtest(right, n).proportion_ci(level, "wilson")
+    return Interval(gap.estimate, *(float(gap.estimate + right / n - end) for end in (high, low)))
 
 
 def _chance_ece(confidence: Array, draws: int) -> Interval:

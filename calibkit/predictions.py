@@ -82,18 +82,19 @@ class Predictions:
 
     def sample(self, most: int, seed: int = 0) -> "Predictions":
         """Return a random part of at most `most` samples, in order, with a note that says so."""
-        n = len(self.labels)
-        if n <= most:
-            return self
-        rows = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-        note = f"Every number is of a random {most:,} of the {n:,} samples."
-        return replace(
-            self,
-            logits=self.logits[rows],
-            labels=self.labels[rows],
-            groups=None if self.groups is None else self.groups[rows],
-            notes=(*self.notes, note),
-        )
+        rng, n, changes = np.random.default_rng(seed), len(self.labels), {}
+        if n > most:
+            rows = np.sort(rng.choice(n, most, replace=False))
+            note = f"Every number is of a random {most:,} of the {n:,} samples."
+            changes = {"logits": self.logits[rows], "labels": self.labels[rows]}
+            changes["notes"] = (*self.notes, note)
+            if self.groups is not None:
+                changes["groups"] = self.groups[rows]
+        if self.val_logits is not None and len(self.val_labels) > most:
+            rows = np.sort(rng.choice(len(self.val_labels), most, replace=False))
+            changes["val_logits"] = self.val_logits[rows]
+            changes["val_labels"] = self.val_labels[rows]
+        return replace(self, **changes) if changes else self
 
 
 def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Predictions:

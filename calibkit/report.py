@@ -245,12 +245,13 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
     change = _number(after["brier_change"], 1, "", sign=True)
     text = (
         f"ECE {percent(before['ece'])} → {percent(after['ece'])}, Brier score "
-        f"{before['brier']:.3f} → {after['brier']:.3f} (change {change})"
+        f"{before['brier']:.3f} → {after['brier']:.3f} (change {change}), on samples it was not "
+        "fitted on."
     )
-    text += ", on samples it was not fitted on."
     if best == "temperature scaling":
         text += f" The temperature is {np.mean(after['temperatures']):.2f}; no answer changes."
-    return {"title": f"{best.capitalize()} would help", "text": text, "tone": "fair"}
+    little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
+    return {"title": f"{best.capitalize()} would help{little}", "text": text, "tone": "fair"}
 
 
 def _on_comparison(numbers: dict) -> dict[str, str]:
@@ -258,7 +259,7 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
     for name in ("accuracy", "ece", "brier", "auroc", "aurc"):
         outcome = _better(name, numbers["comparison"]["difference"][name])
         label = _METRICS[name][0]
-        won += [label] * (outcome == "this one")
+        won += [label] * (outcome == "yours")
         lost += [label] * (outcome == "the other")
     either = (("better", won), ("worse", lost))
     parts = [f"{word} by {', '.join(names)}" for word, names in either if names]
@@ -269,14 +270,14 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
     text = f"Compared with {numbers['against']} on the same samples: "
     text += ("; ".join(parts) if parts else "no metric is better or worse for sure") + "."
     tone = "fair" if not parts or (won and lost) else "good" if won else "bad"
-    return {"title": title, "text": text.strip(), "tone": tone}
+    return {"title": title, "text": text, "tone": tone}
 
 
 def _better(name: str, difference: Interval) -> str:
     higher = _METRICS.get(name, ("", 1, None))[2]
     if higher is None or not (difference.low > 0 or difference.high < 0):
         return "–"
-    return "this one" if (difference.estimate > 0) == higher else "the other"
+    return "yours" if (difference.estimate > 0) == higher else "the other"
 
 
 def percent(value: float | Interval) -> str:
@@ -389,7 +390,7 @@ def _metric_row(name: str, value: Interval) -> dict[str, str]:
 
 def _what(function) -> str:
     """The first sentence of its documentation, without what is in brackets."""
-    return re.sub(r" \([^)]*\)", "", function.__doc__.split("\n")[0])
+    return re.sub(r" \([^)]*\)|`", "", function.__doc__.split("\n")[0])
 
 
 def _label(name: str) -> str:
@@ -437,7 +438,7 @@ def _comparison_table(numbers: dict) -> list[dict[str, str]]:
         rows.append(
             {
                 "Metric": label,
-                "This": _number(numbers["metrics"][name].estimate, scale, unit),
+                "Yours": _number(numbers["metrics"][name].estimate, scale, unit),
                 "Other": _number(numbers["comparison"]["metrics"][name], scale, unit),
                 "Difference [95 % interval]": _number(difference, scale, "", sign=True),
                 "Better": _better(name, difference),
@@ -451,7 +452,7 @@ def draw(name: str, numbers: dict) -> Figure:
     with plots.style():
         if name == "comparison":
             fig, axes = plt.subplots(2, 1, figsize=(6, 7))
-            pairs = {"this one": numbers, "the other one": numbers["comparison"]}
+            pairs = {"your model": numbers, "the other one": numbers["comparison"]}
             plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, axes[0])
             plots.plot_risk_coverage({m: x["risk_coverage"] for m, x in pairs.items()}, axes[1])
             return fig
@@ -461,7 +462,7 @@ def draw(name: str, numbers: dict) -> Figure:
         elif name == "histogram":
             plots.plot_confidence_histogram(numbers["histogram"], ax)
         else:
-            plots.plot_risk_coverage({"this one": numbers["risk_coverage"]}, ax)
+            plots.plot_risk_coverage({"your model": numbers["risk_coverage"]}, ax)
             _mark(numbers["operating_points"], ax)
         return fig
 

@@ -181,6 +181,11 @@ def test_a_sample_keeps_rows_together():
     assert found.groups.tolist() == [str(i) for i in rows]
     assert found.notes == ("Every number is of a random 100 of the 1,000 samples.",)
     assert found.sample(100) is found
+    held_out = {"logits": LOGITS, "labels": LABELS, "val_logits": logits[:, :1] * [1, 0, 0]}
+    found = predictions.from_arrays(held_out | {"val_labels": np.arange(n) % 3}).sample(50)
+    np.testing.assert_array_equal(found.logits, LOGITS)
+    assert len(found.val_labels) == 50
+    np.testing.assert_array_equal(found.val_labels, found.val_logits[:, 0] % 3)
 
 
 # --- files of others ---

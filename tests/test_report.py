@@ -97,6 +97,26 @@ def test_gap_has_the_textbook_interval(data, numbers):
     assert numbers["gap"].high == pytest.approx(expected.high)
 
 
+def test_a_few_samples_that_are_all_right_are_no_certainty():
+    """60 of 60 right at 0.99 each: 0.99 promises no error in more than half of such samples."""
+    confidence = np.random.default_rng(0).normal(0.99, 0.001, 60)
+    (row,) = assessment.by_group(np.zeros(60), confidence, np.ones(60, bool), None)
+    assert row["gap"].estimate == pytest.approx(-0.01, abs=1e-3)
+    assert row["gap"].low < 0 < row["gap"].high and not row["stands_out"]
+    (row,) = assessment.by_group(np.zeros(60), confidence - 0.2, np.ones(60, bool), None)
+    assert row["stands_out"]
+
+
+@pytest.mark.parametrize(("n", "chance"), [(30, 0.97), (200, 0.97), (200, 0.6), (2000, 0.9)])
+def test_gap_interval_keeps_its_promise(n, chance):
+    rng, inside = np.random.default_rng(1), 0
+    for _ in range(300):
+        confidence = rng.beta(20 * chance, 20 * (1 - chance), n)
+        gap = assessment._gap(confidence, rng.random(n) < confidence)
+        inside += gap.low <= 0 <= gap.high
+    assert inside / 300 > 0.92
+
+
 def test_chance_ece_covers_a_calibrated_model_and_no_other():
     inside = 0
     for seed in range(20):
@@ -258,7 +278,7 @@ def test_comparison_is_paired(data):
     expected = stats.compare(data.logits, worse.logits, data.labels, names, n=FEW)
     assert numbers["comparison"]["difference"] == expected
     table = report.tables(numbers)["comparison"]
-    assert table.loc["ECE", "Better"] == table.loc["NLL", "Better"] == "this one"
+    assert table.loc["ECE", "Better"] == table.loc["NLL", "Better"] == "yours"
     assert table.loc["Accuracy", "Better"] == "–"  # a temperature changes no answer
     back = assessment.assess(worse, data)
     assert report.tables(back)["comparison"].loc["ECE", "Better"] == "the other"
