@@ -298,14 +298,14 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
 
     Examples
     --------
-    >>> round(smooth_ece([[0.9, 0.1], [0.7, 0.3]], [0, 1]), 2)  # doctest: +SKIP
-    0.22
+    >>> round(smooth_ece([[0.9, 0.1], [0.7, 0.3]], [0, 1]), 2)
+    0.3
     """
+    confidence, correct = _top_label(probs, labels)
     try:
         from relplot import smECE
     except ImportError as error:
         raise ImportError("smooth_ece needs the library relplot: pip install relplot") from error
-    confidence, correct = _top_label(probs, labels)
     return float(smECE(confidence.astype(np.float64), correct.astype(np.float64)))
 
 

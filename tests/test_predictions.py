@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import sys
 import zipfile
 
 import numpy as np
@@ -278,14 +279,15 @@ def test_csv_with_bare_class_names_or_logits(tmp_path):
     assert found.class_names == ("not sick", "sick") and found.labels.tolist() == [1, 0]
 
 
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "preds.parquet"
+    path.write_bytes(b"PAR1")
+    refused(path, "a .parquet file needs pyarrow: pip install pyarrow")
+
+
 def test_parquet(tmp_path):
     path = tmp_path / "preds.parquet"
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        path.write_bytes(b"PAR1")
-        refused(path, "a .parquet file needs pyarrow: pip install pyarrow")
-        return
     table = frame()
     numbers = [c for c in table.columns if c.startswith("prob_")]
     table[numbers] = table[numbers].astype(np.float32)
