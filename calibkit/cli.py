@@ -1,6 +1,7 @@
 """The command line: ``calibkit train``, ``runs``, ``claims``, ``data`` and ``report``."""
 
 import argparse
+import ast
 import json
 import sys
 import time
@@ -104,6 +105,26 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--epochs", type=int, default=0, help="the protocol in that many epochs")
     choice.add_argument("--train-size", type=int, default=0, help="with --method: training samples")
     choice.add_argument("--variant", default="code", help="with --method: code (default) or paper")
+    choice.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="with --method: a setting of the protocol, such as batch_size=512; repeatable",
+    )
+
+
+def _setting(text: str) -> tuple[str, object]:
+    """``batch_size=512`` as a name and a Python value; what is no value is taken as a word."""
+    name, _, value = text.partition("=")
+    if not value:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
 
 
 def _selected(options) -> list[grid.Run]:
@@ -114,6 +135,7 @@ def _selected(options) -> list[grid.Run]:
             options.method,
             train_size=options.train_size,
             variant=options.variant,
+            settings=dict(options.settings),
             **changes,
         )
     return grid.runs(options.paper, options.edition, **changes)

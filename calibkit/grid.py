@@ -8,8 +8,10 @@ so it imports the standard library only.
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from types import MappingProxyType
 
 from calibkit import protocols
 from calibkit.protocols import Protocol
@@ -48,7 +50,7 @@ METHODS: dict[str, Method] = {
     "flsd53_gra": _method("flsd53_gra"),
     "dual_focal_gra": _method("dual_focal_gra", gamma=5.0),
     # Mixtures of two pictures, and the four halves which mixup is made of.
-    "mixup": _method("mixup", alpha=0.2),
+    "mixup": _method("mixup", alpha=0.2, folded=0.0),  # folded: the larger ratio first, always
     "mixup_dt": _method("mixup_dt", alpha=1.0),
     "mixup_to": _method("mixup_to", alpha=1.0),
     "mixup_sc": _method("mixup_sc", alpha=1.0),
@@ -204,9 +206,21 @@ _DEMO = Protocol(
     train_size=1000,
     snapshots=(5, 20, 50),
     evaluate_every=4,
+    shifted=2000,
 )
 # What a CPU can carry of real pictures: a fifth of them, by parameters of the demo edition.
 _DEMO_PICTURES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
+# Real pictures on two CPU cores. Without crops and flips a small network learns them by heart, as
+# large ones do with them.
+_FASHION = replace(
+    protocols.FMFP_CIFAR.shortened(30),
+    augment=False,
+    validation=2000,
+    train_size=5000,
+    evaluate_every=3,
+    tracked=2000,
+    shifted=1000,
+)
 _CIFAR10 = replace(protocols.FMFP_CIFAR.shortened(40), precision="bfloat16", evaluate_every=2)
 
 EDITIONS: dict[str, Edition] = {
@@ -214,10 +228,17 @@ EDITIONS: dict[str, Edition] = {
     "demo": Edition(
         "mnist1d",
         "cnn",
-        5,
+        3,
         {"": _DEMO_PICTURES, "mnist1d": _DEMO},
         (250, 500, 1000, 2000, 4000),
         on_the_spot=True,
+    ),
+    "fashion": Edition(
+        "fashion_mnist",
+        "cnn",
+        3,
+        {"": _FASHION},
+        (1000, 2500, 5000, 10_000, 20_000),
     ),
     "cifar10": Edition(
         "cifar10",
@@ -244,17 +265,26 @@ class Need:
     seeds: int = 0  # 0: as many as the edition has
     sized: bool = False  # at every training-set size of the edition
     variant: str = "code"
+    settings: tuple[tuple[str, object], ...] = ()  # of the protocol, other than the edition's
 
 
 _FOUR = ("erm", "label_smoothing", "mixup", "focal")
+# Objectives whose every combination with flat minima is trained: what no paper has tried.
+MATRIX = ("erm", "label_smoothing", "l1_norm", "focal", "bsce_gra", "mixup", "cs_kd")
+# The regime of the focal and Brier-score line of papers, which their texts do not mention.
+SUMMED = (("reduction", "sum"), ("clip_norm", 2.0))
 
 # The trainings of each paper's chapters.
 PAPERS: dict[str, tuple[Need, ...]] = {
     "fmfp": (
         Need((*_FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
-        Need(("fmfp",), seeds=1, variant="paper"),
+        Need(("fmfp",), seeds=3, variant="paper"),
+        Need(("erm",), settings=(("scores", True),)),
     ),
-    "darkside": (Need((*_FOUR, "entropy_regularization")),),
+    "darkside": (
+        Need((*_FOUR, "entropy_regularization")),
+        Need(("erm",), settings=(("scores", True),)),
+    ),
     "overconf": (
         Need(("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal")),
         Need(
@@ -293,12 +323,19 @@ PAPERS: dict[str, tuple[Need, ...]] = {
                 for m in ("bsce", "bsce_gra")
                 for g in (1, 2, 4, 6)
                 for b in (1, 2)
-            ),
+            )
+            + tuple(f"bsce_gra(gamma={g})" for g in (3, 5, 7, 8)),
             seeds=1,
+        ),
+        Need(
+            ("erm", "focal", "focal_gra", "dual_focal", "dual_focal_gra", "bsce", "bsce_gra"),
+            seeds=3,
+            settings=SUMMED,
         ),
     ),
 }
 # The trainings of each notebook.
+_ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "tour": (Need(("erm",)),),
     "confidence_histograms": (Need((*_FOUR, "fmfp")),),
@@ -311,10 +348,22 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "mixup": PAPERS["mixup"],
     "bsce": PAPERS["bsce"],
     "bsce_2": PAPERS["bsce"],
-    "claims": tuple(need for needs in PAPERS.values() for need in needs),
-    "published": tuple(need for needs in PAPERS.values() for need in needs),
+    "claims": _ALL,
+    "published": _ALL,
     "your_model": (),
     "benchmarks": (),
+}
+# Trainings of pages to come.
+COMING: dict[str, tuple[Need, ...]] = {
+    "deviations": (
+        *_ALL,
+        Need(("sam", "fmfp"), seeds=3, settings=(("sam_statistics", "twice"),)),
+        Need(("mixup(folded=1)",), seeds=3),
+    ),
+    "matrix": (
+        *_ALL,
+        Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa")), seeds=3),
+    ),
 }
 
 
@@ -327,8 +376,12 @@ def select(
     epochs: int = 0,
     train_size: int = 0,
     variant: str = "code",
+    settings: Mapping[str, object] = MappingProxyType({}),
 ) -> list[Run]:
-    """The runs of some methods in an edition; empty or zero means the edition's own choice."""
+    """The runs of some methods in an edition; empty or zero means the edition's own choice.
+
+    `settings` are fields of `protocols.Protocol` to change, such as ``{"batch_size": 512}``.
+    """
     choose("edition", edition, EDITIONS)
     chosen = EDITIONS[edition]
     dataset, network = dataset or chosen.dataset, network or chosen.network
@@ -337,6 +390,13 @@ def select(
         protocol = protocol.shortened(epochs)
     if train_size:
         protocol = replace(protocol, train_size=train_size)
+    for name, value in settings.items():
+        choose("setting", name, [f.name for f in fields(Protocol)])
+        old = getattr(protocol, name)
+        number = isinstance(old, int | float) and not isinstance(old, bool)
+        if old is not None and not isinstance(value, (int | float) if number else type(old)):
+            raise ValueError(f"setting {name}: got {value!r}, expected a value such as {old!r}")
+    protocol = replace(protocol, **settings)
     return [
         Run(dataset, network, m, seed, protocol, variant)
         for m in methods
@@ -346,7 +406,7 @@ def select(
 
 def needs(page: str) -> list[Need]:
     """What a paper, a notebook, every notebook ("book") or everything ("all") needs."""
-    sets = {**PAPERS, **NOTEBOOKS}
+    sets = {**PAPERS, **NOTEBOOKS, **COMING}
     choose("paper or notebook", page, [*sets, "book", "all"])
     groups = {"book": NOTEBOOKS.values(), "all": sets.values()}
     return [need for group in groups.get(page, [sets.get(page, ())]) for need in group]
@@ -360,5 +420,6 @@ def runs(page: str, edition: str, **changes) -> list[Run]:
         seeds = min(need.seeds or 99, changes.get("seeds") or EDITIONS[edition].seeds)
         for size in EDITIONS[edition].sizes if need.sized else (0,):
             own = {"seeds": seeds, "train_size": size, "variant": need.variant}
+            own["settings"] = dict(need.settings)
             found += select(edition, need.methods, **changes | own)
     return list(dict.fromkeys(found))

@@ -40,6 +40,8 @@ class Protocol:
     evaluate_every: int = 1
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
     tracked: int = 10_000  # the first training samples, followed one by one
+    shifted: int = 0  # the first test samples, put through every shift the data have
+    scores: bool = False  # also confidences from features: Trust Score and ConfidNet
 
     def shortened(self, epochs: int) -> "Protocol":
         """The same protocol in fewer (or more) epochs: every epoch number scaled in proportion."""

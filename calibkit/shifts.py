@@ -8,6 +8,7 @@ the real one.
 
 import io
 from collections.abc import Callable
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -254,3 +255,34 @@ def cifar10c(corruption: str, severity: int, root: Path | str | None = None) -> 
     n = len(labels) // 5
     rows = slice((severity - 1) * n, severity * n)
     return data.Split.of(np.ascontiguousarray(pictures[rows].transpose(0, 3, 1, 2)), labels[rows])
+
+
+@lru_cache(maxsize=1)  # the runs of a process share their test set
+def all_of(dataset: str, n: int) -> dict[tuple[str, int], data.Split]:
+    """The first n test samples of a data set under every kind of shift it has, by severity.
+
+    Parameters
+    ----------
+    dataset : str
+        A name which `data.load` knows.
+    n : int
+
+    Returns
+    -------
+    dict of (kind, severity) to data.Split
+        Signals are shifted by `mnist1d_shifted` ("distortion"), pictures by `corrupt` (every name
+        in `CORRUPTIONS`; "saturate" only in colour). Empty for text and for toy data.
+    """
+    test = data.load(dataset).test
+    if dataset == "mnist1d":
+        shifted = {("distortion", s): mnist1d_shifted(s) for s in SEVERITIES}
+        return {key: data.Split(x.inputs[:n], x.labels[:n]) for key, x in shifted.items()}
+    if test.inputs.dtype != torch.uint8:
+        return {}
+    grey = test.inputs.shape[1] == 1
+    return {
+        (kind, severity): data.Split(corrupt(test.inputs[:n], kind, severity), test.labels[:n])
+        for kind in CORRUPTIONS
+        if not (grey and kind == "saturate")
+        for severity in SEVERITIES
+    }

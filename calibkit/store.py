@@ -2,9 +2,10 @@
 
 A record is a folder named like its run:
 
-- ``run.json``: the run, its provenance, and the checksums of the two other files;
+- ``run.json``: the run, its provenance, and the checksums of the other files;
 - ``history.csv``: one row per evaluated epoch;
-- ``arrays.npz``: logits, labels and what was followed for each training sample.
+- ``arrays.npz``: logits, labels and what was followed for each training sample;
+- ``shifted.csv``, where asked for: one row per shift of the test set and severity.
 
 It is written into a temporary folder and renamed, so half a record never counts.
 """
@@ -60,8 +61,12 @@ class Record:
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
         """Columns over evaluated epochs; ``pandas.DataFrame(record.history)`` makes a table."""
-        rows = list(csv.DictReader(self._checked("history.csv").read_text().splitlines()))
-        return {k: np.array([float(r[k]) for r in rows]) for k in (rows[0] if rows else ())}
+        return self._table("history.csv")
+
+    @cached_property
+    def shifted(self) -> dict[str, np.ndarray]:
+        """Columns over shifts of the test set, "shift" and "severity" first; empty if not taken."""
+        return self._table("shifted.csv") if "shifted.csv" in self.info["sha256"] else {}
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -72,10 +77,19 @@ class Record:
 
     @property
     def snapshots(self) -> dict[int, np.ndarray]:
-        """Test logits by epoch, the last epoch included."""
+        """Logits of the first test samples by epoch, the last epoch included."""
         early = zip(self.arrays["snapshot_epochs"], self.arrays["snapshot_logits"], strict=False)
-        final = {int(self.info["run"]["protocol"]["epochs"]): self.arrays["test_logits"]}
-        return {int(epoch): logits for epoch, logits in early} | final
+        final = self.arrays["test_logits"][: self.arrays["snapshot_logits"].shape[1]]
+        last = int(self.info["run"]["protocol"]["epochs"])
+        return {int(epoch): logits for epoch, logits in early} | {last: final}
+
+    def _table(self, file: str) -> dict[str, np.ndarray]:
+        rows = list(csv.DictReader(self._checked(file).read_text().splitlines()))
+        text = {"shift"}  # the other columns are numbers
+        return {
+            k: np.array([r[k] if k in text else float(r[k]) for r in rows])
+            for k in (rows[0] if rows else ())
+        }
 
     def _checked(self, file: str) -> Path:
         path = self.path / file
@@ -109,11 +123,11 @@ def load(run: Run, root: Path | None = None) -> Record | None:
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
-    """Like `load`, with both other files read and checked; a damaged record is set aside."""
+    """Like `load`, with the other files read and checked; a damaged record is set aside."""
     try:
         record = load(run, root)
         if record and not record.diverged:
-            _ = record.history, record.arrays
+            _ = record.history, record.arrays, record.shifted
         return record
     except (DamagedRecord, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         path = (root or runs_root()) / run.name
@@ -131,6 +145,7 @@ def save(
     arrays: dict[str, np.ndarray],
     provenance: dict,
     root: Path | None = None,
+    shifted: list[dict] = (),
 ) -> Record:
     """Write a record in one step: all of it or nothing."""
     root = root or runs_root()
@@ -138,15 +153,14 @@ def save(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        with open(draft / "history.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(history[0]) if history else ["epoch"])
-            writer.writeheader()
-            writer.writerows({k: f"{v:.7g}" for k, v in row.items()} for row in history)
+        _write_table(draft / "history.csv", history)
+        if shifted:
+            _write_table(draft / "shifted.csv", shifted)
         np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
         info = {
             "status": status,
             "run": run.content(),
-            "sha256": {f: _digest(draft / f) for f in ("history.csv", "arrays.npz")},
+            "sha256": {file.name: _digest(file) for file in sorted(draft.iterdir())},
             "provenance": provenance,
         }
         (draft / "run.json").write_text(json.dumps(info, indent=1) + "\n")
@@ -158,6 +172,14 @@ def save(
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return Record(run.name, root / run.name, info)
+
+
+def _write_table(path: Path, rows: list[dict]) -> None:
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else ["epoch"])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: v if isinstance(v, str) else f"{v:.7g}" for k, v in row.items()})
 
 
 @contextmanager

@@ -18,11 +18,12 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
 import calibkit
-from calibkit import data, formats, losses, metrics, models, posthoc, store
+from calibkit import confidence, data, formats, losses, metrics, models, posthoc, store
 from calibkit.grid import Run
 from calibkit.methods import Batch, TrainingSet, base_loss, objective, sharpness_aware
 
 EVALUATION_BATCH = 1000
+SNAPSHOT_SAMPLES = 1000  # of the test set, at the epochs before the last: figures need no more
 
 
 class Diverged(Exception):
@@ -54,9 +55,10 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
         if record is None:
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log)
-            status, arrays = "done", {}
+            status, arrays, shifted = "done", {}, []
             try:
                 arrays = training.fit()
+                shifted = training.shifted()
             except Diverged as error:
                 status = "diverged"
                 log(f"{run.name}: {error}")
@@ -70,7 +72,7 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
                 **describe(training.device),
                 "data": training.data.note,
             }
-            record = store.save(run, status, training.history, arrays, provenance, root)
+            record = store.save(run, status, training.history, arrays, provenance, root, shifted)
         return record
 
 
@@ -178,30 +180,60 @@ class Training:
                 gradient = losses.last_layer_gradient_norm(self.loss, logits, features, labels)
                 followed[epoch] = (_brier(logits, labels).cpu().numpy(), gradient.cpu().numpy())
             if snapshot or epoch % protocol.evaluate_every == 0:
-                test, _ = self.evaluate(network, "test")
-                held_out, _ = self.evaluate(network, "validation")
+                test, test_features = self.evaluate(network, "test")
+                held_out, held_out_features = self.evaluate(network, "validation")
                 self.note(epoch, loss, float(right.float().mean()), test, held_out)
                 if snapshot and not last:
-                    early[epoch] = test.cpu().numpy()
+                    early[epoch] = test[:SNAPSHOT_SAMPLES].cpu().numpy()
+        self.final = network
         # First epoch from which a sample is right until the end; 0 for one that is wrong there.
         learned = torch.where(wrong_until < protocol.epochs, wrong_until + 1, 0)
-        # Half precision moves binned metrics in the digits that tables show, so what tables are
-        # made of is kept whole; what only figures show is not.
+        scores = {}
+        if protocol.scores:
+            held_out_labels = self.splits["validation"].labels
+            scores = confidences(
+                (features, logits, labels),
+                (held_out_features, held_out, held_out_labels),
+                (test_features, test),
+            )
         half, small = np.float16, np.int16
         return {
-            "test_logits": test.cpu().numpy(),
+            "test_logits": test.cpu().numpy().astype(half),  # these have been rounded to half
             "test_labels": self.splits["test"].labels.cpu().numpy().astype(small),
-            "validation_logits": held_out.cpu().numpy(),
+            "validation_logits": held_out.cpu().numpy().astype(half),
             "validation_labels": self.splits["validation"].labels.cpu().numpy().astype(small),
             "snapshot_epochs": np.array(list(early), small),
-            "snapshot_logits": np.array(list(early.values())).reshape(-1, *test.shape).astype(half),
+            "snapshot_logits": np.array(list(early.values()), half).reshape(
+                -1, min(SNAPSHOT_SAMPLES, len(test)), test.shape[1]
+            ),
             "train_epochs": np.array(list(followed), small),
-            "train_brier": np.array([b for b, _ in followed.values()]).astype(half),
-            "train_gradient_norm": np.array([g for _, g in followed.values()]).astype(np.float32),
+            "train_brier": np.array([b for b, _ in followed.values()], np.float32),
+            "train_gradient_norm": np.array([g for _, g in followed.values()], np.float32),
             "train_learned_epoch": learned.cpu().numpy(),
             "train_max_logit": logits.amax(1).cpu().numpy().astype(half),
             "train_labels": labels.cpu().numpy().astype(small),
+            **scores,
         }
+
+    def shifted(self) -> list[dict]:
+        """A row of metrics per shift of the test set; the temperature is that of unshifted data."""
+        n = self.protocol.shifted
+        if not n:
+            return []
+        from calibkit import shifts  # late: it takes as long to import as torch
+
+        rows, temperature = [], self.history[-1]["temperature"]
+        for (kind, severity), split in shifts.all_of(self.run.dataset, n).items():
+            self.splits["shifted"] = data.Split(
+                split.inputs.to(self.device), split.labels.to(self.device)
+            )
+            logits = self.evaluate(self.final, "shifted")[0].cpu().numpy()
+            labels = split.labels.numpy()
+            row = {k: v for k, v in metrics.summary(logits, labels).items() if np.isscalar(v)}
+            scaled = metrics.summary(logits / temperature, labels)
+            row |= {f"{k}_scaled": scaled[k] for k in ("ece", "brier", "nll", "auroc")}
+            rows.append({"shift": kind, "severity": severity} | row)
+        return rows
 
     def learn(self, epoch: int) -> float:
         """One epoch; returns the mean loss."""
@@ -263,6 +295,9 @@ class Training:
             features.append(hidden.float())
             logits.append(network.head(hidden.float()))
         found = torch.cat(logits)
+        if name != "train":
+            # Predictions are kept at half precision, so whatever is measured is measured on that.
+            found = found.half().float()
         if not found.isfinite().all():  # the last step of an epoch may be the one too many
             raise Diverged(f"logits of the {name} set are not finite")
         return found, torch.cat(features)
@@ -294,6 +329,22 @@ class Training:
             f"{self.run.name}  epoch {epoch}/{self.protocol.epochs}  loss {loss:.3f}  "
             f"accuracy {row['accuracy']:.3f}  ece {row['ece']:.3f}  auroc {row['auroc']:.3f}"
         )
+
+
+def confidences(known, held_out, test) -> dict[str, np.ndarray]:
+    """Trust Score and ConfidNet of the test samples (n,), from last-layer features.
+
+    `known` and `held_out` are features, logits and labels of training and validation samples,
+    `test` features and logits.
+    """
+    known, held_out, test = ([x.cpu().numpy() for x in part] for part in (known, held_out, test))
+    trust = confidence.TrustScore().fit(known[0], known[2])
+    net = confidence.ConfidNet().fit(*known, validation=held_out)
+    features, logits = test
+    return {
+        "test_trust_score": trust.score(features, logits.argmax(1)).astype(np.float32),
+        "test_confidnet": net.score(features).astype(np.float32),
+    }
 
 
 def _brier(logits: Tensor, labels: Tensor) -> Tensor:

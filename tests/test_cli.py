@@ -32,6 +32,15 @@ def test_train_by_name_and_progress_per_epoch(capsys):
     assert "epoch 1/1" in capsys.readouterr().out
 
 
+def test_a_setting_of_the_protocol_makes_another_run(capsys):
+    cli.main(["runs", *SMOKE, "--missing"])
+    plain = capsys.readouterr().out.strip()
+    cli.main(["runs", *SMOKE, "--missing", "--set", "batch_size=32", "--set", "reduction=sum"])
+    assert capsys.readouterr().out.strip().split("-s0-")[0] == plain.split("-s0-")[0]
+    with pytest.raises(SystemExit):
+        cli.main(["runs", *SMOKE, "--set", "batch_size"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -41,6 +50,7 @@ def test_train_by_name_and_progress_per_epoch(capsys):
         (["train", "nonsense", *SMOKE], "unknown run of this selection 'nonsense'"),
         (["train", *SMOKE, "--dataset", "mnist"], "'mnist'"),
         (["train", *SMOKE, "--network", "mpl"], "'mpl'"),
+        (["train", *SMOKE, "--set", "batchsize=2"], "unknown setting 'batchsize'"),
         (["data", "get", "cifra10"], "'cifra10'"),
     ],
 )

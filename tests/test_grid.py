@@ -82,9 +82,10 @@ def test_bad_method_is_refused_in_one_line(text, message):
 def test_selection_and_shared_runs():
     demo = grid.runs("fmfp", "demo")
     assert {run.dataset for run in demo} == {"mnist1d"}
-    own, paper_variant = grid.PAPERS["fmfp"]
-    assert len(demo) == len({run.name for run in demo}) == 5 * len(own.methods) + 1
-    assert [run.seed for run in demo if run.variant == "paper"] == [0]
+    own, paper_variant, scored = grid.PAPERS["fmfp"]
+    assert len(demo) == len({run.name for run in demo}) == 3 * (len(own.methods) + 1 + 1)
+    assert [run.seed for run in demo if run.variant == "paper"] == [0, 1, 2]
+    assert [run.method for run in demo if run.protocol.scores] == 3 * ["erm"]
     assert set(grid.runs("tour", "demo")) < set(demo)
     everything = grid.runs("all", "demo")
     assert len({run.name for run in everything}) == len(everything)
@@ -97,10 +98,18 @@ def test_selection_and_shared_runs():
         ("fashion_mnist", "mlp", 0, 5),
         ("fashion_mnist", "mlp", 1, 5),
     ]
-    with pytest.raises(
-        ValueError, match="unknown edition 'huge'.*valid: cifar10, demo, paper, smoke"
-    ):
+    with pytest.raises(ValueError, match="unknown edition 'huge'.*valid: cifar10, demo, fashion"):
         grid.select("huge", ["erm"])
+
+
+def test_settings_of_the_protocol_by_name():
+    (run,) = grid.select("demo", ["erm"], seeds=1, settings={"batch_size": 50, "clip_norm": 2.0})
+    assert (run.protocol.batch_size, run.protocol.clip_norm) == (50, 2.0)
+    assert run.name != grid.select("demo", ["erm"], seeds=1)[0].name
+    with pytest.raises(ValueError, match="unknown setting 'batchsize'.*did you mean 'batch_size'"):
+        grid.select("demo", ["erm"], settings={"batchsize": 50})
+    with pytest.raises(ValueError, match="setting batch_size: got 'many', expected a value such"):
+        grid.select("demo", ["erm"], settings={"batch_size": "many"})
 
 
 def test_grid_imports_nothing_heavy():

@@ -57,6 +57,48 @@ def test_every_method_trains_to_a_whole_record(method, tmp_path):
     assert correct.mean() == pytest.approx(record.history["accuracy"][-1], abs=1e-6)
 
 
+def test_what_is_stored_is_what_was_measured(tmp_path):
+    record = train(run("mixup", "digits", "cnn", evaluate_every=2), tmp_path)
+    arrays, last = record.arrays, {k: v[-1] for k, v in record.history.items()}
+    again = metrics.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
+    for name in ("ece", "nll", "brier", "auroc", "aurc", "classwise_ece", "eq9_refinement"):
+        assert again[name] == pytest.approx(last[name], rel=1e-6)
+
+
+def test_half_precision_costs_less_than_a_digit_that_tables_show():
+    training = Training(run("erm", "digits", "cnn", epochs=4, snapshots=()))
+    training.fit()
+    logits, _ = training.evaluate(
+        training.final, "train", training.tracked
+    )  # these are not rounded
+    labels = training.labels[training.tracked].numpy()
+    exact, rounded = (metrics.summary(x.numpy(), labels) for x in (logits, logits.half().float()))
+    for name in ("ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr"):
+        assert rounded[name] == pytest.approx(exact[name], abs=1e-3)
+
+
+def test_shifted_test_sets_are_measured(tmp_path):
+    record = train(run("erm", "mnist1d", "cnn", shifted=500, epochs=8), tmp_path)
+    table = record.shifted
+    assert table["shift"].tolist() == ["distortion"] * 5
+    assert table["severity"].tolist() == [1, 2, 3, 4, 5] and set(table["n"]) == {500}
+    unshifted = record.history["accuracy"][-1]
+    assert table["accuracy"][0] > table["accuracy"][-1] and unshifted > table["accuracy"][-1]
+    assert np.isfinite(table["ece_scaled"]).all()
+    assert (tmp_path / record.name / "shifted.csv").exists()
+    plain = train(run("erm", "gaussians", "mlp", shifted=500), tmp_path)  # no shift is known
+    assert plain.shifted == {} and set(plain.info["sha256"]) == {"history.csv", "arrays.npz"}
+
+
+def test_confidences_from_features(tmp_path):
+    record = train(run("erm", "digits", "mlp", scores=True, epochs=10), tmp_path)
+    arrays = record.arrays
+    correct = arrays["test_logits"].argmax(1) == arrays["test_labels"]
+    for name in ("test_trust_score", "test_confidnet"):
+        assert arrays[name].shape == correct.shape
+        assert metrics.auroc(arrays[name], correct) > 0.6  # 0.5 is chance
+
+
 def same_bytes(first: Path, second: Path) -> bool:
     return all(
         (first / file).read_bytes() == (second / file).read_bytes()
