@@ -10,7 +10,7 @@ An **update** is one optimiser step given such a score; **averaging** is torch's
 
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +39,7 @@ class TrainingSet:
     classes: int
     mean: Tensor  # mean input, shape of one input
     fetch: Callable[[Tensor], Tensor]  # positions -> inputs, normalised and augmented
+    memory: dict[str, Tensor] = field(default_factory=dict)  # of an objective; checkpoints keep it
 
     @cached_property
     def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -261,6 +262,7 @@ def crl(train: TrainingSet, weight: float):
     """
     right = torch.zeros(len(train.labels), device=train.labels.device)
     seen = torch.zeros_like(right)
+    train.memory.update(right=right, seen=seen)
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         least, most = right.min(), seen.max()

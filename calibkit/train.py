@@ -4,6 +4,8 @@ The whole data set lives on the device; crops and flips are batched there. What 
 measured in evaluation mode on inputs without augmentation.
 """
 
+import json
+import os
 import platform
 import resource
 import subprocess
@@ -23,6 +25,7 @@ from calibkit.grid import Run
 from calibkit.methods import Batch, TrainingSet, base_loss, objective, sharpness_aware
 
 EVALUATION_BATCH = 1000
+CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run that takes longer
 SNAPSHOT_SAMPLES = 1000  # of the test set, at the epochs before the last: figures need no more
 
 
@@ -49,12 +52,17 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
     -----
     On a CPU a run uses one thread: the same machine then writes the same bytes every time, and
     several runs fill the cores better than several threads do.
+
+    A long run leaves a checkpoint each minute, after an epoch. Killed, it goes on from there and,
+    on a CPU, ends with the record which it would have left uninterrupted.
     """
     with store.locked(run, root):
         record = store.verify(run, root)
         if record is None:
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log)
+            training.checkpoint = (root or store.runs_root()) / f".checkpoint-{run.name}.pt"
+            training.resume()
             status, arrays, shifted = "done", {}, []
             try:
                 arrays = training.fit()
@@ -62,7 +70,7 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
             except Diverged as error:
                 status = "diverged"
                 log(f"{run.name}: {error}")
-            seconds = time.perf_counter() - start
+            seconds = time.perf_counter() - start + training.spent
             provenance = {
                 "started": began.isoformat(timespec="seconds"),
                 "seconds": round(seconds, 2),
@@ -73,6 +81,7 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
                 "data": training.data.note,
             }
             record = store.save(run, status, training.history, arrays, provenance, root, shifted)
+            training.checkpoint.unlink(missing_ok=True)
         return record
 
 
@@ -125,14 +134,18 @@ class Training:
             fused=True,
         )
         self.loss = base_loss(run.recipe)
-        self.draw = objective(
-            run.recipe,
-            TrainingSet(
-                self.labels, len(self.data.classes), self._mean_input(), self.training_inputs
-            ),
+        self.training_set = TrainingSet(
+            self.labels, len(self.data.classes), self._mean_input(), self.training_inputs
         )
+        self.draw = objective(run.recipe, self.training_set)
+        self.epoch = 0  # epochs done
         self.history: list[dict] = []
+        self.wrong_until = torch.zeros(len(self.tracked), dtype=torch.int16, device=self.device)
+        self.early: dict[int, Tensor] = {}  # test logits at snapshots
+        self.followed: dict[int, tuple[Tensor, Tensor]] = {}  # Brier scores and gradient norms
         self.seconds, self.samples = 0.0, 0
+        self.checkpoint: Path | None = None
+        self.spent = 0.0  # seconds before an interruption
 
     # --- data ---
 
@@ -157,10 +170,8 @@ class Training:
     def fit(self) -> dict[str, np.ndarray]:
         """Train to the end and return the arrays of the record."""
         protocol = self.protocol
-        wrong_until = torch.zeros(len(self.tracked), dtype=torch.int16, device=self.device)
-        early: dict[int, np.ndarray] = {}
-        followed: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        for epoch in range(1, protocol.epochs + 1):
+        began = saved = time.perf_counter()
+        for epoch in range(self.epoch + 1, protocol.epochs + 1):
             start = time.perf_counter()
             loss = self.learn(epoch)
             if self.device.type == "cuda":
@@ -174,20 +185,25 @@ class Training:
             logits, features = self.evaluate(network, "train", self.tracked)
             labels = self.labels[self.tracked]
             right = logits.argmax(1) == labels
-            wrong_until[~right] = epoch
+            self.wrong_until[~right] = epoch
             snapshot = last or epoch in protocol.snapshots
             if snapshot:
                 gradient = losses.last_layer_gradient_norm(self.loss, logits, features, labels)
-                followed[epoch] = (_brier(logits, labels).cpu().numpy(), gradient.cpu().numpy())
+                self.followed[epoch] = _brier(logits, labels).cpu(), gradient.cpu()
             if snapshot or epoch % protocol.evaluate_every == 0:
                 test, test_features = self.evaluate(network, "test")
                 held_out, held_out_features = self.evaluate(network, "validation")
                 self.note(epoch, loss, float(right.float().mean()), test, held_out)
                 if snapshot and not last:
-                    early[epoch] = test[:SNAPSHOT_SAMPLES].cpu().numpy()
+                    self.early[epoch] = test[:SNAPSHOT_SAMPLES].cpu()
+            self.epoch = epoch
+            now = time.perf_counter()
+            if self.checkpoint and not last and now - saved >= CHECKPOINT_SECONDS:
+                self.save(self.spent + now - began)
+                saved = now
         self.final = network
         # First epoch from which a sample is right until the end; 0 for one that is wrong there.
-        learned = torch.where(wrong_until < protocol.epochs, wrong_until + 1, 0)
+        learned = torch.where(self.wrong_until < protocol.epochs, self.wrong_until + 1, 0)
         scores = {}
         if protocol.scores:
             held_out_labels = self.splits["validation"].labels
@@ -202,13 +218,13 @@ class Training:
             "test_labels": self.splits["test"].labels.cpu().numpy().astype(small),
             "validation_logits": held_out.cpu().numpy().astype(half),
             "validation_labels": self.splits["validation"].labels.cpu().numpy().astype(small),
-            "snapshot_epochs": np.array(list(early), small),
-            "snapshot_logits": np.array(list(early.values()), half).reshape(
+            "snapshot_epochs": np.array(list(self.early), small),
+            "snapshot_logits": np.array([x.numpy() for x in self.early.values()], half).reshape(
                 -1, min(SNAPSHOT_SAMPLES, len(test)), test.shape[1]
             ),
-            "train_epochs": np.array(list(followed), small),
-            "train_brier": np.array([b for b, _ in followed.values()], np.float32),
-            "train_gradient_norm": np.array([g for _, g in followed.values()], np.float32),
+            "train_epochs": np.array(list(self.followed), small),
+            "train_brier": np.stack([b.numpy() for b, _ in self.followed.values()]),
+            "train_gradient_norm": np.stack([g.numpy() for _, g in self.followed.values()]),
             "train_learned_epoch": learned.cpu().numpy(),
             "train_max_logit": logits.amax(1).cpu().numpy().astype(half),
             "train_labels": labels.cpu().numpy().astype(small),
@@ -229,7 +245,7 @@ class Training:
             )
             logits = self.evaluate(self.final, "shifted")[0].cpu().numpy()
             labels = split.labels.numpy()
-            row = {k: v for k, v in metrics.summary(logits, labels).items() if np.isscalar(v)}
+            row = _scalars(metrics.summary(logits, labels))
             scaled = metrics.summary(logits / temperature, labels)
             row |= {f"{k}_scaled": scaled[k] for k in ("ece", "brier", "nll", "auroc")}
             rows.append({"shift": kind, "severity": severity} | row)
@@ -280,6 +296,59 @@ class Training:
         update_bn((self.inputs(split, i) for i in everything.split(EVALUATION_BATCH)), self.average)
         return self.average.module.eval()
 
+    # --- checkpoints ---
+
+    def save(self, spent: float) -> None:
+        """Write everything that decides how the run goes on, in one step."""
+        state = {
+            "made_by": self._maker(),
+            "epoch": self.epoch,
+            "network": self.network.state_dict(),
+            "average": self.average.state_dict() if self.average else None,
+            "optimizer": self.optimizer.state_dict(),
+            "memory": self.training_set.memory,
+            "wrong_until": self.wrong_until,
+            "early": self.early,
+            "followed": self.followed,
+            "history": self.history,
+            "counts": (self.seconds, self.samples, spent),
+            "random": (torch.get_rng_state(), self.crops.get_state()),
+            "rng": json.dumps(self.rng.bit_generator.state),
+        }
+        draft = self.checkpoint.with_suffix(f".{os.getpid()}")
+        torch.save(state, draft)
+        draft.replace(self.checkpoint)
+
+    def resume(self) -> None:
+        """Go on from the checkpoint, if there is one that can be read and fits this code."""
+        if not self.checkpoint.exists():
+            return
+        try:
+            state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+            if state["made_by"] != self._maker():
+                raise ValueError("it is of another version or device")
+        except Exception as error:  # torch has many ways to say that a file is damaged
+            self.log(f"{self.run.name}: checkpoint not used ({error})")
+            return
+        self.network.load_state_dict(state["network"])
+        if self.average:
+            self.average.load_state_dict(state["average"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for name, values in self.training_set.memory.items():
+            values.copy_(state["memory"][name])
+        self.wrong_until = state["wrong_until"]
+        self.early = {epoch: logits.cpu() for epoch, logits in state["early"].items()}
+        self.followed = {e: (b.cpu(), g.cpu()) for e, (b, g) in state["followed"].items()}
+        self.epoch, self.history = state["epoch"], state["history"]
+        self.seconds, self.samples, self.spent = state["counts"]
+        torch.set_rng_state(state["random"][0].cpu())
+        self.crops.set_state(state["random"][1].cpu())
+        self.rng.bit_generator.state = json.loads(state["rng"])
+        self.log(f"{self.run.name}: goes on after epoch {self.epoch}")
+
+    def _maker(self) -> list[str]:
+        return [calibkit.__version__, str(torch.__version__), self.device.type]
+
     # --- measuring ---
 
     @torch.no_grad()
@@ -310,7 +379,7 @@ class Training:
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "loss": loss,
             "train_accuracy": train_accuracy,
-            **{k: v for k, v in metrics.summary(logits, labels).items() if np.isscalar(v)},
+            **metrics.summary(logits, labels),
         }
         best, value = posthoc.optimal_temperature(logits, labels)
         chosen, _ = posthoc.optimal_temperature(
@@ -324,7 +393,7 @@ class Training:
             ),
             "temperature": chosen,
         }
-        self.history.append(row)
+        self.history.append(_scalars(row))
         self.log(
             f"{self.run.name}  epoch {epoch}/{self.protocol.epochs}  loss {loss:.3f}  "
             f"accuracy {row['accuracy']:.3f}  ece {row['ece']:.3f}  auroc {row['auroc']:.3f}"
@@ -345,6 +414,10 @@ def confidences(known, held_out, test) -> dict[str, np.ndarray]:
         "test_trust_score": trust.score(features, logits.argmax(1)).astype(np.float32),
         "test_confidnet": net.score(features).astype(np.float32),
     }
+
+
+def _scalars(values: dict) -> dict[str, float]:
+    return {k: float(v) for k, v in values.items() if np.isscalar(v)}
 
 
 def _brier(logits: Tensor, labels: Tensor) -> Tensor:

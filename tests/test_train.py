@@ -107,6 +107,47 @@ def same_bytes(first: Path, second: Path) -> bool:
 
 
 @pytest.mark.parametrize(
+    ("method", "dataset", "network"),
+    [
+        ("erm", "digits", "cnn"),
+        ("crl", "gaussians", "mlp"),  # remembers how often each sample was right
+        ("fmfp", "gaussians", "mlp"),  # an average of weights
+        ("mixup", "gaussians", "mlp"),
+        ("mit_a", "gaussians", "mlp"),
+        ("cs_kd", "gaussians", "mlp"),
+    ],
+)
+def test_interrupted_run_goes_on_at_its_epoch_with_the_same_bytes(
+    method, dataset, network, tmp_path, monkeypatch
+):
+    wanted = run(method, dataset, network, evaluate_every=1)
+    whole = train(wanted, tmp_path / "a")
+    monkeypatch.setattr("calibkit.train.CHECKPOINT_SECONDS", 0)
+    lines = []
+
+    def stop_in_epoch_5(line):
+        lines.append(line)
+        if "epoch 5/" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(wanted, tmp_path / "b", log=stop_in_epoch_5)
+    resumed = train(wanted, tmp_path / "b", log=lines.append)
+    assert [line.split("epoch ")[1][0] for line in lines if "epoch " in line] == [*"1234545", "6"]
+    assert same_bytes(whole.path, resumed.path)
+    assert not list((tmp_path / "b").glob(".checkpoint*"))
+
+
+def test_damaged_checkpoint_is_not_used(tmp_path, monkeypatch):
+    wanted, lines = run(), []
+    whole = train(wanted, tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / f".checkpoint-{wanted.name}.pt").write_bytes(b"PK\x03\x04 not a checkpoint")
+    again = train(wanted, tmp_path / "b", log=lines.append)
+    assert "checkpoint not used" in lines[0] and same_bytes(whole.path, again.path)
+
+
+@pytest.mark.parametrize(
     ("method", "network", "dataset"), [("fmfp", "mlp", "gaussians"), ("mixup", "cnn", "digits")]
 )
 def test_same_run_same_bytes(method, network, dataset, tmp_path):
