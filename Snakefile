@@ -4,6 +4,8 @@
 # Every job reads this file again, so it imports nothing heavy.
 import os
 
+from filelock import FileLock, Timeout
+
 from calibkit.grid import EDITIONS, NOTEBOOKS, choose, runs
 
 EDITION = config.get("edition", "demo")
@@ -20,6 +22,15 @@ def wanted(notebook):
     train = EDITIONS[EDITION].on_the_spot or config.get("train")
     return files if train else [f for f in files if os.path.exists(f)]
 
+
+if workflow.is_main_process and not workflow.dryrun:  # held until this process ends, however it does
+    os.makedirs(BUILD, exist_ok=True)
+    LOCK = FileLock(f"{BUILD}/.lock")
+    try:
+        LOCK.acquire(timeout=0)
+    except Timeout:
+        print(f"Another make is building {BUILD}: waiting for it.", flush=True)
+        LOCK.acquire()
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)
 localrules: all, pages, book

@@ -350,6 +350,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "bsce_2": PAPERS["bsce"],
     "claims": _ALL,
     "published": _ALL,
+    "results": _ALL,
     "your_model": (),
     "benchmarks": (),
 }

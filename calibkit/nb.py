@@ -2,14 +2,16 @@
 
 import ast
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 
-from calibkit import grid, store
+from calibkit import grid, metrics, stats, store
 
 DATASETS = {  # how pages call them; other names are shown as they are
     "gaussians": "five Gaussians",
@@ -33,6 +35,7 @@ class Page:
     records: dict[str, list[store.Record]] = field(default_factory=dict)
     missing: list[grid.Run] = field(default_factory=list)
     diverged: list[grid.Run] = field(default_factory=list)
+    settings: dict[str, object] = field(default_factory=dict)  # of the protocol, if changed
 
     @property
     def methods(self) -> list[str]:
@@ -59,6 +62,52 @@ class Page:
             for r in self.records[method]
         ]
 
+    def answers(self, logits: Iterable[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Confidence of test predictions, and whether they are right: a list over seeds each.
+
+        Parameters
+        ----------
+        logits : of every seed, such as `logits` returns; of the first test samples at least
+        """
+        found = [metrics.per_sample(z, self.labels[: len(z)]) for z in logits]
+        return [s["confidence"] for s in found], [s["correct"] for s in found]
+
+    def gradients(
+        self, method: str, epoch: int, faint: bool = True
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Brier scores and last-layer gradient norms of training samples: a list over seeds each.
+
+        Parameters
+        ----------
+        epoch : one of a record's ``train_epochs``
+        faint : with samples which are learned to all intents, of a Brier score below 2⁻¹⁴
+        """
+        brier, norm = [], []
+        for record in self.records[method]:
+            i = record.arrays["train_epochs"].tolist().index(epoch)
+            b, g = (
+                record.arrays[f"train_{k}"][i].astype(float) for k in ("brier", "gradient_norm")
+            )
+            kept = faint | (b >= 2**-14) & (g > 0)
+            brier.append(b[kept])
+            norm.append(g[kept])
+        return brier, norm
+
+    def table(self, measure: Callable[[store.Record], Mapping] | None = None) -> pd.DataFrame:
+        """A row per training, indexed by method and seed: every metric at its end.
+
+        Parameters
+        ----------
+        measure : what to put into the row of a record instead, as {column: value}
+        """
+        rows = {
+            (method, record.info["run"]["seed"]): (measure or _last)(record)
+            for method, records in self.records.items()
+            for record in records
+        }
+        index = pd.MultiIndex.from_tuples(rows, names=["method", "seed"]) if rows else None
+        return pd.DataFrame(list(rows.values()), index)
+
     @property
     def setting(self) -> str:
         """Data, network, length, seeds and test samples in one line, for figures and tables."""
@@ -69,8 +118,9 @@ class Page:
         return (
             f"{DATASETS.get(run.dataset, run.dataset)}{f', {size:,} to train' if size else ''} · "
             f"{run.network} · "
-            f"{run.protocol.epochs} epochs · {many} seed{'s' * (many != '1')} · "
-            f"n = {len(self.labels):,}"
+            f"{run.protocol.epochs} epochs · "
+            + "".join(f"{name} {value} · " for name, value in self.settings.items())
+            + f"{many} seed{'s' * (many != '1')} · n = {len(self.labels):,}"
         )
 
     def _repr_html_(self) -> str:
@@ -105,7 +155,12 @@ class Page:
             parts.append(f"--train-size {run.protocol.train_size}")
         if run.variant != "code":
             parts.append(f"--variant {run.variant}")
+        parts += [f"--set {name}={value}" for name, value in self.settings.items()]
         return " ".join(parts)
+
+    def stamp(self, fig, more: str = "") -> None:
+        """Small print under a figure, so that it still says what it shows in a talk."""
+        fig.supxlabel(self.setting + more, fontsize=9, color="0.45")
 
     def provenance(self) -> "Provenance":
         """A box with what the numbers of this page came from."""
@@ -121,6 +176,7 @@ def page(
     epochs: int = 0,
     train_size: int = 0,
     variant: str = "code",
+    settings: Mapping[str, object] = MappingProxyType({}),
 ) -> Page:
     """Check the notebook's parameters and bring the records of its runs.
 
@@ -133,6 +189,7 @@ def page(
     edition : one of `grid.EDITIONS`
     dataset, network, seeds, epochs, train_size : empty or zero for the edition's own
     variant : "code" or "paper", see `protocols.Protocol.rate`
+    settings : fields of `protocols.Protocol` to change, such as ``{"batch_size": 512}``
 
     Raises
     ------
@@ -142,16 +199,23 @@ def page(
     """
     check_parameters()
     runs = grid.select(
-        edition, methods, dataset, network, seeds, epochs, train_size=train_size, variant=variant
+        edition, methods, dataset, network, seeds, epochs, train_size, variant, settings
     )
-    result = Page(edition, runs)
+    found = collect(edition, runs, train=grid.EDITIONS[edition].on_the_spot)
+    found.settings = dict(settings)
+    return found
+
+
+def collect(edition: str, runs: Sequence[grid.Run], train: bool = False) -> Page:
+    """The records of some runs, as far as they are there; on demand missing ones are trained."""
+    result = Page(edition, list(runs))
     for number, run in enumerate(result.runs, 1):
         record = store.verify(run)
-        if record is None and grid.EDITIONS[edition].on_the_spot:
-            from calibkit.train import train
+        if record is None and train:
+            from calibkit.train import train as train_one
 
             print(f"training {number}/{len(result.runs)}: {run.name}", flush=True)
-            record = train(run)
+            record = train_one(run)
         if record is None:
             result.missing.append(run)
         elif record.diverged:
@@ -159,6 +223,10 @@ def page(
         else:
             result.records.setdefault(run.method, []).append(record)
     return result
+
+
+def _last(record: store.Record) -> dict[str, float]:
+    return {name: values[-1] for name, values in record.history.items() if name != "epoch"}
 
 
 def check_parameters(cells: Sequence[str] | None = None) -> None:
@@ -199,6 +267,138 @@ def text(key: str, words: str) -> None:
     from myst_nb import glue
 
     glue(key, words.replace(" %", "\u00a0%"), display=False)  # a number keeps its unit
+
+
+def difference(values: pd.Series, method: str, reference: str) -> stats.Interval:
+    """One method minus another, in pairs of the same seed, with Student's interval.
+
+    Parameters
+    ----------
+    values : a metric, indexed by method and seed
+    method, reference : methods; one which is not there gives an interval of ``nan``
+    """
+    there = values.index.get_level_values(0)
+    if method not in there or reference not in there:
+        return stats.seed_interval([np.nan])
+    pairs = (values.xs(method) - values.xs(reference)).dropna()
+    return stats.seed_interval(pairs if len(pairs) else [np.nan])
+
+
+def points(interval: stats.Interval, digits: int = 1, scale: float = 100) -> str:
+    """A difference with its interval in words, as percentage points unless scaled otherwise.
+
+    >>> points(stats.Interval(0.012, -0.001, 0.025))
+    '+1.2 (−0.1 to +2.5)'
+    """
+    if np.isnan(interval.estimate):
+        return "–"
+    estimate, low, high = (
+        f"{round(scale * x, digits) + 0.0:+.{digits}f}".replace("-", "−") for x in interval
+    )  # adding zero takes the minus off a rounded zero
+    return f"{estimate} ({low} to {high})" if np.isfinite(interval.low) else estimate
+
+
+def in_units(interval: stats.Interval, metric: str, digits: int = 1) -> str:
+    """`points` in the units in which tables have a metric; two more digits where it has no factor.
+
+    >>> in_units(stats.Interval(0.0012, 0.0002, 0.0022), "aurc")
+    '+1.2 (+0.2 to +2.2)'
+    """
+    from calibkit import plots  # here, as below, so that reading records needs no matplotlib
+
+    scale = plots.METRICS[metric][1]
+    return points(interval, digits if scale > 1 else digits + 2, scale)
+
+
+def outcome(interval: stats.Interval, stated: str) -> str:
+    """What becomes of a paper's statement that a difference is "higher" or "lower".
+
+    >>> outcome(stats.Interval(0.2, 0.1, 0.3), "lower")
+    'the opposite'
+    """
+    if np.isnan(interval.estimate):
+        return "not on this page"
+    if interval.verdict not in ("higher", "lower"):
+        return "undecided"
+    return "holds" if interval.verdict == stated else "the opposite"
+
+
+def statement(
+    key: str, interval: stats.Interval, stated: str, digits: int = 1, scale: float = 100
+) -> str:
+    """Name the `outcome` of a statement, and its difference (`points`) as ``key-by``."""
+    text(key, outcome(interval, stated))
+    text(f"{key}-by", points(interval, digits, scale))
+    return outcome(interval, stated)
+
+
+def tally(key: str, outcomes: Iterable[str]) -> None:
+    """Name how many statements hold or not: ``key-holds``, ``key-opposite``, ``key-open``."""
+    outcomes = list(outcomes)
+    for end, found, one, many in (
+        ("holds", "holds", "holds", "hold"),
+        ("opposite", "the opposite", "comes out the opposite way", "come out the opposite way"),
+        ("open", "undecided", "is undecided", "are undecided"),
+    ):
+        count = outcomes.count(found)
+        text(f"{key}-{end}", f"{count} {one if count == 1 else many}")
+
+
+def rank(values: pd.Series, method: str, lowest: bool = True) -> str:
+    """Place of a method by its mean over seeds, the lowest (or highest) first.
+
+    >>> rank(pd.Series({("erm", 0): 0.1, ("erm", 1): 0.3, ("fmfp", 0): 0.1}), "fmfp")
+    '1 of 2'
+    """
+    means = values.groupby(level=0).mean().dropna()
+    if method not in means:
+        return "–"
+    return f"{means.rank(ascending=lowest)[method]:.0f} of {len(means)}"
+
+
+def means(values: pd.DataFrame, digits: int = 1, higher_is_better: dict | None = None):
+    """A table of metrics: mean ± 95 % t interval over seeds, a row per method.
+
+    Parameters
+    ----------
+    values : metrics, indexed by method and seed, such as `Page.table`
+    digits, higher_is_better : as `plots.style_table`
+    """
+    from calibkit import plots
+
+    groups = values.groupby(level=0, sort=False)
+    half = groups.agg(lambda v: stats.seed_interval(v).high - v.mean())
+    return plots.style_table(groups.mean(), half, digits, higher_is_better)
+
+
+def differences(values: pd.DataFrame, pairs: Iterable[tuple[str, str]], digits: int = 1):
+    """A table of the differences of pairs of methods, each with its verdict.
+
+    Parameters
+    ----------
+    values : metrics, indexed by method and seed; a column each
+    pairs : method and reference; a row each
+    digits : as `plots.style_table`
+    """
+    from calibkit import plots
+
+    rows = {}
+    for method, reference in pairs:
+        row = rows[plots.minus(method, reference)] = {}
+        for metric in values:
+            found = difference(values[metric], method, reference)
+            shown = in_units(found, metric, digits)
+            row[plots.header(metric)] = f"<b>{found.verdict}</b><br>{shown}"
+    table = pd.DataFrame(rows).T.style.set_table_attributes('class="dataframe calibkit-table"')
+    return table.set_properties(**{"text-align": "right"})
+
+
+def lists(rows: Mapping[str, Mapping[str, str]]):
+    """A table whose cells are words, which may wrap: {row: {column: words}}."""
+    table = pd.DataFrame(rows).T.style.set_table_attributes('class="dataframe calibkit-table"')
+    heading = {"selector": "th.row_heading", "props": "white-space: normal; min-width: 11rem"}
+    left = {"text-align": "left", "vertical-align": "top", "white-space": "normal"}
+    return table.set_properties(**left).set_table_styles([heading])
 
 
 @dataclass

@@ -13,7 +13,7 @@ test set the 95 % Wilson interval of a proportion. The former needs two seeds, e
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 
 import matplotlib as mpl
@@ -101,6 +101,8 @@ METRICS = {
     "mce": ("MCE", 100, False),
     "overconfidence_error": ("Over-confidence error", 100, False),
     "confidence": ("Mean confidence", 100, None),
+    "mean_correct": ("Confidence of correct", 100, None),
+    "mean_wrong": ("Confidence of wrong", 100, None),
     "confidence_gap": ("Confidence gap", 100, True),
     "histogram_overlap": ("Histogram overlap", 1, False),
 }
@@ -166,6 +168,8 @@ def look(method: str) -> dict:
     >>> look("focal(gamma=5)")["label"]
     'Focal (gamma=5)'
     """
+    if method == "ts":  # as `published.trainings` calls it
+        return look("erm+ts") | {"marker": "s"}
     name, *axes = (part.strip() for part in str(method).split("+"))
     base, options = re.fullmatch(r"([^(]*)(\(.*\))?", name, flags=re.DOTALL).groups()
     flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)
@@ -181,6 +185,26 @@ def look(method: str) -> dict:
         "linestyle": _LINESTYLES[flat or ("gra" if base in _DASHED else "")],
         "label": " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes]),
     }
+
+
+def named(methods: Iterable[str]) -> str:
+    """The labels of some methods as a list in words.
+
+    >>> named(["erm", "label_smoothing"])
+    'ERM, Label smoothing'
+    >>> named([])
+    'none'
+    """
+    return ", ".join(look(m)["label"] for m in methods) or "none"
+
+
+def minus(method: str, reference: str) -> str:
+    """What to call the difference of two methods.
+
+    >>> minus("fmfp", "erm")
+    'FMFP − ERM'
+    """
+    return f"{look(method)['label']} − {look(reference)['label']}"
 
 
 # --- helpers: seeds and intervals ---
@@ -267,6 +291,15 @@ def _named(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
         scale,
         higher,
     )
+
+
+def header(metric: str) -> str:
+    """Label of a metric with its unit, as above a column.
+
+    >>> header("aurc"), header("ece")
+    ('AURC × 1000', 'ECE (%)')
+    """
+    return _named(metric)[0]
 
 
 def _from_zero(ax: Axes) -> None:
@@ -969,7 +1002,38 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
     return ax
 
 
-# --- g. tables ---
+# --- g. inputs ---
+
+
+def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
+    """Draw sample i of a test set: a signal, a picture, a point among others, a text's length.
+
+    Parameters
+    ----------
+    inputs : array_like
+        Pictures (n, channels, height, width), signals (n, 1, length), points (n, 2) or the numbers
+        of the tokens of texts (n, length), where 0 is none.
+    """
+    ax = _axes(ax)
+    x = to_numpy(inputs[i])
+    if x.ndim == 3:
+        ax.imshow(x.transpose(1, 2, 0).squeeze(), cmap="gray")
+        ax.set_anchor("W")
+        ax.set_axis_off()
+    elif x.ndim == 2:
+        ax.plot(x.squeeze(0), color="0.15")
+        ax.set(xlabel="Time", xticks=[], yticks=[])
+    elif x.dtype.kind == "f":
+        ax.scatter(*to_numpy(inputs[:1000]).T, s=4, color="0.8")
+        ax.plot(*x, "*", color="0.1", markersize=14)
+        ax.set(xticks=[], yticks=[])
+    else:
+        ax.text(0.5, 0.5, f"a text of {np.count_nonzero(x)} tokens", ha="center")
+        ax.set_axis_off()
+    return ax
+
+
+# --- h. tables ---
 
 
 def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | None = None):

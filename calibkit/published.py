@@ -318,7 +318,7 @@ def show(table: pd.DataFrame, digits: int = 2):
     for row in table.itertuples():
         where = [nb.DATASETS.get(row.dataset, row.dataset)] * (table.dataset.nunique() > 1)
         where += [row.network] * (table.network.nunique() > 1)
-        method = plots.look("erm+ts" if row.method == "ts" else row.method)["label"]
+        method = plots.look(row.method)["label"]
         name = " · ".join((*where, method))
         label, scale, higher = plots.METRICS.get(row.metric, (row.metric, 1, None))
         label += {True: " ↑", False: " ↓", None: ""}[higher]
@@ -339,3 +339,52 @@ def show(table: pd.DataFrame, digits: int = 2):
         )
         .set_caption(f'<span style="{sticky}">{html.escape(note)}</span>')
     )
+
+
+def by_setting(ours: pd.DataFrame, exhibit: str, metrics: Sequence[str]):
+    """Style an exhibit with methods across: a line per data set and network, ours below.
+
+    Parameters
+    ----------
+    ours : pandas.DataFrame
+        A row per training, see `trainings`.
+    exhibit : str
+        An id of `exhibits`.
+    metrics : sequence of str
+        Per cents, which a cell joins by an arrow, such as "ece", "ece_scaled"; all of them the
+        better the lower, or all the higher.
+
+    Returns
+    -------
+    pandas.io.formats.style.Styler
+        Means over seeds, the best of a line in bold.
+    """
+    from calibkit import plots
+
+    table = beside(ours, exhibit, metrics=metrics)
+    methods = list(dict.fromkeys(table.method))
+
+    def line(block: pd.DataFrame, side: str) -> dict[str, str]:
+        values = block.pivot(index="metric", columns="method", values=side)
+        values = values.reindex(index=metrics, columns=methods)
+        best = values.max(axis=1) if plots.METRICS[metrics[0]][2] else values.min(axis=1)
+
+        def cell(value: float, metric: str) -> str:
+            if not np.isfinite(value):
+                return "–"
+            text = f"{100 * value:.2f}"
+            return f"<b>{text}</b>" if np.isclose(value, best[metric], 0, 1e-9) else text
+
+        return {
+            plots.look(m)["label"]: " → ".join(cell(values.loc[k, m], k) for k in metrics)
+            for m in methods
+        }
+
+    settings = table.groupby(["dataset", "network"], sort=False)
+    lines = {
+        f"{nb.DATASETS.get(where, where)} · {net}": line(block, "published")
+        for (where, net), block in settings
+    }
+    place = [*_each(ours, "dataset"), *_each(ours, "network")]
+    lines[f"ours: {' · '.join(place)}"] = line(next(iter(settings))[1], "ours")
+    return pd.DataFrame(lines).T.style.set_table_attributes('class="dataframe calibkit-table"')

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from calibkit import grid
 
@@ -27,9 +28,10 @@ def run(*command: str, cache: Path, **options) -> subprocess.CompletedProcess:
     )
 
 
-def snakemake(folder: Path, *more: str) -> subprocess.CompletedProcess:
+def snakemake(folder: Path, *more: str, **options) -> subprocess.CompletedProcess:
     settings = ["--config", "edition=smoke", f"build={folder / 'build'}"]
-    return run("snakemake", "--cores", "2", *settings, *more, cache=folder / "cache")
+    command = ["snakemake", "--cores", "2", *settings, *more]
+    return run(*command, cache=folder / "cache", **options)
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,15 @@ def test_second_build_has_nothing_to_do(book):
     again = snakemake(book)
     assert again.returncode == 0
     assert "Nothing to be done" in again.stdout + again.stderr
+
+
+@pytest.mark.timeout(900)
+def test_a_second_make_waits_for_the_first(book):
+    with FileLock(book / "build" / "smoke" / ".lock"):
+        with pytest.raises(subprocess.TimeoutExpired) as waiting:
+            snakemake(book, timeout=20)
+        assert "Another make is building" in waiting.value.stdout.decode()
+    assert "Nothing to be done" in snakemake(book).stderr
 
 
 def pages(book: Path) -> list[Path]:

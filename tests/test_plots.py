@@ -502,6 +502,28 @@ def test_panels_reach_the_tallest_of_them():
     assert sum(ax.get_legend() is not None for ax in fig.axes) == 1
 
 
+def test_methods_in_words():
+    assert plots.named(["erm", "fmfp+ts"]) == "ERM, FMFP + TS" and plots.named([]) == "none"
+    assert plots.minus("mixup", "erm") == "Mixup − ERM"
+    assert plots.look("ts")["label"] == "ERM + TS"  # a row of published.trainings
+    assert plots.header("ece") == "ECE (%)" and plots.header("nll") == "NLL"
+
+
+def test_inputs_of_every_kind_can_be_looked_at():
+    rng = np.random.default_rng(0)
+    picture = plots.plot_input(torch.from_numpy(rng.random((2, 3, 8, 8))), 1)
+    assert picture.images[0].get_array().shape == (8, 8, 3) and not picture.axison
+    signal = rng.random((4, 1, 40))
+    line = plots.plot_input(signal, 2).lines[0]
+    np.testing.assert_array_equal(line.get_ydata(), signal[2, 0])
+    points = rng.random((5, 2))
+    ax = plots.plot_input(points, 3)
+    assert ax.lines[0].get_xydata().tolist() == [points[3].tolist()]
+    assert len(ax.collections[0].get_offsets()) == 5
+    text = plots.plot_input(np.array([[4, 9, 0, 0]]), 0).texts[0]
+    assert text.get_text() == "a text of 2 tokens"
+
+
 def test_table():
     frame = pd.DataFrame(
         {"auroc": [0.90, 0.95], "ece": [0.05, 0.01], "odd": [1.0, 2.0]}, index=["erm", "fmfp"]

@@ -215,6 +215,17 @@ def test_variance_parts_of_an_undefined_metric_are_nan_with_one_warning():
     assert all(map(math.isnan, parts["auroc"])) and parts["aurc"] == (0, 0, 0)
 
 
+@pytest.mark.parametrize("values, verdict", [
+    ([0.1, 0.11, 0.12], "higher"),
+    ([-0.1, -0.11, -0.12], "lower"),
+    ([-0.1, 0.2, 0.0], "no clear difference"),
+    ([0.1], "cannot be told"),
+    ([np.nan], "cannot be told"),
+])  # fmt: skip
+def test_verdict_of_a_difference(values, verdict):
+    assert stats.seed_interval(values).verdict == verdict
+
+
 GOOD = [[1.0, 0.0], [0.0, 1.0]]
 
 
@@ -235,6 +246,72 @@ def test_bad_arrays_are_refused_by_name(logits, labels, message):
             call()
 
 
+# --- many methods at once ---
+
+
+def test_replicates_are_those_of_the_bootstrap_and_shared_by_the_models():
+    (a, labels), (b, _) = sample(), sample(seed=1)
+    names = ["auroc", "ece"]
+    draws = stats.replicates([a, b], labels, names, n=150, seed=3)
+    assert draws.shape == (2, 150, 2)
+    for values, found in (
+        (draws[0], stats.bootstrap(a, labels, names, n=150, seed=3)),
+        (draws[0] - draws[1], stats.compare(a, b, labels, names, n=150, seed=3)),
+    ):
+        low, high = np.quantile(values, [0.025, 0.975], axis=0)
+        np.testing.assert_allclose([found[m].low for m in names], low)
+        np.testing.assert_allclose([found[m].high for m in names], high)
+
+
+def test_contrast_of_two_methods_is_the_paired_t_interval():
+    values = np.random.default_rng(0).normal(size=(2, 4))
+    found = stats.contrast(values, np.zeros((2, 5)), [1, -1])
+    np.testing.assert_allclose(found, stats.seed_interval(values[0] - values[1]))
+
+
+def test_contrast_pools_the_residuals_of_a_least_squares_fit():
+    values = np.random.default_rng(1).normal(size=(6, 3)) + np.array([0.0, 5.0, -3.0])
+    rows = np.array([np.r_[np.eye(6)[i], np.eye(3)[j]] for i in range(6) for j in range(3)])
+    fitted = rows @ np.linalg.lstsq(rows, values.ravel(), rcond=None)[0]
+    residual = np.square(values.ravel() - fitted).sum()
+    weights = np.array([1, -1, -1, 1, 0, 0])  # a difference of differences
+    half = scipy_stats.t.ppf(0.995, 10) * np.sqrt(residual / 10 * 4 / 3)
+    estimate, low, high = stats.contrast(values, np.zeros((6, 5)), weights, level=0.99)
+    assert estimate == pytest.approx(weights @ values.mean(axis=1))
+    assert (high - estimate, estimate - low) == pytest.approx((half, half))
+
+
+def test_contrast_adds_what_the_test_set_leaves_open_and_cancels_what_is_common():
+    rng = np.random.default_rng(2)
+    values, common = rng.normal(size=(3, 3)), rng.normal(size=50)
+    alone = stats.contrast(values, np.zeros((3, 50)), [1, -1, 0])
+    shared = stats.contrast(values, np.tile(common, (3, 1)), [1, -1, 0])
+    np.testing.assert_allclose(shared, alone)
+    wider = stats.contrast(values, [common, -common, common], [1, -1, 0])
+    t = scipy_stats.t.ppf(0.975, 4)
+    added = (wider.high - wider.estimate) ** 2 - (alone.high - alone.estimate) ** 2
+    assert added == pytest.approx((t * 2 * common.std(ddof=1)) ** 2)
+
+
+def test_contrast_covers_as_often_as_it_says_with_seeds_missing():
+    rng, hits = np.random.default_rng(3), 0
+    for _ in range(600):
+        values = rng.normal(size=(8, 3)) + rng.normal(size=3)
+        values[0, 2] = values[5, 1] = np.nan
+        found = stats.contrast(values, np.zeros((8, 2)), [1, -1, 0, 0, 0, 0, 0, 0])
+        hits += found.low < 0 < found.high
+    assert 0.92 < hits / 600 < 0.98
+
+
+def test_contrast_says_nothing_where_nothing_can_be_told():
+    nothing = [np.nan, np.nan, np.nan]
+    missing = stats.contrast([[1.0, 2.0], [np.nan] * 2], np.zeros((2, 3)), [1, -1])
+    np.testing.assert_array_equal(missing, nothing)
+    one_seed = stats.contrast([[1.0], [2.0]], np.zeros((2, 3)), [1, -1])
+    np.testing.assert_array_equal(one_seed, [-1, np.nan, np.nan])
+    assert one_seed.verdict == "cannot be told"
+
+
 @pytest.mark.parametrize("call, message", [
     (lambda: stats.bootstrap(GOOD, [0, 1], ["aur"]), r"metric_names: got \['aur'\], exp.*auroc"),
     (lambda: stats.bootstrap(GOOD, [0, 1], "aurc"), "metric_names: got 'aurc', expected a list"),
@@ -246,6 +323,8 @@ def test_bad_arrays_are_refused_by_name(logits, labels, message):
     (lambda: stats.welch([[1.0]], [1.0]), r"a: got shape \(1, 1\), expected"),
     (lambda: stats.welch([1.0], []), r"b: got shape \(0,\), expected"),
     (lambda: stats.variance_parts([], [0], ["aurc"]), "logits_by_seed: got no arrays, expected"),
+    (lambda: stats.replicates([], [0], ["aurc"]), "models: got no arrays, expected one for each"),
+    (lambda: stats.contrast([[1.0]], [[1.0]], [1, -1]), r"values: got shape \(1, 1\), expected"),
 ])  # fmt: skip
 def test_bad_options_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
