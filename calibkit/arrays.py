@@ -113,17 +113,29 @@ def prob_blocks(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator[
 
     def checked() -> Iterator[slice]:
         for rows in blocks(*array.shape):
-            # What is not negative and sums to 1 is at most 1: two passes do. A NaN fails both.
-            total = row_sums(array[rows])
-            sums = 1 - tolerance <= total.min() and total.max() <= 1 + tolerance
-            if not (sums and array[rows].min() >= 0):
-                _check_range(array[rows], name, unit=True)
-                row = int(np.abs(total - 1).argmax())
-                raise ValueError(
-                    f"{name}: got row {rows.start + row} that sums to {total[row]:.6g}, "
-                    "expected rows that sum to 1"
-                )
+            _check_rows(array[rows], row_sums(array[rows]), tolerance, rows.start, name)
             yield rows
+
+    return array, checked()
+
+
+def prob_columns(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator]:
+    """As `prob_blocks`, for few classes: yields ``rows, columns``, the block turned (k, rows).
+
+    NumPy reduces short rows one by one, but adds and compares long ones several at a time.
+
+    >>> array, checked = prob_columns([[0.9, 0.1], [0.5, 0.5]])
+    >>> [columns.max(axis=0).tolist() for rows, columns in checked]
+    [[0.9, 0.5]]
+    """
+    array = _matrix(probs, name)
+    tolerance = 1e-2 if "bfloat16" in str(getattr(probs, "dtype", "")) else 1e-3
+
+    def checked() -> Iterator[tuple[slice, Array]]:
+        for rows in blocks(*array.shape):
+            columns = np.ascontiguousarray(array[rows].T)
+            _check_rows(columns, columns.sum(axis=0), tolerance, rows.start, name)
+            yield rows, columns
 
     return array, checked()
 
@@ -214,6 +226,18 @@ def exp_shifted(block: Array, out: Array) -> tuple[Array, Array]:
 def row_sums(block: Array) -> Array:
     """Return block.sum(axis=1), several times faster where rows are short."""
     return np.einsum("ij->i", block)
+
+
+def _check_rows(block: Array, total: Array, tolerance: float, start: int, name: str) -> None:
+    # What is not negative and sums to 1 is at most 1: two passes do. A NaN fails both.
+    sums = 1 - tolerance <= total.min() and total.max() <= 1 + tolerance
+    if not (sums and block.min() >= 0):
+        _check_range(block, name, unit=True)
+        row = int(np.abs(total - 1).argmax())
+        raise ValueError(
+            f"{name}: got row {start + row} that sums to {total[row]:.6g}, "
+            "expected rows that sum to 1"
+        )
 
 
 def _floats(x: ArrayLike, name: str) -> Array:

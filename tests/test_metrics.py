@@ -273,6 +273,17 @@ def test_brier_parts_add_up_in_float32_over_several_blocks():
     assert parts["brier"] == pytest.approx(metrics.brier(probs, labels), rel=1e-6)
 
 
+@pytest.mark.parametrize("k", [2, 10, 40, 41, 70])  # few classes and many go different ways
+def test_of_tied_classes_the_first_is_predicted(k):
+    rng = np.random.default_rng(k)
+    probs = rng.integers(0, 3, size=(3000, k)) + 1e-3  # ties in most rows
+    probs /= probs.sum(1, keepdims=True)
+    labels = rng.integers(k, size=3000)
+    correct = probs.argmax(1) == labels
+    mean = correct.mean() - probs.max(1).mean()
+    assert metrics.ece(probs, labels, bins=1) == pytest.approx(abs(mean), abs=1e-12)
+
+
 def test_smooth_ece_is_relplots():
     relplot = pytest.importorskip("relplot")
     logits, labels = sample(300)
