@@ -1,4 +1,4 @@
-# make book · make test · make lab · make help
+# make book · make release · make test · make lab · make help
 # Everything happens in .venv, which is set up when requirements.lock changes.
 PYTHON ?= python3
 EDITION ?= demo
@@ -7,7 +7,7 @@ export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: help book test lab clean
+.PHONY: help book release test lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 
@@ -23,6 +23,13 @@ $(READY): requirements.lock pyproject.toml
 book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1])
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION) $(if $(TRAIN),train=1)
 	@echo "The book: $$($(BIN)/python -c 'from calibkit.nb import book_index; print(book_index("$(EDITION)"))')"
+
+release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
+	@$(MAKE) --no-print-directory book EDITION=fashion
+	@mkdir -p book/notebooks && cp build/fashion/book/notebooks/*.ipynb book/notebooks/
+	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \
+		"metadata.papermill cell.metadata.papermill cell.metadata.execution" book/notebooks/*.ipynb
+	@echo "Render it with: jupyter-book build book"
 
 test: $(READY)  ## the whole test suite
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest

@@ -4,7 +4,6 @@ Nobody fools themselves: what a threshold or a map of the confidences would do i
 samples that it was not chosen on, the validation set's if there is one, else by cross-fitting.
 """
 
-import gc
 import math
 import warnings
 from collections.abc import Sequence
@@ -106,7 +105,7 @@ def assess(
             "reliability": plots.prepare_reliability(confidence, correct)
             | {"count": metrics.reliability_bins(confidence, correct)["count"]},
             "histogram": plots.prepare_confidence_histogram(confidence, correct),
-            "risk_coverage": _risk_coverage(confidence, correct),
+            "risk_coverage": risk_coverage(confidence, correct),
             "operating_points": points,
             "main_point": chosen,
             "recalibration": recalibration(data),
@@ -201,8 +200,6 @@ def recalibration(data: Predictions) -> dict[str, dict]:
                     model = kind().fit(logits[rows], labels[rows])
                     _apply(model, data, rest, after)
                     temperatures.append(getattr(model, "temperature_", None))
-                    if len(rows) * k > FIT // 10:
-                        gc.collect()  # SciPy's root finder leaves a cycle around a copy of the data
             except (ValueError, ImportError) as error:
                 found[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue
@@ -281,8 +278,28 @@ def comparison(data: Predictions, against: Predictions) -> dict:
         "difference": difference,
         "gap": _gap(samples["confidence"], samples["correct"]),
         "reliability": plots.prepare_reliability(samples["confidence"], samples["correct"]),
-        "risk_coverage": _risk_coverage(samples["confidence"], samples["correct"]),
+        "risk_coverage": risk_coverage(samples["confidence"], samples["correct"]),
     }
+
+
+def risk_coverage(confidence: Array, correct: Array) -> dict:
+    """`plots.prepare_risk_coverage`, with the interval of one test set in place of seeds'.
+
+    Parameters
+    ----------
+    confidence, correct : arrays (n,)
+
+    Returns
+    -------
+    dict
+        ``low`` and ``high`` are the 95 % Wilson interval of the error rate at a fixed coverage,
+        ``nan`` where fewer than 100 samples, or a tenth of them, are accepted.
+    """
+    numbers, n = plots.prepare_risk_coverage(confidence, correct), len(correct)
+    accepted = np.maximum(np.round(numbers["coverage"] * n), 1)
+    accepted[accepted < min(100, n / 10)] = np.nan  # so few that the band would fill the figure
+    low, high = plots.wilson(numbers["mean"] * accepted, accepted)
+    return numbers | {"low": low, "high": high}
 
 
 def checks(data: Predictions) -> dict[str, float]:
@@ -375,15 +392,6 @@ def _chance_ece(confidence: Array, draws: int) -> Interval:
     drawn = (rng.random(len(confidence)) < confidence for _ in range(draws))
     values = [ece(metrics.Ranking.of(confidence, correct)) for correct in drawn]
     return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
-
-
-def _risk_coverage(confidence: Array, correct: Array) -> dict:
-    """`plots.prepare_risk_coverage`, with the interval of one test set in place of seeds'."""
-    numbers, n = plots.prepare_risk_coverage(confidence, correct), len(correct)
-    accepted = np.maximum(np.round(numbers["coverage"] * n), 1)
-    accepted[accepted < min(100, n / 10)] = np.nan  # so few that the band would fill the figure
-    low, high = plots.wilson(numbers["mean"] * accepted, accepted)
-    return numbers | {"low": low, "high": high}
 
 
 def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:

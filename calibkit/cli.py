@@ -3,6 +3,7 @@
 import argparse
 import ast
 import json
+import os
 import sys
 import time
 
@@ -10,10 +11,16 @@ from calibkit import __version__, grid, store
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 on success, 1 when something failed, 2 for a wrong call."""
+    """Run a command; 0 on success, 1 when something failed, 2 for a wrong call, 130 on Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         return options.command(options)
+    except KeyboardInterrupt:
+        print("calibkit: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
+        return 0
     except (ValueError, OSError, store.DamagedRecord) as error:
         print(f"calibkit: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
@@ -22,9 +29,18 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="calibkit",
-        description="Train the runs of the book, list them, fetch their data.",
-        epilog="Example: calibkit train --paper fmfp --edition demo",
+        description="An honest report on your own predictions; the trainings, data and claims of "
+        "the book.",
+        epilog="Examples: calibkit report preds.npz · calibkit train --paper fmfp · "
+        "calibkit claims. Records are kept in $CALIBKIT_CACHE (data_cache), data are looked for in "
+        "$CALIBKIT_DATA. Exit codes: 0 done, 1 something failed, 2 a wrong call, 130 interrupted.",
     )
+    try:
+        import shtab
+
+        shtab.add_argument_to(parser, ["--print-completion"])
+    except ImportError:  # completion is for those who have installed it
+        pass
     parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -41,7 +57,11 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--quiet", action="store_true", help="one line per run, none per epoch")
     train.set_defaults(command=_train)
 
-    runs = commands.add_parser("runs", help="the table of runs: done, missing or diverged")
+    runs = commands.add_parser(
+        "runs",
+        help="the table of runs: done, missing or diverged",
+        epilog="Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing",
+    )
     _selection(runs)
     runs.add_argument("--missing", action="store_true", help="only names of runs still to train")
     runs.set_defaults(command=_runs)
@@ -50,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         "claims",
         help="the papers' claims and what the records say",
         description="A verdict for each claim of the five papers, from records; trains nothing.",
+        epilog="Example: calibkit claims --edition fashion --paper overconf",
     )
     claims.add_argument("--edition", default="demo", help=", ".join(grid.EDITIONS))
     claims.add_argument("--paper", help=", ".join(grid.PAPERS))
@@ -57,7 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     claims.add_argument("--network", default="", help="instead of the edition's")
     claims.set_defaults(command=_claims)
 
-    data = commands.add_parser("data", help="data sets: what is here, how to get the others")
+    data = commands.add_parser(
+        "data",
+        help="data sets: what is here, how to get the others",
+        epilog="Examples: calibkit data list · calibkit data get cifar10",
+    )
     actions = data.add_subparsers(required=True, metavar="action")
     actions.add_parser("list", help="every data set").set_defaults(command=_data_list)
     get = actions.add_parser("get", help="download or generate one")
@@ -95,7 +120,7 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     choice.add_argument(
         "--paper",
         default="book",
-        help=", ".join((*grid.PAPERS, *grid.NOTEBOOKS))
+        help=", ".join(dict.fromkeys((*grid.PAPERS, *grid.NOTEBOOKS)))
         + ", book (the default: every notebook), all",
     )
     choice.add_argument("--method", action="append", help="such methods instead; repeatable")

@@ -221,7 +221,13 @@ _FASHION = replace(
     tracked=2000,
     shifted=1000,
 )
-_CIFAR10 = replace(protocols.FMFP_CIFAR.shortened(40), precision="bfloat16", evaluate_every=2)
+_CIFAR10 = replace(
+    protocols.FMFP_CIFAR.shortened(40),
+    precision="bfloat16",
+    evaluate_every=2,
+    tracked=2000,
+    shifted=1000,
+)
 
 EDITIONS: dict[str, Edition] = {
     "smoke": Edition("gaussians", "mlp", 2, {"": _SMOKE}, (100, 300), on_the_spot=True),
@@ -352,6 +358,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "published": _ALL,
     "results": _ALL,
     "your_model": (),
+    "explore": (Need((*_FOUR, "fmfp")),),
     "benchmarks": (),
 }
 # Trainings of pages to come.

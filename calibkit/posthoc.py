@@ -617,7 +617,9 @@ def _root(slope: Callable[[float], float]) -> float:
         return low
     if slope(high) >= 0:
         return high
-    return exp(brentq(lambda x: slope(exp(x)), log(low), log(high), xtol=1e-10))
+    # As an argument: SciPy leaves a cycle around the function, and what that holds would live on.
+    ends = log(low), log(high)
+    return exp(brentq(lambda x, slope: slope(exp(x)), *ends, args=(slope,), xtol=1e-10))
 
 
 def _with_top(probs: Array, confidence: Array) -> Array:

@@ -1,5 +1,8 @@
 """The command line trains, lists, and refuses in one line."""
 
+import subprocess
+import sys
+
 import pytest
 
 from calibkit import cli
@@ -30,6 +33,27 @@ def test_train_by_name_and_progress_per_epoch(capsys):
     name = capsys.readouterr().out.strip()
     assert cli.main(["train", name, *SMOKE]) == 0
     assert "epoch 1/1" in capsys.readouterr().out
+
+
+def test_a_reader_of_the_pipe_may_leave_early():
+    command = f"{sys.executable} -m calibkit runs --edition paper --paper all | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout.startswith("missing") and not done.stderr
+
+
+def test_ctrl_c_is_one_line(capsys, monkeypatch):
+    def interrupted(run, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibkit.train.train", interrupted)
+    assert cli.main(["train", *SMOKE]) == 130
+    assert capsys.readouterr().err == "calibkit: interrupted; the same command goes on from here\n"
+
+
+def test_completion_knows_the_commands(capsys):
+    with pytest.raises(SystemExit) as done:
+        cli.main(["--print-completion", "bash"])
+    assert done.value.code == 0 and "--train-size" in capsys.readouterr().out
 
 
 def test_a_setting_of_the_protocol_makes_another_run(capsys):

@@ -1,5 +1,7 @@
 """Post-hoc maps against independent optimisers and libraries, their warnings and their errors."""
 
+import gc
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -548,6 +550,25 @@ def test_a_fit_that_does_not_end_warns(monkeypatch):
     )
     with pytest.warns(PosthocWarning, match="no convergence in 2 iterations"):
         posthoc.MatrixScaling().fit(*biased())
+
+
+@pytest.mark.parametrize("model", MAPS, ids=ids)
+def test_a_fit_lets_go_of_the_data_at_once(model):
+    """No cycle around a copy of the logits, which would live until the collector comes by."""
+    logits, labels = sampled(temperature=2.0, dtype=np.float32)
+    model.fit(logits, labels)  # whatever is kept from a first call, is kept before
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        model.fit(logits, labels)
+        after = tracemalloc.get_traced_memory()[0]
+        gc.collect()
+        in_cycles = after - tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert in_cycles < logits.nbytes / 2
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -1,0 +1,140 @@
+"""Documentation that runs: every block of Python, and every command as its own parser reads it."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from calibkit import cli, data, grid
+from tests.records import write
+
+ROOT = Path(__file__).parent.parent
+PAGES = [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def blocks(text: str, *languages: str) -> list[str]:
+    found = re.findall(r"^```(\S*)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [body for language, body in found if language in languages]
+
+
+def prose(path: Path) -> str:
+    if path.suffix == ".md":
+        return path.read_text()
+    cells = json.loads(path.read_text())["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+def commands(path: Path, program: str) -> list[list[str]]:
+    """Arguments of every call of a program, as the shell would pass them."""
+    text = prose(path)
+    lines = [line for body in blocks(text, "bash", "sh") for line in joined(body)]
+    for body in blocks(text, "console"):
+        lines += [line[2:] for line in joined(body) if line.startswith("$ ")]
+    calls = []
+    for line in lines:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="&|;<>")
+        lexer.whitespace_split, lexer.commenters = True, "#"
+        call: list[str] = []
+        for word in [*lexer, ";"]:
+            if word in ("&", "&&", "|", ";", ">", "2>"):
+                if call[:1] == [program]:
+                    calls.append(call[1:])
+                call = []
+            elif call or not re.match(r"\w+=", word):  # variables set for the call
+                call.append(word)
+    return calls
+
+
+def joined(body: str) -> list[str]:
+    return re.sub(r"\\\n\s*", " ", body).splitlines()
+
+
+def every(program: str) -> list:
+    return [
+        pytest.param(call, id=f"{path.stem}: {' '.join(call)}"[:90])
+        for path in [*PAGES, *NOTEBOOKS]
+        for call in commands(path, program)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder to work in, with records at hand that the pages may ask for."""
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    write(grid.runs("confidence_histograms", "demo")[0])
+    yield tmp_path
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p.read_text(), "python")], ids=lambda p: p.stem
+)
+def test_python_runs(page, folder, capsys):
+    """One page is one session; then its reports are made, of the files it has written."""
+    session: dict = {}
+    for number, source in enumerate(blocks(page.read_text(), "python"), 1):
+        exec(compile(source, f"{page.name}, block {number}", "exec"), session)
+    for call in commands(page, "calibkit"):
+        if call[0] == "report" and page.stem == "recipes":
+            assert cli.main(call) == 0, call
+            assert (folder / "report" / "report.html").stat().st_size > 10_000
+
+
+def test_every_page_is_looked_at():
+    """A fence in another spelling would pass unseen."""
+    known = {"python", "bash", "console", "text", ""}
+    for path in [*PAGES, *NOTEBOOKS]:
+        for fence in re.findall(r"^```(\S+)", prose(path), re.MULTILINE):
+            assert fence in known or fence.startswith("{"), (path.name, fence)
+    for program, least in (("calibkit", 15), ("papermill", 15), ("make", 5), ("snakemake", 2)):
+        assert len(every(program)) >= least, program
+
+
+@pytest.mark.parametrize("call", every("calibkit"))
+def test_calibkit_commands(call):
+    options = cli._parser().parse_args(call)
+    if call[0] in ("train", "runs"):
+        assert cli._selected(options)
+    elif call[:2] == ["data", "get"] and call[2] != "NAME":
+        assert call[2] in {row["name"] for row in data.listing()}
+    elif call[0] == "claims":
+        assert options.edition in grid.EDITIONS
+
+
+@pytest.mark.parametrize("call", every("papermill"))
+def test_papermill_commands(call):
+    from papermill.__main__ import papermill
+
+    options = papermill.make_context("papermill", call.copy()).params
+    path = ROOT / options["notebook_path"]
+    assert path.exists()
+    cells = json.loads(path.read_text())["cells"]
+    (cell,) = [c for c in cells if "parameters" in c["metadata"].get("tags", [])]
+    known = set(re.findall(r"^(\w+) = ", "".join(cell["source"]), re.MULTILINE))
+    given = {name for name, _ in options["parameters"]}
+    given |= {name for text in options["parameters_yaml"] for name in re.findall(r"^(\w+):", text)}
+    assert given <= known
+
+
+@pytest.mark.parametrize("call", every("make"))
+def test_make_commands(call):
+    targets = re.findall(r"^(\w+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    settings = re.findall(r"^(\w+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE) + ["TRAIN"]
+    for word in call:
+        assert word in targets or word.partition("=")[0] in settings, word
+
+
+@pytest.mark.parametrize("call", every("snakemake"))
+def test_snakemake_commands(call):
+    from snakemake.cli import get_argument_parser
+
+    options = get_argument_parser().parse_args(call)
+    if options.workflow_profile:
+        assert (ROOT / options.workflow_profile / "config.yaml").exists()
+    edition = [word for word in call if word.startswith("edition=")]
+    assert all(word.partition("=")[2] in grid.EDITIONS for word in edition)
