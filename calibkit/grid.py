@@ -350,6 +350,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra")),),
     "fmfp": PAPERS["fmfp"],
     "fmfp_2": PAPERS["fmfp"],
+    "darkside": PAPERS["darkside"],
     "overconf": PAPERS["overconf"],
     "mixup": PAPERS["mixup"],
     "bsce": PAPERS["bsce"],
