@@ -1,5 +1,11 @@
-"""Draw `_static/cover.png`, the picture of the README, from the records of the demo edition."""
+"""The pictures of the README and of the first page, from the released edition: `make release`.
 
+`_static/cover.png` is drawn from its records, `_static/results.png` is the figure of its page of
+results.
+"""
+
+import base64
+import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -7,7 +13,8 @@ import matplotlib.pyplot as plt
 from calibkit import nb, plots
 from calibkit.arrays import softmax
 
-page = nb.page(["erm", "label_smoothing", "mixup", "fmfp", "bsce_gra"])
+HERE = Path(__file__).parent
+page = nb.page(["erm", "label_smoothing", "mixup", "fmfp", "bsce_gra"], "fashion")
 confidence = {m: [softmax(z).max(1) for z in page.logits(m)] for m in page.methods}
 correct = {m: [z.argmax(1) == page.labels for z in page.logits(m)] for m in page.methods}
 
@@ -44,4 +51,11 @@ with plots.style():
     )
     gradients.set_title("Which samples pull on the network? (BSCE-GRA)")
     fig.supxlabel(page.setting, fontsize=10, color="0.45")
-    fig.savefig(Path(__file__).parent / "_static" / "cover.png", dpi=110)
+    fig.savefig(HERE / "_static" / "cover.png", dpi=110)
+
+for cell in json.loads((HERE / "notebooks" / "results.ipynb").read_text())["cells"]:
+    if cell["metadata"].get("mystnb", {}).get("figure", {}).get("name") == "fig-results":
+        for output in cell["outputs"]:
+            if "image/png" in output.get("data", {}):
+                picture = base64.b64decode("".join(output["data"]["image/png"]))
+                (HERE / "_static" / "results.png").write_bytes(picture)

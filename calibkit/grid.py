@@ -340,6 +340,13 @@ PAPERS: dict[str, tuple[Need, ...]] = {
         ),
     ),
 }
+_SWITCHES = (  # where a paper and its authors' code differ
+    Need(("sam", "fmfp"), seeds=3, settings=(("sam_statistics", "twice"),)),
+    Need(("mixup(folded=1)",), seeds=3),
+)
+_CROSSED = (
+    Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa")), seeds=3),
+)
 # The trainings of each notebook.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
@@ -357,22 +364,12 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "bsce_2": PAPERS["bsce"],
     "claims": _ALL,
     "published": _ALL,
-    "results": _ALL,
+    "deviations": _ALL + _SWITCHES,
+    "matrix": _ALL + _CROSSED,
+    "results": _ALL + _SWITCHES + _CROSSED,
     "your_model": (),
     "explore": (Need((*_FOUR, "fmfp")),),
     "benchmarks": (),
-}
-# Trainings of pages to come.
-COMING: dict[str, tuple[Need, ...]] = {
-    "deviations": (
-        *_ALL,
-        Need(("sam", "fmfp"), seeds=3, settings=(("sam_statistics", "twice"),)),
-        Need(("mixup(folded=1)",), seeds=3),
-    ),
-    "matrix": (
-        *_ALL,
-        Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa")), seeds=3),
-    ),
 }
 
 
@@ -415,7 +412,7 @@ def select(
 
 def needs(page: str) -> list[Need]:
     """What a paper, a notebook, every notebook ("book") or everything ("all") needs."""
-    sets = {**PAPERS, **NOTEBOOKS, **COMING}
+    sets = {**PAPERS, **NOTEBOOKS}
     choose("paper or notebook", page, [*sets, "book", "all"])
     groups = {"book": NOTEBOOKS.values(), "all": sets.values()}
     return [need for group in groups.get(page, [sets.get(page, ())]) for need in group]

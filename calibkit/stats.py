@@ -11,6 +11,7 @@ each replicate says how often each of them was drawn.
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -161,7 +162,7 @@ def replicates(
     n: int = 200,
     seed: int = 0,
 ) -> Array:
-    """Metrics of several models on the same resamples of their test set: the draws of `contrast`.
+    """Metrics of several models on the same resamples of their test set: the draws of `seed_means`.
 
     Parameters
     ----------
@@ -193,68 +194,134 @@ def replicates(
     return _replicates(evaluators, len(np.asarray(labels)), n, seed)
 
 
-def contrast(
-    values: ArrayLike, draws: ArrayLike, weights: ArrayLike, level: float = 0.95
-) -> Interval:
-    """A weighted sum of methods' means, as sure as seeds and test samples together make it.
+@dataclass(frozen=True)
+class SeedMeans:
+    """Means over seeds of several methods, and how sure each is; made by `seed_means`."""
 
-    Three seeds say little about one method's spread, but many methods of three seeds say much about
-    the spread of all. What a seed does to all methods alike is taken out and the rest pooled. Its
-    standard deviation s has d = Σ(n_i - 1) - (seeds - 1) degrees of freedom, and the interval is
+    mean: Array  # (methods,)
+    variance: Array  # of the mean, between seeds
+    freedom: Array  # degrees of freedom of that variance
+    draws: Array  # (methods, n): the mean on each resample of the test set
 
-        Σ w_i mean_i ± t_d sqrt(s² Σ w_i²/n_i + v),
+    def contrast(self, weights: ArrayLike, level: float = 0.95) -> Interval:
+        """Interval of Σ w_i mean_i: of a difference with weights 1 and -1.
 
-    with n_i the seeds of a method and v the variance over resamples of the test set. That all
-    methods spread about equally is an assumption.
+        The half-width is t √(Σ w_i² variance_i + v), with v the variance of the sum over resamples
+        of the test set. The degrees of freedom of t are those of Satterthwaite's rule as if all
+        variances were too small or too large together: between two methods of equal freedom, as
+        many as either has. Taken as independent they would be more, and intervals too short.
+
+        Parameters
+        ----------
+        weights : array (methods,)
+            A method of weight 0 does not matter.
+        level : float
+            Coverage, in (0, 1).
+
+        Returns
+        -------
+        Interval
+            ``nan`` if a method has no seeds; ends ``nan`` where nothing tells the spread.
+        """
+        _check_level(level)
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.shape != self.mean.shape:
+            raise ValueError(f"weights: got shape {weights.shape}, expected {self.mean.shape}")
+        used = weights != 0
+        w, freedom = weights[used], self.freedom[used]
+        estimate, half = float(w @ self.mean[used]), math.nan
+        if (freedom > 0).all():
+            from scipy.special import stdtrit
+
+            parts = w**2 * self.variance[used]
+            total = float(parts.sum() + (w @ self.draws[used]).var(ddof=1))
+            doubt = float((parts / np.sqrt(freedom)).sum() ** 2)
+            t = stdtrit(min(total**2 / doubt, 1e6) if doubt else 1e6, (1 + level) / 2)
+            half = float(t * math.sqrt(total))
+        return Interval(estimate, estimate - half, estimate + half)
+
+
+def seed_means(values: ArrayLike, draws: ArrayLike) -> SeedMeans:
+    """Means of a metric over seeds, for comparing many methods of few seeds each.
+
+    Three seeds say little about the spread of one method; the spreads of many methods say what is
+    usual. The variance of each is moderated towards the usual one (Smyth 2004): with s_i² on d_i
+    degrees of freedom, and s_0² on d_0 as all the s_i² suggest, it is
+
+        (d_0 s_0² + d_i s_i²) / (d_0 + d_i)   on   d_0 + d_i   degrees of freedom,
+
+    at most those of all methods together. If all spread alike, d_0 is infinite and the spread is
+    pooled; the less alike they are, the more each keeps its own. With two methods d_0 is 0.
 
     Parameters
     ----------
     values : array (methods, seeds)
         A metric of each training; ``nan`` for one that is not there.
     draws : array (methods, n)
-        The mean over a method's seeds on each resample of the test set, see `replicates`.
-    weights : array (methods,)
-        1 and -1 for a difference; methods of weight 0 still tell the spread.
-    level : float
-        Coverage, in (0, 1).
+        The mean over a method's seeds on each resample of the test set, see `replicates`; zeros
+        for intervals over seeds alone.
 
     Returns
     -------
-    Interval
-        Ends are ``nan`` where nothing is left to tell the spread from: one seed, or one method.
+    SeedMeans
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit.
 
     Examples
     --------
-    >>> values, draws = [[1.0, 1.2], [2.1, 2.2], [3.0, 3.3]], np.zeros((3, 10))
-    >>> [round(x, 2) for x in contrast(values, draws, [-1, 1, 0])]
-    [1.05, 0.75, 1.35]
+    >>> values = [[1.0, 1.2, 1.1], [2.1, 2.2, 2.3], [3.0, 3.3, 3.1], [4.0, 4.1, 4.3]]
+    >>> found = seed_means(values, np.zeros((4, 10)))
+    >>> [round(x, 2) for x in found.contrast([-1, 1, 0, 0])]
+    [1.1, 0.86, 1.34]
     """
-    _check_level(level)
-    values, draws, weights = (np.asarray(x, dtype=np.float64) for x in (values, draws, weights))
-    if not values.ndim == 2 or not len(values) == len(draws) == len(weights):
+    values, draws = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
+    if values.ndim != 2 or draws.ndim != 2 or len(values) != len(draws):
         raise ValueError(
-            f"values: got shape {values.shape}, expected (methods, seeds) for {len(draws)} draws "
-            f"and {len(weights)} weights"
+            f"values: got shape {values.shape} with draws {draws.shape}, "
+            "expected (methods, seeds) and (methods, n)"
         )
     there = ~np.isnan(values)
     count = there.sum(axis=1)
-    if (count[weights != 0] == 0).any():
-        return Interval(math.nan, math.nan, math.nan)
-    complete = values[there.all(axis=1)]
-    if len(complete):
-        values = values - complete.mean(axis=0) + complete.mean()
-    mean = np.where(there, values, 0).sum(axis=1) / np.maximum(count, 1)
-    estimate = float(weights @ mean)
-    freedom = int(np.maximum(count - 1, 0).sum()) - (values.shape[1] - 1 if len(complete) else 0)
-    half = math.nan
-    if freedom > 0:
-        from scipy.special import stdtrit
+    mean = np.divide(
+        np.where(there, values, 0).sum(axis=1),
+        count,
+        out=np.full(len(count), np.nan),
+        where=count > 0,
+    )
+    freedom = np.maximum(count - 1, 0).astype(np.float64)
+    squares = np.square(np.where(there, values - mean[:, np.newaxis], 0)).sum(axis=1)
+    prior, usual = _usual_variance(squares, freedom)
+    every = freedom + prior
+    if math.isinf(prior):
+        variance = np.full(len(count), usual)
+    else:
+        variance = np.divide(
+            squares + prior * usual, every, out=np.full(len(count), np.nan), where=every > 0
+        )
+    # No spread is known better than from all trainings together.
+    every = np.where(count > 0, np.minimum(every, freedom.sum()), 0.0)
+    return SeedMeans(mean, variance / np.maximum(count, 1), every, draws)
 
-        spread = np.square(np.where(there, values - mean[:, np.newaxis], 0)).sum() / freedom
-        by_samples = (weights[weights != 0] @ draws[weights != 0]).var(ddof=1)
-        by_seeds = spread * (weights**2 / np.maximum(count, 1)).sum()
-        half = float(stdtrit(freedom, (1 + level) / 2) * math.sqrt(by_seeds + by_samples))
-    return Interval(estimate, estimate - half, estimate + half)
+
+def _usual_variance(squares: Array, freedom: Array) -> tuple[float, float]:
+    """d_0 and s_0² of `seed_means`, from the moments of the logarithms of the variances."""
+    known = freedom > 0
+    d, s2 = freedom[known], squares[known] / freedom[known]
+    if len(d) < 3 or not s2.any():
+        return 0.0, 0.0
+    from scipy.optimize import brentq
+    from scipy.special import digamma, polygamma
+
+    # A variance of zero would be infinitely unusual: take it for very small.
+    log = np.log(np.maximum(s2, 1e-6 * s2.mean())) - digamma(d / 2) + np.log(d / 2)
+    excess = float(log.var(ddof=1) - polygamma(1, d / 2).mean())
+    if excess <= float(polygamma(1, 1e6)):
+        return math.inf, float((d @ s2) / d.sum())
+    half = brentq(lambda x: float(polygamma(1, x)) - excess, 1e-6, 1e7)
+    return 2 * half, float(np.exp(log.mean() + digamma(half) - np.log(half)))
 
 
 def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
