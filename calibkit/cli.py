@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import deque
 
 from calibkit import __version__, grid, store
 
@@ -59,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 
     runs = commands.add_parser(
         "runs",
-        help="the table of runs: done, missing or diverged",
+        help="the table of runs: done, missing, diverged or damaged; hours spent and left",
         epilog="Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing",
     )
     _selection(runs)
@@ -178,7 +179,14 @@ def _train(options) -> int:
     from calibkit.train import train  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
-    for run in queue:
+    # What another process is training is put off to the end: several of them share the work.
+    queue, put_off = deque(queue), set()
+    while queue:
+        run = queue.popleft()
+        if run not in put_off and store.busy(run):
+            put_off.add(run)
+            queue.append(run)
+            continue
         start = time.time()
         record = train(run, device=options.device, log=log)
         print(_progress(wanted, record, start), flush=True)
@@ -206,26 +214,61 @@ def _progress(wanted: list[grid.Run], record: store.Record, start: float) -> str
 
 
 def _runs(options) -> int:
-    for run in _selected(options):
+    states, spent, pace = [], 0.0, {}
+    wanted = _selected(options)
+    for run in wanted:
+        result = ""
         try:
             record = store.load(run)
+            if record:
+                record.check()
         except store.DamagedRecord:
-            state, result = "damaged", ""
+            state = "damaged"
         else:
             state = record.info["status"] if record else "missing"
-            result = ""
+            if record:
+                cost = record.info["provenance"]
+                spent += cost["seconds"]
+                pace.setdefault(_kind(run), []).append(cost["seconds"] / run.protocol.epochs)
             if record and not record.diverged:
                 last = {k: v[-1] for k, v in record.history.items()}
-                cost = record.info["provenance"]
                 result = (
                     f"accuracy {last['accuracy']:.4f}  ece {last['ece']:.4f}  "
                     f"auroc {last['auroc']:.4f}  {cost['seconds']:7.1f} s on {cost['device']}"
                 )
+        states.append(state)
         if not options.missing:
             print(f"{state:8} {run.name:56} {result}")
         elif state in ("missing", "damaged"):
             print(run.name)
+    if not options.missing:
+        print(_summary(wanted, states, spent, pace))
     return 0
+
+
+def _kind(run: grid.Run) -> tuple:
+    """Runs which cost about the same for each epoch: SAM takes every step twice."""
+    size = run.protocol.train_size
+    return run.dataset, run.network, size, run.recipe.update
+
+
+def _summary(wanted: list[grid.Run], states: list[str], spent: float, pace: dict) -> str:
+    """How many runs are in each state, the hours spent, and those left at the measured pace.
+
+    A run still to train is taken to cost what its like has cost for each epoch; without such, what
+    the mean of all has.
+    """
+    counts = [f"{states.count(s)} {s}" for s in ("done", "missing", "diverged", "damaged")]
+    line = f"{len(wanted)} runs: {', '.join(counts)}; {spent / 3600:.2f} h spent"
+    left = [r for r, s in zip(wanted, states, strict=True) if s in ("missing", "damaged")]
+    if not left:
+        return line
+    if not pace:
+        return line + ", cost of the rest not known yet"
+    known = {kind: sum(costs) / len(costs) for kind, costs in pace.items()}
+    mean = sum(known.values()) / len(known)
+    hours = sum(known.get(_kind(run), mean) * run.protocol.epochs for run in left) / 3600
+    return line + f", about {hours:.2f} h left"
 
 
 def _claims(options) -> int:

@@ -63,6 +63,7 @@ def _write(draft: Path, origin: str, parts: Parts) -> None:
             np.save(draft / f"{name}.npy", getattr(parts, name), allow_pickle=False)
     facts = {f: getattr(parts, f) for f in ("classes", "note", "mean", "std")}
     sums = {name: _digest(draft / f"{name}.npy") for name in ARRAYS}
+    sums["facts"] = _facts_digest(facts)
     info = {"layout": LAYOUT, "origin": origin, "sha256": sums, "facts": facts}
     (draft / "info.json").write_text(json.dumps(info, indent=1) + "\n")
     for file in draft.iterdir():  # on disk before the name says so
@@ -75,6 +76,8 @@ def _open(home: Path, origin: str) -> Parts | None:
         info = json.loads((home / "info.json").read_text())
         if (info["layout"], info["origin"]) != (LAYOUT, origin):
             return None
+        if _facts_digest(info["facts"]) != info["sha256"]["facts"]:
+            return None
         arrays = {}
         for name in ARRAYS:
             file = home / f"{name}.npy"
@@ -84,7 +87,7 @@ def _open(home: Path, origin: str) -> Parts | None:
             arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False)
         facts = {k: v if k == "note" else tuple(v) for k, v in info["facts"].items()}
         return Parts(**arrays, **facts)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -94,6 +97,10 @@ def _writable(folder: Path) -> bool:
     except OSError:
         return False
     return os.access(folder, os.W_OK)
+
+
+def _facts_digest(facts: dict) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(path: Path, limit: int = 1 << 33) -> str:

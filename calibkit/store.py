@@ -2,7 +2,7 @@
 
 A record is a folder named like its run:
 
-- ``run.json``: the run, its provenance, and the checksums of the other files;
+- ``run.json``: the run, its provenance, the checksums of the other files, and its own (seal);
 - ``history.csv``: one row per evaluated epoch;
 - ``arrays.npz``: logits, labels and what was followed for each training sample;
 - ``shifted.csv``, where asked for: one row per shift of the test set and severity.
@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import shutil
-import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.grid import Run
+
+FIELDS = {"status", "run", "sha256", "provenance", "seal"}  # of run.json
+FILES = {"history.csv", "arrays.npz", "shifted.csv"}  # beside it, the last where asked for
+ABSENT = FileNotFoundError, IsADirectoryError  # other errors say nothing about the record
 
 
 class DamagedRecord(Exception):
@@ -47,7 +50,7 @@ def runs_root() -> Path:
 class Record:
     """What a run left. Files are read when first asked for, and checked against their sums.
 
-    `info` is ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``provenance``, ``notes``.
+    `info` is ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``sha256``, ``provenance``.
     """
 
     name: str
@@ -71,8 +74,14 @@ class Record:
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
         """Every array by name; what was stored in half precision comes back as float32."""
-        with np.load(self._checked("arrays.npz"), allow_pickle=False) as stored:
-            arrays = {k: stored[k] for k in stored.files}
+        path = self._checked("arrays.npz")
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {k: stored[k] for k in stored.files}
+        except (OSError, MemoryError):  # says nothing about the file
+            raise
+        except Exception as error:  # NumPy and zipfile have many ways to say that a file is none
+            raise DamagedRecord(f"{path}: cannot be read ({error})") from None
         return {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
 
     @property
@@ -83,23 +92,38 @@ class Record:
         last = int(self.info["run"]["protocol"]["epochs"])
         return {int(epoch): logits for epoch, logits in early} | {last: final}
 
+    def check(self) -> None:
+        """Compare every file with its sum; raise `DamagedRecord` for one that differs."""
+        for file in self.info["sha256"]:
+            self._checked(file)
+
     def _table(self, file: str) -> dict[str, np.ndarray]:
-        rows = list(csv.DictReader(self._checked(file).read_text().splitlines()))
+        path = self._checked(file)
         text = {"shift"}  # the other columns are numbers
-        return {
-            k: np.array([r[k] if k in text else float(r[k]) for r in rows])
-            for k in (rows[0] if rows else ())
-        }
+        try:
+            rows = list(csv.DictReader(path.read_text().splitlines()))
+            return {
+                k: np.array([r[k] if k in text else float(r[k]) for r in rows])
+                for k in (rows[0] if rows else ())
+            }
+        except (ValueError, TypeError, csv.Error) as error:
+            raise DamagedRecord(f"{path}: cannot be read ({error})") from None
 
     def _checked(self, file: str) -> Path:
         path = self.path / file
-        if not path.exists() or _digest(path) != self.info["sha256"][file]:
+        if not path.exists() or _digest(path) != self.info["sha256"].get(file):
             raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
         return path
 
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _seal(info: dict) -> str:
+    """SHA-256 of what ``run.json`` says, the seal itself left out."""
+    rest = {key: value for key, value in info.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def load(run: Run, root: Path | None = None) -> Record | None:
@@ -117,23 +141,44 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         info = json.loads((path / "run.json").read_text())
         if info["run"] != run.content():
             raise DamagedRecord(f"{path}: holds another run than its name says")
+        sound = info["status"] in ("done", "diverged") and isinstance(info["provenance"], dict)
+        sound = sound and FILES - {"shifted.csv"} <= info["sha256"].keys() <= FILES
+        # Records of the first days have no seal.
+        sealed = set(info) | {"seal"} == FIELDS and info.get("seal", "") in ("", _seal(info))
+        if not (sound and sealed):
+            raise DamagedRecord(f"{path}: run.json is altered; delete the folder to train it again")
         return Record(run.name, path, info)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (*ABSENT, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedRecord(f"{path}: run.json cannot be read ({error})") from None
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
-    """Like `load`, with the other files read and checked; a damaged record is set aside."""
+    """Like `load`, with the other files read and checked; a damaged record is set aside.
+
+    Raises
+    ------
+    DamagedRecord
+        It is damaged and the folder cannot be written.
+    OSError
+        It cannot be read, which does not mean that it is damaged.
+    """
     try:
         record = load(run, root)
-        if record and not record.diverged:
-            _ = record.history, record.arrays, record.shifted
+        if record:
+            record.check()
+            if not record.diverged:
+                _ = record.history, record.arrays, record.shifted
         return record
-    except (DamagedRecord, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except DamagedRecord as error:
         path = (root or runs_root()) / run.name
         aside = path.with_name(f".damaged-{path.name}")
         shutil.rmtree(aside, ignore_errors=True)
-        path.rename(aside)
+        try:
+            path.rename(aside)
+        except FileNotFoundError:  # another process was quicker
+            return None
+        except OSError as other:
+            raise DamagedRecord(f"{error}; it cannot be set aside ({other})") from None
         print(f"damaged record set aside as {aside} ({error})", flush=True)
         return None
 
@@ -163,6 +208,7 @@ def save(
             "sha256": {file.name: _digest(file) for file in sorted(draft.iterdir())},
             "provenance": provenance,
         }
+        info["seal"] = _seal(info)
         (draft / "run.json").write_text(json.dumps(info, indent=1) + "\n")
         for file in draft.iterdir():  # on disk before the name says so
             with open(file, "rb") as handle:
@@ -182,6 +228,19 @@ def _write_table(path: Path, rows: list[dict]) -> None:
             writer.writerow({k: v if isinstance(v, str) else f"{v:.7g}" for k, v in row.items()})
 
 
+def busy(run: Run, root: Path | None = None) -> bool:
+    """Whether another process holds this run now."""
+    from filelock import FileLock, Timeout
+
+    root = root or runs_root()
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(root / f".{run.name}.lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
 @contextmanager
 def locked(run: Run, root: Path | None = None):
     """Hold a run: a second process that wants it waits here, then finds the record."""
@@ -190,7 +249,9 @@ def locked(run: Run, root: Path | None = None):
     root = root or runs_root()
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / f".{run.name}.lock"):
-        # We hold the lock, so a draft of this run is what a killed process left behind.
+        # We hold the lock, so drafts of this run are what a killed process left behind.
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
+        for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):
+            draft.unlink(missing_ok=True)
         yield

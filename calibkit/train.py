@@ -4,6 +4,8 @@ The whole data set lives on the device; crops and flips are batched there. What 
 measured in evaluation mode on inputs without augmentation.
 """
 
+import hashlib
+import io
 import json
 import os
 import platform
@@ -56,8 +58,10 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
     A long run leaves a checkpoint each minute, after an epoch. Killed, it goes on from there and,
     on a CPU, ends with the record which it would have left uninterrupted.
     """
+    if record := store.verify(run, root):  # to read it needs no lock, nor a cache to write to
+        return record
     with store.locked(run, root):
-        record = store.verify(run, root)
+        record = store.verify(run, root)  # another process may have trained it while we waited
         if record is None:
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log)
@@ -315,16 +319,26 @@ class Training:
             "random": (torch.get_rng_state(), self.crops.get_state()),
             "rng": json.dumps(self.rng.bit_generator.state),
         }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        content = buffer.getvalue()
         draft = self.checkpoint.with_suffix(f".{os.getpid()}")
-        torch.save(state, draft)
-        draft.replace(self.checkpoint)
+        try:  # the sum goes first, as torch does not look at those in its own format
+            draft.write_bytes(hashlib.sha256(content).digest() + content)
+            draft.replace(self.checkpoint)
+        except OSError as error:  # a disk that is full now may have room at the end
+            draft.unlink(missing_ok=True)
+            self.log(f"{self.run.name}: checkpoint not written ({error})")
 
     def resume(self) -> None:
         """Go on from the checkpoint, if there is one that can be read and fits this code."""
         if not self.checkpoint.exists():
             return
         try:
-            state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+            stored = self.checkpoint.read_bytes()
+            if hashlib.sha256(stored[32:]).digest() != stored[:32]:
+                raise ValueError("it is damaged")
+            state = torch.load(io.BytesIO(stored[32:]), self.device, weights_only=True)
             if state["made_by"] != self._maker():
                 raise ValueError("it is of another version or device")
         except Exception as error:  # torch has many ways to say that a file is damaged

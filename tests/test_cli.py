@@ -1,11 +1,12 @@
 """The command line trains, lists, and refuses in one line."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from calibkit import cli
+from calibkit import cli, store
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,20 @@ def test_a_reader_of_the_pipe_may_leave_early():
     command = f"{sys.executable} -m calibkit runs --edition paper --paper all | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.stdout.startswith("missing") and not done.stderr
+
+
+def test_runs_of_another_process_come_last(capsys):
+    two = [*SMOKE[:2], "--seeds", "2", *SMOKE[4:]]
+    cli.main(["runs", *two, "--missing"])
+    first, second = capsys.readouterr().out.split()
+    (lock := store.runs_root()).mkdir(exist_ok=True)
+    code = "import filelock, sys, time; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
+    code += "print(flush=True); time.sleep(3)"
+    command = [sys.executable, "-c", code, lock / f".{first}.lock"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        assert cli.main(["train", *two, "--quiet"]) == 0
+    assert re.findall(r"gaussians-\S+", capsys.readouterr().out) == [second, first]
 
 
 def test_ctrl_c_is_one_line(capsys, monkeypatch):
