@@ -7,7 +7,8 @@ are there, or from a derivation where a claim is mathematics.
 **A comparison** is a difference of one metric between two methods, seed by seed, against the side
 which the claim says: below 0, above 0, near 0. Its estimate is the mean over seeds. Its interval
 adds two doubts in squares: Student's t over seeds (another training) and a paired bootstrap of the
-test set on the first seed (another test set; only for metrics of `stats.compare`). It *holds* if
+test set on the first seed (another test set; only for metrics of `stats.compare`, and not under
+shift, where records keep no predictions). It *holds* if
 the whole interval lies on the claimed side, *fails* if the whole interval lies off it, and is
 *inconclusive* otherwise.
 
@@ -223,8 +224,11 @@ def _compare(evidence: Evidence, metric: str, of: str, than: str | float, leaf: 
         return [d for d in both if not isnan(d)]
 
     for who in filter(None, (first, second)):
+        row.beyond = row.beyond or evidence.lacks(who, metric)
         row.missing += evidence.missing(who, metric)
-    if row.missing:
+    if row.beyond:
+        row.missing = []  # trained or not, they would not have it
+    if row.missing or row.beyond:
         return row
     row.differences = row.spread = differences(first, second)
     if len(row.spread) == 1 and not metric.startswith("lowest:"):
@@ -397,7 +401,9 @@ def _lacking(rows: list[_Row], evidence: Evidence) -> str:
     for run in (run for row in rows for run in row.missing):
         own = grid.EDITIONS[evidence.edition].protocol(run.dataset).train_size
         sized = " with more or fewer training samples" if run.protocol.train_size != own else ""
-        places.setdefault(f"{run.dataset}, {run.network}{sized}", {})[run.method] = None
+        places.setdefault(f"{run.dataset}, {run.network}{sized}", {})[
+            run.method + " with scores" * run.protocol.scores
+        ] = None
     for place, found in places.items():
         names = list(found)
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
@@ -410,7 +416,8 @@ def _command(edition: str, runs: list[grid.Run]) -> str:
     groups: dict[tuple, list[grid.Run]] = {}
     for run in runs:
         groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
-    return " && ".join(
-        nb.Page(edition, group).command(list(dict.fromkeys(run.method for run in group)))
-        for group in groups.values()
-    )
+    commands = []
+    for (*_, protocol), group in groups.items():
+        page = nb.Page(edition, group, settings={"scores": True} if protocol.scores else {})
+        commands.append(page.command(list(dict.fromkeys(run.method for run in group))))
+    return " && ".join(commands)

@@ -1,8 +1,12 @@
 """Metrics of trained networks, seed by seed: what a claim is judged on.
 
 `Evidence` finds the records of a method and gives one number per seed: a metric at the end of
-training, behind a post-hoc map, over a period of the history, of the training samples, or since the
-best epoch. The metrics themselves are those of `calibkit.metrics`.
+training, behind a post-hoc map, by another score of confidence, over a period of the history, of
+the training samples, under shift, or since the best epoch. The metrics themselves are those of
+`calibkit.metrics`.
+
+Only plain runs count, of the edition's own protocol: a record of another variant or setting has
+another name and is never looked for. The exceptions are the scores, which runs keep if asked to.
 """
 
 import re
@@ -19,11 +23,15 @@ from calibkit import grid, metrics, posthoc, stats, store
 
 @dataclass(eq=False)
 class Model:
-    """A record, perhaps behind a post-hoc map fitted on (the first so many) validation samples."""
+    """A record, perhaps behind a post-hoc map fitted on (the first so many) validation samples.
+
+    `score` is the array which takes the place of the largest probability, if any.
+    """
 
     record: store.Record
     after: str = ""
     validation: int | None = None
+    score: str = ""
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -46,26 +54,40 @@ class Model:
 
     @cached_property
     def samples(self) -> dict[str, np.ndarray]:
-        return metrics.per_sample(self.logits, self.labels)
+        found = metrics.per_sample(self.logits, self.labels)
+        return found | {"confidence": self.record.arrays[self.score]} if self.score else found
 
     @cached_property
     def summary(self) -> dict[str, float]:
         return metrics.summary(self.logits, self.labels)
 
     def value(self, metric: str) -> float:
-        """A metric at the end of training, or averaged over a period of it (``late:ece``)."""
+        """A metric at the end of training, or averaged over a period of it (``late:ece``).
+
+        ``shifted:ece`` is the mean over every kind and severity of shift of the test set.
+        """
         if metric in _OWN:
             return float(_OWN[metric](self))
         if metric.startswith("risk_at_coverage_"):
             confidence, correct = self.samples["confidence"], self.samples["correct"]
             return metrics.risk_at_coverage(confidence, correct, float(metric.rpartition("_")[2]))
+        if self.score:
+            return self.ranked(metric)
         period, _, name = metric.rpartition(":")
+        if period == "shifted":
+            after = f"_{self.after}" if self.after else ""
+            return float(self.record.shifted[name + after].mean())
         if period:
             history = self.record.history
             return float(history[name][_PERIODS[period](history)].mean())
         if not self.after and metric in self.record.history:
             return float(self.record.history[metric][-1])
         return float(self.summary[metric])
+
+    def ranked(self, metric: str, drawn: np.ndarray | slice = slice(None)) -> float:
+        """A metric of (confidence, correct), of all test samples or of those drawn."""
+        chosen = (self.samples[k][drawn] for k in ("confidence", "correct"))
+        return float(metrics.ranked_metrics()[metric](metrics.Ranking.of(*chosen)))
 
 
 def _rates(history: dict) -> np.ndarray:
@@ -161,7 +183,9 @@ _BOOTSTRAPPED = {*metrics.ranked_metrics(), "nll", "brier"}
 
 # --- records at hand ------------------------------------------------------------------------------
 
-_MAPPED = {"ts": "scaled", "ts_test": "optimal"}  # erm behind a map, as a method
+# What is made of networks trained by erm, as methods: behind a map, or judged by another score.
+_MAPPED = {"ts": "scaled", "ts_test": "optimal"}
+_SCORED = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}
 
 
 class Missing(Exception):
@@ -230,23 +254,30 @@ class Evidence:
         self._halves: dict[tuple, float] = {}
 
     def models(self, method: str, who: Who, metric: str) -> dict[int, Model]:
-        """Networks by seed, behind the map which the method or the metric names.
+        """Networks by seed, behind the map or the score which the method or the metric names.
 
         Raises `Missing` if no training of the method left a record; a diverged one did.
         """
         _, after, validation = split(metric)
-        after, plain = after or _MAPPED.get(method, ""), "erm" if method in _MAPPED else method
-        key = (plain, replace(who, methods=(), operator=""), after, validation)
+        after, score = after or _MAPPED.get(method, ""), _SCORED.get(method, "")
+        plain = "erm" if method in _MAPPED or score else method
+        key = (plain, replace(who, methods=(), operator=""), after, validation, score)
         if key not in self._models:
             place = (who.dataset or self.dataset, who.network or self.network)
             runs = grid.select(
-                self.edition, [plain], *place, self.seeds, self.epochs, train_size=who.size
+                self.edition,
+                [plain],
+                *place,
+                self.seeds,
+                self.epochs,
+                train_size=who.size,
+                settings={"scores": True} if score else {},
             )
             records = [store.load(run) for run in runs]
             if not any(records):
                 raise Missing(runs)
             self._models[key] = {
-                run.seed: Model(record, after, validation)
+                run.seed: Model(record, after, validation, score)
                 for run, record in zip(runs, records, strict=True)
                 if record and not record.diverged
             }
@@ -261,6 +292,19 @@ class Evidence:
             except Missing as error:
                 runs += error.runs
         return runs
+
+    def lacks(self, who: Who, metric: str) -> str:
+        """Why the runs of this edition cannot have a metric, if so: what no training would fill."""
+        if not metric.startswith("shifted:"):
+            return ""
+        place = who.dataset or self.dataset
+        kept = grid.EDITIONS[self.edition].protocol(place).shifted
+        if kept and not self.missing(who, metric):
+            found = [
+                m for method in who.choices() for m in self.models(method, who, metric).values()
+            ]
+            kept = all(model.record.shifted for model in found)  # text and toy data have no shifts
+        return "" if kept else f"records of this edition hold no shifted test sets of {place}"
 
     def series(self, who: Who, metric: str) -> dict[int, float]:
         """A metric by seed.
@@ -282,7 +326,8 @@ class Evidence:
     def samples(self, whose: list[Who], metric: str) -> tuple[int, float]:
         """Test samples, and the half-width they leave a metric or its difference (95 %, one seed).
 
-        0 for a metric that has no bootstrap, or where the two do not share a test set.
+        0 for a metric that has no bootstrap, or where the two do not share a test set. A metric
+        under shift has none, since records keep no predictions there.
         """
         sides = [self.models(next(iter(who.choices())), who, metric) for who in whose]
         seeds = [seed for seed in sides[0] if all(seed in side for side in sides)]
@@ -290,14 +335,19 @@ class Evidence:
             return 0, 0.0
         models = [side[seeds[0]] for side in sides]
         n, (name, _, _) = len(models[0].labels), split(metric)
+        if metric.startswith("shifted:"):
+            n = int(models[0].record.shifted["n"][0])
         apart = len({(who.dataset, who.network) for who in whose}) > 1
         if name not in _BOOTSTRAPPED or whose[0].operator or apart:
             return n, 0.0
         key = (name, *map(id, models))
         if key not in self._halves:
-            interval_of = stats.compare if len(models) > 1 else stats.bootstrap
-            logits = [model.logits for model in models]
-            found = interval_of(*logits, models[0].labels, [name], n=200)[name]
+            if any(model.score for model in models):
+                found = _resampled(models, name)
+            else:
+                interval_of = stats.compare if len(models) > 1 else stats.bootstrap
+                logits = [model.logits for model in models]
+                found = interval_of(*logits, models[0].labels, [name], n=200)[name]
             self._halves[key] = 0.0 if isnan(found.low) else (found.high - found.low) / 2
         return n, self._halves[key]
 
@@ -322,6 +372,15 @@ class Evidence:
                 epoch = np.mean(others, axis=0).argmax()
                 found[seed] = float(history[changed][-1] - history[changed][epoch])
         return found
+
+
+def _resampled(models: list[Model], metric: str, n: int = 200) -> stats.Interval:
+    """Paired bootstrap of a metric (or a difference) of confidences which are no probabilities."""
+    size = len(models[0].labels)
+    draws = [slice(None), *np.random.default_rng(0).integers(size, size=(n, size))]
+    values = np.array([[model.ranked(metric, drawn) for model in models] for drawn in draws])
+    gaps = values[:, 0] - values[:, 1] if len(models) > 1 else values[:, 0]
+    return stats.Interval(float(gaps[0]), *np.nanquantile(gaps[1:], [0.025, 0.975]).tolist())
 
 
 def split(metric: str) -> tuple[str, str, int | None]:

@@ -23,6 +23,11 @@ DATASETS = {  # how pages call them; other names are shown as they are
     "svhn": "SVHN",
     "tiny_imagenet": "Tiny-ImageNet",
     "20newsgroups": "20 Newsgroups",
+    "imagenet": "ImageNet",
+    "cifar10c": "CIFAR-10-C",
+    "cifar10.1": "CIFAR-10.1",
+    "cifar10.2": "CIFAR-10.2",
+    "imagenet_v2": "ImageNet-v2",
 }
 
 
@@ -107,6 +112,20 @@ class Page:
         }
         index = pd.MultiIndex.from_tuples(rows, names=["method", "seed"]) if rows else None
         return pd.DataFrame(list(rows.values()), index)
+
+    def shifted(self) -> pd.DataFrame:
+        """Every metric under every shift of the test set, indexed by method, seed, shift, severity.
+
+        Empty where the records hold no shifted test sets.
+        """
+        index = ["method", "seed", "shift", "severity"]
+        tables = [
+            pd.DataFrame(record.shifted).assign(method=method, seed=record.info["run"]["seed"])
+            for method, records in self.records.items()
+            for record in records
+            if record.shifted
+        ]
+        return pd.concat(tables).set_index(index) if tables else pd.DataFrame()
 
     @property
     def setting(self) -> str:

@@ -1033,7 +1033,59 @@ def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
     return ax
 
 
-# --- h. tables ---
+# --- h. test sets under shift ---
+
+
+def prepare_severity(by_seed) -> dict:
+    """A metric against the severity of a shift: mean and 95 % interval over seeds.
+
+    Parameters
+    ----------
+    by_seed : pandas.DataFrame
+        A row per seed and a column per severity, 0 for the unshifted test set.
+
+    Returns
+    -------
+    dict
+        ``severity`` (s,), ``values`` (seeds, s), ``mean``, ``low``, ``high`` (s,).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> prepare_severity(pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]}))["mean"].round(2).tolist()
+    [0.85, 0.7]
+    """
+    values = by_seed.sort_index(axis=1)
+    numbers = values.to_numpy(float)
+    return {"severity": values.columns.to_numpy(float), "values": numbers, **_band(numbers)}
+
+
+def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
+    """Draw a metric of several methods against severity; bands are 95 % intervals over seeds.
+
+    Parameters
+    ----------
+    table : dict
+        ``{method: numbers of prepare_severity}``.
+    metric : str, optional
+        A key of `METRICS`, for the axis.
+    """
+    ax = _axes(ax)
+    for method, numbers in table.items():
+        seen = look(method)
+        x = numbers["severity"]
+        ax.fill_between(
+            x, numbers["low"], numbers["high"], color=seen["color"], alpha=0.12, linewidth=0
+        )
+        ax.plot(x, numbers["mean"], **seen, markersize=5)
+    label, scale, _ = _named(metric or "", unit=False)
+    ax.set(xlabel="Severity (0: unshifted)", title=label)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _scaled(ax.yaxis, scale)
+    return ax
+
+
+# --- i. tables ---
 
 
 def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | None = None):

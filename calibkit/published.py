@@ -35,8 +35,10 @@ _OPTIONS = {
 # Two of three headers of mixup's tables 4 and 5 are the same. Order and values of the columns fit
 # the three settings in the authors' public code; nothing confirms it.
 _COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "mit_a"}
-# Test sets under shift: what we have on another test set is no counterpart.
-_SHIFTED = ("cifar10c", "cifar10.1", "cifar10.2", "imagenet_v2")
+# Test sets under shift. What we have on an unshifted one is no counterpart; our own corruptions are
+# one to published corruptions, though not to pictures collected a second time.
+_CORRUPTED = ("cifar10c",)
+_COLLECTED = ("cifar10.1", "cifar10.2", "imagenet_v2")
 # Epochs and trainings behind a published cell; None where the paper does not say.
 _TRAINED = {
     "fmfp": ("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
@@ -159,14 +161,9 @@ def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
     rows = []
     for method, its in records.items():
         for record in its:
-            run = record.info["run"]
             last = {name: values[-1] for name, values in record.history.items()}
             after = _afterwards(record.arrays, last["temperature"])
-            row = {
-                "method": method,
-                **{key: run[key] for key in ("dataset", "network", "seed")},
-                "epochs": run["protocol"]["epochs"],
-                "train_size": run["protocol"].get("train_size"),
+            row = _run(method, record) | {
                 **{name: value for name, value in last.items() if name != "epoch"},
                 **{f"{name}_scaled": after[name] for name in _CALIBRATION[1:]},
                 "ece_binned": after.pop("ece_binned"),
@@ -175,6 +172,52 @@ def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
             if method == "erm":
                 rows.append(row | after | {"method": "ts"})
     return pd.DataFrame(rows)
+
+
+def under_shift(records: Mapping[str, Sequence]) -> pd.DataFrame:
+    """One row per training with every metric under shift: the mean over kinds and severities.
+
+    What `beside` puts next to published corruptions. The shifts are those of `calibkit.shifts`,
+    other pixels than CIFAR-10-C. As in `trainings`, ``ts`` is ``erm`` with the temperature of the
+    unshifted validation set, here with ``ece, brier, nll, auroc`` only.
+
+    Parameters
+    ----------
+    records : dict of str to sequence of `store.Record`
+        By method, such as ``page.records``. One without shifted test sets makes no row.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``method, dataset, network, seed, epochs, train_size``, ``shifts`` (in words) and the
+        metrics.
+    """
+    rows = []
+    for method, its in records.items():
+        for record in filter(lambda r: r.shifted, its):
+            table = record.shifted
+            kinds, severities = len(set(table["shift"])), len(set(table["severity"]))
+            many = f"{kinds} own kinds" if kinds > 1 else "an own kind"
+            row = _run(method, record) | {
+                "shifts": f"{many} of shift, {severities} severities, {table['n'][0]:,.0f} samples",
+                **{k: v.mean() for k, v in table.items() if k not in ("shift", "severity", "n")},
+            }
+            rows.append(row)
+            if method == "erm":
+                scaled = {k.removesuffix("_scaled"): v for k, v in row.items() if "_scaled" in k}
+                rows.append(_run("ts", record) | {"shifts": row["shifts"]} | scaled)
+    return pd.DataFrame(rows)
+
+
+def _run(method: str, record) -> dict:
+    """What tells a training from others."""
+    run = record.info["run"]
+    return {
+        "method": method,
+        **{key: run[key] for key in ("dataset", "network", "seed")},
+        "epochs": run["protocol"]["epochs"],
+        "train_size": run["protocol"].get("train_size"),
+    }
 
 
 def _afterwards(arrays: dict[str, np.ndarray], temperature: float) -> dict[str, float]:
@@ -202,7 +245,7 @@ def beside(
     Parameters
     ----------
     ours : pandas.DataFrame
-        A row per training, see `trainings`.
+        A row per training, see `trainings`, or `under_shift` for published corruptions.
     exhibit : str
         An id of `exhibits`.
     dataset, network : str
@@ -216,7 +259,7 @@ def beside(
         A row per published cell: ``dataset, network, method, metric, published, published_std``,
         and ``ours, ours_std, low, high, seeds``: mean and standard deviation over seeds, the 95 % t
         interval of the mean, and the number of seeds. nan where we have no such run or metric, and
-        beside test sets under shift.
+        beside test sets of another kind: unshifted, corrupted, or collected a second time.
         ``attrs["differs"]`` is a sentence on what is not the same experiment.
 
     Raises
@@ -247,7 +290,7 @@ def beside(
     table = table[[*key, "published", "published_std"]].reset_index(drop=True)
     mine = pd.DataFrame(
         [
-            _seeds(ours if row.dataset not in _SHIFTED else ours[:0], row.method, row.metric)
+            _seeds(ours if _alike(row.dataset, ours) else ours[:0], row.method, row.metric)
             for row in table.itertuples()
         ],
         columns=["ours", "ours_std", "low", "high", "seeds"],
@@ -255,6 +298,11 @@ def beside(
     result = pd.concat([table, mine], axis=1)
     result.attrs["differs"] = _differs(ours, exhibit, table)
     return result
+
+
+def _alike(dataset: str, ours: pd.DataFrame) -> bool:
+    """Whether ours was measured on a test set of the same kind as a published one."""
+    return dataset not in _COLLECTED and (dataset in _CORRUPTED) == ("shifts" in ours)
 
 
 def _seeds(ours: pd.DataFrame, method: str, metric: str) -> tuple[float, float, float, float, int]:
@@ -281,7 +329,10 @@ def _differs(ours: pd.DataFrame, exhibit: str, table: pd.DataFrame) -> str:
     if sizes := _each(ours, "train_size"):
         mine.append(f"{' or '.join(sizes)} training samples")
     if "seed" in ours:
-        mine.append(f"{ours.seed.nunique()} seeds")
+        many = ours.seed.nunique()
+        mine.append(f"{many} seed{'s' * (many != 1)}")
+    if "shifts" in ours:
+        mine += ours["shifts"].unique().tolist()
     return f"Published: {'; '.join(theirs)}. Ours: {'; '.join(filter(None, mine)) or 'no runs'}."
 
 
@@ -341,13 +392,15 @@ def show(table: pd.DataFrame, digits: int = 2):
     )
 
 
-def by_setting(ours: pd.DataFrame, exhibit: str, metrics: Sequence[str]):
+def by_setting(
+    ours: pd.DataFrame | Mapping[str, pd.DataFrame], exhibit: str, metrics: Sequence[str]
+):
     """Style an exhibit with methods across: a line per data set and network, ours below.
 
     Parameters
     ----------
-    ours : pandas.DataFrame
-        A row per training, see `trainings`.
+    ours : pandas.DataFrame or dict of str to pandas.DataFrame
+        A row per training, see `trainings`. Several by what tells them apart: a line each.
     exhibit : str
         An id of `exhibits`.
     metrics : sequence of str
@@ -361,7 +414,9 @@ def by_setting(ours: pd.DataFrame, exhibit: str, metrics: Sequence[str]):
     """
     from calibkit import plots
 
-    table = beside(ours, exhibit, metrics=metrics)
+    several = {"": ours} if isinstance(ours, pd.DataFrame) else ours
+    tables = {name: beside(its, exhibit, metrics=metrics) for name, its in several.items()}
+    table = next(iter(tables.values()))
     methods = list(dict.fromkeys(table.method))
 
     def line(block: pd.DataFrame, side: str) -> dict[str, str]:
@@ -380,11 +435,14 @@ def by_setting(ours: pd.DataFrame, exhibit: str, metrics: Sequence[str]):
             for m in methods
         }
 
-    settings = table.groupby(["dataset", "network"], sort=False)
+    def settings(table: pd.DataFrame):
+        return table.groupby(["dataset", "network"], sort=False)
+
     lines = {
         f"{nb.DATASETS.get(where, where)} · {net}": line(block, "published")
-        for (where, net), block in settings
+        for (where, net), block in settings(table)
     }
-    place = [*_each(ours, "dataset"), *_each(ours, "network")]
-    lines[f"ours: {' · '.join(place)}"] = line(next(iter(settings))[1], "ours")
+    for name, its in several.items():
+        place = [*_each(its, "dataset"), *_each(its, "network"), *filter(None, [name])]
+        lines[f"ours: {' · '.join(place)}"] = line(next(iter(settings(tables[name])))[1], "ours")
     return pd.DataFrame(lines).T.style.set_table_attributes('class="dataframe calibkit-table"')

@@ -1,5 +1,7 @@
 """Records without a training: predictions drawn at random, as good as a test wants them."""
 
+from itertools import product
+
 import numpy as np
 
 from calibkit import metrics, posthoc, store
@@ -7,10 +9,14 @@ from calibkit import metrics, posthoc, store
 TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
 
 
-def write(run, right=0.7, separation=1.0, sharpness=3.0, n=400, k=10, **changed):
+def write(
+    run, right=0.7, separation=1.0, sharpness=3.0, n=400, k=10, shifts=("fog", "noise"), **changed
+):
     """Save a record of a run; more `separation` is a higher AUROC, more `sharpness` confidence.
 
-    Further arguments are columns of the history, a list of seven values.
+    Further arguments are columns of the history, a list of seven values. A protocol which asks for
+    shifted test sets or scores gets some: kinds of `shifts` in two severities, and scores which
+    rank a little worse than the largest probability.
     """
     rng = np.random.default_rng(run.seed)
 
@@ -51,4 +57,15 @@ def write(run, right=0.7, separation=1.0, sharpness=3.0, n=400, k=10, **changed)
         "train_learned_epoch": rng.integers(0, 8, 50),
         "train_max_logit": rng.normal(size=50).astype(np.float16),
     }
-    return store.save(run, "done", history, arrays, TRAINED)
+    confidence = metrics.per_sample(test, labels)["confidence"]
+    if run.protocol.scores:
+        arrays["test_trust_score"] = 5 * (confidence + 0.05 * rng.normal(size=n))
+        arrays["test_confidnet"] = np.clip(confidence + 0.05 * rng.normal(size=n), 0, 1)
+    shifted = []
+    for kind, severity in product(shifts, (1, 5)) if run.protocol.shifted else ():
+        harder = test + 0.3 * severity * rng.normal(size=test.shape)
+        scaled = {f"{k}_scaled": row[k] for k in ("ece", "brier", "nll", "auroc")}
+        shifted.append(
+            {"shift": kind, "severity": severity} | metrics.summary(harder, labels) | scaled
+        )
+    return store.save(run, "done", history, arrays, TRAINED, shifted=shifted)

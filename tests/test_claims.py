@@ -8,7 +8,7 @@ from math import inf, isnan, sqrt
 import numpy as np
 import pytest
 
-from calibkit import claims, cli, derivations, evidence, grid, published
+from calibkit import claims, cli, derivations, evidence, grid, metrics, published, stats
 from calibkit.evidence import Evidence, Who
 from tests import records
 
@@ -71,7 +71,7 @@ def test_checks_are_made_of_known_parts():
     for text in methods:
         if isinstance(text, str):
             for name in Who.read(text).choices():
-                if name not in ("ts", "ts_test"):
+                if name not in (*evidence._MAPPED, *evidence._SCORED):
                     grid.method(name)
 
 
@@ -250,7 +250,8 @@ def test_without_records_mathematics_is_judged_and_the_rest_names_its_command():
         for command in filter(None, v.command.split(" && ")):
             options = cli._parser().parse_args(shlex.split(command)[1:])
             assert cli._selected(options)
-    assert len(beyond) == 10  # shift, features, weights, pretrained networks
+    # Collected test sets, weights, pretrained networks; this edition has no shifted test sets.
+    assert len(beyond) == 8 and "fmfp-c21" in beyond
 
 
 def test_the_commands_bring_exactly_what_is_missing(cache):
@@ -270,8 +271,105 @@ def test_the_commands_bring_exactly_what_is_missing(cache):
         records.write(run, n=5000 if run.dataset == "gaussians" else 60, k=5)
     found = claims.evaluate("smoke", "digits")
     assert [v.id for v in found if v.verdict == "needs data" and v.command] == []
-    assert Counter(v.verdict for v in found)["needs data"] == 10
+    assert Counter(v.verdict for v in found)["needs data"] == 8
     assert not any("nan" in v.why for v in found)
+
+
+SHIFTED = {"dataset": "fashion_mnist", "network": "cnn", "edition": "fashion"}
+
+
+def test_a_claim_about_shift_is_judged_on_the_shifts_of_the_records(cache):
+    before = verdict("fmfp-c21", **SHIFTED)
+    assert before.verdict == "needs data" and "calibkit train --edition fashion" in before.command
+    for method, separation in (("erm", 0.5), ("crl", 2.0), ("fmfp", 3.5)):
+        for run in grid.select("fashion", [method]):
+            records.write(run, separation=separation)
+    found = verdict("fmfp-c21", **SHIFTED)
+    assert found.verdict == "holds" and found.seeds == 3 and found.n == 400
+    assert "shifted:" in found.comparison
+    shifted = Evidence("fashion")
+    run = grid.select("fashion", ["crl"])[1]
+    record = shifted.models("crl", Who(("crl",)), "ece")[1].record
+    assert record.name == run.name and len(record.shifted["auroc"]) == 4
+    value = shifted.series(Who.read("crl"), "shifted:auroc")[1]
+    assert value == pytest.approx(record.shifted["auroc"].mean())
+    assert value < record.history["auroc"][-1]
+    scaled = shifted.series(Who.read("ts"), "shifted:ece")
+    assert scaled == shifted.series(Who.read("erm"), "shifted:ece_scaled")
+
+
+def test_records_without_shifted_test_sets_cannot_judge_shift():
+    write("erm", "crl", "fmfp")
+    found = verdict("fmfp-c21")
+    assert found.verdict == "needs data" and not found.command
+    assert "records of this edition hold no shifted test sets of digits" in found.why
+    for run in grid.select("fashion", ["erm", "crl", "fmfp"], "20newsgroups", "mlp"):
+        records.write(run, shifts=())  # asked for, but texts have none
+    found = verdict("fmfp-c21", edition="fashion", dataset="20newsgroups", network="mlp")
+    assert "no shifted test sets of 20newsgroups" in found.why
+
+
+def test_scores_are_read_from_runs_which_keep_them():
+    write("erm", "fmfp", separation=0.5)
+    before = verdict("darkside-c13")
+    assert before.verdict == "needs data"
+    assert before.command.endswith("--method 'erm' --dataset digits --set scores=True")
+    assert "no record of erm with scores on digits, mlp" in before.why
+    runs = grid.select("smoke", ["erm"], "digits", settings={"scores": True})
+    for run in runs:
+        records.write(run, separation=0.5)
+    assert verdict("darkside-c13").verdict != "needs data"
+    found = Evidence("smoke", "digits")
+    model = found.models("trust_score", Who(("trust_score",)), "auroc")[0]
+    (confidence, correct) = model.samples["confidence"], model.samples["correct"]
+    assert model.record.name == runs[0].name
+    assert confidence.max() > 1  # no probability, so another array than the usual one
+    assert found.series(Who.read("trust_score"), "auroc")[0] == pytest.approx(
+        metrics.auroc(confidence, correct)
+    )
+    own = model.record.arrays["test_confidnet"].astype(float)
+    bins = np.clip(np.ceil(own * 15), 1, 15)
+    by_hand = sum(abs((own - correct)[bins == b].sum()) / len(own) for b in range(1, 16))
+    assert found.series(Who.read("confidnet"), "ece")[0] == pytest.approx(by_hand)
+
+
+def test_the_bootstrap_of_scores_is_that_of_probabilities_where_both_exist():
+    for run in grid.select("smoke", ["erm"], "digits", seeds=1, settings={"scores": True}):
+        record = records.write(run)
+    write("erm", "mixup", seeds=1, separation=2.0)
+    usual = Evidence("smoke", "digits")
+    models = [usual.models(m, Who((m,)), "auroc")[0] for m in ("erm", "mixup")]
+    found = evidence._resampled(models, "auroc")
+    logits = [m.logits for m in models]
+    expected = stats.compare(*logits, models[0].labels, ["auroc"], n=200)["auroc"]
+    assert found.estimate == pytest.approx(expected.estimate)
+    assert found.low == pytest.approx(expected.low, abs=0.01)
+    assert found.high == pytest.approx(expected.high, abs=0.01)
+    n, half = usual.samples([Who(("mixup",)), Who(("confidnet",))], "auroc")
+    assert n == len(record.arrays["test_labels"]) and 0 < half < 0.2
+
+
+def test_runs_of_another_variant_or_setting_are_no_evidence():
+    """A record of the same method, data and seed counts only if its protocol is the edition's."""
+    for changed in ({"variant": "paper"}, {"settings": dict(grid.SUMMED)}, {"epochs": 3}):
+        for run in grid.select("smoke", ["erm", "fmfp"], "digits", **changed):
+            records.write(run)
+    for run in grid.select("smoke", ["erm"], "digits", settings={"scores": True}):
+        records.write(run)
+    found = verdict("fmfp-c16")
+    assert found.verdict == "needs data"
+    write("erm", separation=0.5)
+    write("fmfp", separation=3.0)
+    found = verdict("fmfp-c16")
+    assert (found.verdict, found.seeds) == ("holds", 2)
+    plain = {run.name for run in grid.select("smoke", ["erm", "fmfp"], "digits")}
+    models = Evidence("smoke", "digits")
+    used = {
+        model.record.name
+        for method in ("erm", "fmfp")
+        for model in models.models(method, Who((method,)), "auroc").values()
+    }
+    assert used == plain
 
 
 def test_wrong_names_are_refused():

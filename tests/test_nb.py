@@ -107,6 +107,21 @@ def test_gradients_of_an_epoch_with_and_without_what_is_learned(made_up):
     assert len(norm[1]) == len(brier[1])
 
 
+def test_shifted_has_a_row_per_training_and_shift(cache):
+    runs = grid.select("fashion", ["erm", "fmfp"], seeds=2)
+    for run in runs:
+        records.write(run)
+    table = nb.collect("fashion", runs).shifted()
+    assert len(table) == 2 * 2 * 4
+    record = nb.collect("fashion", runs).records["fmfp"][1]
+    kind, severity = record.shifted["shift"][3], record.shifted["severity"][3]
+    assert table.auroc["fmfp", 1, kind, severity] == record.shifted["auroc"][3]
+
+
+def test_shifted_is_empty_without_shifts(made_up):
+    assert made_up.shifted().empty
+
+
 def test_stamp_says_the_setting(made_up):
     fig = plt.figure()
     made_up.stamp(fig, " · first seed")

@@ -524,6 +524,19 @@ def test_inputs_of_every_kind_can_be_looked_at():
     assert text.get_text() == "a text of 2 tokens"
 
 
+def test_severity_by_hand_whatever_the_order_of_the_columns():
+    by_seed = pd.DataFrame({5.0: [0.7, 0.8], 0.0: [0.9, 0.92], 1.0: [0.8, 0.8]})
+    numbers = plots.prepare_severity(by_seed)
+    assert numbers["severity"].tolist() == [0, 1, 5]
+    assert numbers["mean"] == pytest.approx([0.91, 0.8, 0.75])
+    expected = stats.seed_interval([0.7, 0.8])
+    assert (numbers["low"][2], numbers["high"][2]) == pytest.approx(expected[1:])
+    ax = plots.plot_severity({"erm": numbers, "fmfp": numbers}, metric="auroc")
+    assert [line.get_label() for line in ax.lines] == ["ERM", "FMFP"]
+    assert ax.lines[0].get_ydata() == pytest.approx(numbers["mean"])
+    assert ax.get_title() == "AUROC" or ax.get_title(loc="left") == "AUROC"
+
+
 def test_table():
     frame = pd.DataFrame(
         {"auroc": [0.90, 0.95], "ece": [0.05, 0.01], "odd": [1.0, 2.0]}, index=["erm", "fmfp"]

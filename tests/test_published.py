@@ -172,3 +172,47 @@ def test_a_table_by_setting_has_ours_below_and_the_best_in_bold():
     assert last["MMCE"] == "– → –"
     accuracy = published.by_setting(pd.DataFrame(), "bsce-tab3", ["accuracy"]).data
     assert accuracy.loc["CIFAR-10 · resnet50", "ERM"] == "<b>95.08</b>"
+
+
+def test_several_rows_of_ours_by_setting():
+    kinds = {
+        name: pd.DataFrame({"method": ["erm"], "accuracy": [value], "dataset": "mnist1d"})
+        for name, value in (("mean", 0.8), ("sum and clip", 0.7))
+    }
+    table = published.by_setting(kinds, "bsce-tab3", ["accuracy"]).data
+    assert len(table) == 11
+    assert table.ERM["ours: MNIST-1D · mean"] == "<b>80.00</b>"
+    assert table.ERM["ours: MNIST-1D · sum and clip"] == "<b>70.00</b>"
+
+
+def test_own_shifts_stand_beside_published_corruptions_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    made = {
+        m: [records.write(run) for run in grid.select("fashion", [m])]
+        for m in ("erm", "fmfp", "label_smoothing")
+    }
+    ours = published.under_shift(made)
+    assert sorted(ours.method.unique()) == ["erm", "fmfp", "label_smoothing", "ts"]
+    first = made["fmfp"][0].shifted
+    row = ours[(ours.method == "fmfp") & (ours.seed == 0)].iloc[0]
+    assert row.aurc == pytest.approx(first["aurc"].mean()) and row.train_size == 5000
+    assert row.shifts == "2 own kinds of shift, 2 severities, 400 samples"
+    rescaled, plain = (ours[(ours.method == m) & (ours.seed == 1)].iloc[0] for m in ("ts", "erm"))
+    assert rescaled.ece == pytest.approx(plain.ece_scaled) and np.isnan(rescaled.aurc)
+
+    table = published.beside(ours, "fmfp-tab3", network="resnet110").set_index(["method", "metric"])
+    assert table.seeds["fmfp", "auroc"] == 3 and table.seeds["crl", "auroc"] == 0
+    assert table.ours["fmfp", "aurc"] == pytest.approx(ours.aurc[ours.method == "fmfp"].mean())
+    assert "2 own kinds of shift" in table.attrs["differs"]
+    # Neither beside an unshifted test set, nor beside one collected a second time.
+    assert (published.beside(ours, "fmfp-tab2").seeds == 0).all()
+    assert (published.beside(ours, "darkside-tab3").seeds == 0).all()
+    still = published.trainings(made)
+    assert (published.beside(still, "fmfp-tab3").seeds == 0).all()
+    assert (published.beside(still, "fmfp-tab2", "cifar10", "resnet110").seeds == 3).any()
+
+
+def test_records_without_shifts_make_no_rows(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    made = {"erm": [records.write(run) for run in grid.select("smoke", ["erm"], "digits")]}
+    assert published.under_shift(made).empty

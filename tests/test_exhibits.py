@@ -1,0 +1,97 @@
+"""Every exhibit of the papers stands where the book says, and something is to be seen there."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from calibkit import published
+
+PAGES = Path(__file__).parent.parent / "book" / "notebooks"
+EXHIBITS = published.exhibits()
+HIDDEN = {"remove-cell", "remove-output"}
+# In HTML: a table, a box, or a listing (which notebooks colour).
+SEEN = re.compile(r'<table|class="[^"]*\b(calibkit-page|highlight)\b')
+TARGET = re.compile(r"^\(([\w-]+)\)=\s*$", re.MULTILINE)
+
+
+def seen(output) -> bool:
+    """Whether a reader finds a figure, a table, a listing or a box in an output."""
+    data = output.get("data", {})
+    if any(kind in data for kind in ("image/png", "image/svg+xml")):
+        return True
+    if output.get("name") == "stdout":
+        return "def " in output["text"]
+    return bool(SEEN.search(data.get("text/html", "")) or "```" in data.get("text/markdown", ""))
+
+
+def sections(page, exhibits) -> dict[str, int]:
+    """How much there is to see from the anchor of each exhibit up to that of the next one."""
+    found, here = {}, None
+    for cell in page.cells:
+        if cell.cell_type == "markdown":
+            for name in TARGET.findall(cell.source):
+                if name in exhibits:
+                    assert name not in found, f"{name} stands twice"
+                    found[name], here = 0, name
+        elif here and not HIDDEN & set(cell.metadata.get("tags", [])):
+            found[here] += sum(map(seen, cell.get("outputs", [])))
+    return found
+
+
+@pytest.mark.skipif(not PAGES.is_dir(), reason="book/notebooks has no executed pages")
+@pytest.mark.parametrize("chapter", EXHIBITS.chapter.unique())
+def test_exhibits_of_a_chapter(chapter):
+    page = nbformat.read(PAGES / f"{chapter}.ipynb", as_version=4)
+    found = sections(page, set(EXHIBITS.id))
+    assert set(found) == set(EXHIBITS.id[EXHIBITS.chapter == chapter])
+    assert [name for name, count in found.items() if not count] == []
+
+
+# --- the test of the test -------------------------------------------------------------------------
+
+
+def output(**data):
+    return nbformat.v4.new_output("display_data", {k.replace("_", "/"): v for k, v in data.items()})
+
+
+def a_page(outputs, *, tags=(), source="(fmfp-fig1)=\n## Figure 1\n\ntext"):
+    shown = nbformat.v4.new_code_cell("1", outputs=outputs, metadata={"tags": list(tags)})
+    following = nbformat.v4.new_markdown_cell("(fmfp-fig2)=\n## Figure 2")
+    other = nbformat.v4.new_code_cell("2", outputs=[output(image_png="")])
+    head = nbformat.v4.new_markdown_cell(source)
+    return nbformat.v4.new_notebook(cells=[head, shown, following, other])
+
+
+FIGURE = output(image_png="")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "more", "count"),
+    [
+        ([FIGURE], {}, 1),
+        ([output(text_html="<style></style><table class='dataframe'></table>"), FIGURE], {}, 2),
+        ([output(text_html='<div class="calibkit-page"><b>Not shown here.</b></div>')], {}, 1),
+        ([output(text_markdown="```python\npass\n```")], {}, 1),
+        ([nbformat.v4.new_output("stream", text="def step():\n    pass")], {}, 1),
+        ([nbformat.v4.new_output("stream", text="training 1/2")], {}, 0),
+        ([], {}, 0),
+        ([output(text_plain="3.14")], {}, 0),
+        ([output(text_html='<div class="calibkit-provenance">runs</div>')], {}, 0),
+        ([FIGURE], {"tags": ["remove-cell"]}, 0),
+        ([FIGURE], {"tags": ["hide-input"]}, 1),
+    ],
+)
+def test_what_counts_as_seen(outputs, more, count):
+    page = a_page(outputs, **more)
+    assert sections(page, {"fmfp-fig1", "fmfp-fig2"}) == {"fmfp-fig1": count, "fmfp-fig2": 1}
+
+
+def test_an_anchor_that_is_missing_or_no_exhibit_is_noticed():
+    known = {"fmfp-fig1", "fmfp-fig2"}
+    assert set(sections(a_page([FIGURE], source="## Figure 1"), known)) == {"fmfp-fig2"}
+    assert set(sections(a_page([FIGURE], source="(helper)=\n## Figure 1"), known)) == {"fmfp-fig2"}
+    twice = "(fmfp-fig1)=\n## Figure 1\n\n(bsce-regime)=\ntext\n\n(fmfp-fig2)=\n## Figure 2"
+    with pytest.raises(AssertionError, match="fmfp-fig2 stands twice"):
+        sections(a_page([FIGURE], source=twice), known)
