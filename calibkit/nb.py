@@ -31,7 +31,7 @@ DATASETS = {  # how pages call them; other names are shown as they are
 }
 
 
-@dataclass
+@dataclass(repr=False)
 class Page:
     """The records of a notebook, by method, and what it says about them."""
 
@@ -420,7 +420,7 @@ def lists(rows: Mapping[str, Mapping[str, str]]):
     return table.set_properties(**left).set_table_styles([heading])
 
 
-@dataclass
+@dataclass(repr=False)
 class Gap:
     lacking: str
     command: str
@@ -437,7 +437,7 @@ def gap(lacking: str, command: str = "") -> Gap:
     return Gap(lacking, command)
 
 
-@dataclass
+@dataclass(repr=False)
 class Provenance:
     records: list[store.Record]
 

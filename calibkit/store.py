@@ -233,12 +233,14 @@ def busy(run: Run, root: Path | None = None) -> bool:
     from filelock import FileLock, Timeout
 
     root = root or runs_root()
-    root.mkdir(parents=True, exist_ok=True)
     try:
+        root.mkdir(parents=True, exist_ok=True)
         with FileLock(root / f".{run.name}.lock", timeout=0):
             return False
     except Timeout:
         return True
+    except OSError:  # where nothing can be written, nobody trains
+        return False
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -58,14 +59,17 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
     A long run leaves a checkpoint each minute, after an epoch. Killed, it goes on from there and,
     on a CPU, ends with the record which it would have left uninterrupted.
     """
+    checkpoint = (root or store.runs_root()) / f".checkpoint-{run.name}.pt"
     if record := store.verify(run, root):  # to read it needs no lock, nor a cache to write to
+        with suppress(OSError):
+            checkpoint.unlink()  # left by a process killed just after it had written the record
         return record
     with store.locked(run, root):
         record = store.verify(run, root)  # another process may have trained it while we waited
         if record is None:
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log)
-            training.checkpoint = (root or store.runs_root()) / f".checkpoint-{run.name}.pt"
+            training.checkpoint = checkpoint
             training.resume()
             status, arrays, shifted = "done", {}, []
             try:
@@ -85,7 +89,7 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
                 "data": training.data.note,
             }
             record = store.save(run, status, training.history, arrays, provenance, root, shifted)
-            training.checkpoint.unlink(missing_ok=True)
+            checkpoint.unlink(missing_ok=True)
         return record
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from calibkit import cli, store
+from calibkit import cli, grid, store
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,34 @@ def test_train_then_list(capsys):
     assert capsys.readouterr().out.startswith(f"done     {name}")
     assert cli.main(["runs", *SMOKE, "--missing"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def costing(run: grid.Run, seconds: float) -> store.Record:
+    row = {"epoch": 4, "accuracy": 0.5, "ece": 0.1, "auroc": 0.8}
+    return store.save(run, "done", [row], {}, {"seconds": seconds, "device": "abacus"})
+
+
+def test_runs_end_with_counts_and_hours(capsys):
+    both = ["--edition", "smoke", "--epochs", "4", "--method", "erm", "--method", "sam"]
+    erm, other, sam, missing = grid.select("smoke", ["erm", "sam"], epochs=4)
+    costing(erm, 7200.0)
+    cli.main(["runs", *both])
+    last = capsys.readouterr().out.splitlines()[-1]
+    # Nothing is known of SAM, so it is taken to cost what the others do.
+    counts = "4 runs: 1 done, 3 missing, 0 diverged, 0 damaged"
+    assert last == f"{counts}; 2.00 h spent, about 6.00 h left"
+    costing(sam, 14400.0)
+    file = costing(other, 3600.0).path / "arrays.npz"
+    file.write_bytes(file.read_bytes()[:-1])
+    cli.main(["runs", *both])
+    *rows, last = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == ["done", "damaged", "done", "missing"]
+    counts = "4 runs: 2 done, 1 missing, 0 diverged, 1 damaged"
+    assert last == f"{counts}; 6.00 h spent, about 6.00 h left"  # 2 of erm, 4 of sam
+    cli.main(["runs", *both, "--missing"])
+    assert capsys.readouterr().out.split() == [other.name, missing.name]
+    cli.main(["runs", *SMOKE])
+    assert "0 damaged; 0.00 h spent, cost of the rest not known" in capsys.readouterr().out
 
 
 def test_train_by_name_and_progress_per_epoch(capsys):

@@ -594,6 +594,16 @@ def test_damaged_decoded_copy_is_made_again(counted, tmp_path, capsys, file, dam
     assert len(counted) == 2
 
 
+@pytest.mark.parametrize(("old", "new"), [("  0.", "  1."), ("airplane", "airplant")])
+def test_altered_facts_of_a_decoded_copy_are_not_used(counted, tmp_path, old, new):
+    first = data.load("cifar10", tmp_path)
+    info = tmp_path / "decoded" / "cifar10" / "info.json"
+    assert old in info.read_text()
+    info.write_text(info.read_text().replace(old, new))
+    again = data.load("cifar10", tmp_path)
+    assert len(counted) == 2 and (again.mean, again.classes) == (first.mean, first.classes)
+
+
 def test_changed_originals_are_decoded_again(counted, tmp_path):
     data.load("cifar10", tmp_path)
     save_picture(tmp_path / "cifar10" / "test" / "airplane" / "0000.png", pictures(1, 3, 32, 32)[0])

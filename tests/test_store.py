@@ -81,6 +81,57 @@ def test_unreadable_run_json_is_a_named_error(tmp_path, text):
     assert store.verify(RUN, tmp_path) is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "diverged"},
+        {"provenance": {"seconds": 2.0}},
+        {"sha256": {"history.csv": "0" * 64}},
+        {"more": 1},
+        {"seal": "0" * 64},
+    ],
+)
+def test_altered_run_json_is_found(tmp_path, change):
+    path = save(tmp_path).path / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(store.DamagedRecord, match="altered"):
+        store.load(RUN, tmp_path)
+
+
+def test_record_of_the_first_days_has_no_seal_and_is_read(tmp_path):
+    path = save(tmp_path).path / "run.json"
+    info = json.loads(path.read_text())
+    del info["seal"]
+    path.write_text(json.dumps(info))
+    assert store.verify(RUN, tmp_path).info == info
+
+
+def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch):
+    path = save(tmp_path).path
+
+    def refuse(*_):
+        raise PermissionError("not yours")
+
+    for reader in ("_digest", "json.loads"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"calibkit.store.{reader}", refuse)
+            with pytest.raises(PermissionError):
+                store.verify(RUN, tmp_path)
+    assert path.exists() and store.verify(RUN, tmp_path) is not None
+
+
+def test_damaged_record_that_another_process_has_set_aside_first(tmp_path, monkeypatch):
+    (save(tmp_path).path / "history.csv").write_text("")
+    rename = store.Path.rename
+
+    def late(path, aside):
+        rename(path, aside)
+        return rename(path, aside)
+
+    monkeypatch.setattr(store.Path, "rename", late)
+    assert store.verify(RUN, tmp_path) is None
+
+
 def test_record_of_another_run_is_refused(tmp_path):
     path = save(tmp_path).path / "run.json"
     info = json.loads(path.read_text())

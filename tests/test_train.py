@@ -1,5 +1,7 @@
 """The loop learns, writes the same bytes twice, survives a kill, and measures what it says."""
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -145,6 +147,60 @@ def test_damaged_checkpoint_is_not_used(tmp_path, monkeypatch):
     (tmp_path / "b" / f".checkpoint-{wanted.name}.pt").write_bytes(b"PK\x03\x04 not a checkpoint")
     again = train(wanted, tmp_path / "b", log=lines.append)
     assert "checkpoint not used" in lines[0] and same_bytes(whole.path, again.path)
+
+
+def stopped(wanted, folder, monkeypatch, epoch=4) -> Path:
+    """The checkpoint of a run which was interrupted."""
+    monkeypatch.setattr("calibkit.train.CHECKPOINT_SECONDS", 0)
+
+    def stop(line):
+        if f"epoch {epoch}/" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(wanted, folder, log=stop)
+    return folder / f".checkpoint-{wanted.name}.pt"
+
+
+def test_checkpoint_with_one_altered_weight_is_not_used(tmp_path, monkeypatch):
+    """torch would read it: it looks at no sum."""
+    wanted, lines = run(evaluate_every=1), []
+    whole = train(wanted, tmp_path / "a")
+    checkpoint = stopped(wanted, tmp_path / "b", monkeypatch)
+    content = bytearray(checkpoint.read_bytes())
+    with torch.no_grad():
+        weights = torch.load(io.BytesIO(content[32:]), weights_only=True)["network"]
+    largest = max(weights.values(), key=lambda w: w.numel()).numpy().tobytes()
+    content[content.index(largest) + 2] ^= 1
+    torch.load(io.BytesIO(content[32:]), weights_only=True)
+    checkpoint.write_bytes(content)
+    again = train(wanted, tmp_path / "b", log=lines.append)
+    assert "checkpoint not used (it is damaged)" in lines[0] and same_bytes(whole.path, again.path)
+
+
+def test_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
+    wanted, lines = run(), []
+    whole = train(wanted, tmp_path / "a")
+    monkeypatch.setattr("calibkit.train.CHECKPOINT_SECONDS", 0)
+
+    def full(path, content):
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    record = train(wanted, tmp_path / "b", log=lines.append)
+    assert "checkpoint not written ([Errno 28] No space left" in "".join(lines)
+    assert same_bytes(whole.path, record.path)
+    assert not list((tmp_path / "b").glob(".checkpoint*"))
+
+
+def test_scratch_files_of_killed_processes_are_swept_away(tmp_path):
+    wanted = run(epochs=1)
+    (tmp_path / f".checkpoint-{wanted.name}.12345").touch()
+    train(wanted, tmp_path)
+    (tmp_path / f".checkpoint-{wanted.name}.pt").touch()  # killed after it wrote the record
+    train(wanted, tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {wanted.name, f".{wanted.name}.lock"}
 
 
 @pytest.mark.parametrize(
