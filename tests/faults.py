@@ -659,6 +659,22 @@ def damaged_in_book(rng: random.Random, folder: Path, reference: Reference) -> s
     return "complete"
 
 
+def failed_book(rng: random.Random, folder: Path, reference: Reference) -> str:
+    """a page that cannot be rendered: make fails each time until the page is repaired"""
+    book = finished(folder, reference)
+    page = book.folder / "book" / "intro.md"
+    good = page.read_text()
+    page.write_text(good + "\n![What is not there](_static/nothing.png)\n")
+    for _ in range(rng.randint(1, 2)):
+        process = book.make()
+        said, _ = process.communicate(timeout=600)
+        must(process.returncode == 1 and "nothing.png" in said, f"not refused: {said[-1500:]}")
+    page.write_text(good)
+    book.complete()
+    book.whole(reference)
+    return "refused"
+
+
 def clock_jump_of_make(rng: random.Random, folder: Path, reference: Reference) -> str:
     """outputs of make up to ten years older or younger than the clock says"""
     book = finished(folder, reference)
@@ -688,6 +704,7 @@ ROUNDS = {
     damaged_checkpoint: 20,
     damaged_decoded: 40,
     damaged_in_book: 2,
+    failed_book: 3,
     two_trainings: 15,
     two_makes: 3,
     clock_jump: 10,
@@ -695,7 +712,7 @@ ROUNDS = {
 }
 FAULTS = {fault.__name__: fault for fault in ROUNDS}
 OF_THE_WORKFLOW = {kill_make, kill_notebook, kill_book, kill_engine, two_makes}
-OF_THE_WORKFLOW |= {damaged_in_book, clock_jump_of_make}  # a minute each round
+OF_THE_WORKFLOW |= {damaged_in_book, failed_book, clock_jump_of_make}  # a minute each round
 
 
 def inject(names: list[str], rounds: int, seed: int) -> Iterator[dict]:
