@@ -75,27 +75,22 @@ def plan(count: int) -> dict:
 
 
 def main(counts: list[int]) -> None:
-    kept = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    rows = {(row["made_up"], row["runs"]): row for row in kept}
+    snakemake = subprocess.check_output(
+        [Path(sys.executable).parent / "snakemake", "--version"], text=True
+    )
     for count in counts:
         row = plan(count)
-        rows[row["made_up"], row["runs"]] = row
         print(row, flush=True)
-    result = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "versions": {
-            "snakemake": subprocess.run(
-                [str(Path(sys.executable).parent / "snakemake"), "--version"],
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout.strip(),
-            "python": platform.python_version(),
-        },
-        "rows": [rows[key] for key in sorted(rows)],
-    }
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+        kept = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+        rows = {(old["made_up"], old["runs"]): old for old in kept if old["made_up"] or count}
+        rows[row["made_up"], row["runs"]] = row
+        result = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+            "versions": {"snakemake": snakemake.strip(), "python": platform.python_version()},
+            "rows": [rows[key] for key in sorted(rows)],
+        }
+        RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -668,7 +668,8 @@ def failed_book(rng: random.Random, folder: Path, reference: Reference) -> str:
     for _ in range(rng.randint(1, 2)):
         process = book.make()
         said, _ = process.communicate(timeout=600)
-        must(process.returncode == 1 and "nothing.png" in said, f"not refused: {said[-1500:]}")
+        log = (book.build / "logs" / "book.log").read_text()
+        must(process.returncode == 1 and "nothing.png" in log, f"not refused: {said[-1500:]}")
     page.write_text(good)
     book.complete()
     book.whole(reference)

@@ -35,6 +35,10 @@ def test_executed_page_is_its_source_of_today(name):
     assert (f'edition = "{RELEASED}"' in injected) == bool(grid.NOTEBOOKS[name])
     outputs = [o for cell in page["cells"] for o in cell.get("outputs", [])]
     assert outputs and not any(o["output_type"] == "error" for o in outputs)
+    for cell in page["cells"]:
+        if figure := cell["metadata"].get("mystnb", {}).get("figure"):
+            kinds = [k for o in cell["outputs"] for k in o.get("data", {})]
+            assert kinds.count("image/png") + kinds.count("image/svg+xml") == 1, figure["name"]
     assert str(ROOT.parent) not in json.dumps(page)  # nothing of the machine that ran it
 
 
