@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from math import isfinite, nan
 from types import MappingProxyType
 
 from calibkit import protocols
@@ -98,7 +99,9 @@ def method(text: str) -> Method:
         try:
             options[key] = float(value)
         except ValueError:
-            raise ValueError(f"option {key} of {name}: got {value!r}, expected a number") from None
+            options[key] = nan
+        if not isfinite(options[key]):
+            raise ValueError(f"option {key} of {name}: got {value!r}, expected a finite number")
     found = replace(found, options=tuple(sorted(options.items())))
     for axis in filter(None, (a.strip() for a in axes.split("+"))):
         choose("axis", axis, ("sam", "swa"))

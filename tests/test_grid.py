@@ -68,7 +68,8 @@ def test_method_text_round_trips():
     [
         ("ermm", "unknown method 'ermm' .did you mean 'erm'.*valid: brier"),
         ("focal(gama=2)", "unknown option of focal 'gama'.*valid: gamma"),
-        ("focal(gamma=x)", "option gamma of focal: got 'x', expected a number"),
+        ("focal(gamma=x)", "option gamma of focal: got 'x', expected a finite number"),
+        ("focal(gamma=nan)", "option gamma of focal: got 'nan', expected a finite number"),
         ("erm+adam", "unknown axis 'adam'.*valid: sam, swa"),
         ("focal(", "expected name"),
     ],
