@@ -162,12 +162,13 @@ def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     confidence, correct = np.empty(n, array.dtype), np.empty(n, bool)
     if k <= FEW_CLASSES:
         for rows, columns in prob_columns(probs)[1]:
-            true = _of_labels(array[rows], labels[rows])
-            confidence[rows] = columns.max(axis=0)
-            correct[rows] = true == confidence[rows]
-        # An equal and earlier class may be the predicted one; there is none above one half.
-        tied = np.flatnonzero(correct & (confidence < 0.51))
-        correct[tied] = array[tied].argmax(axis=1) == labels[tied]
+            top = confidence[rows] = columns.max(axis=0)
+            correct[rows] = _of_labels(array[rows], labels[rows]) == top
+            # An equal and earlier class may be the predicted one.
+            equal = np.add.reduce((columns == top).view(np.uint8), axis=0, dtype=np.uint8)
+            tied = rows.start + np.flatnonzero(equal > 1)
+            if len(tied):
+                correct[tied] = array[tied].argmax(axis=1) == labels[tied]
         return confidence, correct
     for rows in checked:
         block, label = array[rows], labels[rows]
