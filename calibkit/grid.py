@@ -183,6 +183,7 @@ class Edition:
     seeds: int
     protocols: dict[str, Protocol]  # by data set; "" serves every other one
     sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
+    sweep_seeds: int = 1  # of the coefficients that pages try besides the usual one
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
 
     def protocol(self, dataset: str) -> Protocol:
@@ -245,9 +246,10 @@ EDITIONS: dict[str, Edition] = {
     "fashion": Edition(
         "fashion_mnist",
         "cnn",
-        3,
+        5,
         {"": _FASHION},
         (1000, 2500, 5000, 10_000, 20_000),
+        sweep_seeds=3,
     ),
     "cifar10": Edition(
         "cifar10",
@@ -271,13 +273,18 @@ class Need:
     """Runs a page needs: some methods, with all seeds or a few, perhaps at several sizes."""
 
     methods: tuple[str, ...]
-    seeds: int = 0  # 0: as many as the edition has
+    seeds: int = 0  # at most; 0: as many as the edition has
+    sweep: bool = False  # as many seeds as the edition gives to coefficients
     sized: bool = False  # at every training-set size of the edition
     variant: str = "code"
     settings: tuple[tuple[str, object], ...] = ()  # of the protocol, other than the edition's
 
 
 _FOUR = ("erm", "label_smoothing", "mixup", "focal")
+_BSCE = (
+    *("erm", "brier", "mmce", "flsd53", "flsd53_gra", "focal", "focal_gra"),
+    *("dual_focal", "dual_focal_gra", "bsce", "bsce_gra"),
+)
 # Objectives whose every combination with flat minima is trained: what no paper has tried.
 MATRIX = ("erm", "label_smoothing", "l1_norm", "focal", "bsce_gra", "mixup", "cs_kd")
 # The regime of the focal and Brier-score line of papers, which their texts do not mention.
@@ -303,7 +310,7 @@ PAPERS: dict[str, tuple[Need, ...]] = {
                 *(f"focal(gamma={g})" for g in (1, 3, 5, 7, 9)),
                 *(f"inverse_focal(gamma={g})" for g in (1, 2, 3)),
             ),
-            seeds=1,
+            sweep=True,
         ),
         Need(("erm", "label_smoothing(epsilon=0.05)", "l1_norm", "focal"), seeds=1, sized=True),
     ),
@@ -316,16 +323,11 @@ PAPERS: dict[str, tuple[Need, ...]] = {
                 "mit_a(margin=0)",
                 "mit_l(margin=0.5)",
             ),
-            seeds=1,
+            sweep=True,
         ),
     ),
     "bsce": (
-        Need(
-            (
-                *("erm", "brier", "mmce", "flsd53", "flsd53_gra", "focal", "focal_gra"),
-                *("dual_focal", "dual_focal_gra", "bsce", "bsce_gra"),
-            )
-        ),
+        Need(_BSCE),
         Need(
             tuple(
                 f"{m}(gamma={g},beta={b})"
@@ -334,11 +336,10 @@ PAPERS: dict[str, tuple[Need, ...]] = {
                 for b in (1, 2)
             )
             + tuple(f"bsce_gra(gamma={g})" for g in (3, 5, 7, 8)),
-            seeds=1,
+            sweep=True,
         ),
         Need(
-            ("erm", "focal", "focal_gra", "dual_focal", "dual_focal_gra", "bsce", "bsce_gra"),
-            seeds=3,
+            _BSCE,
             settings=SUMMED,
         ),
     ),
@@ -426,8 +427,10 @@ def runs(page: str, edition: str, **changes) -> list[Run]:
     choose("edition", edition, EDITIONS)
     found = []
     for need in needs(page):
-        seeds = min(need.seeds or 99, changes.get("seeds") or EDITIONS[edition].seeds)
-        for size in EDITIONS[edition].sizes if need.sized else (0,):
+        chosen = EDITIONS[edition]
+        most = need.seeds or (chosen.sweep_seeds if need.sweep else chosen.seeds)
+        seeds = min(most, changes.get("seeds") or chosen.seeds)
+        for size in chosen.sizes if need.sized else (0,):
             own = {"seeds": seeds, "train_size": size, "variant": need.variant}
             own["settings"] = dict(need.settings)
             found += select(edition, need.methods, **changes | own)
