@@ -23,12 +23,13 @@ A claim needs data if records are missing and those at hand do not decide it.
 
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import pairwise, product
 from math import hypot, inf, isnan, nan, sqrt
 from statistics import NormalDist
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -107,6 +108,7 @@ def evaluate(
     paper: str | None = None,
     seeds: int = 0,
     epochs: int = 0,
+    settings: Mapping[str, object] = MappingProxyType({}),
 ) -> list[Verdict]:
     """A verdict for every claim, from the records of an edition. Trains nothing.
 
@@ -120,6 +122,9 @@ def evaluate(
         Only that paper's claims.
     seeds, epochs : int
         0 for the edition's own.
+    settings : mapping
+        Fields of `protocols.Protocol` other than the edition's, such as
+        ``{"reduction": "sum", "clip_norm": 2.0}``: verdicts on runs trained so.
 
     Returns
     -------
@@ -133,7 +138,7 @@ def evaluate(
     store.DamagedRecord
         For a record which is not what was written.
     """
-    evidence = Evidence(edition, dataset, network, seeds, epochs)
+    evidence = Evidence(edition, dataset, network, seeds, epochs, settings)
     with warnings.catch_warnings():
         # A metric undefined for a network is nan, and leaves a comparison open.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
@@ -373,7 +378,7 @@ def _judge(claim: dict, evidence: Evidence) -> Verdict:
         0 if shown.exact else len(shown.differences),
         shown.n,
         *shown.where,
-        _command(evidence.edition, missing) if verdict == "needs data" else "",
+        _command(evidence, missing) if verdict == "needs data" else "",
         claim["paper_support"],
         tuple(claim["exhibits"]),
     )
@@ -411,13 +416,14 @@ def _lacking(rows: list[_Row], evidence: Evidence) -> str:
     return "; ".join(reasons)
 
 
-def _command(edition: str, runs: list[grid.Run]) -> str:
+def _command(evidence: Evidence, runs: list[grid.Run]) -> str:
     """What trains missing runs: a command for each data set, network and training size."""
     groups: dict[tuple, list[grid.Run]] = {}
     for run in runs:
         groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
     commands = []
     for (*_, protocol), group in groups.items():
-        page = nb.Page(edition, group, settings={"scores": True} if protocol.scores else {})
+        settings = evidence.settings | ({"scores": True} if protocol.scores else {})
+        page = nb.Page(evidence.edition, group, settings=settings)
         commands.append(page.command(list(dict.fromkeys(run.method for run in group))))
     return " && ".join(commands)

@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     claims.add_argument("--paper", help=", ".join(grid.PAPERS))
     claims.add_argument("--dataset", default="", help="instead of the edition's")
     claims.add_argument("--network", default="", help="instead of the edition's")
+    _add_settings(claims, "of runs with another setting of the protocol, such as reduction=sum")
     claims.set_defaults(command=_claims)
 
     data = commands.add_parser(
@@ -131,14 +132,18 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--epochs", type=int, default=0, help="the protocol in that many epochs")
     choice.add_argument("--train-size", type=int, default=0, help="with --method: training samples")
     choice.add_argument("--variant", default="code", help="with --method: code (default) or paper")
-    choice.add_argument(
+    _add_settings(choice, "with --method: a setting of the protocol, such as batch_size=512")
+
+
+def _add_settings(parser, what: str) -> None:
+    parser.add_argument(
         "--set",
         action="append",
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
         dest="settings",
-        help="with --method: a setting of the protocol, such as batch_size=512; repeatable",
+        help=f"{what}; repeatable",
     )
 
 
@@ -274,7 +279,13 @@ def _summary(wanted: list[grid.Run], states: list[str], spent: float, pace: dict
 def _claims(options) -> int:
     from calibkit.claims import VERDICTS, evaluate
 
-    found = evaluate(options.edition, options.dataset, options.network, options.paper)
+    found = evaluate(
+        options.edition,
+        options.dataset,
+        options.network,
+        options.paper,
+        settings=dict(options.settings),
+    )
     for claim in found:
         print(f"{claim.verdict:12}  {claim.id:13}  {claim.statement}\n{'':14}{claim.why}")
         if claim.command:

@@ -5,14 +5,17 @@ training, behind a post-hoc map, by another score of confidence, over a period o
 the training samples, under shift, or since the best epoch. The metrics themselves are those of
 `calibkit.metrics`.
 
-Only plain runs count, of the edition's own protocol: a record of another variant or setting has
-another name and is never looked for. The exceptions are the scores, which runs keep if asked to.
+Only plain runs count, of the edition's own protocol or of one with the settings asked for: a
+record of another variant or setting has another name and is never looked for. The exceptions are
+the scores, which runs keep if asked to.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isnan, nan
+from types import MappingProxyType
 
 import numpy as np
 
@@ -244,10 +247,17 @@ class Evidence:
     """The records of an edition on a data set with a network, and metrics of them by seed."""
 
     def __init__(
-        self, edition: str, dataset: str = "", network: str = "", seeds: int = 0, epochs: int = 0
+        self,
+        edition: str,
+        dataset: str = "",
+        network: str = "",
+        seeds: int = 0,
+        epochs: int = 0,
+        settings: Mapping[str, object] = MappingProxyType({}),
     ):
         grid.choose("edition", edition, grid.EDITIONS)
         self.edition, self.seeds, self.epochs = edition, seeds, epochs
+        self.settings = dict(settings)
         self.dataset = dataset or grid.EDITIONS[edition].dataset
         self.network = network or grid.EDITIONS[edition].network
         self._models: dict[tuple, dict[int, Model]] = {}
@@ -271,7 +281,7 @@ class Evidence:
                 self.seeds,
                 self.epochs,
                 train_size=who.size,
-                settings={"scores": True} if score else {},
+                settings=self.settings | ({"scores": True} if score else {}),
             )
             records = [store.load(run) for run in runs]
             if not any(records):

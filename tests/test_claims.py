@@ -285,7 +285,7 @@ def test_a_claim_about_shift_is_judged_on_the_shifts_of_the_records(cache):
         for run in grid.select("fashion", [method]):
             records.write(run, separation=separation)
     found = verdict("fmfp-c21", **SHIFTED)
-    assert found.verdict == "holds" and found.seeds == 3 and found.n == 400
+    assert found.verdict == "holds" and found.seeds == 5 and found.n == 400
     assert "shifted:" in found.comparison
     shifted = Evidence("fashion")
     run = grid.select("fashion", ["crl"])[1]
@@ -370,6 +370,22 @@ def test_runs_of_another_variant_or_setting_are_no_evidence():
         for model in models.models(method, Who((method,)), "auroc").values()
     }
     assert used == plain
+
+
+def test_verdicts_on_runs_of_another_setting_are_their_own(capsys):
+    write("erm", separation=0.5)
+    write("fmfp", separation=3.0)
+    for name, separation in (("erm", 3.0), ("fmfp", 0.5)):
+        for run in grid.select("smoke", [name], "digits", settings=dict(grid.SUMMED)):
+            records.write(run, separation=separation)
+    summed = claims.evaluate("smoke", "digits", "mlp", "fmfp", settings=dict(grid.SUMMED))
+    found = {claim.id: claim for claim in summed}["fmfp-c16"]
+    assert (verdict("fmfp-c16").verdict, found.verdict) == ("holds", "fails")
+    lacking = next(c for c in summed if c.command and "fmfp" in c.command).command
+    assert "--set reduction=sum --set clip_norm=2.0" in lacking
+    chosen = ["--edition", "smoke", "--dataset", "digits", "--paper", "fmfp"]
+    assert cli.main(["claims", *chosen, "--set", "reduction=sum", "--set", "clip_norm=2.0"]) == 0
+    assert re.search(r"^fails +fmfp-c16 ", capsys.readouterr().out, re.M)
 
 
 def test_wrong_names_are_refused():
