@@ -6,7 +6,8 @@
 The plain loop is a DataLoader over PIL pictures with torchvision transforms, float32, one optimiser
 step per batch. Both are timed in alternation, epoch by epoch, on the same number of threads; the
 results are samples per second of whole epochs (the first is warm-up and left out), test accuracy
-after the last, and peak memory. `--processes` adds how runs side by side share the machine.
+after the last, and peak memory. `--compile` does so for each mode of `torch.compile` as well.
+`--processes` adds how runs side by side share the machine.
 """
 
 import argparse
@@ -89,8 +90,8 @@ class Plain:
         return float(torch.cat(right).float().mean())
 
 
-def side_by_side(run: grid.Run, device: str, threads: int, workers: int) -> dict:
-    ours, plain = Training(run, device), Plain(run, device, workers)
+def side_by_side(run: grid.Run, device: str, threads: int, workers: int, mode: str) -> dict:
+    ours, plain = Training(run, device, mode=mode), Plain(run, device, workers)
     torch.set_num_threads(threads)
     seconds = {"ours": [], "plain": []}
     for epoch in range(1, run.protocol.epochs + 1):
@@ -165,19 +166,22 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=8 if cuda else 0)
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 2, 4] if cuda else [1, 2])
+    parser.add_argument(
+        "--compile", nargs="*", default=["", "default", "reduce-overhead"] if cuda else [""]
+    )
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     device = "cuda" if cuda else "cpu"
     rows = []
     for network in options.network:
         run = wanted(network, options.epochs, options.train_size)
-        row = {"network": network, "epochs": options.epochs, "train_size": options.train_size}
-        row |= side_by_side(run, device, options.threads, options.workers)
-        row["together"] = sharing(
-            network, options.epochs, options.train_size, tuple(options.processes)
-        )
-        rows.append(row)
-        print(json.dumps(row, indent=1), flush=True)
+        size = {"network": network, "epochs": options.epochs, "train_size": options.train_size}
+        for mode in options.compile:
+            row = size | {"compiled": mode}
+            row |= side_by_side(run, device, options.threads, options.workers, mode)
+            rows.append(row)
+            print(json.dumps(row, indent=1), flush=True)
+        rows[-len(options.compile)]["together"] = sharing(*size.values(), tuple(options.processes))
     found = {
         "date": str(date.today()),
         "threads": options.threads,

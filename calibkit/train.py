@@ -36,7 +36,13 @@ class Diverged(Exception):
     """The loss is no longer a number."""
 
 
-def train(run: Run, root: Path | None = None, device: str = "", log: Callable = lambda line: None):
+def train(
+    run: Run,
+    root: Path | None = None,
+    device: str = "",
+    log: Callable = lambda line: None,
+    mode: str = "",
+):
     """The record of a run, trained now unless it is there.
 
     Parameters
@@ -45,6 +51,8 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
     root : folder of the records; default `store.runs_root()`
     device : torch device; default "cuda" where there is one, else "cpu"
     log : called with one line of text per evaluated epoch
+    mode : as in `torch.compile`: "default", or "reduce-overhead" to capture CUDA graphs; empty to
+        compile nothing
 
     Returns
     -------
@@ -68,7 +76,7 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
         record = store.verify(run, root)  # another process may have trained it while we waited
         if record is None:
             began, start = datetime.now(UTC), time.perf_counter()
-            training = Training(run, device, log)
+            training = Training(run, device, log, mode)
             training.checkpoint = checkpoint
             training.resume()
             status, arrays, shifted = "done", {}, []
@@ -86,6 +94,7 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
                 "samples_per_second": round(training.samples / max(training.seconds, 1e-9), 1),
                 "training_samples": len(training.labels),
                 **describe(training.device),
+                **({"compiled": mode} if mode else {}),
                 "data": training.data.note,
             }
             record = store.save(run, status, training.history, arrays, provenance, root, shifted)
@@ -96,7 +105,9 @@ def train(run: Run, root: Path | None = None, device: str = "", log: Callable = 
 class Training:
     """A run on its way: network, data on the device, and what has been written down so far."""
 
-    def __init__(self, run: Run, device: str = "", log: Callable = lambda line: None):
+    def __init__(
+        self, run: Run, device: str = "", log: Callable = lambda line: None, mode: str = ""
+    ):
         protocol = run.protocol
         self.run, self.protocol, self.log = run, protocol, log
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -134,6 +145,10 @@ class Training:
             memory_format=torch.channels_last if len(shape) == 3 else torch.contiguous_format,
         )
         self.average = AveragedModel(self.network) if run.recipe.averaging == "swa" else None
+        if (
+            mode
+        ):  # training steps only: it is there that launching kernels takes longer than they do
+            self.network.compile(mode=mode, dynamic=False)
         self.optimizer = torch.optim.SGD(
             self.network.parameters(),
             lr=protocol.learning_rate,

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -361,6 +362,16 @@ def test_gpu_agrees_with_cpu():
     cpu, gpu = Training(wanted, "cpu"), Training(wanted, "cuda")
     cpu.fit(), gpu.fit()
     assert cpu.history[-1]["accuracy"] == pytest.approx(gpu.history[-1]["accuracy"], abs=0.03)
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+@pytest.mark.parametrize("method", ["cs_kd", "fmfp"])
+def test_a_compiled_network_learns_the_same(method):
+    wanted = run(method)
+    plain, compiled = Training(wanted, "cpu"), Training(wanted, "cpu", mode="default")
+    logits = [training.fit()["test_logits"].astype(float) for training in (plain, compiled)]
+    assert np.abs(logits[0] - logits[1]).max() < 0.05
+    assert compiled.network.state_dict().keys() == plain.network.state_dict().keys()
 
 
 def test_protocol_is_frozen():
