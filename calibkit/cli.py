@@ -196,14 +196,13 @@ def _train(options) -> int:
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
     # What another process is training is put off to the end: several of them share the work.
-    queue, put_off = deque(queue), set()
+    queue, put_off, start = deque(queue), set(), time.time()
     while queue:
         run = queue.popleft()
         if run not in put_off and store.busy(run):
             put_off.add(run)
             queue.append(run)
             continue
-        start = time.time()
         record = train(run, device=options.device, log=log, mode=options.mode)
         print(_progress(wanted, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
@@ -213,18 +212,17 @@ def _progress(wanted: list[grid.Run], record: store.Record, start: float) -> str
     """Runs done of all that were asked for, the last result, and about how long the rest takes.
 
     Several processes may work on the same runs, so the pace is read off the records: how many were
-    written since the first of the present spell of work.
+    written since `start`, when this process began.
     """
     folders = [store.runs_root() / run.name / "run.json" for run in wanted]
-    written = sorted(f.stat().st_mtime for f in folders if f.exists())
-    left = len(wanted) - len(written)
-    spell = [t for t in written if t > time.time() - 3600]
+    written = [f.stat().st_mtime for f in folders if f.exists()]
+    left, new = len(wanted) - len(written), sum(t >= start for t in written)
     line = f"[{len(written)}/{len(wanted)}] {record.name}"
     if record.diverged:
         return line + "  DIVERGED"
     line += f"  accuracy {record.history['accuracy'][-1]:.3f}"
-    if left and len(spell) > 1:
-        rest = left * (spell[-1] - spell[0]) / (len(spell) - 1)
+    if left and new:
+        rest = left * (time.time() - start) / new
         line += f"  about {rest / 60:.1f} min left"
     return line
 
