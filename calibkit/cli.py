@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
     runs = commands.add_parser(
         "runs",
-        help="the table of runs: done, missing, diverged or damaged; hours spent and left",
+        help="the table of runs: done, running, missing, diverged or damaged; hours spent and left",
         epilog="Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing",
     )
     _selection(runs)
@@ -240,6 +240,8 @@ def _runs(options) -> int:
             state = "damaged"
         else:
             state = record.info["status"] if record else "missing"
+            if not record and store.busy(run):
+                state = "running"
             if record:
                 cost = record.info["provenance"]
                 spent += cost["seconds"]
@@ -272,9 +274,10 @@ def _summary(wanted: list[grid.Run], states: list[str], spent: float, pace: dict
     A run still to train is taken to cost what its like has cost for each epoch; without such, what
     the mean of all has.
     """
-    counts = [f"{states.count(s)} {s}" for s in ("done", "missing", "diverged", "damaged")]
+    kinds = ("done", "running", "missing", "diverged", "damaged")
+    counts = [f"{states.count(s)} {s}" for s in kinds]
     line = f"{len(wanted)} runs: {', '.join(counts)}; {spent / 3600:.2f} h spent"
-    left = [r for r, s in zip(wanted, states, strict=True) if s in ("missing", "damaged")]
+    left = [r for r, s in zip(wanted, states, strict=True) if s not in ("done", "diverged")]
     if not left:
         return line
     if not pace:

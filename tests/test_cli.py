@@ -41,7 +41,7 @@ def test_runs_end_with_counts_and_hours(capsys):
     cli.main(["runs", *both])
     last = capsys.readouterr().out.splitlines()[-1]
     # Nothing is known of SAM, so it is taken to cost what the others do.
-    counts = "4 runs: 1 done, 3 missing, 0 diverged, 0 damaged"
+    counts = "4 runs: 1 done, 0 running, 3 missing, 0 diverged, 0 damaged"
     assert last == f"{counts}; 2.00 h spent, about 6.00 h left"
     costing(sam, 14400.0)
     file = costing(other, 3600.0).path / "arrays.npz"
@@ -49,7 +49,7 @@ def test_runs_end_with_counts_and_hours(capsys):
     cli.main(["runs", *both])
     *rows, last = capsys.readouterr().out.splitlines()
     assert [row.split()[0] for row in rows] == ["done", "damaged", "done", "missing"]
-    counts = "4 runs: 2 done, 1 missing, 0 diverged, 1 damaged"
+    counts = "4 runs: 2 done, 0 running, 1 missing, 0 diverged, 1 damaged"
     assert last == f"{counts}; 6.00 h spent, about 6.00 h left"  # 2 of erm, 4 of sam
     cli.main(["runs", *both, "--missing"])
     assert capsys.readouterr().out.split() == [other.name, missing.name]
@@ -80,6 +80,11 @@ def test_runs_of_another_process_come_last(capsys):
     command = [sys.executable, "-c", code, lock / f".{first}.lock"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
+        cli.main(["runs", *two])
+        assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[:2]] == [
+            "running",
+            "missing",
+        ]
         assert cli.main(["train", *two, "--quiet"]) == 0
     assert re.findall(r"gaussians-\S+", capsys.readouterr().out) == [second, first]
 
