@@ -294,7 +294,7 @@ SUMMED = (("reduction", "sum"), ("clip_norm", 2.0))
 PAPERS: dict[str, tuple[Need, ...]] = {
     "fmfp": (
         Need((*_FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
-        Need(("fmfp",), seeds=3, variant="paper"),
+        Need(("fmfp",), variant="paper"),
         Need(("erm",), settings=(("scores", True),)),
     ),
     "darkside": (
@@ -345,12 +345,10 @@ PAPERS: dict[str, tuple[Need, ...]] = {
     ),
 }
 _SWITCHES = (  # where a paper and its authors' code differ
-    Need(("sam", "fmfp"), seeds=3, settings=(("sam_statistics", "twice"),)),
-    Need(("mixup(folded=1)",), seeds=3),
+    Need(("sam", "fmfp"), settings=(("sam_statistics", "twice"),)),
+    Need(("mixup(folded=1)",)),
 )
-_CROSSED = (
-    Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa")), seeds=3),
-)
+_CROSSED = (Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa"))),)
 # The trainings of each notebook.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
