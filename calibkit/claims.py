@@ -51,9 +51,9 @@ _SIDES = {
 class Verdict(NamedTuple):
     """A claim and what the records say; the numbers are those of the comparison which decides.
 
-    `estimate`, `low` and `high` are in natural units, nan where nothing was compared; `why` counts
-    the comparisons; `command` trains what is missing. `dataset` and `network` are empty for
-    mathematics.
+    `estimate`, `low` and `high` are in natural units, nan where nothing was compared; `held`,
+    `failed` and `undecided` count the comparisons, each by itself; `command` trains what is
+    missing. `dataset` and `network` are empty for mathematics.
     """
 
     id: str
@@ -64,6 +64,9 @@ class Verdict(NamedTuple):
     estimate: float
     low: float
     high: float
+    held: int
+    failed: int
+    undecided: int
     why: str
     seeds: int
     n: int
@@ -358,6 +361,7 @@ def _derived(check: dict) -> _Row:
 def _judge(claim: dict, evidence: Evidence) -> Verdict:
     join = _build(claim["check"], evidence)
     rows = list(join.rows())
+    each = [row.verdict(0.95) for row in rows]
     strict = 1 - 0.05 / len(rows)
     verdict = join.verdict(0.95, strict)
     if verdict == "needs data":
@@ -374,6 +378,7 @@ def _judge(claim: dict, evidence: Evidence) -> Verdict:
         verdict,
         shown.text,
         *shown.interval(0.95),
+        *(each.count(word) for word in ("holds", "fails", "inconclusive")),
         why,
         0 if shown.exact else len(shown.differences),
         shown.n,
