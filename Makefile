@@ -1,5 +1,5 @@
 # make book · make release · make test · make lab · make help
-# Everything happens in .venv, which is set up when requirements.lock changes.
+# Everything happens in .venv, which is set up when a lock file changes.
 PYTHON ?= python3
 EDITION ?= demo
 CORES ?= all
@@ -11,12 +11,13 @@ READY = .venv/.ready
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock requirements-builds.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; say which: make PYTHON=python3.11"; exit 1; }
 	@echo "Setting up .venv (once, a few minutes) ..."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-builds.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 

@@ -12,26 +12,42 @@ ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-def locked() -> list[str]:
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+HASH = r" \\\n    --hash=sha256:[0-9a-f]{64}"
 
 
-def test_environment_repeats_the_lock():
+def locked(name: str = "requirements.lock") -> list[str]:
+    """The pins of a lock file, each with its hashes, if any."""
+    text = re.sub(r"^#.*\n", "", (ROOT / name).read_text(), flags=re.M)
+    return re.findall(rf"^\S+(?:{HASH})*$", text, re.M)
+
+
+def pins() -> list[str]:
+    both = [*locked(), *locked("requirements-builds.lock")]
+    return sorted((line.split()[0] for line in both), key=str.lower)
+
+
+def test_environment_repeats_the_locks():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    pins = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
-    assert pins == [*locked(), "-e ."]
+    listed = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    assert listed == [*pins(), "-e ."]
+
+
+def test_what_has_one_build_has_hashes():
+    assert all(re.fullmatch(rf"\S+(?:{HASH})+", line) for line in locked())
+    of_the_platform = locked("requirements-builds.lock")
+    assert all(re.fullmatch(r"\S+", line) for line in of_the_platform)
+    assert {line.split("==")[0] for line in of_the_platform} >= {"torch", "torchvision", "numpy"}
 
 
 def test_lock_is_exact_and_covers_the_project():
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[^=*<>]+", line) for line in locked())
-    names = {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in locked()}
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[^=*<>]+", line) for line in pins())
+    names = {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in pins()}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
     for requirement in wanted:
         name = re.match(r"[\w-]+", requirement)[0].lower()
         assert name == "calibkit" or name in names, name
-    assert any(line.startswith("jupyter-book==1.") for line in locked())
+    assert any(line.startswith("jupyter-book==1.") for line in pins())
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
