@@ -57,8 +57,12 @@ def files(pin: str) -> dict[str, str]:
 
 
 def main() -> None:
-    command = [sys.executable, "-m", "pip", "freeze", "--exclude-editable"]
-    installed = subprocess.check_output(command, text=True).splitlines()
+    command = [sys.executable, "-m", "pip", "freeze", "--all", "--exclude-editable"]
+    installed = [
+        line
+        for line in subprocess.check_output(command, text=True).splitlines()
+        if not line.startswith("pip==")
+    ]
     pins = [re.sub(r"\+\w+$", "", line) for line in installed]  # torch's says +cpu
     pins.sort(key=str.lower)
     with ThreadPoolExecutor(8) as pool:
