@@ -48,7 +48,7 @@ rule all:
 
 # Cheap runs share a process, which takes as long to start as one of them to train.
 QUEUE = [run.name for run in runs("book", EDITION)]
-BATCH = 5 if EDITIONS[EDITION].on_the_spot else 1
+BATCH = 12 if EDITIONS[EDITION].on_the_spot else 1
 for first in range(0, len(QUEUE), BATCH):
     rule:
         name: f"train_{first + 1}"

@@ -202,13 +202,13 @@ _SMOKE = Protocol(
 )
 # A thousand signals are few enough that networks overfit as they do on pictures.
 _DEMO = Protocol(
-    epochs=100,
+    epochs=80,
     batch_size=100,
-    milestones=(40, 65, 85),
-    swa_start=60,
-    swa_anneal=5,
+    milestones=(32, 52, 68),
+    swa_start=48,
+    swa_anneal=4,
     train_size=1000,
-    snapshots=(5, 20, 50),
+    snapshots=(4, 16, 40),
     evaluate_every=4,
     shifted=2000,
 )
