@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,6 +164,9 @@ def main() -> int:
     options = parser.parse_args()
     if not slurm("sinfo", "-h", "-p", PARTITION):
         print("no Slurm answers: start one with tests/slurm/up.sh FOLDER", file=sys.stderr)
+        return 1
+    if not find_spec("snakemake_executor_plugin_slurm"):
+        print("pip install snakemake-executor-plugin-slurm", file=sys.stderr)
         return 1
     folder = options.folder or Path(tempfile.mkdtemp(prefix="calibkit-slurm-"))
     folder.mkdir(parents=True, exist_ok=True)
