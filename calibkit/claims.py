@@ -369,7 +369,7 @@ def _judge(claim: dict, evidence: Evidence) -> Verdict:
         shown, why = _Row("", (nan, nan), where=lacking.where), _lacking(rows, evidence)
     else:
         shown = join.deciding(0.95, strict)
-        why = _why(rows, verdict, shown)
+        why = _why(each, verdict, shown)
     missing = list(dict.fromkeys(run for row in rows for run in row.missing))
     return Verdict(
         claim["id"],
@@ -389,13 +389,12 @@ def _judge(claim: dict, evidence: Evidence) -> Verdict:
     )
 
 
-def _why(rows: list[_Row], verdict: str, shown: _Row) -> str:
+def _why(each: list[str], verdict: str, shown: _Row) -> str:
     """How the comparisons went, and the one which decides."""
-    each = [row.verdict(0.95) for row in rows]
     words = {"holds": "hold", "fails": "fail", "inconclusive": "open", "needs data": "missing"}
     counts = ", ".join(f"{each.count(v)} {words[v]}" for v in VERDICTS if v in each)
     by = "Left open by" if verdict == "inconclusive" else "Decided by"
-    lead = f"{len(rows)} comparisons: {counts}. {by}: " if len(rows) > 1 else ""
+    lead = f"{len(each)} comparisons: {counts}. {by}: " if len(each) > 1 else ""
     note = ""
     if shown.borrowed:
         note = "; one training, spread between seeds from the default coefficient"

@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         choices=("default", "reduce-overhead"),
         metavar="MODE",
         dest="mode",
-        help="torch.compile the network: default, or reduce-overhead for CUDA graphs; worth its "
-        "minute for long runs on a GPU",
+        help="torch.compile the network: default, or reduce-overhead for CUDA graphs; for "
+        "long runs on a GPU, as compiling takes a while",
     )
     train.add_argument("--quiet", action="store_true", help="one line per run, none per epoch")
     train.set_defaults(command=_train)

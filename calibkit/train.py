@@ -145,9 +145,7 @@ class Training:
             memory_format=torch.channels_last if len(shape) == 3 else torch.contiguous_format,
         )
         self.average = AveragedModel(self.network) if run.recipe.averaging == "swa" else None
-        if (
-            mode
-        ):  # training steps only: it is there that launching kernels takes longer than they do
+        if mode:  # of the training steps only, which are many and short
             self.network.compile(mode=mode, dynamic=False)
         self.optimizer = torch.optim.SGD(
             self.network.parameters(),

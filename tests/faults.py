@@ -589,13 +589,7 @@ def kill(process: subprocess.Popen, everything: bool) -> None:
 
 def kill_make(rng: random.Random, folder: Path, reference: Reference) -> str:
     """kill -9 of make and all it started, at a random moment from nothing to the book"""
-    book, seconds = Book(folder), undisturbed(reference)[1]
-    process = book.make()
-    time.sleep(rng.uniform(0, seconds))
-    kill(process, everything=True)
-    book.complete()
-    book.whole(reference)
-    return "complete"
+    return _kill_any_time(rng, folder, reference, everything=True)
 
 
 def kill_notebook(rng: random.Random, folder: Path, reference: Reference) -> str:
@@ -627,10 +621,14 @@ def _kill_stage(rng, folder, reference, output, sign) -> str:
 
 def kill_engine(rng: random.Random, folder: Path, reference: Reference) -> str:
     """kill -9 of Snakemake alone: what it started goes on while the next make begins"""
+    return _kill_any_time(rng, folder, reference, everything=False)
+
+
+def _kill_any_time(rng, folder, reference, everything: bool) -> str:
     book, seconds = Book(folder), undisturbed(reference)[1]
     process = book.make()
     time.sleep(rng.uniform(0, seconds))
-    kill(process, everything=False)
+    kill(process, everything)
     book.complete()
     book.whole(reference)
     return "complete"

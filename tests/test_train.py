@@ -371,6 +371,7 @@ def test_a_compiled_network_learns_the_same(method):
     plain, compiled = Training(wanted, "cpu"), Training(wanted, "cpu", mode="default")
     logits = [training.fit()["test_logits"].astype(float) for training in (plain, compiled)]
     assert np.abs(logits[0] - logits[1]).max() < 0.05
+    assert compiled.network._compiled_call_impl and not plain.network._compiled_call_impl
     assert compiled.network.state_dict().keys() == plain.network.state_dict().keys()
 
 

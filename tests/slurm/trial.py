@@ -64,22 +64,22 @@ def cancel(job: str) -> str:
 
 def drain(job: str) -> str:
     """node drained under a running job, resumed after 30 s"""
-    node = slurm("squeue", "-h", "-j", job, "-o", "%N") or "n1"
-    slurm("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=trial")
-    seen = slurm("sinfo", "-h", "-n", node, "-o", "%T").split()
-    time.sleep(30)
-    slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
-    return ", ".join(set(seen)) if any("drain" in state for state in seen) else ""
+    return _set_node(job, "drain")
 
 
 def fail_node(job: str) -> str:
     """node declared down under a running job, resumed after 30 s"""
+    return _set_node(job, "down")
+
+
+def _set_node(job: str, state: str) -> str:
+    """Put the node of a job into a state for 30 s; what Slurm then said of it."""
     node = slurm("squeue", "-h", "-j", job, "-o", "%N") or "n1"
-    slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=trial")
+    slurm("scontrol", "update", f"NodeName={node}", f"State={state.upper()}", "Reason=trial")
     seen = slurm("sinfo", "-h", "-n", node, "-o", "%T").split()
     time.sleep(30)
     slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
-    return ", ".join(set(seen)) if any("down" in state for state in seen) else ""
+    return ", ".join(set(seen)) if any(state in found for found in seen) else ""
 
 
 def requeue(job: str) -> str:
