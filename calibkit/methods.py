@@ -42,18 +42,16 @@ class TrainingSet:
     memory: dict[str, Tensor] = field(default_factory=dict)  # of an objective; checkpoints keep it
 
     @cached_property
-    def by_class(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def by_class(self) -> tuple[Tensor, Tensor, Tensor]:
         """Positions sorted by class, and where each class starts and how many it has."""
-        labels = self.labels.cpu().numpy()
-        counts = np.bincount(labels, minlength=self.classes)
-        return np.argsort(labels, kind="stable"), np.cumsum(counts) - counts, counts
+        count = torch.bincount(self.labels, minlength=self.classes)
+        return self.labels.argsort(stable=True), count.cumsum(0) - count, count
 
     def partners(self, labels: Tensor, rng: np.random.Generator) -> Tensor:
         """For each label, the position of a random training sample of that class."""
         order, start, count = self.by_class
-        classes = labels.cpu().numpy()
-        chosen = start[classes] + (rng.random(len(classes)) * count[classes]).astype(np.int64)
-        return torch.from_numpy(order[chosen]).to(labels.device)
+        share = torch.from_numpy(rng.random(len(labels))).to(labels.device)
+        return order[start[labels] + (share * count[labels]).long()]
 
 
 def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from calibkit import grid, losses, metrics, store
 from calibkit.protocols import Protocol
@@ -362,6 +364,39 @@ def test_gpu_agrees_with_cpu():
     cpu, gpu = Training(wanted, "cpu"), Training(wanted, "cuda")
     cpu.fit(), gpu.fit()
     assert cpu.history[-1]["accuracy"] == pytest.approx(gpu.history[-1]["accuracy"], abs=0.03)
+
+
+class Anywhere(torch.Generator):
+    def __new__(cls, device):
+        return super().__new__(cls)
+
+
+class Stalls(TorchFunctionMode):
+    """Counts the times that Python asks for a value on the device, and answers with one."""
+
+    asked = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        answers = {"item": 0.5, "__float__": 0.5, "__bool__": True, "tolist": [], "cpu": None}
+        name = getattr(function, "__name__", "")
+        if name in answers and args[0].device.type == "meta":
+            self.asked += 1
+            return torch.zeros_like(args[0], device="cpu") if name == "cpu" else answers[name]
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("method", [*grid.METHODS, "mit_a+sam", "cs_kd+sam", "crl+sam"])
+def test_everything_is_on_the_device_which_is_waited_for_once_an_epoch(method, monkeypatch):
+    # "meta" stands for any device: it refuses tensors of another one, and has no values to give.
+    monkeypatch.setattr(torch, "Generator", Anywhere)
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(torch, "bincount", lambda x, minlength: x.new_zeros(minlength))
+    wanted = run(method, dataset="digits", network="cnn", validation=None, clip_norm=2.0)
+    training = Training(wanted, "meta")
+    training.optimizer.param_groups[0]["fused"] = False  # not on this device
+    with Stalls() as stalls:
+        training.learn(1)
+    assert stalls.asked == 1
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
