@@ -27,7 +27,7 @@ book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=c
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
 	@rm -rf build/released && mkdir -p build/released/runs  # these records and no other
-	@ln -s $(CURDIR)/data_cache/runs/fashion_mnist-cnn-* build/released/runs/
+	@ln -s $(CURDIR)/data_cache/runs/fashion_mnist-cnn-* $(CURDIR)/data_cache/runs/cifar10-cnn-* build/released/runs/
 	@CALIBKIT_CACHE=$(CURDIR)/build/released $(MAKE) --no-print-directory book EDITION=fashion
 	@mkdir -p book/notebooks && cp build/fashion/book/notebooks/*.ipynb book/notebooks/
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \

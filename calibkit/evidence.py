@@ -82,7 +82,7 @@ class Model:
             return float(self.record.shifted[name + after].mean())
         if period:
             history = self.record.history
-            return float(history[name][_PERIODS[period](history)].mean())
+            return _mean(history[name][_PERIODS[period](history)])
         if not self.after and metric in self.record.history:
             return float(self.record.history[metric][-1])
         return float(self.summary[metric])

@@ -183,7 +183,8 @@ class Edition:
     seeds: int
     protocols: dict[str, Protocol]  # by data set; "" serves every other one
     sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
-    sweep_seeds: int = 1  # of the coefficients that pages try besides the usual one
+    sweep_seeds: int = 1  # of the coefficients and other data that pages try besides the usual ones
+    others: tuple[tuple[str, str], ...] = ()  # more data sets and networks, for `other_data`
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
 
     def protocol(self, dataset: str) -> Protocol:
@@ -234,7 +235,15 @@ _CIFAR10 = replace(
 )
 
 EDITIONS: dict[str, Edition] = {
-    "smoke": Edition("gaussians", "mlp", 2, {"": _SMOKE}, (100, 300), on_the_spot=True),
+    "smoke": Edition(
+        "gaussians",
+        "mlp",
+        2,
+        {"": _SMOKE},
+        (100, 300),
+        others=(("mnist1d", "mlp"),),
+        on_the_spot=True,
+    ),
     "demo": Edition(
         "mnist1d",
         "cnn",
@@ -250,6 +259,7 @@ EDITIONS: dict[str, Edition] = {
         {"": _FASHION},
         (1000, 2500, 5000, 10_000, 20_000),
         sweep_seeds=3,
+        others=(("cifar10", "cnn"),),
     ),
     "cifar10": Edition(
         "cifar10",
@@ -257,6 +267,7 @@ EDITIONS: dict[str, Edition] = {
         3,
         {"": _CIFAR10, "20newsgroups": replace(_CIFAR10, augment=False, precision="float32")},
         (5_000, 15_000, 45_000),
+        others=(("tiny_imagenet", "resnet18"),),
     ),
     "paper": Edition(
         "cifar10",
@@ -264,6 +275,7 @@ EDITIONS: dict[str, Edition] = {
         3,
         {"": protocols.FMFP_CIFAR, "tiny_imagenet": protocols.FMFP_TINY},
         (5_000, 15_000, 45_000),
+        others=(("cifar100", "preact_resnet110"), ("tiny_imagenet", "resnet18")),
     ),
 }
 
@@ -276,6 +288,7 @@ class Need:
     seeds: int = 0  # at most; 0: as many as the edition has
     sweep: bool = False  # as many seeds as the edition gives to coefficients
     sized: bool = False  # at every training-set size of the edition
+    others: bool = False  # on the edition's other data in place of its own
     variant: str = "code"
     settings: tuple[tuple[str, object], ...] = ()  # of the protocol, other than the edition's
 
@@ -349,6 +362,12 @@ _SWITCHES = (  # where a paper and its authors' code differ
     Need(("mixup(folded=1)",)),
 )
 _CROSSED = (Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa"))),)
+# What is tried on other data, too: the main methods of each paper.
+CARRIED = (
+    *("erm", "label_smoothing", "entropy_regularization", "l1_norm", "focal", "inverse_focal"),
+    *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
+)
+_ELSEWHERE = (Need(CARRIED, sweep=True, others=True),)
 # The trainings of each notebook.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
@@ -368,6 +387,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "published": _ALL,
     "deviations": _ALL + _SWITCHES,
     "matrix": _ALL + _CROSSED,
+    "other_data": (Need(CARRIED), *_ELSEWHERE),
     "results": _ALL + _SWITCHES + _CROSSED,
     "your_model": (),
     "explore": (Need((*_FOUR, "fmfp")),),
@@ -428,8 +448,13 @@ def runs(page: str, edition: str, **changes) -> list[Run]:
         chosen = EDITIONS[edition]
         most = need.seeds or (chosen.sweep_seeds if need.sweep else chosen.seeds)
         seeds = min(most, changes.get("seeds") or chosen.seeds)
-        for size in chosen.sizes if need.sized else (0,):
-            own = {"seeds": seeds, "train_size": size, "variant": need.variant}
-            own["settings"] = dict(need.settings)
-            found += select(edition, need.methods, **changes | own)
+        own = {"seeds": seeds, "variant": need.variant, "settings": dict(need.settings)}
+        if need.others:
+            asked = changes.get("dataset") or changes.get("network")
+            places = () if asked else chosen.others
+            each = [{"dataset": dataset, "network": network} for dataset, network in places]
+        else:
+            each = [{"train_size": size} for size in (chosen.sizes if need.sized else (0,))]
+        for change in each:
+            found += select(edition, need.methods, **changes | own | change)
     return list(dict.fromkeys(found))

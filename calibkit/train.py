@@ -115,7 +115,7 @@ class Training:
         if self.device.type == "cpu":
             torch.set_num_threads(1)
         # Half the precision is twice the speed on a GPU and a tenth of it on most CPUs. Mixup
-        # inference divides by a difference of ratios, often small: rounded activations would not do.
+        # inference divides by a difference of ratios, which may be small: rounding would show.
         self.bfloat16 = (
             protocol.precision == "bfloat16"
             and self.device.type == "cuda"
