@@ -183,7 +183,7 @@ class Edition:
     seeds: int
     protocols: dict[str, Protocol]  # by data set; "" serves every other one
     sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
-    sweep_seeds: int = 1  # of the coefficients and other data that pages try besides the usual ones
+    sweep_seeds: int = 1  # of the coefficients that pages try besides the usual one
     others: tuple[tuple[str, str], ...] = ()  # more data sets and networks, for `other_data`
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
 
@@ -367,7 +367,7 @@ CARRIED = (
     *("erm", "label_smoothing", "entropy_regularization", "l1_norm", "focal", "inverse_focal"),
     *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
 )
-_ELSEWHERE = (Need(CARRIED, sweep=True, others=True),)
+_ELSEWHERE = (Need(CARRIED, others=True),)
 # The trainings of each notebook.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
