@@ -8,7 +8,7 @@ so it imports the standard library only.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from math import isfinite, nan
@@ -226,6 +226,7 @@ _FASHION = replace(
     tracked=2000,
     shifted=1000,
 )
+_POSTS = replace(protocols.OVERCONF_TEXTS.shortened(12), evaluate_every=3, tracked=2000)
 _CIFAR10 = replace(
     protocols.FMFP_CIFAR.shortened(40),
     precision="bfloat16",
@@ -248,7 +249,7 @@ EDITIONS: dict[str, Edition] = {
         "mnist1d",
         "cnn",
         3,
-        {"": _DEMO_PICTURES, "mnist1d": _DEMO},
+        {"": _DEMO_PICTURES, "mnist1d": _DEMO, "20newsgroups": _POSTS},
         (250, 500, 1000, 2000, 4000),
         on_the_spot=True,
     ),
@@ -256,16 +257,16 @@ EDITIONS: dict[str, Edition] = {
         "fashion_mnist",
         "cnn",
         5,
-        {"": _FASHION},
+        {"": _FASHION, "20newsgroups": _POSTS},
         (1000, 2500, 5000, 10_000, 20_000),
         sweep_seeds=3,
-        others=(("cifar10", "cnn"),),
+        others=(("cifar10", "cnn"), ("20newsgroups", "textcnn")),
     ),
     "cifar10": Edition(
         "cifar10",
         "resnet18",
         3,
-        {"": _CIFAR10, "20newsgroups": replace(_CIFAR10, augment=False, precision="float32")},
+        {"": _CIFAR10, "20newsgroups": protocols.OVERCONF_TEXTS.shortened(40)},
         (5_000, 15_000, 45_000),
         others=(("tiny_imagenet", "resnet18"),),
     ),
@@ -273,11 +274,25 @@ EDITIONS: dict[str, Edition] = {
         "cifar10",
         "preact_resnet110",
         3,
-        {"": protocols.FMFP_CIFAR, "tiny_imagenet": protocols.FMFP_TINY},
+        {
+            "": protocols.FMFP_CIFAR,
+            "tiny_imagenet": protocols.FMFP_TINY,
+            "20newsgroups": protocols.OVERCONF_TEXTS,
+        },
         (5_000, 15_000, 45_000),
         others=(("cifar100", "preact_resnet110"), ("tiny_imagenet", "resnet18")),
     ),
 }
+
+
+GENERATED = ("gaussians", "mnist1d", "digits")  # data that need not be fetched
+TEXTS = ("20newsgroups",)  # token ids, which cannot be mixed
+
+
+def applicable(methods: Iterable[str], dataset: str) -> list[str]:
+    """The methods that can be trained on a data set: on texts, those that do not mix inputs."""
+    texts = dataset in TEXTS
+    return [m for m in methods if not (texts and method(m).objective.startswith(("mixup", "mit")))]
 
 
 @dataclass(frozen=True)
@@ -288,7 +303,9 @@ class Need:
     seeds: int = 0  # at most; 0: as many as the edition has
     sweep: bool = False  # as many seeds as the edition gives to coefficients
     sized: bool = False  # at every training-set size of the edition
-    others: bool = False  # on the edition's other data in place of its own
+    # On other data: "others", each that the edition has, or one data set and network, which an
+    # edition that trains on the spot leaves out if it would have to be fetched.
+    on: str | tuple[str, str] = ""
     variant: str = "code"
     settings: tuple[tuple[str, object], ...] = ()  # of the protocol, other than the edition's
 
@@ -351,10 +368,7 @@ PAPERS: dict[str, tuple[Need, ...]] = {
             + tuple(f"bsce_gra(gamma={g})" for g in (3, 5, 7, 8)),
             sweep=True,
         ),
-        Need(
-            _BSCE,
-            settings=SUMMED,
-        ),
+        Need(_BSCE, settings=SUMMED),
     ),
 }
 _SWITCHES = (  # where a paper and its authors' code differ
@@ -367,6 +381,15 @@ CARRIED = (
     *("erm", "label_smoothing", "entropy_regularization", "l1_norm", "focal", "inverse_focal"),
     *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
 )
+# What a paper says of one data set in particular and a CPU can carry.
+_TEXTS = Need(
+    (
+        *("erm", "label_smoothing(epsilon=0.09)", "l1_norm"),
+        *("focal(gamma=5)", "focal(gamma=1)", "inverse_focal"),
+    ),
+    on=("20newsgroups", "textcnn"),
+)
+_TOY = Need(("erm",), on=("gaussians", "mlp"))
 # The trainings of each notebook.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
@@ -378,15 +401,15 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "fmfp": PAPERS["fmfp"],
     "fmfp_2": PAPERS["fmfp"],
     "darkside": PAPERS["darkside"],
-    "overconf": PAPERS["overconf"],
+    "overconf": (*PAPERS["overconf"], _TEXTS),
     "mixup": PAPERS["mixup"],
     "bsce": PAPERS["bsce"],
     "bsce_2": PAPERS["bsce"],
-    "claims": _ALL,
+    "claims": (*_ALL, _TEXTS, _TOY),
     "published": _ALL,
     "deviations": _ALL + _SWITCHES,
     "matrix": _ALL + _CROSSED,
-    "other_data": (Need(CARRIED), Need(CARRIED, others=True)),
+    "other_data": (Need(CARRIED), Need(CARRIED, on="others")),
     "results": _ALL + _SWITCHES + _CROSSED,
     "your_model": (),
     "explore": (Need((*_FOUR, "fmfp")),),
@@ -448,12 +471,17 @@ def runs(page: str, edition: str, **changes) -> list[Run]:
         most = need.seeds or (chosen.sweep_seeds if need.sweep else chosen.seeds)
         seeds = min(most, changes.get("seeds") or chosen.seeds)
         own = {"seeds": seeds, "variant": need.variant, "settings": dict(need.settings)}
-        if need.others:
-            asked = changes.get("dataset") or changes.get("network")
-            places = () if asked else chosen.others
+        if need.on:
+            places = chosen.others if need.on == "others" else (need.on,)
+            if changes.get("dataset") or changes.get("network"):
+                places = ()
+            elif chosen.on_the_spot and need.on != "others":
+                places = [p for p in places if p[0] in GENERATED]
             each = [{"dataset": dataset, "network": network} for dataset, network in places]
         else:
             each = [{"train_size": size} for size in (chosen.sizes if need.sized else (0,))]
         for change in each:
-            found += select(edition, need.methods, **changes | own | change)
+            changed = changes | own | change
+            dataset = changed.get("dataset") or chosen.dataset
+            found += select(edition, applicable(need.methods, dataset), **changed)
     return list(dict.fromkeys(found))

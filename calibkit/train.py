@@ -146,10 +146,7 @@ class Training:
         tokens = self.data.train.inputs.dtype == torch.int64
         options = {"vocabulary": formats.VOCABULARY} if tokens else {}
         network = models.build(run.network, shape, len(self.data.classes), **options)
-        self.network = network.to(
-            self.device,
-            memory_format=torch.channels_last if len(shape) == 3 else torch.contiguous_format,
-        )
+        self.network = network.to(self.device, memory_format=torch.channels_last)
         self.average = AveragedModel(self.network) if run.recipe.averaging == "swa" else None
         if mode:  # of the training steps only, which are many and short
             self.network.compile(mode=mode, dynamic=False)

@@ -95,7 +95,14 @@ def test_selection_and_shared_runs():
     sizes = {run.protocol.train_size for run in grid.runs("overconf", "demo")}
     assert sizes == {250, 500, 1000, 2000, 4000}
     where = {(run.dataset, run.network): run.seed for run in grid.runs("other_data", "fashion")}
-    assert where == {("fashion_mnist", "cnn"): 4, ("cifar10", "cnn"): 4}  # the last seed of each
+    texts = ("20newsgroups", "textcnn")
+    assert where == {("fashion_mnist", "cnn"): 4, ("cifar10", "cnn"): 4, texts: 4}  # last seeds
+    mixed = {run.dataset for run in grid.runs("other_data", "fashion") if run.method == "mixup"}
+    assert mixed == {"fashion_mnist", "cifar10"}  # token ids cannot be mixed
+    # What would have to be fetched is left out of an edition that trains on the spot.
+    wanted = {run.dataset for run in grid.runs("claims", "fashion")}
+    assert wanted == {"fashion_mnist", "20newsgroups", "gaussians"}
+    assert {run.dataset for run in grid.runs("claims", "demo")} == {"mnist1d", "gaussians"}
     asked = grid.runs("other_data", "fashion", dataset="digits")
     assert {run.dataset for run in asked} == {"digits"}
     chosen = grid.select("demo", ["erm"], "fashion_mnist", "mlp", seeds=2, epochs=5)

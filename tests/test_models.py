@@ -177,7 +177,7 @@ def test_small_networks_count():
     assert models.parameter_count(build("mlp")) == linear(40, 256) + linear(256, 256) + linear(256)
     flat = 5 * 32 + 2 * 3 * 32 * 32 + 3 * norm(32) + linear(5 * 32)
     assert models.parameter_count(build("cnn")) == flat
-    text = 50 * 128 + 7 * (3 * 128 * 128 + norm(128)) + linear(128)
+    text = 50 * 64 + 7 * (3 * 64 * 64 + norm(64)) + linear(64)
     assert models.parameter_count(build("textcnn")) == text
     network = build("mlp")
     network.head.requires_grad_(False)
@@ -384,6 +384,23 @@ def test_text_padding_is_zero_and_tokens_matter():
     other = x.clone()
     other[:, 30] = (other[:, 30] + 1) % 50
     assert not torch.equal(network(x), network(other))
+
+
+def test_texts_are_convolved_in_one_dimension():
+    network = build("textcnn").eval()
+    x = batch("textcnn")
+    hidden = network.stages[0][0](x).transpose(1, 2)
+    for stage in network.stages[1:]:
+        for layer in stage:
+            if isinstance(layer, torch.nn.Conv2d):
+                hidden = F.conv1d(hidden, layer.weight.squeeze(2), padding=1)
+            elif isinstance(layer, torch.nn.AvgPool2d):
+                hidden = F.avg_pool1d(hidden, 4, ceil_mode=True)
+            elif isinstance(layer, torch.nn.BatchNorm2d):
+                hidden = hidden / (1 + layer.eps) ** 0.5  # as it starts
+            else:
+                hidden = hidden.relu()
+    torch.testing.assert_close(network.features(x), hidden.mean(2), rtol=1e-4, atol=1e-6)
 
 
 # --- initialisation -------------------------------------------------------------------------------
