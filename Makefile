@@ -26,8 +26,9 @@ book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=c
 	@echo "The book: $$($(BIN)/python -c 'from calibkit.nb import book_index; print(book_index("$(EDITION)"))')"
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
-	@rm -rf build/released && mkdir -p build/released/runs  # these records and no other
-	@ln -s $(CURDIR)/data_cache/runs/fashion_mnist-cnn-* $(CURDIR)/data_cache/runs/cifar10-cnn-* build/released/runs/
+	@rm -rf build/released && mkdir -p build/released/runs  # the records in git and no other
+	@git ls-files data_cache/runs | cut -d/ -f3 | sort -u | \
+		xargs -I{} ln -s $(CURDIR)/data_cache/runs/{} build/released/runs/
 	@CALIBKIT_CACHE=$(CURDIR)/build/released $(MAKE) --no-print-directory book EDITION=fashion
 	@mkdir -p book/notebooks && cp build/fashion/book/notebooks/*.ipynb book/notebooks/
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \

@@ -184,7 +184,8 @@ class Edition:
     protocols: dict[str, Protocol]  # by data set; "" serves every other one
     sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
     sweep_seeds: int = 1  # of the coefficients that pages try besides the usual one
-    others: tuple[tuple[str, str], ...] = ()  # more data sets and networks, for `other_data`
+    # For `other_data`: more data sets, each with a network and how often to train each method.
+    others: tuple[tuple[str, str, int], ...] = ()
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
 
     def protocol(self, dataset: str) -> Protocol:
@@ -242,7 +243,7 @@ EDITIONS: dict[str, Edition] = {
         2,
         {"": _SMOKE},
         (100, 300),
-        others=(("mnist1d", "mlp"),),
+        others=(("mnist1d", "mlp", 2),),
         on_the_spot=True,
     ),
     "demo": Edition(
@@ -260,7 +261,7 @@ EDITIONS: dict[str, Edition] = {
         {"": _FASHION, "20newsgroups": _POSTS},
         (1000, 2500, 5000, 10_000, 20_000),
         sweep_seeds=3,
-        others=(("cifar10", "cnn"), ("20newsgroups", "textcnn")),
+        others=(("cifar10", "cnn", 5), ("20newsgroups", "textcnn", 3)),
     ),
     "cifar10": Edition(
         "cifar10",
@@ -268,7 +269,7 @@ EDITIONS: dict[str, Edition] = {
         3,
         {"": _CIFAR10, "20newsgroups": protocols.OVERCONF_TEXTS.shortened(40)},
         (5_000, 15_000, 45_000),
-        others=(("tiny_imagenet", "resnet18"),),
+        others=(("tiny_imagenet", "resnet18", 3),),
     ),
     "paper": Edition(
         "cifar10",
@@ -280,7 +281,7 @@ EDITIONS: dict[str, Edition] = {
             "20newsgroups": protocols.OVERCONF_TEXTS,
         },
         (5_000, 15_000, 45_000),
-        others=(("cifar100", "preact_resnet110"), ("tiny_imagenet", "resnet18")),
+        others=(("cifar100", "preact_resnet110", 3), ("tiny_imagenet", "resnet18", 3)),
     ),
 }
 
@@ -472,12 +473,15 @@ def runs(page: str, edition: str, **changes) -> list[Run]:
         seeds = min(most, changes.get("seeds") or chosen.seeds)
         own = {"seeds": seeds, "variant": need.variant, "settings": dict(need.settings)}
         if need.on:
-            places = chosen.others if need.on == "others" else (need.on,)
+            places = chosen.others if need.on == "others" else [(*need.on, seeds)]
             if changes.get("dataset") or changes.get("network"):
                 places = ()
             elif chosen.on_the_spot and need.on != "others":
                 places = [p for p in places if p[0] in GENERATED]
-            each = [{"dataset": dataset, "network": network} for dataset, network in places]
+            each = [
+                {"dataset": dataset, "network": network, "seeds": min(seeds, limit)}
+                for dataset, network, limit in places
+            ]
         else:
             each = [{"train_size": size} for size in (chosen.sizes if need.sized else (0,))]
         for change in each:

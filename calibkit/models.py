@@ -155,9 +155,7 @@ def _cnn(shape: Shape, classes: int, width: int = 32) -> Network:
     return _he_normal(Network(stages, nn.Flatten(), nn.Linear(features, classes)))
 
 
-def _textcnn(
-    shape: Shape, classes: int, vocabulary: int | None = None, width: int = 64
-) -> Network:
+def _textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: int = 64) -> Network:
     """Eight weighted layers on token ids: seven convolutions over an embedding, and the head.
 
     overconf names an 8-layer 1-D CNN for 20 Newsgroups and leaves its details to an appendix, so
