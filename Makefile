@@ -37,7 +37,7 @@ release: $(READY)  ## remake book/notebooks: the pages of the released edition, 
 	@echo "Render it with: jupyter-book build book"
 
 test: $(READY)  ## the whole test suite
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lab: $(READY)  ## JupyterLab on the notebooks
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks
