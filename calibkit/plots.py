@@ -1142,7 +1142,8 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     arrow = {True: " ↑", False: " ↓", None: ""}
     shown.columns = [named[c][0] + arrow[higher[c]] for c in frame.columns]
     shown.index = [
-        look(row)["label"] if row in LABELS or "+" in str(row) else row for row in frame.index
+        look(row)["label"] if re.split(r"[(+]", str(row))[0] in LABELS else row
+        for row in frame.index
     ]
     shades = frame.apply(shade).set_axis(shown.columns, axis=1).set_axis(shown.index, axis=0)
     return (
