@@ -557,6 +557,12 @@ def test_table_with_a_gap():
     assert "–" in plots.style_table(frame).to_html()
 
 
+def test_table_names_rows_in_words_where_it_knows_them():
+    frame = pd.DataFrame({"ece": [0.1, 0.2, 0.3]}, index=["focal(gamma=5)", "erm+swa", "a_b(c)"])
+    page = plots.style_table(frame).to_html()
+    assert all(f">{name}</th>" in page for name in ("Focal (gamma=5)", "SWA", "a_b(c)"))
+
+
 def test_importing_plots_changes_no_setting():
     code = (
         "import matplotlib as mpl; before = dict(mpl.rcParams); import calibkit.plots, sys;"
