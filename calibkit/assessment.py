@@ -364,8 +364,11 @@ def _threshold(confidence: Array, correct: Array, target: float) -> float:
 
 
 def _main_point(points: list[dict], error: float) -> dict | None:
-    """The threshold for the headline: the one that halves the errors, or comes next to that."""
-    usable = [p for p in points if p["threshold"] is not None and p["accepted"]]
+    """The threshold for the headline: the one that halves the errors, or comes next to that.
+
+    Only one which brings clearly fewer errors than to answer everything.
+    """
+    usable = [p for p in points if p["threshold"] is not None and p["risk"].high < error]
     halving = [p for p in usable if p["target"] <= error / 2]
     return halving[-1] if halving else usable[0] if usable else None
 

@@ -336,6 +336,8 @@ def _report(options) -> int:
     numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     for answer in numbers["verdict"]:
         print(f"{answer['title']}\n  {answer['text']}")
+    for note in numbers["notes"]:
+        print(f"· {note}")
     for caution in numbers["cautions"]:
         print(f"! {caution}")
     print(page)

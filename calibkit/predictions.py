@@ -250,7 +250,8 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     if scores.ndim == 1 and scores.dtype.kind in "fiu":
-        other = 1 - scores if probs else np.zeros_like(scores)
+        inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
+        other = 1 - scores if probs or inside else np.zeros_like(scores)
         scores = np.stack([other, scores], axis=1)
         notes.append(f"One column of {name}: taken for that of class 1 of two.")
     if not probs:
@@ -305,8 +306,15 @@ def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: s
         return _by_name(_text(array), k, names, name)
     if array.dtype.kind not in "biu":
         raise ValueError(f"{name}: got type {array.dtype}, expected whole numbers or names")
+    if k == 2 and set(np.unique(array)) == {-1, 1}:
+        raise ValueError(f"{name}: got -1 and 1, expected 0 and 1 (-1 stands for no label)")
     own = [str(i) for i in range(k)]
-    if names and all(_is_number(x) for x in names) and sorted(names) != sorted(own):
+    if names and all(_is_number(x) for x in names) and list(names) != own:
+        if sorted(names) == sorted(own):  # a number may be a place or a name
+            raise ValueError(
+                f"class_names: got the numbers {_few(names)} in another order than the columns', "
+                f"and {name} which are numbers, too; write these as text"
+            )
         return _by_name(_text(array), k, names, name)  # columns called 1 to k, or 7 and 9
     return array.astype(np.int64)
 
@@ -464,7 +472,7 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
     import pandas as pd  # late: slow to import
 
     if path.suffix.lower() == ".csv":
-        frame = pd.read_csv(path)
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])  # NA may be a class
     else:
         try:
             frame = pd.read_parquet(path)
@@ -482,7 +490,10 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
     kind, columns, names, unused = _class_columns(frame, {label, group, split})
     single = all(frame[column].dtype == np.float32 for column in columns)
     scores = frame[columns].to_numpy(dtype=np.float32 if single else np.float64)
-    arrays = {kind: scores, "labels": _values(frame[label]), "class_names": np.array(names)}
+    labels = _values(frame[label])
+    if labels.dtype.kind in "iu" and all(map(_is_number, names)):
+        labels = labels.astype(str)  # these are the names of columns, in whatever order they come
+    arrays = {kind: scores, "labels": labels, "class_names": np.array(names)}
     if group is not None:
         known = frame[group].astype(object).where(frame[group].notna(), "(none)")
         arrays["groups"] = known.astype(str).to_numpy(dtype=str)
@@ -505,7 +516,8 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
 def _values(column) -> Array:
     """Labels of a column as numbers or strings, never objects."""
     if column.isna().any():
-        raise ValueError(f"{column.name}: got an empty cell in row {int(column.isna().argmax())}")
+        row = int(column.isna().argmax()) + 1
+        raise ValueError(f"{column.name}: got an empty cell in row {row} below the head")
     if column.dtype.kind in "biuf":
         return column.to_numpy()
     return column.astype(str).to_numpy(dtype=str)
@@ -513,6 +525,8 @@ def _values(column) -> Array:
 
 def _class_columns(frame, taken: set) -> tuple[str, list[str], list[str], list[str]]:
     """Which columns hold scores, of which kind, what the classes are called, and what is left."""
+    import pandas as pd
+
     rest = [c for c in frame.columns if c not in taken and not c.startswith("Unnamed:")]
     prefix = next((p for p in _PREFIXES if any(c.startswith(p) for c in rest)), "")
     if prefix:
@@ -524,9 +538,15 @@ def _class_columns(frame, taken: set) -> tuple[str, list[str], list[str], list[s
     names = [c.removeprefix(prefix) for c in columns]
     text = [c for c in columns if frame[c].dtype.kind not in "fiu"]
     if text:
-        cell = str(frame[text[0]].iloc[0])[:40]
-        raise ValueError(f"{text[0]}: got {cell!r}, expected numbers")
+        cells = frame[text[0]]
+        cell = str(cells[pd.to_numeric(cells, errors="coerce").isna()].iloc[0])
+        raise ValueError(f"{text[0]}: got {cell[:40]!r}, expected numbers")
     if len(columns) == 1:  # the probability or logit of class 1
         names = ["not " + names[0], names[0]]
     kind = _PREFIXES.get(prefix, "probs")
+    if not prefix and ((frame[columns] < -1e-6) | (frame[columns] > 1 + 1e-6)).any(axis=None):
+        raise ValueError(
+            f"got columns {_few(columns)}, taken for probabilities of these classes, of which some "
+            "are not from 0 to 1; call the columns prob_NAME or logit_NAME, and others are left out"
+        )
     return kind, columns, names, [c for c in rest if c not in columns]

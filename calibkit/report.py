@@ -20,7 +20,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibkit import metrics, plots, predictions
+from calibkit import metrics, plots, posthoc, predictions
 from calibkit.assessment import FEW, MAPS, assess
 from calibkit.predictions import Predictions
 from calibkit.stats import Interval
@@ -213,17 +213,22 @@ def _on_errors(numbers: dict) -> dict[str, str]:
 
 def _on_threshold(numbers: dict) -> dict[str, str]:
     point, error = numbers["main_point"], 1 - numbers["metrics"]["accuracy"].estimate
+    everything = f"Answering everything means {percent(error)} errors"
+    if not numbers["operating_points"]:
+        return {
+            "title": "No threshold needed",
+            "text": f"{everything}: so few that no lower target could be checked.",
+            "tone": "good",
+        }
     if point is None:
         return {
             "title": "No threshold to recommend",
-            "text": f"Answering everything means {percent(error)} errors; no threshold on the "
-            "confidence reaches the targets.",
+            "text": f"{everything}; no threshold that was tried brings clearly fewer.",
             "tone": "unsure",
         }
     text = (
         f"That answers {percent(point['coverage'])} of the cases at {percent(point['risk'])} "
-        f"error (the target is {_round(point['target'])}). Answering everything means "
-        f"{percent(error)}."
+        f"error (the target is {_round(point['target'])}). {everything}."
     )
     tone = {True: "good", None: "fair", False: "bad"}[point["kept"]]
     return {"title": f"Accept from {decimals(point['threshold'])} on", "text": text, "tone": tone}
@@ -232,10 +237,15 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
 def _on_recalibration(numbers: dict) -> dict[str, str]:
     found = numbers["recalibration"]
     helping = [x for x in MAPS if "brier" in found[x] and found[x]["brier_change"].high < 0]
+    low, high = posthoc.RANGE
+    fitted = found["temperature scaling"].get("temperatures", [])
+    if not all(1.01 * low < t < high / 1.01 for t in fitted):  # no minimum: too few errors
+        helping = [x for x in helping if x != "temperature scaling"]
     before = found["none"]
     if not helping:
+        few = numbers["samples"] < 100
         return {
-            "title": "Recalibration would not help",
+            "title": "Too few samples to say" if few else "No clear gain from recalibration",
             "text": "Neither temperature scaling nor histogram binning nor isotonic regression "
             f"lowers the Brier score ({before['brier']:.3f}) for sure.",
             "tone": "good" if numbers["gap"].low <= 0 <= numbers["gap"].high else "unsure",
@@ -245,13 +255,15 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
     change = _number(after["brier_change"], 1, "", sign=True)
     text = (
         f"ECE {percent(before['ece'])} → {percent(after['ece'])}, Brier score "
-        f"{before['brier']:.3f} → {after['brier']:.3f} (change {change}), on samples it was not "
-        "fitted on."
+        f"{before['brier']:.3f} → {after['brier']:.3f} (change {change})"
     )
+    shared = numbers["checks"]["overlap"] > 0.01 * numbers["samples"]
+    text += ", in part on samples it was fitted on." if shared else ", on samples it had not seen."
     if best == "temperature scaling":
-        text += f" The temperature is {np.mean(after['temperatures']):.2f}; no answer changes."
+        text += f" The temperature is {np.mean(after['temperatures']):.3g}; no answer changes."
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
-    return {"title": f"{best.capitalize()} would help{little}", "text": text, "tone": "fair"}
+    title = f"{best.capitalize()} {'may' if shared else 'would'} help{little}"
+    return {"title": title, "text": text, "tone": "unsure" if shared else "fair"}
 
 
 def _on_comparison(numbers: dict) -> dict[str, str]:
@@ -319,9 +331,10 @@ def _number(value: float | Interval, scale: float, unit: str, sign: bool = False
     else:
         digits = 1 if scale > 1 else 3
     plus = "+" if sign else ""
-    text = f"{scale * estimate:{plus}.{digits}f}{unit}"
+    shown = [round(scale * x, digits) + 0.0 for x in (estimate, low, high)]  # no minus before 0
+    text = f"{shown[0]:{plus}.{digits}f}{unit}"
     if not math.isnan(half):
-        text += f" [{scale * low:.{digits}f}, {scale * high:.{digits}f}]"
+        text += f" [{shown[1]:.{digits}f}, {shown[2]:.{digits}f}]"
     return text.replace("-", "−")
 
 
@@ -349,8 +362,8 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
             for name, found in numbers["recalibration"].items()
             if "brier" in found
         ],
-        "groups": [_group_row(row) for row in numbers["groups"]],
-        "predicted": [_group_row(row) for row in numbers["predicted"]],
+        "groups": [_group_row(row, numbers["main_point"]) for row in numbers["groups"]],
+        "predicted": [_group_row(row, numbers["main_point"]) for row in numbers["predicted"]],
         "comparison": _comparison_table(numbers),
     }
     return {name: _frame(rows) for name, rows in shown.items() if rows}
@@ -412,7 +425,7 @@ def _map_row(name: str, found: dict) -> dict[str, str]:
     }
 
 
-def _group_row(row: dict) -> dict[str, str]:
+def _group_row(row: dict, point: dict | None) -> dict[str, str]:
     gap = row["gap"]
     words = "over-confident" if gap.estimate > 0 else "under-confident"
     return {
@@ -423,9 +436,11 @@ def _group_row(row: dict) -> dict[str, str]:
         "Gap": _number(gap, 100, "", sign=True),
         "Verdict": words if row["stands_out"] else "too few" if row["samples"] < FEW else "–",
         "AUROC": percent(row["auroc"]),
-        "Answered": percent(row["coverage"]),
-        "Error among them": percent(row["risk"]),
-    }
+    } | (
+        {"Answered": percent(row["coverage"]), "Error among them": percent(row["risk"])}
+        if point
+        else {}
+    )
 
 
 def _comparison_table(numbers: dict) -> list[dict[str, str]]:

@@ -97,6 +97,12 @@ def bootstrap(
     ValueError
         If an argument is malformed or a name unknown.
 
+    Notes
+    -----
+    Resampling adds noise, and a binned calibration error counts noise as error. Its interval sits
+    high, and that of a well calibrated model often leaves out the estimate itself. Differences of
+    two models share that noise: see `compare`.
+
     Examples
     --------
     >>> logits = np.c_[np.linspace(-2, 4, 50), np.zeros(50)]

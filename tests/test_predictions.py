@@ -107,6 +107,42 @@ def test_numbers_that_name_columns_are_names():
     assert predictions.from_arrays(scores).labels.tolist() == [1, 2, 0]
     in_order = {"probs": PROBS[:3], "labels": [1, 2, 0], "class_names": [0, 1, 2]}
     assert predictions.from_arrays(in_order).labels.tolist() == [1, 2, 0]
+    turned = {"probs": PROBS[:3], "labels": [1, 2, 0], "class_names": ["1", "0", "2"]}
+    with pytest.raises(ValueError, match="numbers '1', '0', '2' in another order.*as text"):
+        predictions.from_arrays(turned)  # places or names?
+    named = turned | {"labels": ["1", "2", "0"]}
+    assert predictions.from_arrays(named).labels.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("order", [range(12), sorted(range(12), key=str), [*range(11, -1, -1)]])
+def test_columns_called_by_numbers_may_come_in_any_order(tmp_path, order):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(12, size=50)
+    table = pd.DataFrame({f"logit_{i}": (truth == i).astype(float) for i in order})
+    table.assign(label=truth).to_csv(tmp_path / "preds.csv", index=False)
+    found = predictions.read(tmp_path / "preds.csv")
+    assert (found.logits.argmax(1) == found.labels).all()
+    assert found.class_names == tuple(map(str, order))
+
+
+def test_the_output_of_a_sigmoid_is_no_logit():
+    p = np.random.default_rng(0).random(20)
+    found = predictions.from_arrays({"logits": p[:, None], "labels": LABELS % 2})
+    np.testing.assert_allclose(softmax(found.logits), np.c_[1 - p, p])
+    assert any("rows of probabilities" in note for note in found.notes)
+    logits = predictions.from_arrays({"logits": 4 * p - 1, "labels": LABELS % 2}).logits
+    np.testing.assert_allclose(logits[:, 1] - logits[:, 0], 4 * p - 1)
+
+
+def test_minus_one_and_one_are_refused_as_classes():
+    with pytest.raises(ValueError, match="labels: got -1 and 1, expected 0 and 1"):
+        predictions.from_arrays({"logits": LOGITS[:4, :2], "labels": [1, -1, -1, 1]})
+
+
+def test_a_class_may_be_called_na(tmp_path):
+    path = tmp_path / "preds.csv"
+    path.write_text("label,prob_NA,prob_None\nNA,0.9,0.1\nNone,0.2,0.8\n")
+    assert predictions.read(path).labels.tolist() == [0, 1]
 
 
 def test_torch_tensors_and_half_precision():
@@ -303,11 +339,12 @@ def test_parquet(tmp_path):
     [
         ("", "No columns to parse"),
         ("a,b\n", "got 0 rows"),
-        ("a,b,label\n0.5,0.5,0\n0.5\n", "got an empty cell in row 1"),
+        ("a,b,label\n0.5,0.5,0\n0.5\n", "got an empty cell in row 2"),
         ("a,b\n0.5,0.5\n", "expected one called 'label'"),
-        ("a,b,label\n1.5,0.5,0\n", "if these are logits, call them so"),
-        ("id,a,b,label\n17,0.5,0.5,0\n", "got values from 0.5 to 17"),
+        ("a,b,label\n1.5,0.5,0\n", "call the columns prob_NAME or logit_NAME"),
+        ("id,a,b,label\n17,0.5,0.5,0\n", "got columns 'id', 'a', 'b', taken for"),
         ("prob_a,prob_b,label\nx,0.5,0\n", "prob_a: got 'x', expected numbers"),
+        ("prob_a,prob_b,label\n0.5,0.5,0\n1e-3,1,1\nNA,1,0\n", "prob_a: got 'NA', expected"),
         ("name,label\nx,0\n", "expected prob_NAME for each class"),
         ("prob_a,prob_b,label,split\n0.5,0.5,0,train\n", "split: got 'train', expected 'test'"),
         ("prob_a,prob_b,label,split\n0.5,0.5,0,val\n", "got an empty array"),

@@ -160,6 +160,53 @@ def test_a_target_out_of_reach_has_no_threshold():
     assert report.verdict(numbers)[2]["title"] == "No threshold to recommend"
 
 
+def test_a_threshold_is_recommended_only_if_it_clearly_helps():
+    for seed in range(10):  # confidence says nothing of errors
+        rng = np.random.default_rng(seed)
+        logits = 2.5 * rng.normal(size=(200, 3))
+        wrong = rng.random(200) < 0.1
+        data = predictions.from_arrays({"logits": logits, "labels": (logits.argmax(1) + wrong) % 3})
+        numbers = assessment.assess(data)
+        assert report.verdict(numbers)[2]["title"] == "No threshold to recommend", seed
+        assert "Answered" not in report.tables(numbers)["predicted"]
+    useful = assessment.assess(make(n=2000))
+    assert report.verdict(useful)[2]["title"].startswith("Accept from")
+    assert "Answered" in report.tables(useful)["predicted"]
+
+
+def test_where_nothing_is_wrong_no_threshold_is_missed(tmp_path):
+    logits = np.random.default_rng(0).normal(size=(300, 3))
+    np.savez(tmp_path / "right.npz", logits=logits, labels=logits.argmax(1))
+    page = report.build(tmp_path / "right.npz", tmp_path / "report.html").read_text()
+    assert "No threshold needed" in page and "recommended above" not in page
+    assert "Answered" not in page
+
+
+def test_a_temperature_at_the_end_of_its_range_is_not_recommended():
+    logits = 3 * np.eye(3)[np.arange(500) % 3]
+    labels = logits.argmax(1)
+    labels[0] = 1
+    arrays = {"logits": logits, "labels": labels}
+    arrays |= {"val_logits": logits[1:6], "val_labels": labels[1:6]}
+    numbers = assessment.assess(predictions.from_arrays(arrays))
+    found = numbers["recalibration"]["temperature scaling"]
+    assert found["temperatures"] == [pytest.approx(1e-3, rel=1e-3)]
+    assert not report.verdict(numbers)[3]["title"].startswith("Temperature")
+
+
+def test_a_gain_on_samples_of_the_fit_is_not_promised():
+    data = make(n=600, temperature=0.3)
+    arrays = {"logits": data.logits, "labels": data.labels}
+    arrays |= {"val_logits": data.logits, "val_labels": data.labels}
+    answer = report.verdict(assessment.assess(predictions.from_arrays(arrays)))[3]
+    assert "may help" in answer["title"] and answer["tone"] == "unsure"
+    assert "in part on samples it was fitted on" in answer["text"]
+
+
+def test_a_rounded_zero_has_no_minus():
+    assert report._number(Interval(-0.0004, -0.03, 0.03), 100, "") == "0 [−3, 3]"
+
+
 def test_without_a_validation_set_thresholds_are_not_judged_on_their_own_samples():
     """Pure noise: a threshold chosen and judged on the same samples always keeps its target."""
     kept = []
@@ -310,7 +357,9 @@ def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
 def test_verdict_on_calibration(temperature, title, words):
     found = report.verdict(assessment.assess(make(n=2000, temperature=temperature)))
     assert found[0]["title"] == title and words in found[0]["text"]
-    helps = "Recalibration would not help" if temperature == 1 else "Temperature scaling would help"
+    helps = (
+        "No clear gain from recalibration" if temperature == 1 else "Temperature scaling would help"
+    )
     assert found[3]["title"] == helps
     if temperature != 1:
         said = float(re.search(r"The temperature is (\d\.\d\d)", found[3]["text"])[1])
