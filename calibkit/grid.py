@@ -227,7 +227,11 @@ _FASHION = replace(
     tracked=2000,
     shifted=1000,
 )
-_POSTS = replace(protocols.OVERCONF_TEXTS.shortened(12), evaluate_every=3, tracked=2000)
+# Data that one paper has for itself, by its own protocol.
+_PARTICULAR = {
+    "20newsgroups": replace(protocols.OVERCONF_TEXTS.shortened(12), evaluate_every=3, tracked=2000),
+    "gaussians": protocols.BSCE_TOY,
+}
 _CIFAR10 = replace(
     protocols.FMFP_CIFAR.shortened(40),
     precision="bfloat16",
@@ -250,7 +254,7 @@ EDITIONS: dict[str, Edition] = {
         "mnist1d",
         "cnn",
         3,
-        {"": _DEMO_PICTURES, "mnist1d": _DEMO, "20newsgroups": _POSTS},
+        {"": _DEMO_PICTURES, "mnist1d": _DEMO} | _PARTICULAR,
         (250, 500, 1000, 2000, 4000),
         on_the_spot=True,
     ),
@@ -258,7 +262,7 @@ EDITIONS: dict[str, Edition] = {
         "fashion_mnist",
         "cnn",
         5,
-        {"": _FASHION, "20newsgroups": _POSTS},
+        {"": _FASHION} | _PARTICULAR,
         (1000, 2500, 5000, 10_000, 20_000),
         sweep_seeds=3,
         others=(("cifar10", "cnn", 5), ("20newsgroups", "textcnn", 3)),
@@ -267,7 +271,7 @@ EDITIONS: dict[str, Edition] = {
         "cifar10",
         "resnet18",
         3,
-        {"": _CIFAR10, "20newsgroups": protocols.OVERCONF_TEXTS.shortened(40)},
+        {"": _CIFAR10} | _PARTICULAR | {"20newsgroups": protocols.OVERCONF_TEXTS.shortened(40)},
         (5_000, 15_000, 45_000),
         others=(("tiny_imagenet", "resnet18", 3),),
     ),
@@ -279,6 +283,7 @@ EDITIONS: dict[str, Edition] = {
             "": protocols.FMFP_CIFAR,
             "tiny_imagenet": protocols.FMFP_TINY,
             "20newsgroups": protocols.OVERCONF_TEXTS,
+            "gaussians": protocols.BSCE_TOY,
         },
         (5_000, 15_000, 45_000),
         others=(("cifar100", "preact_resnet110", 3), ("tiny_imagenet", "resnet18", 3)),

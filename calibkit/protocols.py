@@ -166,3 +166,5 @@ BSCE_TINY = replace(
     snapshots=(14, 43, 71),
     validation=None,
 )
+# bsce, section 4.3: five epochs on five Gaussians; nothing else is said.
+BSCE_TOY = Protocol(epochs=5, swa_start=3, swa_anneal=1, augment=False, tracked=1000)
