@@ -388,14 +388,14 @@ CARRIED = (
     *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
 )
 # What a paper says of one data set in particular and a CPU can carry.
-_TEXTS = Need(
+_ON_TEXTS = Need(
     (
         *("erm", "label_smoothing(epsilon=0.09)", "l1_norm"),
         *("focal(gamma=5)", "focal(gamma=1)", "inverse_focal"),
     ),
     on=("20newsgroups", "textcnn"),
 )
-_TOY = Need(("erm",), on=("gaussians", "mlp"))
+_ON_TOY = Need(("erm",), on=("gaussians", "mlp"))
 # The trainings of each notebook.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
@@ -407,11 +407,11 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "fmfp": PAPERS["fmfp"],
     "fmfp_2": PAPERS["fmfp"],
     "darkside": PAPERS["darkside"],
-    "overconf": (*PAPERS["overconf"], _TEXTS),
+    "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
     "bsce": PAPERS["bsce"],
     "bsce_2": PAPERS["bsce"],
-    "claims": (*_ALL, _TEXTS, _TOY),
+    "claims": (*_ALL, _ON_TEXTS, _ON_TOY),
     "published": _ALL,
     "deviations": _ALL + _SWITCHES,
     "matrix": _ALL + _CROSSED,

@@ -121,9 +121,9 @@ OVERCONF_CIFAR = Protocol(
     snapshots=(20, 100, 150),
     evaluate_every=5,
 )
-# overconf, 20 Newsgroups: its protocol is in an appendix we do not have, and no code is public. The
-# first drop is after epoch 50 (its section 4.2); what else is not said is as for pictures, in
-# batches small enough for as few samples.
+# overconf, 20 Newsgroups: its protocol is in an appendix we do not have and in no public code. The
+# text on figure 4 has the first drop after epoch 50; all else is as for pictures, in batches small
+# enough for as few samples.
 OVERCONF_TEXTS = replace(
     OVERCONF_CIFAR,
     epochs=100,
