@@ -67,7 +67,7 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
 ) -> dict[str, Interval]:
-    """Percentile bootstrap intervals of metrics over the samples of a test set.
+    """Bootstrap intervals of metrics over the samples of a test set.
 
     Parameters
     ----------
@@ -99,9 +99,11 @@ def bootstrap(
 
     Notes
     -----
-    Resampling adds noise, and a binned calibration error counts noise as error. Its interval sits
-    high, and that of a well calibrated model often leaves out the estimate itself. Differences of
-    two models share that noise: see `compare`.
+    Resampling adds noise, and a binned calibration error counts noise as error, so replicates lie
+    above the estimate. Their percentiles are therefore shifted until their mean is the estimate; for
+    a mean such as accuracy that changes next to nothing. The interval is about the number that test
+    sets of this size give, which for a well calibrated model is mostly noise itself: compare it
+    with the ECE of chance in a report.
 
     Examples
     --------
@@ -125,7 +127,7 @@ def compare(
     seed: int = 0,
     level: float = 0.95,
 ) -> dict[str, Interval]:
-    """Percentile bootstrap intervals of a difference, model a minus model b, on one test set.
+    """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
     Both models are evaluated on the same resamples, so that what makes a resample easy or hard for
     both cancels. An interval that leaves out 0 is a difference which the test set can tell.
@@ -499,6 +501,9 @@ def _intervals(
         ends = (math.nan, math.nan)
         if len(values) and not np.isnan(estimate):
             ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+            ends += estimate - values.mean()
+            if values.min() >= 0:  # shifted, an end may be where no metric can be
+                ends = np.maximum(ends, 0)
         intervals[name] = Interval(float(estimate), float(ends[0]), float(ends[1]))
     return intervals
 

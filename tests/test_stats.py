@@ -41,6 +41,14 @@ def by_scikit_learn(confidence, correct):
     ]
 
 
+def shifted(values, estimate, level=0.95):
+    """Percentiles of replicates (n, metrics), their mean moved to the estimate; not below zero."""
+    values = np.asarray(values)
+    ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    ends = ends + np.asarray(estimate) - values.mean(axis=0)
+    return np.where(values.min(axis=0) >= 0, np.maximum(ends, 0), ends).T
+
+
 def test_replicates_are_the_metrics_of_resampled_arrays():
     logits, labels = sample()
     rng = np.random.default_rng(7)
@@ -48,7 +56,7 @@ def test_replicates_are_the_metrics_of_resampled_arrays():
     confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
     draws = [rng.integers(0, 400, 400) for _ in range(50)]
     resampled = [by_scikit_learn(confidence[i], correct[i]) for i in draws]
-    expected = np.quantile(resampled, [0.05, 0.95], axis=0).T
+    expected = shifted(resampled, by_scikit_learn(confidence, correct), 0.9)
     found = stats.bootstrap(logits, labels, FAILURE, n=50, seed=7, level=0.9)
     for name, ends in zip(FAILURE, expected, strict=True):
         assert found[name][1:] == pytest.approx(ends, abs=1e-12)
@@ -66,8 +74,26 @@ def test_every_name_matches_summary_on_the_resampled_logits(decimals):
     whole = metrics.summary(logits, labels)
     found = stats.bootstrap(logits, labels, names, n=20, seed=3)
     for name in names:
-        ends = np.quantile([values[name] for values in summaries], [0.025, 0.975])
+        ends = shifted([values[name] for values in summaries], whole[name])
         assert found[name] == pytest.approx((whole[name], *ends), abs=1e-12)
+
+
+def test_the_noise_of_resampling_is_not_counted_as_calibration_error():
+    """Percentiles alone would leave out the estimate of a calibrated model, and what is usual."""
+    names, usual, found = ["ece", "adaptive_ece"], [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        logits = 1.5 * rng.normal(size=(400, 5))
+        labels = (softmax(logits, axis=1).cumsum(1) > rng.random((400, 1))).argmax(1)
+        summary = metrics.summary(logits, labels)
+        usual.append([summary[name] for name in names])
+        if seed < 30:
+            found.append(stats.bootstrap(logits, labels, names, n=60, seed=seed))
+    usual = dict(zip(names, np.mean(usual, axis=0), strict=True))
+    for name in names:
+        assert all(interval[name].low < interval[name].estimate for interval in found)
+        covered = [interval[name].low < usual[name] < interval[name].high for interval in found]
+        assert np.mean(covered) >= 0.9
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
@@ -134,8 +160,8 @@ def test_compare_uses_the_same_resamples_for_both():
     pairs = [(metrics.summary(a[i], labels[i]), metrics.summary(b[i], labels[i])) for i in draws]
     found = stats.compare(a, b, labels, names, n=30, seed=2)
     for name in names:
-        ends = np.quantile([x[name] - y[name] for x, y in pairs], [0.025, 0.975])
         whole = metrics.summary(a, labels)[name] - metrics.summary(b, labels)[name]
+        ends = shifted([x[name] - y[name] for x, y in pairs], whole)
         assert found[name] == pytest.approx((whole, *ends), abs=1e-12)
     alone = [stats.bootstrap(x, labels, ["nll"], n=30)["nll"] for x in (a, b)]
     width = found["nll"].high - found["nll"].low
@@ -258,7 +284,7 @@ def test_replicates_are_those_of_the_bootstrap_and_shared_by_the_models():
         (draws[0], stats.bootstrap(a, labels, names, n=150, seed=3)),
         (draws[0] - draws[1], stats.compare(a, b, labels, names, n=150, seed=3)),
     ):
-        low, high = np.quantile(values, [0.025, 0.975], axis=0)
+        low, high = shifted(values, [found[m].estimate for m in names]).T
         np.testing.assert_allclose([found[m].low for m in names], low)
         np.testing.assert_allclose([found[m].high for m in names], high)
 
