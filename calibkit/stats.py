@@ -100,10 +100,10 @@ def bootstrap(
     Notes
     -----
     Resampling adds noise, and a binned calibration error counts noise as error, so replicates lie
-    above the estimate. Their percentiles are therefore shifted until their mean is the estimate; for
-    a mean such as accuracy that changes next to nothing. The interval is about the number that test
-    sets of this size give, which for a well calibrated model is mostly noise itself: compare it
-    with the ECE of chance in a report.
+    above the estimate. Their percentiles are therefore shifted until their mean is the estimate;
+    for a mean such as accuracy that changes next to nothing. The interval is about the number that
+    test sets of this size give, which for a well calibrated model is mostly noise itself: compare
+    it with the ECE of chance in a report.
 
     Examples
     --------
@@ -115,7 +115,13 @@ def bootstrap(
     """
     _check_level(level)
     evaluate, m = _evaluator(logits, labels, metric_names)
-    return _intervals(metric_names, evaluate(None), _replicates([evaluate], m, n, seed)[0], level)
+    values = _replicates([evaluate], m, n, seed)[0]
+    found = _intervals(metric_names, evaluate(None), values, level)
+    signed = (values < 0).any(axis=0)  # other metrics have no place below zero, to which a shift
+    return {  # may move an end
+        name: interval if below else interval._replace(low=max(interval.low, 0.0))
+        for below, (name, interval) in zip(signed, found.items(), strict=True)
+    }
 
 
 def compare(
@@ -502,8 +508,6 @@ def _intervals(
         if len(values) and not np.isnan(estimate):
             ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
             ends += estimate - values.mean()
-            if values.min() >= 0:  # shifted, an end may be where no metric can be
-                ends = np.maximum(ends, 0)
         intervals[name] = Interval(float(estimate), float(ends[0]), float(ends[1]))
     return intervals
 
