@@ -117,8 +117,9 @@ def bootstrap(
     evaluate, m = _evaluator(logits, labels, metric_names)
     values = _replicates([evaluate], m, n, seed)[0]
     found = _intervals(metric_names, evaluate(None), values, level)
-    signed = (values < 0).any(axis=0)  # other metrics have no place below zero, to which a shift
-    return {  # may move an end
+    # A shift may move an end below zero, where only some metrics have a place.
+    signed = (values < 0).any(axis=0)
+    return {
         name: interval if below else interval._replace(low=max(interval.low, 0.0))
         for below, (name, interval) in zip(signed, found.items(), strict=True)
     }
