@@ -1,4 +1,4 @@
-# make book · make release · make test · make lab · make help
+# make render · make book · make release · make test · make lab · make help
 # Everything happens in .venv, which is set up when a lock file changes.
 PYTHON ?= python3
 EDITION ?= demo
@@ -7,7 +7,7 @@ export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: help book release test lab clean
+.PHONY: help render book release test lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 
@@ -20,6 +20,9 @@ $(READY): requirements.lock requirements-builds.lock pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-builds.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
+
+render: $(READY)  ## render the released pages as they are; nothing else runs
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build book
 
 book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1])
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION) $(if $(TRAIN),train=1)
@@ -34,7 +37,7 @@ release: $(READY)  ## remake book/notebooks: the pages of the released edition, 
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \
 		"metadata.papermill cell.metadata.papermill cell.metadata.execution" book/notebooks/*.ipynb
 	@$(BIN)/python book/cover.py
-	@echo "Render it with: jupyter-book build book"
+	@echo "Render it with: make render"
 
 test: $(READY)  ## the whole test suite
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
