@@ -409,7 +409,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "darkside": PAPERS["darkside"],
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
-    "bsce": PAPERS["bsce"],
+    "bsce": (*PAPERS["bsce"], _ON_TOY),
     "bsce_2": PAPERS["bsce"],
     "claims": (*_ALL, _ON_TEXTS, _ON_TOY),
     "published": _ALL,

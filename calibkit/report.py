@@ -104,11 +104,16 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     return answers
 
 
+def _leaks(numbers: dict) -> bool:
+    """More than a few samples are in the test and in the validation set."""
+    return numbers["checks"]["overlap"] > 0.01 * numbers["samples"]
+
+
 def cautions(numbers: dict) -> list[str]:
     """What a careful reader should know before believing the numbers."""
     n, errors, found = numbers["samples"], numbers["errors"], numbers["checks"]
     said = []
-    if found["overlap"] > 0.01 * n:
+    if _leaks(numbers):
         said.append(
             f"{found['overlap']:,} of {n:,} samples are in the validation set too: thresholds and "
             "recalibration were judged on samples they were chosen on."
@@ -257,13 +262,13 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         f"ECE {percent(before['ece'])} → {percent(after['ece'])}, Brier score "
         f"{before['brier']:.3f} → {after['brier']:.3f} (change {change})"
     )
-    shared = numbers["checks"]["overlap"] > 0.01 * numbers["samples"]
-    text += ", in part on samples it was fitted on." if shared else ", on samples it had not seen."
+    leaks = _leaks(numbers)
+    text += ", in part on samples it was fitted on." if leaks else ", on samples it had not seen."
     if best == "temperature scaling":
         text += f" The temperature is {np.mean(after['temperatures']):.3g}; no answer changes."
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
-    title = f"{best.capitalize()} {'may' if shared else 'would'} help{little}"
-    return {"title": title, "text": text, "tone": "unsure" if shared else "fair"}
+    title = f"{best.capitalize()} {'may' if leaks else 'would'} help{little}"
+    return {"title": title, "text": text, "tone": "unsure" if leaks else "fair"}
 
 
 def _on_comparison(numbers: dict) -> dict[str, str]:

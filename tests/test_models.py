@@ -352,6 +352,17 @@ def test_pad_shortcut_by_hand():
     assert not y[0, [0, 3]].any()
 
 
+def test_pad_shortcut_keeps_the_memory_format_of_gradients():
+    """A gradient laid out otherwise makes the layers before it slow."""
+    x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last).requires_grad_()
+    y = models._PadShortcut(4, 8, 2)(x)
+    (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    assert gradient.is_contiguous(memory_format=torch.channels_last)
+    expected = torch.zeros(2, 4, 8, 8)
+    expected[:, :, ::2, ::2] = 1
+    assert torch.equal(gradient, expected)
+
+
 def test_mixer_pads_like_same():
     torch.manual_seed(0)
     mixer = models._Mixer(4, 8, (nn.Identity(), nn.Identity())).double()

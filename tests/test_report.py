@@ -618,6 +618,12 @@ def test_command(tmp_path, capsys, data):
     assert numbers["against"] == "other"
 
 
+def test_command_says_how_the_file_was_read(tmp_path, capsys):
+    np.savez(tmp_path / "one.npz", probs=np.linspace(0, 1, 40), labels=np.arange(40) // 20)
+    assert cli.main(["report", str(tmp_path / "one.npz"), "--out", str(tmp_path / "out")]) == 0
+    assert "One column of probs: taken for that of class 1 of two." in capsys.readouterr().out
+
+
 def test_command_with_labels_beside(tmp_path, capsys, data):
     np.save(tmp_path / "predictions.npy", data.logits)
     labels = tmp_path / "truth.txt"
