@@ -3,6 +3,7 @@
 PYTHON ?= python3
 EDITION ?= demo
 CORES ?= all
+FAST ?=
 export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 READY = .venv/.ready
@@ -10,6 +11,7 @@ READY = .venv/.ready
 .PHONY: help render book release test lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
+	@echo "Settings: EDITION=$(EDITION) CORES=$(CORES) PYTHON=$(PYTHON); such as make book EDITION=released CORES=4"
 
 $(READY): requirements.lock requirements-builds.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -18,7 +20,8 @@ $(READY): requirements.lock requirements-builds.lock pyproject.toml
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-builds.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@# What a platform needs beside the pins: torch's CUDA on Linux, appnope on macOS.
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
 render: $(READY)  ## render the released pages as they are; nothing else runs
@@ -26,21 +29,23 @@ render: $(READY)  ## render the released pages as they are; nothing else runs
 
 book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1])
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION) $(if $(TRAIN),train=1)
-	@echo "The book: $$($(BIN)/python -c 'from calibkit.nb import book_index; print(book_index("$(EDITION)"))')"
+	@echo "The book: $$($(BIN)/python -c 'from calibkit.companion.notebook import book_index; print(book_index("$(EDITION)"))')"
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
-	@rm -rf build/released && mkdir -p build/released/runs  # the records in git and no other
+	@rm -rf build/records && mkdir -p build/records/runs  # the records in git and no other
 	@git ls-files data_cache/runs | cut -d/ -f3 | sort -u | \
-		xargs -I{} ln -s $(CURDIR)/data_cache/runs/{} build/released/runs/
-	@CALIBKIT_CACHE=$(CURDIR)/build/released $(MAKE) --no-print-directory book EDITION=fashion
-	@mkdir -p book/notebooks && cp build/fashion/book/notebooks/*.ipynb book/notebooks/
+		xargs -I{} ln -s $(CURDIR)/data_cache/runs/{} build/records/runs/
+	@CALIBKIT_CACHE=$(CURDIR)/build/records $(MAKE) --no-print-directory book EDITION=released
+	@mkdir -p book/notebooks && cp build/released/book/notebooks/*.ipynb book/notebooks/
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \
 		"metadata.papermill cell.metadata.papermill cell.metadata.execution" book/notebooks/*.ipynb
+	@$(BIN)/python book/palette.py book/notebooks/*.ipynb
 	@$(BIN)/python book/cover.py
 	@echo "Render it with: make render"
 
-test: $(READY)  ## the whole test suite
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+test: $(READY)  ## the whole test suite (FAST=1: without what takes minutes)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 \
+		--dist loadfile --no-loadscope-reorder $(if $(FAST),-m "not slow")
 
 lab: $(READY)  ## JupyterLab on the notebooks
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks

@@ -9,7 +9,7 @@ from glob import glob
 
 from filelock import FileLock, Timeout
 
-from calibkit.grid import EDITIONS, NOTEBOOKS, choose, runs
+from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs
 
 EDITION = config.get("edition", "demo")
 choose("edition", EDITION, EDITIONS)
@@ -49,6 +49,7 @@ rule all:
 # Cheap runs share a process, which takes as long to start as one of them to train.
 QUEUE = [run.name for run in runs("book", EDITION)]
 BATCH = 12 if EDITIONS[EDITION].on_the_spot else 1
+LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
 for first in range(0, len(QUEUE), BATCH):
     rule:
         name: f"train_{first + 1}"
@@ -57,7 +58,7 @@ for first in range(0, len(QUEUE), BATCH):
         params: names=QUEUE[first : first + BATCH]
         threads: 1
         resources: gpu=0 if EDITIONS[EDITION].on_the_spot else 1
-        shell: f"python -m calibkit train {{params.names}} --edition {EDITION} --quiet 2> {{log}}"
+        shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet 2> {{log}}"
 
 rule notebook:
     input:
@@ -71,7 +72,8 @@ rule notebook:
     retries: 1  # kernels can race for a port
     shell:
         "OMP_NUM_THREADS=1 papermill {input.source} {params.draft} {params.edition} -k python3 --cwd notebooks"
-        " --no-progress-bar > {log} 2>&1 && cp {params.draft} {output}"
+        " --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.notebook {params.draft} >> {log} 2>&1"
+        " && cp {params.draft} {output}"  # a page without records is a short one
 
 rule pages:
     input: [path for path in glob("book/*.*") + glob("book/_static/**", recursive=True) if os.path.isfile(path)]

@@ -21,10 +21,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from calibkit import grid  # noqa: E402
+from calibkit.companion import plan  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "engine.json"
-IMPORT = "from calibkit.grid import EDITIONS, NOTEBOOKS, choose, runs\n"
+IMPORT = "from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs\n"
 MADE_UP = """
 from types import SimpleNamespace
 MADE_UP = [SimpleNamespace(name=f"run-{{i}}") for i in range({count})]
@@ -32,7 +32,7 @@ runs = lambda page, edition: MADE_UP
 """
 
 
-def plan(count: int) -> dict:
+def dry_run(count: int) -> dict:
     """Cost of a dry run over `count` made-up runs; 0 for the grid of the paper edition itself."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("book", "notebooks", "profiles"):
@@ -62,8 +62,8 @@ def plan(count: int) -> dict:
         said = output.read_text()
         assert status == 0, said[-2000:]
         (total,) = {line.split()[1] for line in said.splitlines() if line.startswith("total ")}
-    jobs = count or len(grid.runs("book", "paper"))
-    assert int(total) == jobs + len(grid.NOTEBOOKS) + 3, said  # pages, book, all
+    jobs = count or len(plan.runs("book", "paper"))
+    assert int(total) == jobs + len(plan.NOTEBOOKS) + 3, said  # pages, book, all
     return {
         "runs": jobs,
         "made_up": bool(count),
@@ -79,7 +79,7 @@ def main(counts: list[int]) -> None:
         [Path(sys.executable).parent / "snakemake", "--version"], text=True
     )
     for count in counts:
-        row = plan(count)
+        row = dry_run(count)
         print(row, flush=True)
         kept = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
         rows = {(old["made_up"], old["runs"]): old for old in kept if old["made_up"] or count}

@@ -296,7 +296,7 @@ def versions() -> dict:
 def main(path: Path) -> None:
     """Run all and write one JSON file."""
     other = Other()
-    other("calibkit.vision")  # makes torchvision importable, which torchmetrics wants
+    other("calibkit.data.torchvision")  # makes torchvision importable, which torchmetrics wants
     if torch := other("torch"):
         torch.set_num_threads(1)
     rows, summaries = [], []

@@ -25,9 +25,11 @@ from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from calibkit import data, grid, models
-from calibkit.train import Training, describe
-from calibkit.vision import torchvision
+from calibkit import data
+from calibkit.companion import plan
+from calibkit.data.torchvision import torchvision
+from calibkit.training import networks
+from calibkit.training.loop import Training, describe
 
 RESULTS = Path(__file__).parent / "results" / "trainer.json"
 
@@ -49,7 +51,7 @@ class Pictures(Dataset):
 class Plain:
     """The usual loop."""
 
-    def __init__(self, run: grid.Run, device: str, workers: int):
+    def __init__(self, run: plan.Run, device: str, workers: int):
         protocol, transforms = run.protocol, torchvision.transforms
         found = data.load(
             run.dataset, validation=protocol.validation, train_size=protocol.train_size
@@ -63,7 +65,7 @@ class Plain:
         self.test = DataLoader(Pictures(found.test, transforms.Compose(finish)), **options)
         torch.manual_seed(run.seed)
         shape = tuple(found.train.inputs.shape[1:])
-        self.network = models.build(run.network, shape, len(found.classes)).to(device)
+        self.network = networks.build(run.network, shape, len(found.classes)).to(device)
         self.optimizer = torch.optim.SGD(
             self.network.parameters(),
             lr=protocol.learning_rate,
@@ -90,7 +92,7 @@ class Plain:
         return float(torch.cat(right).float().mean())
 
 
-def side_by_side(run: grid.Run, device: str, threads: int, workers: int, mode: str) -> dict:
+def side_by_side(run: plan.Run, device: str, threads: int, workers: int, mode: str) -> dict:
     ours, plain = Training(run, device, mode=mode), Plain(run, device, workers)
     torch.set_num_threads(threads)
     seconds = {"ours": [], "plain": []}
@@ -120,7 +122,8 @@ def side_by_side(run: grid.Run, device: str, threads: int, workers: int, mode: s
 def sharing(network: str, epochs: int, train_size: int, processes: tuple[int, ...]) -> dict:
     """Samples per second of several runs at once, all together."""
     code = (
-        "import sys; from benchmarks.trainer import wanted; from calibkit.train import Training\n"
+        "import sys; from benchmarks.trainer import wanted\n"
+        "from calibkit.training.loop import Training\n"
         f"t = Training(wanted({network!r}, {epochs}, {train_size}))\n"
         f"[t.learn(e) for e in (1,)]; print('ready', flush=True); sys.stdin.readline()\n"
         f"[t.learn(e) for e in range(2, {epochs} + 1)]"
@@ -150,9 +153,9 @@ def sharing(network: str, epochs: int, train_size: int, processes: tuple[int, ..
     return rates
 
 
-def wanted(network: str, epochs: int, train_size: int) -> grid.Run:
-    protocol = grid.EDITIONS["cifar10"].protocol("cifar10").shortened(epochs)
-    return grid.Run("cifar10", network, "erm", 0, replace(protocol, train_size=train_size))
+def wanted(network: str, epochs: int, train_size: int) -> plan.Run:
+    protocol = plan.EDITIONS["cifar10"].protocol("cifar10").shortened(epochs)
+    return plan.Run("cifar10", network, "erm", 0, replace(protocol, train_size=train_size))
 
 
 def main() -> None:

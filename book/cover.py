@@ -1,61 +1,78 @@
-"""The pictures of the README and of the first page, from the released edition: `make release`.
+"""The figure of the README, from records of the released edition: `make release`.
 
-`_static/cover.png` is drawn from its records, `_static/results.png` is the figure of its page of
-results.
+Its title is a finding, and is computed: what one temperature does to calibration, and what it does
+to the ranking of errors.
 """
 
-import base64
-import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+from PIL import Image
 
-from calibkit import nb, plots
-from calibkit.arrays import softmax
+from calibkit import plots, posthoc, terms
+from calibkit.companion import notebook
 
-HERE = Path(__file__).parent
-page = nb.page(["erm", "label_smoothing", "mixup", "fmfp", "bsce_gra"], "fashion")
-confidence = {m: [softmax(z).max(1) for z in page.logits(m)] for m in page.methods}
-correct = {m: [z.argmax(1) == page.labels for z in page.logits(m)] for m in page.methods}
+TARGET = Path(__file__).parent / "_static" / "cover.png"
+METHODS = [
+    "erm",
+    "label_smoothing",
+    "mixup",
+    "focal",
+    "l1_norm",
+    "cs_kd",
+    "bsce_gra",
+    "sam",
+    "fmfp",
+]
+
+page = notebook.page(METHODS, "released")
+runs = page.table()
+mean = runs.groupby(level=0).mean()
+first = page.methods[0]
+logits, (held_out, labels) = page.logits(first)[0], page.validation(first)[0]
+temperature = posthoc.TemperatureScaling().fit(held_out, labels).temperature_
 
 with plots.style():
-    fig, axes = plt.subplots(2, 2, figsize=(11, 7.6))
-    (histogram, reliability), (overfitting, gradients) = axes
-    plots.plot_confidence_histogram(
-        plots.prepare_confidence_histogram(confidence["erm"], correct["erm"]), histogram
+    fig = plt.figure(figsize=(10, 5.4))
+    grid = fig.add_gridspec(2, 4, width_ratios=[1, 1, 0.95, 0.95])
+    for column, (divisor, title) in enumerate(
+        ((1.0, terms.label(first)), (temperature, "one temperature later"))
+    ):
+        (confidence,), (correct,) = page.answers([logits / divisor])
+        top, bottom = (fig.add_subplot(grid[row, column]) for row in (0, 1))
+        plots.plot_reliability(plots.prepare_reliability(confidence, correct), top)
+        top.set_title(title)
+        found = plots.prepare_confidence_histogram(confidence, correct)
+        plots.plot_confidence_histogram(found, bottom)
+        if column:
+            bottom.get_legend().remove()
+            for ax in (top, bottom):
+                ax.set_ylabel("")
+    order = mean.auroc.sort_values().index
+    left, right = (fig.add_subplot(grid[:, column]) for column in (2, 3))
+    for row, method in enumerate(order):
+        look = {k: plots.look(method)[k] for k in ("color", "marker")}
+        before, after = 100 * mean.ece[method], 100 * mean.ece_scaled[method]
+        left.plot([before, after], [row, row], color="0.8", zorder=0)
+        left.plot(before, row, **look, markersize=8, markerfacecolor="white")
+        left.plot(after, row, **look, markersize=8)
+        right.plot(100 * mean.auroc[method], row, **look, markersize=8)
+    left.set_yticks(range(len(order)), [terms.label(m) for m in order])
+    right.set_yticks([])
+    left.set(xlabel="ECE (%)", xlim=(0, None))
+    left.set_title("hollow: as trained", fontsize=10)
+    right.set_xlabel("AUROC (%)")
+    for ax in (left, right):
+        ax.grid(axis="y", visible=False)
+    repaired = mean.ece_scaled.max() < mean.ece.max() / 2
+    fig.suptitle(
+        ("One temperature mends calibration, not the ranking of errors: " if repaired else "")
+        + f"ECE {100 * mean.ece.max():.0f} → {100 * mean.ece_scaled.max():.1f} % at worst, AUROC "
+        f"{100 * mean.auroc.min():.0f}–{100 * mean.auroc.max():.0f} %",
+        fontsize=13,
     )
-    histogram.set_title("Are wrong predictions less confident?")
-    plots.plot_reliability_lines(
-        {
-            m: plots.prepare_reliability(confidence[m], correct[m])
-            for m in ("erm", "label_smoothing", "mixup", "fmfp")
-        },
-        reliability,
-    )
-    reliability.set_title("Is 80 % confident 80 % right?")
-    reliability.legend(loc="lower left")
-    plots.plot_overfitting(
-        {
-            m: plots.prepare_overfitting([r.history for r in page.records[m]], "auroc")
-            for m in ("erm", "fmfp")
-        },
-        overfitting,
-    )
-    overfitting.set_title("Does failure prediction survive training?")
-    record = page.records["bsce_gra"][0]
-    plots.plot_gradient_norms(
-        plots.prepare_gradient_norms(
-            record.arrays["train_brier"][0], record.arrays["train_gradient_norm"][0]
-        ),
-        gradients,
-    )
-    gradients.set_title("Which samples pull on the network? (BSCE-GRA)")
-    fig.supxlabel(page.setting, fontsize=10, color="0.45")
-    fig.savefig(HERE / "_static" / "cover.png", dpi=110)
-
-for cell in json.loads((HERE / "notebooks" / "results.ipynb").read_text())["cells"]:
-    if cell["metadata"].get("mystnb", {}).get("figure", {}).get("name") == "fig-results":
-        for output in cell["outputs"]:
-            if "image/png" in output.get("data", {}):
-                picture = base64.b64decode("".join(output["data"]["image/png"]))
-                (HERE / "_static" / "results.png").write_bytes(picture)
+    page.stamp(fig)
+    fig.savefig(TARGET, dpi=100)
+Image.open(TARGET).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
+    TARGET, optimize=True
+)

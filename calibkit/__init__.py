@@ -1,7 +1,30 @@
-"""Trustworthy confidence of neural classifiers: metrics, losses, training methods, post-hoc maps.
+"""Trustworthy confidence of neural classifiers: metrics, losses, recalibration, training methods.
 
-Each module is one noun and is imported by itself, so that ``from calibkit import metrics`` loads
-NumPy and nothing heavier.
+Modules are imported when they are first asked for: ``calibkit.metrics`` loads NumPy and nothing
+heavier.
 """
 
+from importlib import import_module
+
 __version__ = "0.1.0"
+__all__ = [
+    "confidence",
+    "data",
+    "explorable",
+    "losses",
+    "metrics",
+    "plots",
+    "posthoc",
+    "report",
+    "stats",
+]
+
+
+def __getattr__(name: str):
+    if name in __all__:
+        return import_module(f"calibkit.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

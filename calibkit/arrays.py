@@ -6,13 +6,20 @@ arrays go on. torch is never imported: a tensor is known by what it can do.
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 
-Array = NDArray[Any]
-ArrayLike = Any  # NumPy array, torch tensor, or nested sequence of numbers
+if TYPE_CHECKING:
+    import torch
+
+Array: TypeAlias = npt.NDArray[Any]
+# What functions take: what NumPy can read (arrays, nested sequences of numbers), or a torch tensor.
+# Both names are quoted, so that torch need not be there and `help` shows them as they stand.
+ArrayLike: TypeAlias = "npt.ArrayLike | torch.Tensor"
+# What they return: an array, or for a tensor a tensor.
+ArrayOrTensor: TypeAlias = "np.ndarray | torch.Tensor"
 
 # Elements in a block of rows: half a megabyte of float32, so that every pass over a block after
 # the first finds it in the processor's second-level cache.
@@ -34,7 +41,7 @@ def to_numpy(x: ArrayLike) -> Array:
     return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
-def like(array: Array, reference: ArrayLike) -> ArrayLike:
+def like(array: Array, reference: ArrayLike) -> ArrayOrTensor:
     """Return `array` as the kind of `reference`: a tensor on its device if that is a tensor.
 
     >>> like(np.zeros(2), reference=[1.0, 2.0])
@@ -84,7 +91,8 @@ def as_probs(probs: ArrayLike, name: str = "probs") -> Array:
     Raises
     ------
     ValueError
-        As `as_logits`, and if a row is not a probability distribution.
+        If it is empty, has other than two axes or fewer than two classes, is not finite, or a row
+        is not a probability distribution.
 
     Examples
     --------
@@ -120,9 +128,10 @@ def prob_blocks(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator[
 
 
 def prob_columns(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator]:
-    """As `prob_blocks`, for few classes: yields ``rows, columns``, the block turned (k, rows).
+    """Return `probs` as an array, and pairs of a block's rows and the block transposed (k, rows).
 
-    NumPy reduces short rows one by one, but adds and compares long ones several at a time.
+    Each block is checked when reached. Faster than `prob_blocks` where classes are few: NumPy
+    reduces short rows one by one, but adds and compares long ones several at a time.
 
     >>> array, checked = prob_columns([[0.9, 0.1], [0.5, 0.5]])
     >>> [columns.max(axis=0).tolist() for rows, columns in checked]

@@ -4,11 +4,14 @@ import argparse
 import ast
 import json
 import os
+import shutil
 import sys
 import time
 from collections import deque
 
-from calibkit import __version__, grid, store
+from calibkit import __version__
+from calibkit.companion import plan
+from calibkit.training import store
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,6 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return 0
+    except ModuleNotFoundError as error:
+        training = error.name in ("torch", "torchvision", "sklearn", "mnist1d")
+        extra = "train" if training else "report"
+        print(f"calibkit: {error}; pip install 'calibkit[{extra}]'", file=sys.stderr)
+        return 2
     except (ValueError, OSError, store.DamagedRecord) as error:
         print(f"calibkit: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
@@ -67,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
         "long runs on a GPU, as compiling takes a while",
     )
     train.add_argument("--quiet", action="store_true", help="one line per run, none per epoch")
+    train.add_argument(
+        "--again", action="store_true", help="also runs whose record keeps no predictions"
+    )
     train.set_defaults(command=_train)
 
     runs = commands.add_parser(
@@ -76,20 +87,42 @@ def _parser() -> argparse.ArgumentParser:
     )
     _selection(runs)
     runs.add_argument("--missing", action="store_true", help="only names of runs still to train")
+    tidy = runs.add_mutually_exclusive_group()
+    tidy.add_argument(
+        "--light", action="store_true", help="leave the predictions of these runs out of records"
+    )
+    tidy.add_argument(
+        "--replicates", action="store_true", help="give whole records their metrics on resamples"
+    )
+    tidy.add_argument(
+        "--prune", action="store_true", help="delete the records that no edition asks for"
+    )
     runs.set_defaults(command=_runs)
 
     claims = commands.add_parser(
         "claims",
         help="the papers' claims and what the records say",
         description="A verdict for each claim of the five papers, from records; trains nothing.",
-        epilog="Example: calibkit claims --edition fashion --paper overconf",
+        epilog="Example: calibkit claims --edition released --paper overconf",
     )
-    claims.add_argument("--edition", default="demo", help=", ".join(grid.EDITIONS))
-    claims.add_argument("--paper", help=", ".join(grid.PAPERS))
+    claims.add_argument("--edition", default="released", help=", ".join(plan.EDITIONS))
+    claims.add_argument("--paper", help=", ".join(plan.PAPERS))
     claims.add_argument("--dataset", default="", help="instead of the edition's")
     claims.add_argument("--network", default="", help="instead of the edition's")
     _add_settings(claims, "of runs with another setting of the protocol, such as reduction=sum")
     claims.set_defaults(command=_claims)
+
+    cells = commands.add_parser(
+        "plan",
+        help="for each published cell the run that fills it, or why none can; what all would cost",
+        description="Every number in the papers' tables: the first of the runs (one a seed) whose "
+        "mean fills it, by the name that `calibkit runs` prints, or a reason. Trains nothing.",
+        epilog="Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv",
+    )
+    cells.add_argument("--edition", default="paper", help=", ".join(plan.EDITIONS))
+    cells.add_argument("--paper", default="", help=", ".join(plan.PAPERS))
+    cells.add_argument("--csv", action="store_true", help="the cells alone, separated by commas")
+    cells.set_defaults(command=_plan)
 
     data = commands.add_parser(
         "data",
@@ -124,19 +157,58 @@ def _parser() -> argparse.ArgumentParser:
         help="error rates to find thresholds for, such as 0.01",
     )
     report.set_defaults(command=_report)
+
+    bench = commands.add_parser(
+        "bench",
+        help="a method or recalibration of your own beside the published ones",
+        description="Train your method, and ERM if missing, under the protocol of the published "
+        "ones; compare it with all that have records; write one HTML page and its numbers as JSON.",
+        epilog="A method is a function (logits, targets) -> a loss of each sample, or a factory; a "
+        "recalibration is a class with fit and predict_proba, which needs no training. Examples: "
+        "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
+        "--edition released",
+    )
+    bench.add_argument("method", help="FILE.py:NAME, with options as NAME(gamma=3) and +sam, +swa")
+    bench.add_argument("--edition", default="demo", help=", ".join(plan.EDITIONS))
+    bench.add_argument("--out", default="bench", help="folder to write to (bench)")
+    bench.add_argument("--setting", action="append", default=[], help="of the edition; repeatable")
+    bench.add_argument("--dataset", default="", help="instead of the edition's")
+    bench.add_argument("--network", default="", help="instead of the edition's")
+    bench.add_argument("--seeds", type=int, default=0, help="how many of yours (edition's own)")
+    bench.add_argument("--epochs", type=int, default=0, help="the protocol in that many epochs")
+    bench.add_argument("--device", default="", help="torch device (default: cuda if there is one)")
+    bench.add_argument("--quiet", action="store_true", help="no line per epoch")
+    _add_settings(bench, "a setting of the protocol, such as batch_size=512")
+    bench.set_defaults(command=_bench)
+
+    compare = commands.add_parser(
+        "compare",
+        help="any number of models on the same samples, every pair of them",
+        description="Read prediction files of the same samples; compare every pair of models, with "
+        "intervals corrected for how many pairs there are.",
+        epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
+    )
+    compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
+    compare.add_argument("--labels", help="labels in a file of their own, the same for all")
+    compare.add_argument("--out", default="compare", help="folder to write to (compare)")
+    compare.set_defaults(command=_compare)
     return parser
 
 
 def _selection(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_argument_group("which runs")
-    choice.add_argument("--edition", default="demo", help=", ".join(grid.EDITIONS))
+    choice.add_argument("--edition", default="demo", help=", ".join(plan.EDITIONS))
     choice.add_argument(
         "--paper",
         default="book",
-        help=", ".join(dict.fromkeys((*grid.PAPERS, *grid.NOTEBOOKS)))
+        help=", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
         + ", book (the default: every notebook), all",
     )
+    choice.add_argument(
+        "--exhibit", default="", help="only what one of a paper's exhibits needs, as bsce-tab1"
+    )
     choice.add_argument("--method", action="append", help="such methods instead; repeatable")
+    choice.add_argument("--setting", default="", help="one of the edition's, as cifar10-plain")
     choice.add_argument("--dataset", default="", help="instead of the edition's")
     choice.add_argument("--network", default="", help="instead of the edition's")
     choice.add_argument("--seeds", type=int, default=0, help="how many, from 0 (edition's own)")
@@ -169,10 +241,11 @@ def _setting(text: str) -> tuple[str, object]:
         return name, value
 
 
-def _selected(options) -> list[grid.Run]:
-    changes = {k: getattr(options, k) for k in ("dataset", "network", "seeds", "epochs")}
+def _selected(options) -> list[plan.Run]:
+    names = ("dataset", "network", "seeds", "epochs", "setting")
+    changes = {k: getattr(options, k) for k in names}
     if options.method:
-        return grid.select(
+        return plan.select(
             options.edition,
             options.method,
             train_size=options.train_size,
@@ -180,19 +253,27 @@ def _selected(options) -> list[grid.Run]:
             settings=dict(options.settings),
             **changes,
         )
-    return grid.runs(options.paper, options.edition, **changes)
+    if options.exhibit:
+        from calibkit.companion import cells
+
+        paper = options.paper if options.paper in plan.PAPERS else ""
+        return cells.runs(options.exhibit, options.edition, paper, **changes)
+    return plan.runs(options.paper, options.edition, **changes)
 
 
 def _train(options) -> int:
     wanted = _selected(options)
     if options.names:
         by_name = {run.name: run for run in wanted}
+        if not by_name.keys() >= set(options.names):  # perhaps of another edition
+            editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
+            by_name |= {run.name: run for runs in editions for run in runs}
         for name in options.names:
-            grid.choose("run of this selection", name, by_name)
+            plan.choose("run", name, by_name)
         queue = [by_name[name] for name in options.names]
     else:
         queue = wanted
-    from calibkit.train import train  # late: torch is slow to import and may be absent
+    from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
     # What another process is training is put off to the end: several of them share the work.
@@ -203,12 +284,17 @@ def _train(options) -> int:
             put_off.add(run)
             queue.append(run)
             continue
-        record = train(run, device=options.device, log=log, mode=options.mode)
+        if why := loop.put_off(run, options.device):  # other runs go on
+            print(f"{run.name}: put off; {why}", flush=True)
+            continue
+        record = loop.train(
+            run, device=options.device, log=log, mode=options.mode, again=options.again
+        )
         print(_progress(wanted, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 
 
-def _progress(wanted: list[grid.Run], record: store.Record, start: float) -> str:
+def _progress(wanted: list[plan.Run], record: store.Record, start: float) -> str:
     """Runs done of all that were asked for, the last result, and about how long the rest takes.
 
     Several processes may work on the same runs, so the pace is read off the records: how many were
@@ -227,7 +313,27 @@ def _progress(wanted: list[grid.Run], record: store.Record, start: float) -> str
     return line
 
 
+def _tidy(options) -> int:
+    """Make records lighter, or delete those that no edition asks for."""
+    if options.prune:
+        asked = {run.name for edition in plan.EDITIONS for run in plan.runs("all", edition)}
+        for path in sorted(store.runs_root().iterdir()):
+            if path.is_dir() and not path.name.startswith(".") and path.name not in asked:
+                shutil.rmtree(path)
+                print(f"deleted {path.name}")
+        return 0
+    for run in _selected(options):
+        record = store.verify(run)
+        if record:
+            with store.locked(run):
+                store.lighten(record, whole=options.replicates)
+            print(run.name)
+    return 0
+
+
 def _runs(options) -> int:
+    if options.light or options.replicates or options.prune:
+        return _tidy(options)
     states, spent, pace = [], 0.0, {}
     wanted = _selected(options)
     for run in wanted:
@@ -245,7 +351,8 @@ def _runs(options) -> int:
             if record:
                 cost = record.info["provenance"]
                 spent += cost["seconds"]
-                pace.setdefault(_kind(run), []).append(cost["seconds"] / run.protocol.epochs)
+                each = cost["seconds"] / max(1, run.protocol.epochs)
+                pace.setdefault(_kind(run), []).append(each)
             if record and not record.diverged:
                 last = {k: v[-1] for k, v in record.history.items()}
                 result = (
@@ -262,13 +369,13 @@ def _runs(options) -> int:
     return 0
 
 
-def _kind(run: grid.Run) -> tuple:
+def _kind(run: plan.Run) -> tuple:
     """Runs which cost about the same for each epoch: SAM takes every step twice."""
     size = run.protocol.train_size
     return run.dataset, run.network, size, run.recipe.update
 
 
-def _summary(wanted: list[grid.Run], states: list[str], spent: float, pace: dict) -> str:
+def _summary(wanted: list[plan.Run], states: list[str], spent: float, pace: dict) -> str:
     """How many runs are in each state, the hours spent, and those left at the measured pace.
 
     A run still to train is taken to cost what its like has cost for each epoch; without such, what
@@ -289,21 +396,41 @@ def _summary(wanted: list[grid.Run], states: list[str], spent: float, pace: dict
 
 
 def _claims(options) -> int:
-    from calibkit.claims import VERDICTS, evaluate
+    from calibkit.companion import claims
 
-    found = evaluate(
-        options.edition,
-        options.dataset,
-        options.network,
-        options.paper,
-        settings=dict(options.settings),
-    )
-    for claim in found:
-        print(f"{claim.verdict:12}  {claim.id:13}  {claim.statement}\n{'':14}{claim.why}")
-        if claim.command:
-            print(f"{'':14}{claim.command}")
-    verdicts = [claim.verdict for claim in found]
-    print(f"{len(found)} claims: " + ", ".join(f"{verdicts.count(v)} {v}" for v in VERDICTS))
+    def told(identity: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{identity}  ", end="", file=sys.stderr, flush=True)
+
+    where = {"dataset": options.dataset, "network": options.network, "settings": options.settings}
+    where = {name: value for name, value in where.items() if value}
+    if "settings" in where:
+        where["settings"] = dict(where["settings"])
+    told("reading the claims")
+    board = claims.board(options.edition, options.paper, told, **where)
+    if sys.stderr.isatty():
+        print("\r" + " " * 20 + "\r", end="", file=sys.stderr, flush=True)
+    for line in board:
+        print(f"{line.verdict:12}  {line.claim.id:13}  {line.claim.statement}")
+        print(f"{'':14}the paper's own table: {line.printed}")
+        for found in line.here:
+            print(f"{'':14}{found.setting or 'mathematics'}: {found.verdict}. {found.why}")
+        if line.verdict == "needs data" and line.shown.command:
+            print(f"{'':14}{line.shown.command}")
+    verdicts = [line.verdict for line in board]
+    counts = ", ".join(f"{verdicts.count(v)} {w}" for v, w in claims.SUMS.items())
+    print(f"{len(board)} claims: {counts}")
+    if not any(found.n for line in board for found in line.here):
+        root = os.environ.get("CALIBKIT_CACHE", "data_cache")
+        print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
+    return 0
+
+
+def _plan(options) -> int:
+    from calibkit.companion import cells
+
+    table = cells.rows(options.paper, options.edition)
+    sys.stdout.write(cells.as_csv(table) if options.csv else cells.as_text(table) + "\n")
     return 0
 
 
@@ -329,8 +456,6 @@ def _report(options) -> int:
         page = report.build(
             options.predictions, options.out, options.against, options.labels, options.target_risk
         )
-    except ImportError as error:
-        raise ValueError(f"{error}; a report needs pip install 'calibkit[book]'") from error
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
     numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
@@ -342,6 +467,42 @@ def _report(options) -> int:
         print(f"! {caution}")
     print(page)
     return 0
+
+
+def _bench(options) -> int:
+    from calibkit.companion import bench  # late: it draws
+
+    page = bench.build(
+        options.method,
+        options.edition,
+        options.out,
+        options.setting,
+        log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
+        dataset=options.dataset,
+        network=options.network,
+        seeds=options.seeds,
+        epochs=options.epochs,
+        settings=dict(options.settings),
+        device=options.device,
+    )
+    _print_verdicts(page)
+    return 0
+
+
+def _compare(options) -> int:
+    from calibkit.report import comparison  # late: it draws
+
+    _print_verdicts(comparison.build(options.predictions, options.out, options.labels))
+    return 0
+
+
+def _print_verdicts(page) -> None:
+    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    for block in numbers["verdicts"]:
+        print(block["title"])
+        for answer in block["verdict"]:
+            print(f"  {answer['title']}\n    {answer['text']}")
+    print(page)
 
 
 if __name__ == "__main__":

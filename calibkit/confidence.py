@@ -1,19 +1,24 @@
 """Confidence scores: what else than the maximum probability can say that a prediction is right?
 
-Every score is one number per prediction, higher where the prediction is surer, ready for
-`metrics.auroc` and its relatives. Four are functions of the logits. Two are fitted to the features
-from which the classifier's last layer makes the logits, and leave the classifier alone:
-`TrustScore` compares with the training samples, `ConfidNet` learns the probability of the true
-class. Their ``fit`` takes the training set, their ``score`` the predictions to be judged.
+Every score is one number per prediction, higher for a prediction more likely to be right, ready for
+`metrics.auroc` and its relatives. Four are functions of the logits. Two are fitted to the features,
+the inputs of the classifier's last layer, and leave the classifier as it is: `TrustScore` compares
+them with those of the training samples, `ConfidNet` learns the probability of the true class. Their
+``fit`` takes the training set, their ``score`` the predictions to be judged.
 
-Only what lies between 0 and 1 and means a probability can be calibrated: `maximum_probability` and
-`ConfidNet`. The others rank. NumPy arrays and torch tensors are taken; scores come back as the kind
-given.
+Only a score that is meant as a probability can be calibrated: `maximum_probability` and
+`ConfidNet`. The others rank. NumPy arrays and torch tensors are accepted; scores come back as the
+kind given.
+
+The papers: Corbière et al., NeurIPS 2019 (ConfidNet); Jiang et al., NeurIPS 2018 (Trust Score);
+Moon et al., ICML 2020 (CRL); Singh et al. 2021 ("On the Dark Side of Calibration"); Zhu et al.,
+ECCV 2022 ("Rethinking Confidence Calibration for Failure Prediction").
 """
 
 from copy import deepcopy
 from dataclasses import dataclass
 from math import inf, log
+from typing import Self
 
 import numpy as np
 from scipy.special import entr, expit
@@ -22,6 +27,7 @@ from calibkit import metrics
 from calibkit.arrays import (
     Array,
     ArrayLike,
+    ArrayOrTensor,
     as_labels,
     as_logits,
     blocks,
@@ -39,8 +45,10 @@ ROWS = 8192
 # --- functions of the logits ----------------------------------------------------------------------
 
 
-def maximum_probability(logits: ArrayLike) -> ArrayLike:
-    """Largest probability, max_k p_k: the confidence of all five papers.
+def maximum_probability(logits: ArrayLike) -> ArrayOrTensor:
+    """Largest probability of the softmax, max_k p_k: confidence, where nothing else is said.
+
+    The baseline of failure prediction (Hendrycks and Gimpel 2017).
 
     Parameters
     ----------
@@ -55,7 +63,7 @@ def maximum_probability(logits: ArrayLike) -> ArrayLike:
     Raises
     ------
     ValueError
-        If the logits are empty, malformed or not finite. The other functions of logits do so too.
+        If the logits are empty, malformed or not finite.
 
     Examples
     --------
@@ -65,15 +73,25 @@ def maximum_probability(logits: ArrayLike) -> ArrayLike:
     return like(softmax(logits).max(axis=1), logits)
 
 
-def margin(logits: ArrayLike) -> ArrayLike:
-    """Largest probability less the second largest (one of CRL's three confidence functions).
+def margin(logits: ArrayLike) -> ArrayOrTensor:
+    """Largest probability less the second largest, p_(1) - p_(2).
 
-    Parameters and errors as `maximum_probability`.
+    One of the three confidence functions of CRL (Moon et al. 2020).
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax.
 
     Returns
     -------
     array or tensor, shape (n,)
-        From 0 to 1.
+        From 0 for a tie to 1 for a certain prediction.
+
+    Raises
+    ------
+    ValueError
+        If the logits are empty, malformed or not finite.
 
     Examples
     --------
@@ -84,15 +102,25 @@ def margin(logits: ArrayLike) -> ArrayLike:
     return like(first - second, logits)
 
 
-def negative_entropy(logits: ArrayLike) -> ArrayLike:
-    """Minus the entropy in units of its maximum, Σ_k p_k ln p_k / ln K (CRL's third function).
+def negative_entropy(logits: ArrayLike) -> ArrayOrTensor:
+    """Minus the entropy of the softmax in units of its maximum, Σ_j p_j ln p_j / ln k.
 
-    Parameters and errors as `maximum_probability`.
+    One of the three confidence functions of CRL (Moon et al. 2020).
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax.
 
     Returns
     -------
     array or tensor, shape (n,)
         From -1 for equal probabilities to 0 for a certain prediction.
+
+    Raises
+    ------
+    ValueError
+        If the logits are empty, malformed or not finite.
 
     Examples
     --------
@@ -103,15 +131,23 @@ def negative_entropy(logits: ArrayLike) -> ArrayLike:
     return like(-entr(probs).sum(axis=1) / log(probs.shape[1]), logits)
 
 
-def maximum_logit(logits: ArrayLike) -> ArrayLike:
-    """Largest logit, max_k g_k, which unlike a probability also tells how large they all are.
+def maximum_logit(logits: ArrayLike) -> ArrayOrTensor:
+    """Largest logit, max_k z_k, which unlike a probability also tells how large all logits are.
 
-    Parameters and errors as `maximum_probability`.
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax.
 
     Returns
     -------
     array or tensor, shape (n,)
-        Any number.
+        Any finite number.
+
+    Raises
+    ------
+    ValueError
+        If the logits are empty, malformed or not finite.
 
     Examples
     --------
@@ -129,28 +165,29 @@ class TrustScore:
     """Distance to the nearest other class over that to the predicted class (Jiang et al. 2018).
 
     With d(x, c) the Euclidean distance of x to the nearest training sample of class c, and ŷ the
-    predicted class, the score is min_{c ≠ ŷ} d(x, c) / d(x, ŷ) (fmfp, fig. 15; darkside). Above 1,
-    the prediction is that of a nearest-neighbour classifier. Distances below 1e-12 count as 1e-12:
-    the score is 1 where both are zero, and huge but finite where only d(x, ŷ) is.
+    predicted class, the score is min_{c ≠ ŷ} d(x, c) / d(x, ŷ). Above 1, the prediction is that of
+    a nearest-neighbour classifier. Distances below 1e-12 count as 1e-12: the score is 1 where both
+    are zero, and huge but finite where only d(x, ŷ) is. Zhu et al. 2022 (figure 15) and Singh et
+    al. 2021 compare with it.
 
     Parameters
     ----------
     k : int
-        Density near a sample is told by the distance to the k-th nearest of its class, itself
-        included; to the farthest if the class is smaller. Unused if alpha is 0.
+        Density near a sample is measured by the distance to the k-th nearest of its class, itself
+        included; to the farthest if the class is smaller. At least 2; unused if alpha is 0.
     alpha : float
-        Share of each class to leave out before any distance is taken, from the least dense places,
-        in [0, 1): at most ⌊α n⌋ of n samples, fewer if densities tie. 0 leaves out none.
+        Share of each class, in [0, 1), to leave out before any distance is taken, where density is
+        lowest: at most ⌊α n⌋ of n samples, fewer if densities tie. 0 leaves out none.
 
     Attributes
     ----------
     samples_ : dict
-        What is kept of each class: label -> array (m, d).
+        Features of the samples kept of each class: label -> array, shape (m, d).
 
     Notes
     -----
-    The authors' code differs from their paper: it takes the second nearest sample of each class for
-    the nearest, as if the samples judged were those of the fit.
+    The code of Jiang et al. differs from their paper: it takes the second nearest sample of each
+    class for the nearest, as if the samples judged were those of the fit.
 
     Examples
     --------
@@ -168,8 +205,27 @@ class TrustScore:
         if not 0 <= self.alpha < 1:
             raise ValueError(f"alpha: got {self.alpha}, expected a number in [0, 1)")
 
-    def fit(self, features: ArrayLike, labels: ArrayLike) -> "TrustScore":
-        """Keep the training samples, features (n, d), by their true classes, labels (n,)."""
+    def fit(self, features: ArrayLike, labels: ArrayLike) -> Self:
+        """Keep the features of the training samples by true class.
+
+        Parameters
+        ----------
+        features : array or tensor, shape (n, d)
+            Inputs of the classifier's last layer, or any others.
+        labels : array or tensor of integers, shape (n,)
+            True classes, at least two different ones.
+
+        Returns
+        -------
+        TrustScore
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If an argument is empty, malformed or not finite, the lengths differ, or all labels are
+            the same.
+        """
         features = _as_features(features)
         labels = _as_classes(labels, len(features), "labels")
         classes = np.unique(labels).tolist()
@@ -178,8 +234,27 @@ class TrustScore:
         self.samples_ = {c: self._dense(features[labels == c]) for c in classes}
         return self
 
-    def score(self, features: ArrayLike, predicted: ArrayLike) -> ArrayLike:
-        """Scores (n,) >= 0, float64, of predicted classes (n,) from features (n, d)."""
+    def score(self, features: ArrayLike, predicted: ArrayLike) -> ArrayOrTensor:
+        """Trust scores of predictions.
+
+        Parameters
+        ----------
+        features : array or tensor, shape (n, d)
+            Features of the samples to judge, the same as in `fit`.
+        predicted : array or tensor of integers, shape (n,)
+            Their predicted classes.
+
+        Returns
+        -------
+        array or tensor of float64, shape (n,)
+            Ratios of distances, at least 0.
+
+        Raises
+        ------
+        ValueError
+            If an argument is empty, malformed or not finite, the lengths differ, a class was not
+            among those of `fit`, or before a call of it.
+        """
         _check_fitted(self, "samples_")
         classes = list(self.samples_)
         array = _as_features(features, self.samples_[classes[0]].shape[1])
@@ -198,7 +273,7 @@ class TrustScore:
         return like(np.maximum(to_other, SMALLEST_DISTANCE) / to_predicted, features)
 
     def _dense(self, samples: Array) -> Array:
-        """The α-high-density set of a class, {x : r_k(x) <= ε} (algorithm 1)."""
+        """High-density set of a class, {x : r_k(x) <= ε} (algorithm 1 of Jiang et al. 2018)."""
         if self.alpha == 0:
             return samples
         radius = _distance(samples, samples, min(self.k, len(samples)))
@@ -211,30 +286,35 @@ class ConfidNet:
     """A small network that learns the probability of the true class (Corbière et al. 2019).
 
     The true-class probability (TCP), p_y, is above 1/2 only where a prediction is right and below
-    1/k only where it is wrong, but knowing it takes the label. ConfidNet guesses it from the
-    features: layers of 400, 400, 400, 400 and 1 with ReLU between and a sigmoid at the end,
-    trained by Adam on the mean of w (score - p_y)² (darkside, A.2; fmfp, fig. 15).
+    1/k only where it is wrong, but knowing it takes the label. ConfidNet estimates it from the
+    features: layers of 400, 400, 400, 400 and 1 units with ReLU between and a sigmoid at the end,
+    trained by Adam on the mean of w (score - p_y)². Singh et al. 2021 (appendix A.2) and Zhu et al.
+    2022 (figure 15) compare with it.
 
-    It learns from the errors on the training set: of a network that makes hardly any, it learns
-    hardly anything (fmfp). The features are fixed, whereas the authors compute them again in each
-    epoch, with augmentation and dropout, up to 500 times.
+    It learns from the errors on the training set, so it learns little where the classifier makes
+    hardly any (Zhu et al. 2022). The features are fixed here, whereas the authors compute them
+    again in each epoch, with augmentation and dropout, up to 500 times.
 
     Parameters
     ----------
-    epochs, batch_size : int
+    epochs : int
+        Passes through the training set.
+    batch_size : int
+        Samples per step.
     learning_rate : float
+        Of Adam, positive.
     error_weight : float
-        The weight w of a sample which the classifier gets wrong; that of the others is 1.
+        Weight w, positive, of a sample which the classifier gets wrong; that of the others is 1.
     seed : int
-        Of the first weights and of the order of the samples. On a CPU the same seed and number of
+        Of the initial weights and of the order of the samples. On a CPU the same seed and number of
         threads give the same bits; torch's own random state is left as it was.
 
     Attributes
     ----------
     head_ : torch.nn.Sequential
-        Features (n, d) -> numbers (n,), of which the score is the sigmoid.
+        Network from features (n, d) to numbers (n,), of which the score is the sigmoid.
     epoch_ : int
-        The epoch that `head_` is from: the last, or with validation data the best.
+        The epoch, from 1, that `head_` is from: the last, or with validation data the best.
 
     Examples
     --------
@@ -265,12 +345,32 @@ class ConfidNet:
         logits: ArrayLike,
         labels: ArrayLike,
         validation: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
-    ) -> "ConfidNet":
-        """Train on features (n, d), logits (n, k) and labels (n,), on the device of the features.
+    ) -> Self:
+        """Train on the device of the features.
 
-        With `validation`, another such triple, keep the epoch whose scores find its errors best, by
-        `metrics.aupr_error`; of epochs that tie, as all do if it has no errors, the one with the
-        lowest mean squared error.
+        Parameters
+        ----------
+        features : array or tensor, shape (n, d)
+            Inputs of the classifier's last layer for the training samples.
+        logits : array or tensor, shape (n, k)
+            Its outputs for them, before the softmax.
+        labels : array or tensor of integers, shape (n,)
+            True classes, 0 to k - 1.
+        validation : tuple of features, logits and labels, optional
+            Keep the epoch whose scores find the errors on these samples best, by
+            `metrics.aupr_error`; of epochs that tie, as all do if there are no errors, the one with
+            the lowest mean squared error.
+
+        Returns
+        -------
+        ConfidNet
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If an argument is empty, malformed or not finite, the lengths differ, or a label is out
+            of range.
         """
         import torch
 
@@ -305,8 +405,25 @@ class ConfidNet:
                 best, self.epoch_, self.head_ = quality, epoch, deepcopy(head)
         return self
 
-    def score(self, features: ArrayLike) -> ArrayLike:
-        """Scores (n,) between 0 and 1, float64, from features (n, d)."""
+    def score(self, features: ArrayLike) -> ArrayOrTensor:
+        """Estimated probability of the true class.
+
+        Parameters
+        ----------
+        features : array or tensor, shape (n, d)
+            Inputs of the classifier's last layer for the samples to judge.
+
+        Returns
+        -------
+        array or tensor of float64, shape (n,)
+            Between 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            If the features are empty, malformed, not finite or of another width than in `fit`, or
+            before a call of it.
+        """
         _check_fitted(self, "head_")
         array = _as_features(features, self.head_[0].in_features)
         return like(_scores(self.head_, array), features)

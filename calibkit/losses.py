@@ -8,11 +8,11 @@ Each loss can be called in two ways::
 Values are per sample, so that the caller chooses the mean or the sum (the papers differ). The one
 exception is `mmce`, which scores a batch.
 
-Most losses here are cross-entropy times a weight that says how uncertain the sample is (bsce,
-eq. 6). The weights are functions of their own (`focal_weight`, `flsd53_weight`,
-`dual_focal_weight`, `brier_weight`). Where the weight is differentiated we get focal loss and its
-kin; where it is held constant, `gradient_weighted`, the weight scales the gradient of cross-entropy
-and nothing else (bsce, eq. 9).
+Most losses here are cross-entropy times a weight that says how uncertain the sample is (Lin et al.
+2025, eq. 6). The weights are functions of their own (`focal_weight`, `flsd53_weight`,
+`dual_focal_weight`, `brier_weight`). Differentiated along with the rest, a weight gives focal loss
+and its relatives; held constant, by `gradient_weighted`, it scales the gradient of cross-entropy
+and does nothing else (eq. 9).
 
 Probabilities never appear under a logarithm: everything starts from ``log_softmax``, so values and
 gradients stay finite when float32 probabilities are exactly 0 or 1. Logits of half precision are
@@ -20,18 +20,25 @@ lifted to float32. NaN in the logits gives NaN in the loss: a diverged run must 
 
 Shapes and types are always checked. The range of the labels is checked on the CPU only: on a GPU
 the check would wait for the device at every step, and there ``gather`` refuses such a label itself.
+
+The five papers: Zhu et al., ECCV 2022 ("Rethinking Confidence Calibration for Failure Prediction",
+fmfp for short); Singh et al. 2021 ("On the Dark Side of Calibration", darkside); Wang et al.,
+NeurIPS 2021 ("Do Not Be Afraid of Overconfidence", overconf); Wang et al., CVPR 2023 ("On the
+Pitfall of Mixup", mixup); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradients", bsce).
 """
 
 import functools
 import inspect
 from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]
+LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Rival: TypeAlias = Literal["below", "second", "other"]
 
 
 class Loss(functools.partial):
@@ -42,7 +49,7 @@ class Loss(functools.partial):
         return f"{self.func.__name__}({options})"
 
 
-def _loss(function: Callable) -> Callable:
+def _loss(function: Callable[..., Tensor]) -> Callable[..., Any]:
     """Make ``f(logits, targets, **options)`` callable as ``f(**options)`` too, and check input."""
     signature = inspect.signature(function)
 
@@ -61,7 +68,7 @@ def _loss(function: Callable) -> Callable:
 
 
 def _checked(logits: Tensor, targets: Tensor) -> Tensor:
-    """The logits, in float32 at least, or a `ValueError` that names the argument."""
+    """Logits, in float32 at least, or a `ValueError` that names the argument."""
     for name, array in (("logits", logits), ("targets", targets)):
         if not isinstance(array, Tensor):
             raise ValueError(f"{name}: got {type(array).__name__}, expected a torch tensor")
@@ -87,22 +94,22 @@ def _checked(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def _true(rows: Tensor, targets: Tensor) -> Tensor:
-    """The entry of the true class in each row, shape (B,)."""
+    """Entry of the true class in each row, shape (B,)."""
     return rows.gather(1, targets.unsqueeze(1)).squeeze(1)
 
 
 def _log_true(logits: Tensor, targets: Tensor) -> Tensor:
-    """log p_y, shape (B,)."""
+    """Logarithm of p_y, shape (B,)."""
     return _true(F.log_softmax(logits, dim=1), targets)
 
 
 def _residual(logits: Tensor, targets: Tensor) -> Tensor:
-    """p - y with y one-hot, shape (B, k): also the gradient of cross-entropy in the logits."""
+    """Difference p - y with y one-hot, (B, k): the gradient of cross-entropy in the logits."""
     return F.softmax(logits, dim=1) - F.one_hot(targets, logits.shape[1])
 
 
 def _power(base: Tensor, exponent: float | Tensor) -> Tensor:
-    """base ** exponent for base >= 0, with a finite gradient at 0 (exponents below 1 have none)."""
+    """Power of a base >= 0, with a finite gradient at 0 where exponents below 1 have none."""
     if not isinstance(exponent, Tensor) and not exponent >= 0:
         raise ValueError(f"gamma: got {exponent}, expected a number >= 0")
     return base.clamp_min(torch.finfo(base.dtype).tiny) ** exponent
@@ -113,7 +120,7 @@ def _power(base: Tensor, exponent: float | Tensor) -> Tensor:
 
 @_loss
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy, -log p_y.
+    """Cross-entropy, -log p_y: the negative log-likelihood of the true class.
 
     Parameters
     ----------
@@ -125,12 +132,12 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (B,)
-        In nats. Without arguments: the loss function itself.
+        In nats. Without `logits` and `targets`: the function of the two.
 
     Raises
     ------
     ValueError
-        If shapes or types do not fit, or, on the CPU, a label is out of range. All losses do so.
+        For shapes or types that do not fit, or a label out of range (checked on the CPU only).
 
     Examples
     --------
@@ -143,24 +150,40 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 @_loss
 def label_smoothing(
-    logits: Tensor, targets: Tensor, epsilon: float = 0.05, form: str = "uniform"
+    logits: Tensor,
+    targets: Tensor,
+    epsilon: float = 0.05,
+    form: Literal["uniform", "others"] = "uniform",
 ) -> Tensor:
     """Cross-entropy against a softened label, in either of its two published forms.
 
-    ``"uniform"`` gives every class ε/k, so the loss is (1 - ε) CE(y) + ε CE(u) (overconf, eq. 1;
-    darkside; also the authors' code of fmfp). ``"others"`` gives ε/(k - 1) to the wrong classes
-    only (fmfp, eq. 8). The second is the first with ε k/(k - 1) in place of ε.
+    ``"uniform"`` gives every class ε/k, so the loss is (1 - ε) CE(y) + ε CE(u) (Wang et al. 2021,
+    eq. 1; Singh et al. 2021; also the code of Zhu et al. 2022). ``"others"`` gives ε/(k - 1) to the
+    wrong classes only (Zhu et al. 2022, eq. 8). The second is the first with ε k/(k - 1) in place
+    of ε.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     epsilon : float
-        Smoothing, at most 1. Negative values are allowed: overconf (section 5) says they fail.
+        Smoothing, at most 1. Negative values are allowed: Wang et al. 2021 (section 5) say that
+        training fails with them.
     form : {"uniform", "others"}
+        Which classes share ε.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), an
+        unknown form, or epsilon > 1.
 
     Examples
     --------
@@ -182,17 +205,28 @@ def label_smoothing(
 
 @_loss
 def entropy_regularization(logits: Tensor, targets: Tensor, beta: float = 0.1) -> Tensor:
-    """Cross-entropy minus β times the entropy of the prediction (ERL; darkside, eq. 10).
+    """Cross-entropy minus β times the entropy of the prediction, -log p_y - β H(p).
+
+    ERL in Singh et al. 2021, eq. 10.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     beta : float
-        Weight of the entropy (in nats).
+        Weight of the entropy, which is in nats.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, or a label out of range (checked on the CPU only).
 
     Examples
     --------
@@ -205,24 +239,39 @@ def entropy_regularization(logits: Tensor, targets: Tensor, beta: float = 0.1) -
 
 
 @_loss
-def logit_norm(logits: Tensor, targets: Tensor, p: float = 1, strength: float = 0.01) -> Tensor:
-    """Cross-entropy plus a multiple of the p-norm of the logits (fmfp and overconf, with p = 1).
+def logit_penalty(logits: Tensor, targets: Tensor, p: float = 1, strength: float = 0.01) -> Tensor:
+    """Cross-entropy plus a multiple of the norm of the logits, -log p_y + λ ‖z‖_p.
+
+    The L1 and Lp norm of Zhu et al. 2022 and Wang et al. 2021, both with p = 1. `logit_norm` is the
+    former name of this function. The LogitNorm of Wei et al. 2022, which divides the logits by
+    their norm, is another loss.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     p : float
         Order of the norm, at least 1; ``float("inf")`` gives the largest absolute logit.
     strength : float
-        Weight of the norm. Negative values are allowed: overconf (section 5) says they fail.
+        Weight λ of the norm. Negative values are allowed: Wang et al. 2021 (section 5) say that
+        training fails with them.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or p <
+        1.
 
     Examples
     --------
-    >>> logit_norm(torch.tensor([[3.0, -4.0]]), torch.tensor([0]), p=2, strength=0.1)
+    >>> logit_penalty(torch.tensor([[3.0, -4.0]]), torch.tensor([0]), p=2, strength=0.1)
     tensor([0.5009])
     """
     if not p >= 1:
@@ -230,17 +279,31 @@ def logit_norm(logits: Tensor, targets: Tensor, p: float = 1, strength: float = 
     return cross_entropy(logits, targets) + strength * torch.linalg.vector_norm(logits, p, dim=1)
 
 
+logit_norm = logit_penalty
+
+
 @_loss
 def brier(logits: Tensor, targets: Tensor) -> Tensor:
-    """Brier score of the softmax, the sum over classes of (p_k - y_k)², between 0 and 2 (bsce).
+    """Brier score of the softmax, Σ_k (p_k - y_k)² with y one-hot (Brier 1950).
+
+    The Brier loss among the baselines of Lin et al. 2025.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
 
     Returns
     -------
     Tensor, shape (B,)
+        From 0 to 2. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, or a label out of range (checked on the CPU only).
 
     Examples
     --------
@@ -255,17 +318,27 @@ def brier(logits: Tensor, targets: Tensor) -> Tensor:
 
 @_loss
 def focal_weight(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
-    """Weight of focal loss, u = (1 - p_y)^γ (bsce, eq. 7).
+    """Weight of focal loss, u = (1 - p_y)^γ (Lin et al. 2025, eq. 7).
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     gamma : float
         At least 0.
 
     Returns
     -------
     Tensor, shape (B,)
+        Weights from 0 to 1. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or a
+        negative gamma.
 
     Examples
     --------
@@ -277,15 +350,27 @@ def focal_weight(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
 
 @_loss
 def flsd53_weight(logits: Tensor, targets: Tensor) -> Tensor:
-    """Weight of FLSD-53, (1 - p_y)^γ with γ from `flsd53_gamma` (bsce).
+    """Weight of FLSD-53, u = (1 - p_y)^γ with γ = 5 where p_y < 0.2 and 3 elsewhere.
+
+    Sample-dependent focal loss of Mukhoti et al. 2020, a baseline of Lin et al. 2025; see
+    `flsd53_gamma`.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
 
     Returns
     -------
     Tensor, shape (B,)
+        Weights from 0 to 1. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, or a label out of range (checked on the CPU only).
 
     Examples
     --------
@@ -298,9 +383,10 @@ def flsd53_weight(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def flsd53_gamma(true_probs: Tensor) -> Tensor:
-    """Exponent of FLSD-53: 5 where p_y < 0.2, 3 where p_y >= 0.2 (bsce).
+    """Exponent of FLSD-53: 5 where p_y < 0.2, 3 where p_y >= 0.2 (Mukhoti et al. 2020).
 
-    The paper writes the confidence of the predicted class; the method's code uses p_y, as here.
+    Lin et al. 2025 write the confidence of the predicted class; the code of the method uses p_y, as
+    here.
 
     Parameters
     ----------
@@ -310,7 +396,7 @@ def flsd53_gamma(true_probs: Tensor) -> Tensor:
     Returns
     -------
     Tensor
-        Same shape and type.
+        The exponents, of the shape and type of `true_probs`.
 
     Examples
     --------
@@ -322,15 +408,19 @@ def flsd53_gamma(true_probs: Tensor) -> Tensor:
 
 @_loss
 def dual_focal_weight(
-    logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: str = "below"
+    logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: Rival = "below"
 ) -> Tensor:
-    """Weight of dual focal loss, u = (1 - p_y + p_j)^γ (bsce, eq. 8).
+    """Weight of dual focal loss, u = (1 - p_y + p_j)^γ with a rival class j.
 
-    The paper says in three ways which class j is; they agree where y is the predicted class.
+    Lin et al. 2025, eq. 8. The paper says in three ways which class j is; they agree where y is the
+    predicted class.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     gamma : float
         At least 0.
     rival : {"below", "second", "other"}
@@ -341,6 +431,13 @@ def dual_focal_weight(
     Returns
     -------
     Tensor, shape (B,)
+        Weights from 0 to 2^γ. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), a
+        negative gamma, or an unknown rival.
 
     Examples
     --------
@@ -367,16 +464,19 @@ def dual_focal_weight(
 
 @_loss
 def brier_weight(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0) -> Tensor:
-    """Generalised Brier score of a sample, u = (‖p - y‖_β)^γ (bsce, eq. 11).
+    """Generalised Brier score of a sample, u = (‖p - y‖_β)^γ with y one-hot.
 
-    As printed, eq. 11 takes the norm of one number at a time, where β would mean nothing; this is
-    the norm of the vector, as in the authors' code. β = γ = 2 is the Brier score; β = 1 is 2^γ
-    times `focal_weight`. The values behind the paper's tables are not stated; the defaults are the
-    only ones in the authors' scripts.
+    Lin et al. 2025, eq. 11. As printed, it takes the norm of one number at a time, where β would
+    mean nothing; this is the norm of the vector, as in the authors' code. β = γ = 2 is the Brier
+    score; β = 1 is 2^γ times `focal_weight`. The values behind the paper's tables are not stated;
+    the defaults are the only ones in the authors' scripts.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     gamma : float
         At least 0.
     beta : float
@@ -385,6 +485,13 @@ def brier_weight(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: floa
     Returns
     -------
     Tensor, shape (B,)
+        Weights from 0 to 2^(γ/β). Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), a
+        negative gamma, or beta < 1.
 
     Examples
     --------
@@ -401,19 +508,30 @@ def brier_weight(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: floa
 
 @_loss
 def focal(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
-    """Focal loss, -(1 - p_y)^γ log p_y (bsce, eq. 4; fmfp and darkside with γ = 3).
+    """Focal loss, -(1 - p_y)^γ log p_y: cross-entropy that turns away from easy samples.
 
-    The authors' code of overconf holds the weight constant: what it calls focal is `focal_gra`.
+    Lin et al. 2025, eq. 4; with γ = 3 in Zhu et al. 2022 and Singh et al. 2021. The code of Wang et
+    al. 2021 holds the weight constant: what it calls focal is `focal_gra`.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     gamma : float
         At least 0; 0 is cross-entropy.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or a
+        negative gamma.
 
     Examples
     --------
@@ -427,17 +545,29 @@ def focal(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
 
 @_loss
 def inverse_focal(logits: Tensor, targets: Tensor, gamma: float = 1.0) -> Tensor:
-    """Inverse focal loss, -(1 + p_y)^γ log p_y: leans on the easy samples (overconf, eq. 4).
+    """Inverse focal loss, -(1 + p_y)^γ log p_y: cross-entropy that leans on easy samples.
+
+    Wang et al. 2021, eq. 4.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     gamma : float
         At least 0; the paper draws curves up to 3 and names no best value.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or a
+        negative gamma.
 
     Examples
     --------
@@ -450,15 +580,26 @@ def inverse_focal(logits: Tensor, targets: Tensor, gamma: float = 1.0) -> Tensor
 
 @_loss
 def flsd53(logits: Tensor, targets: Tensor) -> Tensor:
-    """Focal loss with γ = 5 where p_y < 0.2 and γ = 3 elsewhere (bsce; see `flsd53_gamma`).
+    """Focal loss, -(1 - p_y)^γ log p_y, with γ = 5 where p_y < 0.2 and γ = 3 elsewhere.
+
+    FLSD-53 of Mukhoti et al. 2020, a baseline of Lin et al. 2025; see `flsd53_gamma`.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, or a label out of range (checked on the CPU only).
 
     Examples
     --------
@@ -469,20 +610,36 @@ def flsd53(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 @_loss
-def dual_focal(logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: str = "below") -> Tensor:
-    """Dual focal loss, -(1 - p_y + p_j)^γ log p_y (bsce, eq. 5); gradients flow through p_j too.
+def dual_focal(
+    logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: Rival = "below"
+) -> Tensor:
+    """Dual focal loss, -(1 - p_y + p_j)^γ log p_y with a rival class j (Lin et al. 2025, eq. 5).
+
+    Gradients flow through p_j, too.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     gamma : float
         At least 0.
     rival : {"below", "second", "other"}
-        Which class j is, see `dual_focal_weight`.
+        Which class j is. ``"below"``: largest probability strictly below p_y, 0 if there is none.
+        ``"second"``: second largest of all probabilities. ``"other"``: largest probability of a
+        class other than y. See `dual_focal_weight`.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), a
+        negative gamma, or an unknown rival.
 
     Examples
     --------
@@ -494,17 +651,31 @@ def dual_focal(logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: str =
 
 @_loss
 def bsce(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0) -> Tensor:
-    """Brier-score weighted cross-entropy, -(‖p - y‖_β)^γ log p_y (bsce, eqs. 6 and 11).
+    """Cross-entropy weighted by a Brier score, -(‖p - y‖_β)^γ log p_y with y one-hot.
+
+    Lin et al. 2025, eqs. 6 and 11.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
-    gamma, beta : float
-        See `brier_weight`.
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
+    gamma : float
+        Exponent of the weight, at least 0; 0 is cross-entropy.
+    beta : float
+        Order of the norm, at least 1; see `brier_weight` for the values in use.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), a
+        negative gamma, or beta < 1.
 
     Examples
     --------
@@ -519,12 +690,12 @@ def bsce(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0)
 
 @_loss
 def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunction) -> Tensor:
-    """Cross-entropy whose gradient is scaled by a weight: ∇L = u ∇CE (bsce, eqs. 9 and 10).
+    """Cross-entropy whose gradient is scaled by a weight: ∇L = u ∇CE (Lin et al. 2025, eq. 9).
 
-    No gradient flows into the weight, so anything may serve: one of the weights above, or numbers
-    found outside. Bsce (appendix 16.1) also tries one minus the *local consistency*, the
-    probability of the true class averaged over noisy copies of the features. Only the caller has
-    the network, so its weight is passed in::
+    No gradient flows into the weight, so anything may serve: `focal_weight` and the other weights
+    of this module, or numbers from elsewhere. The paper (appendix 16.1) also tries one minus the
+    *local consistency*, the probability of the true class averaged over noisy copies of the
+    features. Only the caller has the network, so this weight is passed in::
 
         noisy = head(features + sigma * torch.randn(draws, *features.shape)).softmax(-1).mean(0)
         consistency = noisy.gather(1, targets[:, None]).squeeze(1)
@@ -532,12 +703,23 @@ def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunc
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
-    weight : Tensor of shape (B,), or function (logits, targets) -> (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
+    weight : Tensor, shape (B,), or function (logits, targets) -> (B,)
+        How much the gradient of each sample counts.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or a
+        weight of another shape.
 
     Examples
     --------
@@ -557,17 +739,30 @@ def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunc
 
 @_loss
 def focal_gra(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
-    """Cross-entropy with its gradient scaled by `focal_weight` (bsce; "focal" in overconf's code).
+    """Cross-entropy with its gradient scaled by (1 - p_y)^γ.
+
+    The weight of focal loss held constant (Lin et al. 2025); what the code of Wang et al. 2021
+    calls focal. See `focal_weight`.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     gamma : float
         At least 0.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or a
+        negative gamma.
 
     Examples
     --------
@@ -579,15 +774,26 @@ def focal_gra(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
 
 @_loss
 def flsd53_gra(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy with its gradient scaled by `flsd53_weight` (bsce, table 2).
+    """Cross-entropy with its gradient scaled by (1 - p_y)^γ, γ = 5 where p_y < 0.2 and 3 elsewhere.
+
+    The weight of FLSD-53 held constant (Lin et al. 2025, table 2). See `flsd53_weight`.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, or a label out of range (checked on the CPU only).
 
     Examples
     --------
@@ -599,19 +805,35 @@ def flsd53_gra(logits: Tensor, targets: Tensor) -> Tensor:
 
 @_loss
 def dual_focal_gra(
-    logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: str = "below"
+    logits: Tensor, targets: Tensor, gamma: float = 5.0, rival: Rival = "below"
 ) -> Tensor:
-    """Cross-entropy with its gradient scaled by `dual_focal_weight` (bsce, table 2).
+    """Cross-entropy with its gradient scaled by (1 - p_y + p_j)^γ with a rival class j.
+
+    The weight of dual focal loss held constant (Lin et al. 2025, table 2). See `dual_focal_weight`.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
-    gamma, rival
-        See `dual_focal_weight`.
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
+    gamma : float
+        At least 0.
+    rival : {"below", "second", "other"}
+        Which class j is. ``"below"``: largest probability strictly below p_y, 0 if there is none.
+        ``"second"``: second largest of all probabilities. ``"other"``: largest probability of a
+        class other than y. See `dual_focal_weight`.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), a
+        negative gamma, or an unknown rival.
 
     Examples
     --------
@@ -623,19 +845,31 @@ def dual_focal_gra(
 
 @_loss
 def bsce_gra(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 2.0) -> Tensor:
-    """BSCE-GRA: cross-entropy with its gradient scaled by `brier_weight` (bsce, eq. 14).
+    """BSCE-GRA: cross-entropy with its gradient scaled by (‖p - y‖_β)^γ with y one-hot.
 
-    With β = 1 this is 2^γ times `focal_gra`.
+    Lin et al. 2025, eq. 14: `brier_weight` held constant. With β = 1 this is 2^γ times `focal_gra`.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
-    gamma, beta : float
-        See `brier_weight`.
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
+    gamma : float
+        Exponent of the weight, at least 0; 0 is cross-entropy.
+    beta : float
+        Order of the norm, at least 1; see `brier_weight` for the values in use.
 
     Returns
     -------
     Tensor, shape (B,)
+        In nats. Without `logits` and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), a
+        negative gamma, or beta < 1.
 
     Examples
     --------
@@ -650,31 +884,45 @@ def bsce_gra(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: float = 
 
 @_loss
 def mmce(
-    logits: Tensor, targets: Tensor, weighted: bool = False, normalisation: str = "formula"
+    logits: Tensor,
+    targets: Tensor,
+    weighted: bool = False,
+    normalisation: Literal["formula", "code"] = "formula",
 ) -> Tensor:
     """Maximum mean calibration error of a batch: a kernel distance of confidence and correctness.
 
     With r the confidence, c the correctness (0 or 1) and ``K_ij = exp(-|r_i - r_j| / 0.4)``,
 
-        MMCE² = Σ_ij a_i a_j K_ij,   a_i = (c_i - r_i) / B   (Kumar et al. 2018, baseline of bsce).
+        MMCE² = Σ_ij a_i a_j K_ij,   a_i = (c_i - r_i) / B
 
-    The weighted form divides by the number of correct samples where c_i = 1 and by that of wrong
-    ones where c_i = 0, so that the few wrong samples count as much as the many correct ones. It is
-    0, with no gradient, where a batch has only one of the two kinds.
+    (Kumar et al. 2018; a baseline of Lin et al. 2025). The weighted form divides by the number of
+    correct samples where c_i = 1 and by that of wrong ones where c_i = 0, so that the few wrong
+    samples count as much as the many correct ones. It is 0, with no gradient, where a batch has
+    only one of the two kinds.
 
     Parameters
     ----------
-    logits, targets : Tensor, shapes (B, k) and (B,)
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     weighted : bool
         Balance correct and wrong samples.
     normalisation : {"formula", "code"}
-        ``"formula"``: as above. ``"code"``: as the code that bsce builds on, which leaves out the
-        square root in the plain form, and divides twice by each count in the weighted form.
+        ``"formula"``: as above. ``"code"``: as the code that Lin et al. build on, which leaves out
+        the square root in the plain form, and divides twice by each count in the weighted form.
 
     Returns
     -------
     Tensor, shape ()
-        A penalty to be added to a loss; it is not a loss by itself.
+        A penalty of at least 0, to be added to a loss; it is not a loss by itself. Without `logits`
+        and `targets`: the function of the two.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or an
+        unknown normalisation.
 
     Examples
     --------
@@ -715,16 +963,22 @@ def gradient_logits(loss: LossFunction, logits: Tensor, targets: Tensor) -> Tens
     Parameters
     ----------
     loss : function (logits, targets) -> (B,)
-    logits, targets : Tensor, shapes (B, k) and (B,)
+        Any loss of this module but `mmce`, or one's own.
+    logits : Tensor, shape (B, k)
+        Scores before the softmax.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
 
     Returns
     -------
     Tensor, shape (B, k)
+        In units of the loss per logit.
 
     Raises
     ------
     ValueError
-        If the loss is not per sample (`mmce`).
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or a
+        loss that does not give one value per sample.
 
     Examples
     --------
@@ -745,7 +999,7 @@ def gradient_logits(loss: LossFunction, logits: Tensor, targets: Tensor) -> Tens
 def last_layer_gradient_norm(
     loss: LossFunction, logits: Tensor, features: Tensor, targets: Tensor, bias: bool = True
 ) -> Tensor:
-    """Norm of each sample's gradient in the last linear layer (bsce, figure 4).
+    """Norm of each sample's gradient in the last linear layer (Lin et al. 2025, figure 4).
 
     The gradient in the weights is an outer product, so its norm needs no backward pass per sample:
     ‖∂L/∂(W, b)‖ = ‖∂L/∂z‖ · √(‖h‖² + 1), without the 1 if the layer has no bias.
@@ -753,17 +1007,26 @@ def last_layer_gradient_norm(
     Parameters
     ----------
     loss : function (logits, targets) -> (B,)
+        Any loss of this module but `mmce`, or one's own.
     logits : Tensor, shape (B, k)
-        Output of the layer.
+        Output z of the layer.
     features : Tensor, shape (B, d)
         Input h of the layer.
     targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
     bias : bool
         Whether the layer has a bias.
 
     Returns
     -------
     Tensor, shape (B,)
+        Euclidean norms over the weights and the bias; no gradient flows through them.
+
+    Raises
+    ------
+    ValueError
+        For shapes or types that do not fit, a label out of range (checked on the CPU only), or a
+        loss that does not give one value per sample.
 
     Examples
     --------
@@ -783,10 +1046,10 @@ def last_layer_gradient_norm(
 def focal_gradient_factor(
     p: float | np.ndarray | Tensor, gamma: float
 ) -> float | np.ndarray | Tensor:
-    """How much focal loss scales the gradient of cross-entropy at p_y = p (bsce, figure 1).
+    """How much focal loss scales the gradient of cross-entropy at p_y = p.
 
-    ∇FL = g ∇CE with g = (1 - p)^γ - γ p (1 - p)^(γ-1) log p. It exceeds 1 for small p: focal loss
-    pushes uncertain samples harder than cross-entropy does.
+    ∇FL = g ∇CE with g = (1 - p)^γ - γ p (1 - p)^(γ-1) log p (Lin et al. 2025, figure 1). It exceeds
+    1 for small p: focal loss pushes uncertain samples harder than cross-entropy does.
 
     Parameters
     ----------
@@ -798,7 +1061,12 @@ def focal_gradient_factor(
     Returns
     -------
     float, array or Tensor
-        The kind and shape of `p`.
+        Factors g >= 0, of the kind and shape of `p`.
+
+    Raises
+    ------
+    ValueError
+        For a probability outside [0, 1], or gamma < 0.
 
     Examples
     --------

@@ -1,8 +1,9 @@
 """Figures of the book. Each is two functions: ``prepare_x`` returns numbers, ``plot_x`` draws them.
 
-``prepare_*`` take plain arrays and need no figure: one array is one training, a list of arrays is
-one training per seed. ``plot_*`` take those numbers and return the axes. Functions that overlay
-methods take ``{method: numbers}``; `panels` repeats a plot over methods, epochs or treatments.
+``prepare_*``, which also stand in ``calibkit.curves``, take plain arrays and need no figure: one
+array is one run, a list of arrays is one run per seed. ``plot_*`` take those numbers and return the
+axes. Functions that overlay methods take ``{method: numbers}``; `panels` repeats a plot over
+methods, epochs or treatments.
 
 Uncertainty is always drawn. Over seeds it is the 95 % Student-t interval of the mean, within one
 test set the 95 % Wilson interval of a proportion. The former needs two seeds, else it is left out.
@@ -13,7 +14,7 @@ test set the 95 % Wilson interval of a proportion. The former needs two seeds, e
 
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import zip_longest
 
 import matplotlib as mpl
@@ -24,89 +25,89 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
-from scipy import stats as scipy_stats
 from scipy.optimize import isotonic_regression
 
-from calibkit import metrics
-from calibkit.arrays import as_confidence_correct, to_numpy
+from calibkit import stats, terms
+from calibkit.arrays import to_numpy
+from calibkit.curves import (
+    prepare_confidence_histogram,
+    prepare_forest,
+    prepare_gradient_norms,
+    prepare_overfitting,
+    prepare_reliability,
+    prepare_risk_coverage,
+    prepare_severity,
+)
+
+__all__ = [
+    "COLORS",
+    "CORRECT",
+    "MARKERS",
+    "WRONG",
+    "look",
+    "panels",
+    "plot_confidence_histogram",
+    "plot_forest",
+    "plot_gradient_bands",
+    "plot_gradient_norms",
+    "plot_input",
+    "plot_overfitting",
+    "plot_reliability",
+    "plot_reliability_lines",
+    "plot_risk_coverage",
+    "plot_severity",
+    "prepare_confidence_histogram",
+    "prepare_forest",
+    "prepare_gradient_norms",
+    "prepare_overfitting",
+    "prepare_reliability",
+    "prepare_risk_coverage",
+    "prepare_severity",
+    "style",
+    "style_table",
+]
 
 # One look per method in the whole book: display name, colour, marker. Okabe-Ito colours for the
 # methods met most, the rest chosen so that the methods of one paper stay apart (at least 15 CIELAB
 # units) for normal, protan and deutan eyes; the marker tells them apart in print.
 _LOOKS = {
-    "erm": ("ERM", "#000000", "o"),
-    "label_smoothing": ("Label smoothing", "#E69F00", "s"),
-    "entropy_regularization": ("Entropy reg.", "#9C6500", "h"),
-    "mixup": ("Mixup", "#56B4E9", "^"),
-    "mixup_dt": ("Mixup-DT", "#3A86CC", "<"),
-    "mixup_to": ("Mixup-TO", "#7AB0C4", ">"),
-    "mixup_sc": ("Mixup-SC", "#614993", "v"),
-    "mixup_io": ("Mixup-IO", "#7C74A1", "d"),
-    "mit_l": ("MIT-L", "#56BBA7", "X"),
-    "mit_a": ("MIT-A", "#0E4F45", "P"),
-    "focal": ("Focal", "#009E73", "D"),
-    "inverse_focal": ("Inverse focal", "#4BC1A9", "v"),
-    "dual_focal": ("Dual focal", "#4D5700", "p"),
-    "flsd53": ("FLSD-53", "#023D1E", "8"),
-    "l1_norm": ("L1 norm", "#6E6870", "X"),
-    "cs_kd": ("CS-KD", "#8F713B", "p"),
-    "crl": ("CRL", "#C077A5", "v"),
-    "sam": ("SAM", "#DF9CA4", "<"),
-    "swa": ("SWA", "#913900", ">"),
-    "fmfp": ("FMFP", "#D55E00", "*"),
-    "brier": ("Brier loss", "#882255", "H"),
-    "mmce": ("MMCE", "#8C5941", "d"),
-    "bsce": ("BSCE", "#6FA8DC", "<"),
-    "bsce_gra": ("BSCE-GRA", "#0072B2", "P"),
+    "erm": ("#000000", "o"),
+    "label_smoothing": ("#E69F00", "s"),
+    "entropy_regularization": ("#9C6500", "h"),
+    "mixup": ("#56B4E9", "^"),
+    "mixup_dt": ("#3A86CC", "<"),
+    "mixup_to": ("#7AB0C4", ">"),
+    "mixup_sc": ("#614993", "v"),
+    "mixup_io": ("#7C74A1", "d"),
+    "mit_l": ("#56BBA7", "X"),
+    "mit_a": ("#0E4F45", "P"),
+    "focal": ("#009E73", "D"),
+    "inverse_focal": ("#4BC1A9", "v"),
+    "dual_focal": ("#4D5700", "p"),
+    "flsd53": ("#023D1E", "8"),
+    "l1_norm": ("#6E6870", "X"),
+    "cs_kd": ("#8F713B", "p"),
+    "crl": ("#C077A5", "v"),
+    "sam": ("#DF9CA4", "<"),
+    "swa": ("#913900", ">"),
+    "fmfp": ("#D55E00", "*"),
+    "brier": ("#882255", "H"),
+    "mmce": ("#8C5941", "d"),
+    "bsce": ("#6FA8DC", "<"),
+    "bsce_gra": ("#0072B2", "P"),
     # The gradient-weighted form keeps the colour of its loss and is drawn dashed.
-    "focal_gra": ("Focal-GRA", "#009E73", "d"),
-    "flsd53_gra": ("FLSD-53-GRA", "#023D1E", "h"),
-    "dual_focal_gra": ("Dual focal-GRA", "#4D5700", "X"),
+    "focal_gra": ("#009E73", "d"),
+    "flsd53_gra": ("#023D1E", "h"),
+    "dual_focal_gra": ("#4D5700", "X"),
 }
-LABELS = {method: label for method, (label, _, _) in _LOOKS.items()}
-COLORS = {method: color for method, (_, color, _) in _LOOKS.items()}
-MARKERS = {method: marker for method, (_, _, marker) in _LOOKS.items()}
+COLORS = {method: color for method, (color, _) in _LOOKS.items()}
+MARKERS = {method: marker for method, (_, marker) in _LOOKS.items()}
+_OWN = "#E7298A", "*"
 _DASHED = ("focal_gra", "flsd53_gra", "dual_focal_gra")
-_SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
 _LINESTYLES = {"": "-", "sam": "--", "swa": "-.", "sam+swa": (0, (1, 1)), "gra": (0, (4, 1.5))}
 
 CORRECT, WRONG = "#4477AA", "#EE6677"  # predictions; kept apart from the colours of methods
 _INK, _FAINT = "#262626", "#8A8A8A"
-
-# metric: (label, factor as the papers print it, higher is better? None: neither)
-METRICS = {
-    "accuracy": ("Accuracy", 100, True),
-    "auroc": ("AUROC", 100, True),
-    "aupr_success": ("AUPR-Success", 100, True),
-    "aupr_error": ("AUPR-Error", 100, True),
-    "fpr_at_tpr": ("FPR at 95 % TPR", 100, False),
-    "ece": ("ECE", 100, False),
-    "ece_scaled": ("ECE after scaling", 100, False),
-    "ece_optimal": ("Optimal ECE", 100, False),
-    "ece_binned": ("ECE after binning", 100, False),
-    "adaptive_ece": ("Adaptive ECE", 100, False),
-    "adaptive_ece_scaled": ("Adaptive ECE after scaling", 100, False),
-    "classwise_ece": ("Classwise ECE", 100, False),
-    "classwise_ece_scaled": ("Classwise ECE after scaling", 100, False),
-    "avg_gain_accuracy": ("Mean gain in accuracy", 100, True),
-    "avg_gain_ece": ("Mean change of scaled ECE", 100, False),
-    "aurc": ("AURC", 1000, False),
-    "eaurc": ("E-AURC", 1000, False),
-    "augrc": ("AUGRC", 1000, False),
-    "nll": ("NLL", 1, False),
-    "brier": ("Brier score", 1, False),
-    "temperature": ("Temperature", 1, None),
-    "train_accuracy": ("Training accuracy", 100, True),
-    "ece_correct": ("ECE of correct", 100, False),
-    "mce": ("MCE", 100, False),
-    "overconfidence_error": ("Over-confidence error", 100, False),
-    "confidence": ("Mean confidence", 100, None),
-    "mean_correct": ("Confidence of correct", 100, None),
-    "mean_wrong": ("Confidence of wrong", 100, None),
-    "confidence_gap": ("Confidence gap", 100, True),
-    "histogram_overlap": ("Histogram overlap", 1, False),
-}
-
 
 # --- style ---
 
@@ -168,102 +169,30 @@ def look(method: str) -> dict:
     >>> look("focal(gamma=5)")["label"]
     'Focal (gamma=5)'
     """
-    if method == "ts":  # as `published.trainings` calls it
-        return look("erm+ts") | {"marker": "s"}
-    name, *axes = (part.strip() for part in str(method).split("+"))
-    base, options = re.fullmatch(r"([^(]*)(\(.*\))?", name, flags=re.DOTALL).groups()
+    base, _, axes = terms.parts(method)
     flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)
-    if base == "erm" and flat and not options:  # these have names of their own
-        base, flat = {"sam": "sam", "swa": "swa", "sam+swa": "fmfp"}[flat], ""
-        axes = [axis for axis in axes if axis not in ("sam", "swa")]
-    own = list(LABELS)
-    stand_in = base if base in LABELS else own[zlib.crc32(base.encode()) % len(own)]
-    words = [LABELS.get(base, base.replace("_", " ")) + (f" {options}" if options else "")]
+    own = list(COLORS)
+    stand_in = base if base in COLORS else own[zlib.crc32(base.encode()) % len(own)]
+    color, marker = COLORS[stand_in], "s" if method == "ts" else MARKERS.get(stand_in, _OWN[1])
+    if "@" in base:  # of somebody's own source: to be seen among the others
+        color, marker = _OWN
     return {
-        "color": COLORS.get(base, COLORS[stand_in]),
-        "marker": MARKERS[stand_in],
+        "color": color,
+        "marker": marker,
         "linestyle": _LINESTYLES[flat or ("gra" if base in _DASHED else "")],
-        "label": " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes]),
+        "label": terms.label(method),
     }
 
 
-def named(methods: Iterable[str]) -> str:
-    """The labels of some methods as a list in words.
-
-    >>> named(["erm", "label_smoothing"])
-    'ERM, Label smoothing'
-    >>> named([])
-    'none'
-    """
-    return ", ".join(look(m)["label"] for m in methods) or "none"
-
-
-def minus(method: str, reference: str) -> str:
-    """What to call the difference of two methods.
-
-    >>> minus("fmfp", "erm")
-    'FMFP − ERM'
-    """
-    return f"{look(method)['label']} − {look(reference)['label']}"
-
-
-# --- helpers: seeds and intervals ---
-
-
-def _seeds(values) -> list:
-    """One array (one training) or several (one per seed) as a list of arrays."""
-    several = np.ndim(values[0]) > 0 if isinstance(values, list | tuple) and values else False
-    if several or getattr(values, "ndim", 1) == 2:
-        return list(values)
-    return [values]
-
-
-def _trainings(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Checked (confidence, correct) of every seed."""
-    pairs = _seeds(confidence), _seeds(correct)
-    if len(pairs[0]) != len(pairs[1]):
-        raise ValueError(
-            f"correct: got {len(pairs[1])} seeds, expected {len(pairs[0])} as in confidence"
-        )
-    return [as_confidence_correct(c, z, unit=unit) for c, z in zip(*pairs, strict=True)]
-
-
-def _band(values) -> dict[str, np.ndarray]:
-    """`stats.seed_interval` for many numbers at once, seeds first; ``nan`` bounds for one seed."""
-    values = np.asarray(values, dtype=float)
-    n, mean = len(values), values.mean(axis=0)
-    half = np.full_like(mean, np.nan)
-    if n > 1:
-        half = scipy_stats.t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
-
-
-def wilson(successes, n) -> tuple[np.ndarray, np.ndarray]:
-    """95 % Wilson score interval of a proportion; ``nan`` where nothing was tried.
-
-    >>> low, high = wilson(8, 10)
-    >>> round(float(low), 3), round(float(high), 3)
-    (0.49, 0.943)
-    """
-    successes, n = np.asarray(successes, dtype=float), np.asarray(n, dtype=float)
-    z2 = scipy_stats.norm.ppf(0.975) ** 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        p = np.where(n > 0, successes / n, np.nan)
-        centre = (p + z2 / (2 * n)) / (1 + z2 / n)
-        half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return centre - half, centre + half
+# --- helpers ---
 
 
 def _text(values, digits: int = 2, scale: int = 1, unit: str = "", sign: bool = False) -> str:
     """``mean ± half-width`` over seeds, as every figure writes it."""
-    found = _band(np.atleast_1d(values))
-    if np.isnan(found["mean"]):
+    found = stats.seed_interval(np.atleast_1d(values))
+    if np.isnan(found.estimate):
         return "undefined"
-    half = scale * (found["high"] - found["mean"])
-    spread = "" if np.isnan(half) else f" ± {half:.{digits}f}"
-    mean = round(float(scale * found["mean"]), digits) + 0.0  # no sign before a zero
-    mean = f"{mean:{'+' if sign and mean else ''}.{digits}f}".replace("-", "−")
-    return mean + spread + unit
+    return found.format(scale, digits, unit, sign, half=True)
 
 
 def _axes(ax: Axes | None) -> Axes:
@@ -283,25 +212,6 @@ def _scaled(axis, scale: int) -> None:
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{scale * x:g}{unit}".replace("-", "−")))
 
 
-def _named(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
-    """Label, factor and direction of a metric, a name unknown here included."""
-    label, scale, higher = METRICS.get(metric, (metric.replace("_", " "), 1, None))
-    return (
-        label + (" × 1000" if scale == 1000 else " (%)" if scale == 100 and unit else ""),
-        scale,
-        higher,
-    )
-
-
-def header(metric: str) -> str:
-    """Label of a metric with its unit, as above a column.
-
-    >>> header("aurc"), header("ece")
-    ('AURC × 1000', 'ECE (%)')
-    """
-    return _named(metric)[0]
-
-
 def _from_zero(ax: Axes) -> None:
     """Start the vertical axis at zero, and leave its upper end to whatever panels share it."""
     ax.update_datalim([(ax.dataLim.x0, 0)])
@@ -311,7 +221,7 @@ def _from_zero(ax: Axes) -> None:
 def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     """Write {method: (y, text)} to the right of the axes, in the method's colour."""
     low, high = ax.get_ylim()
-    height = ax.get_position().height * ax.figure.get_figheight()
+    height = ax.bbox.height / ax.figure.dpi  # in inches; a subfigure has no height of its own
     wanted = {m: (y - low) / (high - low) for m, (y, _) in ends.items()}
     step = {m: (1 + ends[m][1].count("\n")) * 13.5 / 72 / height for m in ends}
     order = sorted(ends, key=wanted.get)
@@ -367,7 +277,9 @@ def panels(
             continue
         plot(numbers, ax=ax, **options)
         parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
-        method = next((part for part in parts if re.split(r"[+(]", part)[0] in LABELS), None)
+        method = next(
+            (p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None
+        )
         words = [look(part)["label"] if part == method else part for part in parts]
         ax.set_title(" · ".join(words), color=look(method)["color"] if method else _INK)
     legends = [ax.get_legend() for ax in axes.flat if ax.get_legend()]
@@ -383,57 +295,6 @@ def panels(
 
 
 # --- a. confidence of correct and of wrong predictions ---
-
-
-def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
-    """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
-
-    Each density integrates to one over its own samples, so that a few wrong predictions are seen as
-    well as many correct ones.
-
-    Parameters
-    ----------
-    confidence : array_like (n,) or list of them, one per seed
-        Probability of the predicted class, in [0, 1].
-    correct : array_like (n,) of bool or list of them
-        Whether the prediction was right.
-    bins : int
-        Bins of equal width on [0, 1].
-
-    Returns
-    -------
-    dict
-        ``edges`` (bins + 1,); per seed ``correct`` and ``wrong`` (seeds, bins), densities, ``nan``
-        where there is no such prediction; ``n_correct``, ``n_wrong``, ``mean_correct``,
-        ``mean_wrong``, ``overlap`` (area under the lower of the two densities), ``auroc`` (seeds,).
-
-    Raises
-    ------
-    ValueError
-        Lengths or numbers of seeds differ, or a confidence is not a probability.
-
-    Examples
-    --------
-    >>> numbers = prepare_confidence_histogram([0.9, 0.8, 0.3], [True, True, False], bins=2)
-    >>> numbers["correct"].tolist(), numbers["wrong"].tolist(), numbers["overlap"].tolist()
-    ([[0.0, 2.0]], [[2.0, 0.0]], [0.0])
-    """
-    edges = np.linspace(0, 1, bins + 1)
-    rows = []
-    for c, z in _trainings(confidence, correct):
-        table = metrics.reliability_bins(c, z, bins)
-        right = np.nan_to_num(table["accuracy"]) * table["count"]
-        row = {"overlap": metrics.histogram_overlap(c, z, bins), "auroc": metrics.auroc(c, z)}
-        for name, chosen, counts in (
-            ("correct", c[z], right),
-            ("wrong", c[~z], table["count"] - right),
-        ):
-            some = len(chosen) > 0
-            row[name] = counts * bins / len(chosen) if some else np.full(bins, np.nan)
-            row[f"mean_{name}"] = chosen.mean() if some else np.nan
-            row[f"n_{name}"] = len(chosen)
-        rows.append(row)
-    return {"edges": edges} | {k: np.array([row[k] for row in rows]) for k in rows[0]}
 
 
 def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
@@ -461,60 +322,6 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
 
 
 # --- b. reliability ---
-
-
-def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
-    """Accuracy against mean confidence per bin, with 95 % Wilson intervals of the accuracy.
-
-    Several seeds are pooled bin by bin. They were tested on the same samples, so the interval is
-    that of their mean count, not of their sum: pooling seeds does not make a test set larger.
-
-    Parameters
-    ----------
-    confidence, correct : as in `prepare_confidence_histogram`
-    bins : int
-        Bins (lo, hi] of equal width on [0, 1], as in `metrics.ece`.
-
-    Returns
-    -------
-    dict
-        ``edges`` (bins + 1,); per bin ``share`` of the samples, ``confidence``, ``accuracy``,
-        ``low``, ``high`` (bins,), ``nan`` where empty; ``seed_accuracy`` (seeds, bins); per seed
-        ``ece``, ``accuracy_all``, ``confidence_all`` (seeds,).
-
-    Examples
-    --------
-    >>> numbers = prepare_reliability([0.9, 0.7, 0.9, 0.7], [True, False, True, True], bins=5)
-    >>> numbers["accuracy"][3:].tolist(), numbers["confidence"][3:].tolist()
-    ([0.5, 1.0], [0.7, 0.9])
-    >>> numbers["ece"].round(3).tolist()
-    [0.15]
-    """
-    trainings = _trainings(confidence, correct)
-    tables = [metrics.reliability_bins(c, z, bins) for c, z in trainings]
-    count, seed_accuracy, seed_confidence = (
-        np.array([table[key] for table in tables]) for key in ("count", "accuracy", "confidence")
-    )  # (seeds, bins)
-
-    def pooled(values):
-        total = np.where(count.sum(0) > 0, count.sum(0), np.nan)
-        return np.nansum(values * count, axis=0) / total
-
-    accuracy, mean_count = pooled(seed_accuracy), count.mean(0)
-    low, high = wilson(accuracy * mean_count, mean_count)
-    gap = np.nan_to_num(np.abs(seed_accuracy - seed_confidence))
-    return {
-        "edges": np.asarray(tables[0]["edges"]),
-        "share": count.sum(0) / count.sum(),
-        "confidence": pooled(seed_confidence),
-        "accuracy": accuracy,
-        "low": low,
-        "high": high,
-        "seed_accuracy": seed_accuracy,
-        "ece": (count * gap).sum(1) / count.sum(1),
-        "accuracy_all": np.array([z.mean() for _, z in trainings]),
-        "confidence_all": np.array([c.mean() for c, _ in trainings]),
-    }
 
 
 def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
@@ -594,71 +401,12 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
 # --- c. reliable overfitting ---
 
 
-def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = None) -> dict:
-    """A metric over epochs, mean over seeds, and what is lost between its best epoch and the last.
-
-    The best epoch is that of the mean curve, the same for every seed. The best of each seed alone
-    would count the luck of a noisy epoch as something that was lost.
-
-    Parameters
-    ----------
-    histories : mapping of columns (a DataFrame, say) or list of them, one per seed
-        With columns ``epoch`` and `metric`. Seeds must share their epochs.
-    metric : str
-        Such as ``"auroc"``; see `METRICS` for those with a known direction.
-    higher_is_better : bool, optional
-        The direction of any other metric.
-
-    Returns
-    -------
-    dict
-        ``metric``, ``higher_is_better``, ``epoch`` (e,), ``values`` (seeds, e), ``mean``, ``low``,
-        ``high`` (e,), ``best_epoch``, ``best``, ``final``, ``drop`` (seeds,): last value minus that
-        of the best epoch, negative for a loss of a metric that should be high.
-
-    Examples
-    --------
-    >>> runs = [{"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}]
-    >>> numbers = prepare_overfitting(runs, "auroc")
-    >>> numbers["best_epoch"], numbers["drop"].round(2).tolist()
-    (2, [-0.1])
-    """
-    histories = histories if isinstance(histories, list | tuple) else [histories]
-    for history in histories:
-        for column in ("epoch", metric):
-            if column not in history:
-                raise ValueError(
-                    f"histories: got no column {column!r}, expected epoch and {metric}"
-                )
-    if higher_is_better is None:
-        higher_is_better = _named(metric)[2]
-    if higher_is_better is None:
-        raise ValueError(f"higher_is_better: got None, expected True or False for {metric!r}")
-    epochs = [np.asarray(history["epoch"], dtype=int) for history in histories]
-    if any(not np.array_equal(e, epochs[0]) for e in epochs):
-        raise ValueError("histories: got seeds with different epochs, expected the same in all")
-    values = np.array([np.asarray(history[metric], dtype=float) for history in histories])
-    band = _band(values)
-    best = int(np.nanargmax(band["mean"] if higher_is_better else -band["mean"]))
-    return {
-        "metric": metric,
-        "higher_is_better": higher_is_better,
-        "epoch": epochs[0],
-        "values": values,
-        **band,
-        "best_epoch": int(epochs[0][best]),
-        "best": float(band["mean"][best]),
-        "final": float(band["mean"][-1]),
-        "drop": values[:, -1] - values[:, best],
-    }
-
-
 def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
     """Draw one metric of several methods over epochs; open circles mark the best epochs.
 
     The change from the best epoch to the last stands at the end of each line, with its 95 %
-    interval over seeds; in points where the axis is in per cent. The first tenth of a training
-    climbs so far that it would flatten the rest: the vertical axis fits what comes after it.
+    interval over seeds; in points where the axis is in per cent. The first tenth of a run climbs
+    so far that it would flatten the rest: the vertical axis fits what comes after it.
 
     Parameters
     ----------
@@ -667,7 +415,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
     """
     ax = _axes(ax)
     name = next(iter(table.values()))["metric"]
-    label, scale, _ = _named(name, unit=False)
+    label, scale, _ = terms.metric_label(name, unit=False)
     ends = {}
     for method, numbers in table.items():
         seen = look(method)
@@ -707,96 +455,6 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
 
 
 # --- d. gradient norms ---
-
-
-def prepare_gradient_norms(
-    brier, norm, exponent: float | None = None, log: bool = False, bins: int = 60
-) -> dict:
-    """Joint density of Brier score and last-layer gradient norm of training samples (bsce fig. 4).
-
-    The gradient of a loss at the last layer is the outer product of its gradient at the logits and
-    the features h, so its norm is the product of theirs. A loss whose gradient is that of the cross
-    entropy times a weight ``‖p − y‖^gamma`` (BSCE-GRA with beta = 2; plain cross entropy is gamma =
-    0) gives ``BS^((gamma + 1) / 2) · ‖h‖``: one curve, blurred by ``‖h‖`` alone.
-
-    Parameters
-    ----------
-    brier, norm : array_like (n,) or list of them, one per seed
-        Brier score, 0 to 2, and gradient norm of each training sample.
-    exponent : float, optional
-        ``(gamma + 1) / 2`` of a loss with such a law.
-    log : bool
-        Cells of equal width in the logarithms, from the 1 % quantiles on. The law is then a line.
-    bins : int
-        Cells along each axis. The norm axis ends at the 99.9 % quantile.
-
-    Returns
-    -------
-    dict
-        ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
-        ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if 20
-        samples are there, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``, ``exponent``,
-        ``scale`` (median of norm / BS^exponent).
-
-    Raises
-    ------
-    ValueError
-        Shapes differ, or a value is negative, not finite, or a Brier score above 2.
-
-    Examples
-    --------
-    >>> brier = np.linspace(0.01, 2, 100)
-    >>> numbers = prepare_gradient_norms(brier, 3 * brier**2.5, exponent=2.5)
-    >>> round(numbers["scale"], 6), numbers["spearman"].round(6).tolist()
-    (3.0, [1.0])
-    """
-    x, y = ([np.asarray(to_numpy(v), dtype=float) for v in _seeds(a)] for a in (brier, norm))
-    if [v.shape for v in x] != [v.shape for v in y]:
-        raise ValueError(
-            f"norm: got shapes {[v.shape for v in y]}, expected {[v.shape for v in x]} as in brier"
-        )
-    all_x, all_y = np.concatenate(x), np.concatenate(y)
-    for name, values, top in (("brier", all_x, 2 + 1e-6), ("norm", all_y, np.finfo(float).max)):
-        if not (values.size and ((values >= 0) & (values <= top)).all()):
-            raise ValueError(f"{name}: got empty, negative, too large or non-finite values")
-    limit = float(np.quantile(all_y, 0.999)) or 1.0
-    brier_edges, norm_edges = _cells(all_x, 2.0, bins, log), _cells(all_y, limit, bins, log)
-    coarse = _cells(all_x, 2.0, 20, log)
-    quantiles = np.full((3, 20), np.nan)
-    cell = (np.searchsorted(coarse, all_x, side="left") - 1).clip(0, 19)
-    for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
-        quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
-    seen = all_x > 0
-    return {
-        "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
-        "brier_edges": brier_edges,
-        "norm_edges": norm_edges,
-        "middle": np.sqrt(coarse[1:] * coarse[:-1]) if log else (coarse[1:] + coarse[:-1]) / 2,
-        "low": quantiles[0],
-        "median": quantiles[1],
-        "high": quantiles[2],
-        "spearman": np.array(
-            [
-                _correlation(scipy_stats.rankdata(a), scipy_stats.rankdata(b))
-                for a, b in zip(x, y, strict=True)
-            ]
-        ),
-        "pearson": np.array([_correlation(a, b) for a, b in zip(x, y, strict=True)]),
-        "log": log,
-        "exponent": exponent,
-        "scale": None
-        if exponent is None
-        else float(np.median(all_y[seen] / all_x[seen] ** exponent)),
-    }
-
-
-def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:
-    low = np.quantile(values[values > 0], 0.01) if log and (values > 0).any() else top
-    return np.geomspace(low, top, n + 1) if low < top else np.linspace(0, top, n + 1)
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else np.nan
 
 
 def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
@@ -865,35 +523,6 @@ def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
 # --- e. risk and coverage ---
 
 
-def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
-    """Error rate among the accepted samples against the share accepted, most confident first.
-
-    Parameters
-    ----------
-    confidence, correct : as in `prepare_confidence_histogram`; any score that ranks will do
-    points : int
-        Coverages at which the seeds are averaged, from 1 / points to 1.
-
-    Returns
-    -------
-    dict
-        ``coverage`` (points,), ``risk`` (seeds, points), ``mean``, ``low``, ``high`` (points,),
-        ``aurc`` (seeds,).
-
-    Examples
-    --------
-    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], points=4)
-    >>> numbers["mean"].round(3).tolist()
-    [0.0, 0.0, 0.333, 0.25]
-    """
-    coverage = np.arange(1, points + 1) / points
-    trainings = _trainings(confidence, correct, unit=False)
-    curves = [metrics.risk_coverage(c, z) for c, z in trainings]
-    risk = np.array([np.interp(coverage, *curve) for curve in curves])
-    aurc = np.array([metrics.aurc(c, z) for c, z in trainings])
-    return {"coverage": coverage, "risk": risk, **_band(risk), "aurc": aurc}
-
-
 def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
     """Draw the curves of several methods, each with its AURC (×1000) at the end.
 
@@ -923,40 +552,6 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
 # --- f. a metric of many methods ---
 
 
-def prepare_forest(values: dict, published: dict | None = None) -> dict:
-    """A metric of many methods: seeds, mean and 95 % interval, and the published value beside it.
-
-    Parameters
-    ----------
-    values : dict
-        ``{method: value or array (seeds,)}``, natural units.
-    published : dict, optional
-        ``{method: value}`` in the same units; methods without one are left out.
-
-    Returns
-    -------
-    dict
-        ``method`` (list), ``values`` (list of arrays), ``mean``, ``low``, ``high``, ``published``
-        (methods,), ``nan`` where there is none.
-
-    Examples
-    --------
-    >>> numbers = prepare_forest({"erm": [0.90, 0.92], "fmfp": [0.95]}, {"fmfp": 0.94})
-    >>> numbers["mean"].round(3).tolist(), numbers["published"].tolist()
-    ([0.91, 0.95], [nan, 0.94])
-    """
-    if not values:
-        raise ValueError("values: got nothing to draw, expected {method: values over seeds}")
-    rows = {m: np.atleast_1d(np.asarray(to_numpy(v), dtype=float)) for m, v in values.items()}
-    bands = [_band(row) for row in rows.values()]
-    return {
-        "method": list(rows),
-        "values": list(rows.values()),
-        **{k: np.array([band[k] for band in bands]) for k in ("mean", "low", "high")},
-        "published": np.array([(published or {}).get(m, np.nan) for m in rows], dtype=float),
-    }
-
-
 def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
     """Draw a row per method: seeds (small), mean and interval (filled), published value (hollow).
 
@@ -965,7 +560,7 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
     Parameters
     ----------
     metric : str, optional
-        A key of `METRICS`, for the axis.
+        A key of `terms.METRICS`, for the axis.
     """
     count = len(numbers["method"])
     if ax is None:
@@ -987,7 +582,7 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
             numbers["published"][y], y, **seen, markersize=8, linestyle="", markerfacecolor="white"
         )
     ax.axvline(numbers["mean"][0], color=_FAINT, linestyle=":", linewidth=1.2, zorder=0)
-    label, scale, higher = _named(metric or "", unit=False)
+    label, scale, higher = terms.metric_label(metric or "", unit=False)
     better = "" if higher is None else ("  (higher is better)" if higher else "  (lower is better)")
     ax.set(xlabel=label + better, ylim=(count - 0.5, -0.5))
     ax.set_yticks(range(count), [look(m)["label"] for m in numbers["method"]])
@@ -1006,12 +601,12 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
 
 
 def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
-    """Draw sample i of a test set: a signal, a picture, a point among others, a text's length.
+    """Draw sample i of a test set: a signal, an image, a point among others, a text's length.
 
     Parameters
     ----------
     inputs : array_like
-        Pictures (n, channels, height, width), signals (n, 1, length), points (n, 2) or the numbers
+        Images (n, channels, height, width), signals (n, 1, length), points (n, 2) or the numbers
         of the tokens of texts (n, length), where 0 is none.
     """
     ax = _axes(ax)
@@ -1036,30 +631,6 @@ def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
 # --- h. test sets under shift ---
 
 
-def prepare_severity(by_seed) -> dict:
-    """A metric against the severity of a shift: mean and 95 % interval over seeds.
-
-    Parameters
-    ----------
-    by_seed : pandas.DataFrame
-        A row per seed and a column per severity, 0 for the unshifted test set.
-
-    Returns
-    -------
-    dict
-        ``severity`` (s,), ``values`` (seeds, s), ``mean``, ``low``, ``high`` (s,).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> prepare_severity(pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]}))["mean"].round(2).tolist()
-    [0.85, 0.7]
-    """
-    values = by_seed.sort_index(axis=1)
-    numbers = values.to_numpy(float)
-    return {"severity": values.columns.to_numpy(float), "values": numbers, **_band(numbers)}
-
-
 def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
     """Draw a metric of several methods against severity; bands are 95 % intervals over seeds.
 
@@ -1068,7 +639,7 @@ def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None
     table : dict
         ``{method: numbers of prepare_severity}``.
     metric : str, optional
-        A key of `METRICS`, for the axis.
+        A key of `terms.METRICS`, for the axis.
     """
     ax = _axes(ax)
     for method, numbers in table.items():
@@ -1078,7 +649,7 @@ def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None
             x, numbers["low"], numbers["high"], color=seen["color"], alpha=0.12, linewidth=0
         )
         ax.plot(x, numbers["mean"], **seen, markersize=5)
-    label, scale, _ = _named(metric or "", unit=False)
+    label, scale, _ = terms.metric_label(metric or "", unit=False)
     ax.set(xlabel="Severity (0: unshifted)", title=label)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     _scaled(ax.yaxis, scale)
@@ -1103,13 +674,13 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     digits : int
         Decimals of scaled metrics (per cent, times 1000); others get two more.
     higher_is_better : dict, optional
-        Direction of columns that `METRICS` does not have; without one a column is not shaded.
+        Direction of columns that `terms.METRICS` lacks; without one a column is not shaded.
 
     Returns
     -------
     pandas.io.formats.style.Styler
     """
-    named = {c: _named(c) for c in frame.columns}
+    named = {c: terms.metric_label(c) for c in frame.columns}
     higher = {c: direction for c, (_, _, direction) in named.items()} | (higher_is_better or {})
 
     def cell(row, column):
@@ -1142,7 +713,7 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     arrow = {True: " ↑", False: " ↓", None: ""}
     shown.columns = [named[c][0] + arrow[higher[c]] for c in frame.columns]
     shown.index = [
-        look(row)["label"] if re.split(r"[(+]", str(row))[0] in LABELS else row
+        look(row)["label"] if re.split(r"[(+]", str(row))[0] in terms.LABELS else row
         for row in frame.index
     ]
     shades = frame.apply(shade).set_axis(shown.columns, axis=1).set_axis(shown.index, axis=0)

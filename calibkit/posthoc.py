@@ -1,33 +1,212 @@
-"""Post-hoc calibration: maps fitted on held-out logits that leave the network alone.
+"""Post-hoc calibration: methods fitted to held-out logits that leave the network as it is.
 
-Every map has ``fit(logits, labels) -> self`` and ``predict_proba(logits) -> (n, k)``. Fit it on
-data that neither trained the network nor measures it; `check_overlap` finds the most common slip.
-NumPy arrays and torch tensors are taken; probabilities come back as the kind given.
+Every method is a `Recalibration`: ``fit(logits, labels)``, then ``predict_proba(logits)``. Fit it
+to data that neither trained the network nor measure the result; `check_overlap` finds the most
+common slip. NumPy arrays and torch tensors are accepted; probabilities come back as the kind given.
 
-Temperatures that minimise the ECE are found exactly on a grid at a small part of its cost, see
-`optimal_temperature`. Everything else is a smooth convex problem, solved with analytic gradients.
+A temperature that minimises the ECE is found exactly on a grid, at a small part of the cost of a
+full search, see `optimal_temperature`. The other fits are smooth convex problems, solved with
+analytic gradients, or have a closed form.
+
+The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull et al., AISTATS
+2017; Zadrozny and Elkan, ICML 2001 and KDD 2002; Singh et al. 2021 ("On the Dark Side of
+Calibration"); Wang et al., NeurIPS 2021 ("Do Not Be Afraid of Overconfidence"); Wang et al., CVPR
+2023 ("On the Pitfall of Mixup"); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradients").
 """
 
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import exp, inf, log
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from calibkit.arrays import Array, ArrayLike, as_labels, as_logits, blocks, like, softmax
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    ArrayOrTensor,
+    as_labels,
+    as_logits,
+    blocks,
+    like,
+    softmax,
+)
 
-# The grid of overconf and of bsce's code. That of bsce's text is np.arange(1, 101) / 10.
+# The grid of Wang et al. 2021 and of the code of Lin et al. 2025, whose text has
+# np.arange(1, 101) / 10.
 GRID = np.arange(1, 1001) / 100
 # Where a temperature is sought that minimises the NLL.
 RANGE = (1e-3, 1e3)
 
+Objective: TypeAlias = Literal["nll", "ece"]
+Grid: TypeAlias = "Sequence[float] | np.ndarray | None"
+
 
 class PosthocWarning(UserWarning):
-    """A post-hoc map was fitted, but the result deserves a second look."""
+    """A recalibration was fitted, but the result deserves a second look."""
+
+
+@dataclass
+class Recalibration:
+    """What all methods of this module have in common: logits in, calibrated probabilities out.
+
+    The options of a method are the arguments of its constructor. To scikit-learn it is a classifier
+    of logits, to be copied and tuned by ``sklearn.base.clone`` and ``sklearn.model_selection``.
+
+    Attributes
+    ----------
+    classes_ : array of int, shape (k,)
+        The labels, 0 to k - 1, by the width of the logits that `fit` has seen.
+
+    Examples
+    --------
+    >>> logits, labels = np.array([[4.0, 0.0]] * 4), np.array([0, 0, 0, 1])  # 98% sure, 75% right
+    >>> for method in (TemperatureScaling(), HistogramBinning()):
+    ...     print(method.fit(logits, labels).predict_proba([[4.0, 0.0]]).round(3))
+    [[0.75 0.25]]
+    [[0.75 0.25]]
+    """
+
+    _needs_two_classes = False  # whether a fit needs labels of more than one class
+
+    def fit(self, logits: ArrayLike, labels: ArrayLike) -> Self:
+        """Fit to predictions that neither trained the network nor measure the result.
+
+        Parameters
+        ----------
+        logits : array or tensor, shape (n, k)
+            Scores before the softmax of n held-out samples.
+        labels : array or tensor of integers, shape (n,)
+            True classes, 0 to k - 1.
+
+        Returns
+        -------
+        Recalibration
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If an argument is empty, malformed or not finite, a label is out of range, or the labels
+            are all of one class where the method has to tell classes apart.
+
+        Warns
+        -----
+        PosthocWarning
+            If the result deserves a second look; the message says why.
+
+        Examples
+        --------
+        >>> TemperatureScaling().fit([[4.0, 0.0]] * 4, [0, 0, 0, 1]).predict_proba([[4.0, 0.0]])
+        array([[0.75, 0.25]])
+        """
+        logits, labels = _data(logits, labels)
+        if self._needs_two_classes and labels.min() == labels.max():
+            raise ValueError(f"labels: got class {labels[0]} only, expected at least two classes")
+        self._fit(logits, labels)
+        self.classes_ = np.arange(logits.shape[1])
+        return self
+
+    def predict_proba(self, logits: ArrayLike) -> ArrayOrTensor:
+        """Calibrated probabilities of predictions.
+
+        Parameters
+        ----------
+        logits : array or tensor, shape (n, k)
+            Scores before the softmax, of as many classes as in `fit`.
+
+        Returns
+        -------
+        array or tensor, shape (n, k)
+            Probabilities; rows sum to 1. A tensor, on the same device, if the logits are one.
+
+        Raises
+        ------
+        ValueError
+            If the logits are empty, malformed, not finite or of another number of classes, or
+            before a call of `fit`.
+
+        Examples
+        --------
+        >>> FixedTemperature(2.0).predict_proba([[2.0, 0.0]]).round(3)
+        array([[0.731, 0.269]])
+        """
+        array = as_logits(logits)
+        self._check_fitted(array.shape[1])
+        return like(self._probs(array), logits)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Options by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool
+            Without effect: no option has options of its own.
+
+        Returns
+        -------
+        dict
+            Name of each constructor argument -> its value.
+
+        Examples
+        --------
+        >>> MatrixScaling(l2=0.1).get_params()
+        {'l2': 0.1}
+        """
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params) -> Self:
+        """Change options, as scikit-learn does in a search; what was fitted stays as it is.
+
+        Parameters
+        ----------
+        **params
+            Constructor arguments by name.
+
+        Returns
+        -------
+        Recalibration
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If there is no such option, or the constructor refuses its value.
+
+        Examples
+        --------
+        >>> MatrixScaling().set_params(l2=0.1)
+        MatrixScaling(l2=0.1)
+        """
+        for name in params:
+            if name not in self.get_params():
+                known = ", ".join(self.get_params()) or "none"
+                raise ValueError(f"{name}: no option of {type(self).__name__}, which has {known}")
+        replace(self, **params)  # refused before anything has changed
+        vars(self).update(params)
+        return self
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
+
+        target = TargetTags(required=True)
+        return Tags("classifier", target_tags=target, classifier_tags=ClassifierTags())
+
+    def _fit(self, logits: Array, labels: Array) -> None:
+        raise NotImplementedError
+
+    def _probs(self, logits: Array) -> Array:
+        raise NotImplementedError
+
+    def _check_fitted(self, k: int) -> None:
+        if not hasattr(self, "classes_"):
+            raise ValueError(f"{type(self).__name__}: not fitted, expected a call of fit before")
+        if k != len(self.classes_):
+            raise ValueError(f"logits: got {k} classes, expected {len(self.classes_)} as in fit")
 
 
 # --- temperature ----------------------------------------------------------------------------------
@@ -36,44 +215,51 @@ class PosthocWarning(UserWarning):
 def optimal_temperature(
     logits: ArrayLike,
     labels: ArrayLike,
-    objective: str = "ece",
-    grid: Sequence[float] | None = None,
+    objective: Objective = "nll",
+    grid: Grid = None,
     bins: int = 15,
 ) -> tuple[float, float]:
-    """Temperature T that minimises the ECE or the NLL of softmax(logits / T), and that minimum.
+    """Temperature T that minimises the NLL or the ECE of softmax(logits / T), and that minimum.
 
-    The ECE is neither smooth nor unimodal in T, so it is searched on a grid, as in overconf, mixup
-    and bsce. The result is that of the full grid (of equal values, the smallest T), but most of it
-    is never visited: the ECE is at least ``|mean confidence - accuracy|``, each confidence falls as
-    T rises, and so the search can start where that gap closes and stop on either side once the gap
-    alone exceeds the best ECE.
+    The NLL (Guo et al. 2017) is convex in 1/T: its slope is brought to zero, on a grid if one is
+    given.
 
-    The NLL is convex in 1/T: its slope is brought to zero, on a grid if one is given.
+    The ECE is neither smooth nor unimodal in T, so it is searched on a grid, as in Wang et al. 2021
+    and 2023 and Lin et al. 2025. The result is that of the full grid (of equal values, the smallest
+    T), but most of it is never visited: the ECE is at least ``|mean confidence - accuracy|``, each
+    confidence falls as T rises, and so the search can start where that gap closes and stop on
+    either side once the gap alone exceeds the best ECE.
 
     Parameters
     ----------
     logits : array or tensor, shape (n, k)
+        Scores before the softmax.
     labels : array or tensor of integers, shape (n,)
-    objective : {"ece", "nll"}
+        True classes, 0 to k - 1.
+    objective : {"nll", "ece"}
+        What T minimises, the default of `TemperatureScaling` too.
     grid : sequence of positive numbers, optional
-        Default for the ECE: 0.01, 0.02, ..., 10; for the NLL: any number from 0.001 to 1000.
+        Default for the NLL: any number from 0.001 to 1000; for the ECE: 0.01, 0.02, ..., 10.
     bins : int
-        Bins of the ECE: equal width, (lo, hi], of the top-label confidence.
+        Bins of the ECE: equal width, (lo, hi], of the top-label confidence. The NLL has none.
 
     Returns
     -------
-    temperature, value : float, float
-        The value is a fraction for the ECE, in nats for the NLL.
+    temperature : float
+        Above 1 for an overconfident model.
+    value : float
+        The minimum: nats for the NLL, a fraction in [0, 1] for the ECE.
 
     Raises
     ------
     ValueError
-        For bad logits, labels, objective, grid or bins.
+        If an argument is empty, malformed or not finite, a label is out of range, the objective is
+        unknown, a temperature of the grid is not positive, or there is no bin.
 
     Examples
     --------
     >>> logits, labels = np.array([[4.0, 0.0]] * 4), np.array([0, 0, 0, 1])  # 98% sure, 75% right
-    >>> temperature, nll = optimal_temperature(logits, labels, "nll")
+    >>> temperature, nll = optimal_temperature(logits, labels)
     >>> round(4 / temperature, 3)  # the logit of 0.75
     1.099
     >>> optimal_temperature(logits, labels, "ece")[0]
@@ -81,36 +267,40 @@ def optimal_temperature(
     """
     logits, labels = _data(logits, labels)
     if objective not in ("ece", "nll"):
-        raise ValueError(f"objective: got {objective!r}, expected 'ece' or 'nll'")
-    grid = None if grid is None else _checked_grid(grid)
+        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+    _check_bins(bins)
+    temperatures = None if grid is None else _checked_grid(grid)
     if objective == "ece":
-        return _lowest_ece(_ece_at(logits, labels, bins), GRID if grid is None else grid)
+        ece = _ece_at(logits, labels, bins)
+        return _lowest_ece(ece, GRID if temperatures is None else temperatures)
     nll = _nll_at(logits, labels)
     best = _root(lambda temperature: nll(temperature)[1])
-    if grid is not None:  # convex: the best of the grid is a neighbour of the best of all
-        after = int(np.searchsorted(grid, best))
-        best = min(grid[max(after - 1, 0) : after + 1], key=lambda t: nll(t)[0])
+    if temperatures is not None:  # convex: the best of them is a neighbour of the best of all
+        after = int(np.searchsorted(temperatures, best))
+        best = min(temperatures[max(after - 1, 0) : after + 1], key=lambda t: nll(t)[0])
     return float(best), nll(best)[0]
 
 
 @dataclass
-class TemperatureScaling:
-    """Divide the logits by one temperature fitted on held-out data (fmfp, overconf, mixup, bsce).
+class TemperatureScaling(Recalibration):
+    """Divide the logits by one number fitted to held-out data, softmax(z / T) (Guo et al. 2017).
 
-    Warns (`PosthocWarning`) if the temperature is an end of its range, or if on the very data of
-    the fit the ECE or the NLL is worse than at T = 1 by more than 0.01.
+    Predictions stay, since the order of the logits does. `fit` warns (`PosthocWarning`) if the
+    temperature is an end of its range, or if on the very data of the fit the ECE or the NLL is
+    worse than at T = 1 by more than 0.01.
 
     Parameters
     ----------
     objective : {"nll", "ece"}
-        What the temperature minimises: the NLL, as is usual, or the ECE, as in overconf, mixup and
-        bsce.
+        What the temperature minimises: the NLL, as is usual, or the ECE, as in Wang et al. 2021 and
+        2023 and Lin et al. 2025.
     grid : sequence of positive numbers, optional
         Temperatures to choose from, see `optimal_temperature`.
 
     Attributes
     ----------
     temperature_ : float
+        Above 1 for an overconfident model.
 
     Examples
     --------
@@ -119,14 +309,12 @@ class TemperatureScaling:
     array([[0.75, 0.25]])
     """
 
-    objective: str = "nll"
-    grid: Sequence[float] | None = None
+    objective: Objective = "nll"
+    grid: Grid = None
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> "TemperatureScaling":
-        """Fit to held-out logits (n, k) and labels (n,)."""
-        logits, labels = _data(logits, labels)
+    def _fit(self, logits: Array, labels: Array) -> None:
         best, _ = optimal_temperature(logits, labels, self.objective, self.grid)
-        self.temperature_, self.classes_ = best, logits.shape[1]
+        self.temperature_ = best
         choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
         if best in (min(choices), max(choices)):
             _warn(f"temperature {best:g} is an end of the range searched")
@@ -137,21 +325,21 @@ class TemperatureScaling:
                     f"temperature {best:g} raises the {name} of the data it was fitted on "
                     f"from {before:.4f} to {after:.4f}"
                 )
-        return self
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayLike:
-        """Probabilities (n, k) for logits (n, k), of the kind given."""
-        return like(softmax(_ready(self, logits) / self.temperature_), logits)
+    def _probs(self, logits: Array) -> Array:
+        return softmax(logits / self.temperature_)
 
 
 @dataclass
-class FixedTemperature:
-    """Divide the logits by a temperature chosen beforehand; `fit` does nothing (darkside).
+class FixedTemperature(Recalibration):
+    """Divide the logits by a temperature chosen beforehand, softmax(z / T) (Singh et al. 2021).
+
+    `fit` checks the data and learns nothing; `predict_proba` needs no call of it.
 
     Parameters
     ----------
     temperature : float
-        Positive. Darkside uses 1.5 on CIFAR and 1.1 on ImageNet.
+        Positive. The paper has 1.5 on CIFAR and 1.1 on ImageNet.
 
     Examples
     --------
@@ -164,16 +352,20 @@ class FixedTemperature:
     def __post_init__(self):
         if not 0 < self.temperature < inf:
             raise ValueError(f"temperature: got {self.temperature}, expected a positive number")
-        self.temperature_ = self.temperature
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> "FixedTemperature":
-        """Check the data and change nothing."""
-        _data(logits, labels)
-        return self
+    @property
+    def temperature_(self) -> float:
+        """The temperature in use, under the name it has in `TemperatureScaling`."""
+        return self.temperature
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayLike:
-        """Probabilities (n, k) for logits (n, k), of the kind given."""
-        return like(softmax(as_logits(logits) / self.temperature_), logits)
+    def _fit(self, logits: Array, labels: Array) -> None:
+        pass
+
+    def _check_fitted(self, k: int) -> None:
+        pass
+
+    def _probs(self, logits: Array) -> Array:
+        return softmax(logits / self.temperature)
 
 
 def calibratability(
@@ -183,23 +375,36 @@ def calibratability(
     test_labels: ArrayLike,
     bins: int = 15,
 ) -> dict[str, float]:
-    """How well a network can be calibrated afterwards: three ECEs of the test set (overconf).
+    """How well one temperature can calibrate a model: three ECEs of the test set.
+
+    Wang et al. 2021 compare them between training methods: a model with a higher ECE before may
+    have the lower one after. Both temperatures minimise the ECE on the grid 0.01, 0.02, ..., 10.
 
     Parameters
     ----------
-    val_logits, val_labels : arrays or tensors, shapes (m, k) and (m,)
-        Choose the temperature.
-    test_logits, test_labels : arrays or tensors, shapes (n, k) and (n,)
-        Measure it.
+    val_logits : array or tensor, shape (m, k)
+        Scores before the softmax of the samples that choose the temperature.
+    val_labels : array or tensor of integers, shape (m,)
+        Their true classes, 0 to k - 1.
+    test_logits : array or tensor, shape (n, k)
+        Scores before the softmax of the samples that measure it.
+    test_labels : array or tensor of integers, shape (n,)
+        Their true classes, 0 to k - 1.
     bins : int
-        Bins of every ECE here.
+        Bins of every ECE here: equal width, (lo, hi], of the top-label confidence.
 
     Returns
     -------
     dict
         ``before``: ECE without temperature; ``after``: with the temperature of lowest validation
         ECE, ``temperature``; ``optimal``: with that of lowest test ECE, ``optimal_temperature``, a
-        bound that no temperature beats. ECEs are fractions.
+        bound that no temperature of the grid beats. ECEs are fractions in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, a label is out of range, the numbers of
+        classes differ, or there is no bin.
 
     Warns
     -----
@@ -216,11 +421,11 @@ def calibratability(
     (3.64, 2.16)
     """
     check_overlap(val_logits, test_logits)
-    temperature, _ = optimal_temperature(val_logits, val_labels, bins=bins)
-    best, optimal = optimal_temperature(test_logits, test_labels, bins=bins)
+    temperature, _ = optimal_temperature(val_logits, val_labels, "ece", bins=bins)
+    best, optimal = optimal_temperature(test_logits, test_labels, "ece", bins=bins)
     for name, value in (("validation", temperature), ("test", best)):
         if value in (GRID[0], GRID[-1]):
-            _warn(f"temperature {value:g} of the {name} set is an end of the range searched")
+            _warn(f"temperature {value:g} of the {name} set is an end of the range searched", 3)
     ece = _ece_at(*_data(test_logits, test_labels), bins)
     return {
         "before": ece(1.0)[0],
@@ -232,20 +437,34 @@ def calibratability(
 
 
 def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
-    """Count the test rows that are also validation rows, and warn if there are more than 1%.
+    """Count the test samples that are also validation samples, and warn if they are more than 1%.
 
-    A temperature fitted on the test set is no evidence; it happens where a data set has no labelled
-    test split and both loaders read the other one (Tiny-ImageNet in bsce's code).
+    A temperature fitted to the test set is no evidence. It happens where a data set has no labelled
+    test split and both loaders read the validation split (Tiny-ImageNet in the code of Lin et al.
+    2025).
 
     Parameters
     ----------
-    val_logits, test_logits : arrays or tensors, shapes (m, k) and (n, k)
+    val_logits : array or tensor, shape (m, k)
+        Scores before the softmax of the validation samples.
+    test_logits : array or tensor, shape (n, k)
+        Scores before the softmax of the test samples.
 
     Returns
     -------
     int
         Rows of `test_logits` with an identical row in `val_logits`, compared in float32. Up to 1%
         pass in silence: two classes in half precision coincide by chance.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the numbers of classes differ.
+
+    Warns
+    -----
+    PosthocWarning
+        If more than 1% of the test samples are validation samples.
 
     Examples
     --------
@@ -258,26 +477,28 @@ def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
     known = {row.tobytes() for row in val.astype(np.float32)}
     shared = sum(row.tobytes() in known for row in test.astype(np.float32))
     if shared > 0.01 * len(test):
-        _warn(f"{shared} of {len(test)} test samples are in the validation set too")
+        _warn(f"{shared} of {len(test)} test samples are in the validation set too", 3)
     return shared
 
 
-# --- maps of the top-label confidence, or of each class -------------------------------------------
+# --- the top-label confidence, or each class by itself --------------------------------------------
 
 
 @dataclass
-class HistogramBinning:
-    """Replace the top-label confidence by the accuracy of its bin on held-out data (overconf).
+class HistogramBinning(Recalibration):
+    """Replace the top-label confidence by the accuracy of its bin on held-out data.
 
-    The paper replaces one number; a row of probabilities is rebuilt around it. The predicted class
-    gets the value of the bin, the others share the rest in proportion, flattened just so far that
-    none overtakes it. So predictions stay, and the largest probability of a row is the bin's value,
-    unless that is below 1/k, where no row could do so and the prediction changes. A bin without
-    held-out samples leaves the row as it is.
+    The method of Zadrozny and Elkan 2001 as Wang et al. 2021 use it. It replaces one number; a row
+    of probabilities is rebuilt around it. The predicted class gets the value of the bin, the others
+    share the rest in proportion, flattened just so far that none overtakes it. So predictions stay,
+    and the largest probability of a row is the bin's value, unless that is below 1/k, where no row
+    could have it as its largest and the prediction changes. A bin without held-out samples leaves
+    the row as it is.
 
     Parameters
     ----------
     bins : int
+        Number of bins.
     scheme : {"equal_width", "equal_mass"}
         Bins (lo, hi] of equal width (the paper's), or with equally many held-out samples.
 
@@ -296,16 +517,14 @@ class HistogramBinning:
     """
 
     bins: int = 15
-    scheme: str = "equal_width"
+    scheme: Literal["equal_width", "equal_mass"] = "equal_width"
 
     def __post_init__(self):
         _check_bins(self.bins)
         if self.scheme not in ("equal_width", "equal_mass"):
             raise ValueError(f"scheme: got {self.scheme!r}, expected 'equal_width' or 'equal_mass'")
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> "HistogramBinning":
-        """Fit to held-out logits (n, k) and labels (n,)."""
-        logits, labels = _data(logits, labels)
+    def _fit(self, logits: Array, labels: Array) -> None:
         probs = softmax(logits.astype(np.float64))
         confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
         self.edges_ = np.linspace(0, 1, self.bins + 1)[1:-1]
@@ -315,29 +534,28 @@ class HistogramBinning:
         count = np.bincount(index, minlength=len(self.edges_) + 1)
         hits = np.bincount(index, weights=correct, minlength=len(count))
         self.values_ = np.divide(hits, count, out=np.full(len(count), np.nan), where=count > 0)
-        self.classes_ = logits.shape[1]
-        return self
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayLike:
-        """Probabilities (n, k) for logits (n, k), of the kind given."""
-        probs = softmax(_ready(self, logits).astype(np.float64))
+    def _probs(self, logits: Array) -> Array:
+        probs = softmax(logits.astype(np.float64))
         confidence = probs.max(axis=1)
         value = self.values_[np.searchsorted(self.edges_, confidence)]
         known = ~np.isnan(value)
         probs[known] = _with_top(probs[known], value[known])
-        return like(probs, logits)
+        return probs
 
 
 @dataclass
-class IsotonicCalibration:
-    """Map each class's probability by isotonic regression, one against the rest, then normalise.
+class IsotonicCalibration(Recalibration):
+    """Isotonic regression of each class against the rest, then normalised.
 
-    The multi-class standard (Zadrozny and Elkan 2002; scikit-learn). Predictions may change. A
-    class that the held-out labels lack keeps its probability, with a `PosthocWarning`.
+    The probability of a class is replaced by a non-decreasing function of it, fitted by least
+    squares to whether the class is the true one (Zadrozny and Elkan 2002; scikit-learn).
+    Predictions may change. A class that the held-out labels lack keeps its probability, with a
+    `PosthocWarning`.
 
     Attributes
     ----------
-    maps_ : list
+    regressions_ : list
         One ``sklearn.isotonic.IsotonicRegression`` for each class, None for a missing class.
 
     Examples
@@ -347,35 +565,33 @@ class IsotonicCalibration:
     array([[0.75, 0.25]])
     """
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> "IsotonicCalibration":
-        """Fit to held-out logits (n, k) and labels (n,)."""
+    _needs_two_classes = True
+
+    def _fit(self, logits: Array, labels: Array) -> None:
         from sklearn.isotonic import IsotonicRegression
 
-        logits, labels = _data(logits, labels, several=True)
         probs = softmax(logits.astype(np.float64))
-        self.maps_ = [None] * logits.shape[1]
+        self.regressions_ = [None] * logits.shape[1]
         for k in np.unique(labels):
-            self.maps_[k] = IsotonicRegression(out_of_bounds="clip").fit(probs[:, k], labels == k)
+            regression = IsotonicRegression(out_of_bounds="clip")
+            self.regressions_[k] = regression.fit(probs[:, k], labels == k)
         _warn_missing(labels, logits.shape[1])
-        self.classes_ = logits.shape[1]
-        return self
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayLike:
-        """Probabilities (n, k) for logits (n, k), of the kind given."""
-        probs = softmax(_ready(self, logits).astype(np.float64))
-        for k, mapping in enumerate(self.maps_):
-            if mapping is not None:
-                probs[:, k] = mapping.predict(probs[:, k])
-        return like(_normalised(probs), logits)
+    def _probs(self, logits: Array) -> Array:
+        probs = softmax(logits.astype(np.float64))
+        for k, regression in enumerate(self.regressions_):
+            if regression is not None:
+                probs[:, k] = regression.predict(probs[:, k])
+        return _normalised(probs)
 
 
 @dataclass
-class BetaCalibration:
-    """Map each class's probability by a beta calibration, one against the rest, then normalise.
+class BetaCalibration(Recalibration):
+    """Beta calibration of each class against the rest, then normalised (Kull et al. 2017).
 
-    logit q = a ln p - b ln(1 - p) + c with a, b >= 0 (Kull et al. 2017), fitted by likelihood. For
-    two classes this is the binary method. Predictions may change. A class that the held-out labels
-    lack keeps its probability, with a `PosthocWarning`.
+    The probability p of a class becomes q with logit q = a ln p - b ln(1 - p) + c and a, b >= 0,
+    fitted by likelihood. For two classes this is the binary method. Predictions may change. A class
+    that the held-out labels lack keeps its probability, with a `PosthocWarning`.
 
     Attributes
     ----------
@@ -389,9 +605,9 @@ class BetaCalibration:
     array([[0.75, 0.25]])
     """
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> "BetaCalibration":
-        """Fit to held-out logits (n, k) and labels (n,)."""
-        logits, labels = _data(logits, labels, several=True)
+    _needs_two_classes = True
+
+    def _fit(self, logits: Array, labels: Array) -> None:
         probs = softmax(logits.astype(np.float64))
         self.parameters_ = np.tile([1.0, 1.0, 0.0], (logits.shape[1], 1))  # the identity
         for k in np.unique(labels):
@@ -405,27 +621,29 @@ class BetaCalibration:
             bounds = [(0, None), (0, None), (None, None)]
             self.parameters_[k] = _minimised(loss, self.parameters_[k], bounds)
         _warn_missing(labels, logits.shape[1])
-        self.classes_ = logits.shape[1]
-        return self
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayLike:
-        """Probabilities (n, k) for logits (n, k), of the kind given."""
-        probs = softmax(_ready(self, logits).astype(np.float64))
+    def _probs(self, logits: Array) -> Array:
+        probs = softmax(logits.astype(np.float64))
         for k, parameters in enumerate(self.parameters_):
             probs[:, k] = expit(_beta_features(probs[:, k]) @ parameters)
-        return like(_normalised(probs), logits)
+        return _normalised(probs)
 
 
-# --- affine maps of the logits --------------------------------------------------------------------
+# --- affine functions of the logits ---------------------------------------------------------------
 
 
 @dataclass
-class VectorScaling:
-    """Scale and shift each logit, softmax(w ∘ z + b), by likelihood (Guo et al. 2017).
+class VectorScaling(Recalibration):
+    """Scale and shift each logit, softmax(w ∘ z + b), fitted by likelihood (Guo et al. 2017).
+
+    Predictions may change.
 
     Attributes
     ----------
-    scale_, bias_ : arrays, shape (k,)
+    scale_ : array, shape (k,)
+        The factors w.
+    bias_ : array, shape (k,)
+        The shifts b.
 
     Examples
     --------
@@ -434,9 +652,9 @@ class VectorScaling:
     array([[0.75, 0.25]])
     """
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> "VectorScaling":
-        """Fit to held-out logits (n, k) and labels (n,)."""
-        logits, labels = _data(logits, labels, several=True)
+    _needs_two_classes = True
+
+    def _fit(self, logits: Array, labels: Array) -> None:
         logits, k = logits.astype(np.float64), logits.shape[1]
 
         def loss(parameters):
@@ -445,30 +663,29 @@ class VectorScaling:
             return nll, np.concatenate([(residual * logits).sum(axis=0), residual.sum(axis=0)])
 
         self.scale_, self.bias_ = np.split(_minimised(loss, np.repeat([1.0, 0.0], k)), 2)
-        self.classes_ = k
-        return self
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayLike:
-        """Probabilities (n, k) for logits (n, k), of the kind given."""
-        scaled = _ready(self, logits).astype(np.float64) * self.scale_ + self.bias_
-        return like(softmax(scaled), logits)
+    def _probs(self, logits: Array) -> Array:
+        return softmax(logits.astype(np.float64) * self.scale_ + self.bias_)
 
 
 @dataclass
-class MatrixScaling:
-    """Map the logits affinely, softmax(W z + b), by likelihood (Guo et al. 2017).
+class MatrixScaling(Recalibration):
+    """Affine function of the logits, softmax(W z + b), fitted by likelihood (Guo et al. 2017).
 
-    It has k² + k parameters and overfits small held-out sets: use `l2`.
+    It has k² + k parameters and overfits small held-out sets: use `l2`. Predictions may change.
 
     Parameters
     ----------
     l2 : float
-        Adds l2 (‖W - 1‖² + ‖b‖²) to the mean NLL, which pulls towards leaving the logits alone.
+        Weight, at least 0, of a penalty ‖W - 1‖² + ‖b‖² on the mean NLL, which pulls towards
+        leaving the logits alone.
 
     Attributes
     ----------
     matrix_ : array, shape (k, k)
+        The matrix W.
     bias_ : array, shape (k,)
+        The shifts b.
 
     Examples
     --------
@@ -478,14 +695,13 @@ class MatrixScaling:
     """
 
     l2: float = 0.0
+    _needs_two_classes = True
 
     def __post_init__(self):
         if not 0 <= self.l2 < inf:
             raise ValueError(f"l2: got {self.l2}, expected a finite number >= 0")
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> "MatrixScaling":
-        """Fit to held-out logits (n, k) and labels (n,)."""
-        logits, labels = _data(logits, labels, several=True)
+    def _fit(self, logits: Array, labels: Array) -> None:
         logits, k = logits.astype(np.float64), logits.shape[1]
         start = np.append(np.eye(k), np.zeros((1, k)), axis=0)  # W transposed, then b
 
@@ -500,45 +716,29 @@ class MatrixScaling:
             )
 
         found = _minimised(loss, start.ravel()).reshape(k + 1, k)
-        self.matrix_, self.bias_, self.classes_ = found[:k].T, found[k], k
-        return self
+        self.matrix_, self.bias_ = found[:k].T, found[k]
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayLike:
-        """Probabilities (n, k) for logits (n, k), of the kind given."""
-        mapped = _ready(self, logits).astype(np.float64) @ self.matrix_.T + self.bias_
-        return like(softmax(mapped), logits)
+    def _probs(self, logits: Array) -> Array:
+        return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_)
 
 
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _data(logits: ArrayLike, labels: ArrayLike, several: bool = False) -> tuple[Array, Array]:
+def _data(logits: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     logits = as_logits(logits)
-    labels = as_labels(labels, k=logits.shape[1], n=len(logits))
-    if several and labels.min() == labels.max():
-        raise ValueError(f"labels: got class {labels[0]} only, expected at least two classes")
-    return logits, labels
+    return logits, as_labels(labels, k=logits.shape[1], n=len(logits))
 
 
-def _ready(model, logits: ArrayLike) -> Array:
-    if not hasattr(model, "classes_"):
-        raise ValueError(f"{type(model).__name__}: not fitted, expected a call of fit before")
-    logits = as_logits(logits)
-    if logits.shape[1] != model.classes_:
-        raise ValueError(
-            f"logits: got {logits.shape[1]} classes, expected {model.classes_} as in fit"
-        )
-    return logits
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, PosthocWarning, stacklevel=3)
+def _warn(message: str, stacklevel: int = 4) -> None:
+    """Warn at the line that called `Recalibration.fit`, which calls what calls this."""
+    warnings.warn(message, PosthocWarning, stacklevel)
 
 
 def _warn_missing(labels: Array, k: int) -> None:
     missing = k - len(np.unique(labels))
     if missing:
-        _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay")
+        _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
 
 
 def _check_bins(bins: int) -> None:
@@ -546,7 +746,7 @@ def _check_bins(bins: int) -> None:
         raise ValueError(f"bins: got {bins!r}, expected an integer >= 1")
 
 
-def _checked_grid(grid: Sequence[float]) -> Array:
+def _checked_grid(grid: Grid) -> Array:
     array = np.unique(np.asarray(grid, dtype=np.float64))  # sorted
     if array.size == 0 or not (array[0] > 0 and array[-1] < inf):
         raise ValueError(f"grid: got {grid!r}, expected positive numbers")
@@ -559,7 +759,7 @@ def _shifted(logits: Array) -> Array:
 
 
 def _ece_at(logits: Array, labels: Array, bins: int = 15) -> Callable[[float], tuple[float, float]]:
-    """T -> (ECE, mean confidence - accuracy)."""
+    """Function of T that gives the ECE and mean confidence - accuracy."""
     _check_bins(bins)
     shifted = _shifted(logits)
     k, n = shifted.shape
@@ -578,7 +778,7 @@ def _ece_at(logits: Array, labels: Array, bins: int = 15) -> Callable[[float], t
 
 
 def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tuple[float, float]:
-    """The best temperature of a sorted grid and its ECE; see `optimal_temperature` for why."""
+    """Best temperature of a sorted grid and its ECE; see `optimal_temperature` for why."""
     start = bisect_left(grid, 0.0, key=lambda temperature: -ece(temperature)[1])
     best = (inf, inf)
     for side in (grid[start:], grid[:start][::-1]):
@@ -591,7 +791,7 @@ def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tup
 
 
 def _nll_at(logits: Array, labels: Array) -> Callable[[float], tuple[float, float]]:
-    """T -> (mean NLL, its slope in 1/T)."""
+    """Function of T that gives the mean NLL and its slope in 1/T."""
     shifted = _shifted(logits.astype(np.float64, copy=False))
     k, n = shifted.shape
     true = shifted[labels, np.arange(n)].sum()
@@ -669,5 +869,5 @@ def _minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> 
     options = {"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if found.status == 1:
-        _warn(f"no convergence in {found.nit} iterations: the held-out data may be separable")
+        _warn(f"no convergence in {found.nit} iterations: the held-out data may be separable", 5)
     return found.x

@@ -1,5 +1,7 @@
 """One torch thread in every test: small tensors are faster so, also on a busy machine."""
 
+import os
+
 import pytest
 
 
@@ -8,3 +10,19 @@ def one_thread():
     import torch
 
     torch.set_num_threads(1)
+
+
+def pytest_collection_modifyitems(items):
+    """What fails fast runs first; with several workers one of them begins with the book at once.
+
+    The book takes about as long as all the others together, so it must not come last.
+    """
+    several = "PYTEST_XDIST_WORKER" in os.environ
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+
+    def rank(item) -> int:
+        if several and item.path.name == "test_book.py":
+            return 0
+        return 2 if item.path in slow else 1  # whole files, as workers are given whole files
+
+    items.sort(key=rank)  # stable: otherwise as collected

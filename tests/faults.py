@@ -40,7 +40,9 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from calibkit import cli, data, grid, store  # noqa: E402
+from calibkit import cli, data  # noqa: E402
+from calibkit.companion import plan  # noqa: E402
+from calibkit.training import store  # noqa: E402
 
 fork = multiprocessing.get_context("fork")
 METHODS = ("erm", "fmfp", "crl", "mixup", "cs_kd")  # each has a state of its own to lose
@@ -65,8 +67,8 @@ def command(method: str) -> list[str]:
     return ["train", "--edition", "smoke", "--method", method, "--seeds", "1", "--quiet"]
 
 
-def run_of(method: str) -> grid.Run:
-    return grid.select("smoke", [method], seeds=1)[0]
+def run_of(method: str) -> plan.Run:
+    return plan.select("smoke", [method], seeds=1)[0]
 
 
 def training(method: str) -> Callable:
@@ -136,7 +138,7 @@ class Child:
 
 
 def checkpoint_each_epoch() -> None:
-    sys.modules["calibkit.train"].CHECKPOINT_SECONDS = 0.0
+    sys.modules["calibkit.training.loop"].CHECKPOINT_SECONDS = 0.0
 
 
 def die_at(step: int, events: list | None = None) -> Callable:
@@ -400,7 +402,7 @@ def damaged_checkpoint(rng: random.Random, folder: Path, reference: Reference) -
 
     def stop_later():
         checkpoint_each_epoch()
-        module = sys.modules["calibkit.train"]
+        module = sys.modules["calibkit.training.loop"]
         after, learn = rng.randint(2, 5), module.Training.learn
 
         def learn_or_die(self, epoch):
@@ -477,7 +479,11 @@ NOTEBOOK = {
             (
                 ("markdown", {}, "# A page"),
                 ("code", {"tags": ["parameters"]}, 'edition = "smoke"  # which'),
-                ("code", {}, 'from calibkit import nb\npage = nb.page(["erm"], edition)'),
+                (
+                    "code",
+                    {},
+                    'from calibkit.companion.notebook import page\npage = page(["erm"], edition)',
+                ),
                 ("code", {}, "page.table().round(4)"),
             )
         )
@@ -543,7 +549,7 @@ class Book:
         must("</html>" in page and (self.html / "index.html").stat().st_size > 0, "page cut short")
         body = page[page.index("<article") : page.index("</article>")]
         found = {"page": body, "table": json.dumps(outputs[-1])}
-        for run in grid.runs("tour", "smoke"):
+        for run in plan.runs("tour", "smoke"):
             for file in FILES:
                 content = (self.cache / "runs" / run.name / file).read_bytes()
                 found[f"{run.name}/{file}"] = hashlib.sha256(content).hexdigest()
@@ -649,7 +655,7 @@ def two_makes(rng: random.Random, folder: Path, reference: Reference) -> str:
 def damaged_in_book(rng: random.Random, folder: Path, reference: Reference) -> str:
     """one byte altered in a record, then the notebook that needs it is made again"""
     book = finished(folder, reference)
-    alter(rng, book.cache / "runs" / grid.runs("tour", "smoke")[0].name / rng.choice(FILES))
+    alter(rng, book.cache / "runs" / plan.runs("tour", "smoke")[0].name / rng.choice(FILES))
     (book.build / "book" / "notebooks" / "tour.ipynb").unlink()
     book.complete()
     must("damaged record set aside" in book.result()["page"], "damage not said on the page")
@@ -660,7 +666,7 @@ def damaged_in_book(rng: random.Random, folder: Path, reference: Reference) -> s
 def failed_book(rng: random.Random, folder: Path, reference: Reference) -> str:
     """a page that cannot be rendered: make fails each time until the page is repaired"""
     book = finished(folder, reference)
-    page = book.folder / "book" / "intro.md"
+    page = book.folder / "book" / "how_to_read.md"
     good = page.read_text()
     page.write_text(good + "\n![What is not there](_static/nothing.png)\n")
     for _ in range(rng.randint(1, 2)):
@@ -719,7 +725,7 @@ def inject(names: list[str], rounds: int, seed: int) -> Iterator[dict]:
     # Here, so that children find them loaded; the first is what the first optimiser loads.
     import torch._dynamo  # noqa: F401
 
-    import calibkit.train  # noqa: F401
+    import calibkit.training.loop  # noqa: F401
 
     with tempfile.TemporaryDirectory(prefix="calibkit-faults-") as base:
         reference = Reference(Path(base, "reference"))
@@ -760,7 +766,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts there")
     options = parser.parse_args()
     for name in options.faults:
-        grid.choose("fault", name, FAULTS)
+        plan.choose("fault", name, FAULTS)
     lost = 0
     for row in inject(options.faults or list(FAULTS), options.rounds, options.seed):
         lost += row["lost"]

@@ -4,7 +4,8 @@ from itertools import product
 
 import numpy as np
 
-from calibkit import metrics, posthoc, store
+from calibkit import metrics, posthoc
+from calibkit.training import store
 
 TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
 
@@ -30,8 +31,8 @@ def write(
         return logits.astype(np.float32), labels
 
     (test, labels), (held_out, held_labels) = split(n), split(300)
-    temperature, _ = posthoc.optimal_temperature(held_out, held_labels)
-    best, ece_optimal = posthoc.optimal_temperature(test, labels)
+    temperature, _ = posthoc.optimal_temperature(held_out, held_labels, "ece")
+    best, ece_optimal = posthoc.optimal_temperature(test, labels, "ece")
     row = metrics.summary(test, labels) | {
         "train_accuracy": 1.0,
         "loss": 0.1,
@@ -58,7 +59,7 @@ def write(
         "train_max_logit": rng.normal(size=50).astype(np.float16),
     }
     confidence = metrics.per_sample(test, labels)["confidence"]
-    if run.protocol.scores:
+    if run.protocol.feature_scores:
         arrays["test_trust_score"] = 5 * (confidence + 0.05 * rng.normal(size=n))
         arrays["test_confidnet"] = np.clip(confidence + 0.05 * rng.normal(size=n), 0, 1)
     shifted = []

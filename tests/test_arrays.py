@@ -1,3 +1,11 @@
+"""Inputs become checked NumPy arrays; results go back as the kind that came."""
+
+import inspect
+import subprocess
+import sys
+import typing
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import softmax as scipy_softmax
 
-from calibkit import arrays
+from calibkit import arrays, metrics
 
 
 @pytest.mark.parametrize(
@@ -31,6 +39,18 @@ def test_logits_keep_their_precision_and_halves_become_float32(given_type, kept)
     out = arrays.as_logits(x)
     assert out.dtype == kept
     assert out.tolist() == values
+
+
+def test_types_name_arrays_and_tensors_without_torch():
+    """What a type checker reads, evaluated with torch at hand; at run time only the words."""
+    names = vars(arrays) | {"torch": torch}
+    taken = typing.get_type_hints(arrays.to_numpy, names)["x"]
+    assert torch.Tensor in typing.get_args(taken) and Any not in typing.get_args(taken)
+    returned = typing.get_type_hints(arrays.like, names)["return"]
+    assert set(typing.get_args(returned)) == {np.ndarray, torch.Tensor}
+    assert "torch.Tensor" in str(inspect.signature(metrics.ece))  # as `help` shows it
+    code = "import calibkit.arrays, sys; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_float32_and_float64_are_not_copied():

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from calibkit import cli, grid, store
+from calibkit import cli
+from calibkit.companion import plan
+from calibkit.training import store
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +31,14 @@ def test_train_then_list(capsys):
     assert capsys.readouterr().out == ""
 
 
-def costing(run: grid.Run, seconds: float) -> store.Record:
+def costing(run: plan.Run, seconds: float) -> store.Record:
     row = {"epoch": 4, "accuracy": 0.5, "ece": 0.1, "auroc": 0.8}
     return store.save(run, "done", [row], {}, {"seconds": seconds, "device": "abacus"})
 
 
 def test_runs_end_with_counts_and_hours(capsys):
     both = ["--edition", "smoke", "--epochs", "4", "--method", "erm", "--method", "sam"]
-    erm, other, sam, missing = grid.select("smoke", ["erm", "sam"], epochs=4)
+    erm, other, sam, missing = plan.select("smoke", ["erm", "sam"], epochs=4)
     costing(erm, 7200.0)
     cli.main(["runs", *both])
     last = capsys.readouterr().out.splitlines()[-1]
@@ -93,9 +95,42 @@ def test_ctrl_c_is_one_line(capsys, monkeypatch):
     def interrupted(run, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calibkit.train.train", interrupted)
+    monkeypatch.setattr("calibkit.training.loop.train", interrupted)
     assert cli.main(["train", *SMOKE]) == 130
     assert capsys.readouterr().err == "calibkit: interrupted; the same command goes on from here\n"
+
+
+def test_a_run_in_bfloat16_waits_for_a_processor_that_has_it(capsys, monkeypatch):
+    trained = []
+    monkeypatch.setattr("calibkit.training.loop.computes_bfloat16", lambda device: False)
+    monkeypatch.setattr("calibkit.training.loop.train", lambda run, **_: trained.append(run))
+    cifar10 = ["--edition", "released", "--setting", "cifar10-mixup", "--seeds", "1"]
+    monkeypatch.setattr(cli, "_progress", lambda *_: "")
+    assert cli.main(["train", "--paper", "mixup", *cifar10]) == 0
+    said = capsys.readouterr().out.split("\n")
+    put_off = [line.split(":")[0] for line in said if "put off; trains in bfloat16" in line]
+    assert len(put_off) == 4 and not any("mit_" in name for name in put_off)
+    assert [run.method for run in trained] == ["mit_l", "mit_a"]  # always in float32
+
+
+def test_records_are_made_light_and_trained_again(capsys):
+    names = ["--edition", "smoke", "--method", "erm", "--seeds", "1"]
+    cli.main(["train", *names, "--quiet"])
+    run = plan.select("smoke", ["erm"], seeds=1)[0]
+    before = store.load(run)
+    arrays = (before.path / "arrays.npz").read_bytes()
+    assert cli.main(["runs", *names, "--light"]) == 0
+    assert store.load(run).light
+    cli.main(["train", *names, "--quiet"])
+    assert store.load(run).light  # done is done
+    cli.main(["train", "--again", run.name, "--quiet"])
+    assert (store.load(run).path / "arrays.npz").read_bytes() == arrays
+    cli.main(["runs", *names, "--replicates"])
+    assert set(store.load(run).info["sha256"]) >= {"arrays.npz", "replicates.npz"}
+    stray = store.runs_root() / "of-no-plan-s0-00000000"
+    stray.mkdir()
+    cli.main(["runs", "--prune"])
+    assert not stray.exists() and store.load(run)
 
 
 def test_completion_knows_the_commands(capsys):
@@ -119,7 +154,7 @@ def test_a_setting_of_the_protocol_makes_another_run(capsys):
         (["train", "--edition", "smok"], "unknown edition 'smok' (did you mean 'smoke'?); valid: "),
         (["train", "--method", "fcal"], "unknown method 'fcal' (did you mean 'focal'?); valid: "),
         (["train", "--paper", "fmpf"], "unknown paper or notebook 'fmpf'"),
-        (["train", "nonsense", *SMOKE], "unknown run of this selection 'nonsense'"),
+        (["train", "nonsense", *SMOKE], "unknown run 'nonsense'"),
         (["train", *SMOKE, "--dataset", "mnist"], "'mnist'"),
         (["train", *SMOKE, "--network", "mpl"], "'mpl'"),
         (["train", *SMOKE, "--set", "batchsize=2"], "unknown setting 'batchsize'"),

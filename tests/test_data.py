@@ -26,8 +26,10 @@ from PIL import Image
 from scipy.io import savemat
 from scipy.stats import multivariate_normal
 
-from calibkit import data, decoded, formats, sources, store
-from calibkit.vision import torchvision
+from calibkit import data
+from calibkit.data import cache, catalogue, readers
+from calibkit.data.torchvision import torchvision
+from calibkit.training import store
 
 REAL = Path(os.environ.get("CALIBKIT_DATA", "/nonexistent"))
 rng = np.random.default_rng(0)
@@ -49,8 +51,8 @@ def save_picture(path, picture):
 
 def resize(monkeypatch, name, counts, **changes):
     """Let a copy of another size count as whole."""
-    row = replace(sources.SOURCES[name], counts=counts, **changes)
-    monkeypatch.setitem(sources.SOURCES, name, row)
+    row = replace(catalogue.SOURCES[name], counts=counts, **changes)
+    monkeypatch.setitem(catalogue.SOURCES, name, row)
 
 
 def checksums(monkeypatch, folder, kind):
@@ -89,15 +91,39 @@ def make_cifar(root, monkeypatch, name):
     return folder, *parts, folder / kind.train_list[-1][0]
 
 
+def make_cifar_binary(root, monkeypatch, name):
+    """The official binary version: labels (CIFAR-100: coarse, then fine) and planes of pixels."""
+    hundred = name == "cifar100"
+    folder = root / name / ("cifar-100-binary" if hundred else "cifar-10-batches-bin")
+    folder.mkdir(parents=True)
+    files = ["train"] if hundred else [f"data_batch_{i}" for i in range(1, 6)]
+    parts = []
+    for group in (files, ["test" if hundred else "test_batch"]):
+        inputs, labels = [], []
+        for file in group:
+            x, y = pictures(4, 3, 32, 32), rng.integers(0, int(name[5:]), 4).astype(np.uint8)
+            columns = [y[:, None], x.reshape(4, -1)]
+            if hundred:
+                columns.insert(0, np.full((4, 1), 7, np.uint8))
+            (folder / f"{file}.bin").write_bytes(np.concatenate(columns, 1).tobytes())
+            inputs, labels = [*inputs, x], [*labels, *y.tolist()]
+        parts.append((np.concatenate(inputs), labels))
+    names = "fine_label_names.txt" if hundred else "batches.meta.txt"
+    (folder / names).write_text("\n".join(f"class_{i}" for i in range(int(name[5:]))) + "\n\n")
+    resize(monkeypatch, name, tuple(len(y) for _, y in parts))
+    return folder, *parts, folder / f"{files[-1]}.bin"
+
+
 def make_cifar_folder(root, monkeypatch, name="cifar10"):
     parts = []
     for part, n in (("train", 3), ("test", 2)):
         x, y = pictures(10 * n, 3, 32, 32), np.repeat(range(10), n)
         for i, (picture, label) in enumerate(zip(x, y, strict=True)):
             save_picture(
-                root / name / part / formats.CIFAR10_CLASSES[label] / f"{i:04}.png", picture
+                root / name / part / readers.CIFAR10_CLASSES[label] / f"{i:04}.png", picture
             )
-        parts.append((x, y))
+        order = np.random.RandomState(42).permutation(len(y))  # folders are sorted by class
+        parts.append((x[order], y[order]))
     resize(monkeypatch, name, (30, 20))
     return root / name, *parts, root / name / "train" / "cat" / "0010.png"
 
@@ -177,7 +203,7 @@ def make_c10c(root, monkeypatch):
     folder = root / "CIFAR-10-C"
     folder.mkdir(parents=True)
     labels, stack = np.tile([3, 1], 5).astype(np.uint8), []
-    for corruption in formats.CIFAR10C_CORRUPTIONS:
+    for corruption in readers.CIFAR10C_CORRUPTIONS:
         stack.append(pictures(10, 32, 32, 3))
         np.save(folder / f"{corruption}.npy", stack[-1])
     np.save(folder / "labels.npy", labels)
@@ -189,7 +215,10 @@ def make_c10c(root, monkeypatch):
 MAKERS = {
     "cifar10": lambda *a: make_cifar(*a, "cifar10"),
     "cifar100": lambda *a: make_cifar(*a, "cifar100"),
+    "cifar10 binary": lambda *a: make_cifar_binary(*a, "cifar10"),
+    "cifar100 binary": lambda *a: make_cifar_binary(*a, "cifar100"),
     "cifar10 folder": make_cifar_folder,
+    "cifar100 folder": lambda *a: make_cifar_folder(*a, "cifar100"),
     "svhn": make_svhn,
     "fashion_mnist": make_fashion,
     "fashion_mnist unpacked": lambda *a: make_fashion(*a, packed=False),
@@ -212,7 +241,7 @@ def test_reads_what_was_written(copy):
         found = data.load(name, root, validation=0)
         if train is None:
             assert len(found.train) == len(found.validation) == 0
-            assert found.mean == formats.CIFAR10_MOMENTS[0]
+            assert found.mean == readers.CIFAR10_MOMENTS[0]
         else:
             order = np.random.RandomState(42).permutation(len(train[1]))
             np.testing.assert_array_equal(found.train.inputs, train[0][order])
@@ -243,7 +272,8 @@ def test_truncated_original_is_refused_by_name(copy):
     refused(name, root, culprit)
 
 
-BARE = {"fashion_mnist unpacked", "cifar10_1", "cifar10c"}  # bytes without any checksum
+# Bytes without any checksum.
+BARE = {"fashion_mnist unpacked", "cifar10 binary", "cifar100 binary", "cifar10_1", "cifar10c"}
 
 
 @pytest.mark.parametrize("copy", [m for m in MAKERS if m not in BARE], indirect=True)
@@ -296,6 +326,15 @@ def test_wrong_shapes_and_labels_are_refused(tmp_path, monkeypatch):
     refused("cifar10_1", root, folder / "cifar10.1_v6_data.npy")
 
 
+@pytest.mark.parametrize(("name", "at"), [("cifar10", 0), ("cifar100", 1)])
+def test_label_that_no_class_has_is_refused_by_name(tmp_path, monkeypatch, name, at):
+    *_, batch = make_cifar_binary(tmp_path / "data", monkeypatch, name)
+    content = bytearray(batch.read_bytes())
+    content[at] = 200
+    batch.write_bytes(content)
+    refused(name, tmp_path / "data", batch)
+
+
 def test_half_unpacked_copy_is_refused(tmp_path, monkeypatch):
     *_, picture = make_cifar_folder(tmp_path, monkeypatch)
     picture.unlink()
@@ -311,7 +350,7 @@ def test_jpeg_copy_says_so(tmp_path, monkeypatch):
         file.unlink()
     found = data.load("cifar10", tmp_path)
     assert "JPEG" in found.note and "under published values" in found.note
-    assert found.classes == formats.CIFAR10_CLASSES
+    assert found.classes == readers.CIFAR10_CLASSES
 
 
 def test_archive_is_preferred_to_pictures(tmp_path, monkeypatch):
@@ -354,25 +393,130 @@ def test_image_folder(tmp_path):
         data.load(f"imagefolder:{tmp_path}/nowhere")
 
 
-def test_imagenet_is_cropped_warned_of_and_left_on_disk(tmp_path):
-    ramp = np.tile(np.linspace(0, 255, 600).astype(np.uint8), (3, 400, 1))
+def make_imagenet(root, part="train", n=5, sides=((300, 256), (400, 600))):
+    """Dark images in one class, ramps in the other."""
+    ramp = np.tile(np.linspace(0, 255, sides[1][1]).astype(np.uint8), (3, sides[1][0], 1))
+    for label, name in enumerate(("n01", "n02")):
+        for i in range(n):
+            shade = ramp if label else np.zeros((3, *sides[0]), np.uint8)
+            save_picture(root / "imagenet" / part / name / f"{i}.png", shade)
+
+
+def test_imagenet_that_fits_is_cropped_and_decoded_once(tmp_path):
     for part, n in (("train", 5), ("val", 2)):
-        for label, name in enumerate(("n01", "n02")):
-            for i in range(n):
-                shade = ramp if label else np.zeros((3, 300, 256), np.uint8)
-                save_picture(tmp_path / "imagenet" / part / name / f"{i}.png", shade)
-    with pytest.warns(UserWarning, match=r"14 pictures to 0\.0 GiB in "):
-        found = data.load("imagenet", tmp_path, validation=3, train_size=4)
+        make_imagenet(tmp_path, part, n)
+    found = data.load("imagenet", tmp_path, validation=3, train_size=4)
     assert found.train.inputs.shape == (4, 3, 224, 224) and len(found.validation) == 3
-    assert "random resized" in found.note
+    assert "random resized" in found.note and found.augment == "crop_flip"
+    assert found.mean == (0.485, 0.456, 0.406)
     assert sorted(found.test.labels.tolist()) == [0, 0, 1, 1]
     bright = found.test.inputs[found.test.labels == 1]
     assert abs(bright.float().mean() - 127.5) < 2  # the centre of the ramp
-    assert found.train.labels.unique().tolist() == [0, 1]  # in random order, not by class
     stored = np.load(tmp_path / "decoded" / "imagenet" / "train.npy")
-    np.testing.assert_array_equal(found.train.inputs, stored[3:7])
-    with pytest.raises(ValueError, match="split_seed: got 1, expected 42"):
-        data.load("imagenet", tmp_path, split_seed=1)
+    order = np.random.RandomState(42).permutation(10)[3:7]
+    np.testing.assert_array_equal(found.train.inputs, stored[order])
+
+
+@pytest.mark.parametrize("count", ["0", "2"])
+def test_images_that_do_not_fit_are_read_while_training(tmp_path, monkeypatch, count):
+    """The same images in the same splits as decoded ones, whoever decodes them."""
+    for part, n in (("train", 5), ("val", 2)):
+        make_imagenet(tmp_path, part, n)
+    whole = data.load("imagenet", tmp_path, validation=3)
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0.001")
+    monkeypatch.setenv("CALIBKIT_WORKERS", count)
+    found = data.load("imagenet", tmp_path, validation=3)
+    assert found.augment == "resized_crop" and "while training" in found.note
+    assert (found.classes, found.mean, found.std) == (whole.classes, whole.mean, whole.std)
+    for part in ("train", "validation", "test"):
+        mine, theirs = getattr(found, part), getattr(whole, part)
+        assert torch.equal(mine.labels, theirs.labels)
+        assert mine.inputs.shape == theirs.inputs.shape and mine.inputs.dtype == torch.uint8
+        positions = torch.arange(len(mine)).flip(0)
+        assert torch.equal(mine.inputs[positions], theirs.inputs[positions])
+        parts = positions.split(2)
+        assert torch.equal(torch.cat(list(mine.inputs.batches(parts))), theirs.inputs[positions])
+
+
+def test_random_crops_are_drawn_by_seed_epoch_and_image(tmp_path, monkeypatch):
+    make_imagenet(tmp_path)
+    make_imagenet(tmp_path, "val", 1)
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
+    inputs = data.load("imagenet", tmp_path, validation=0).train.inputs
+    ramps = torch.tensor([i for i in range(10) if "n02" in str(inputs.files[i])])
+    before = torch.get_rng_state()
+    crops = inputs.read(ramps, (0, 1))
+    assert torch.equal(torch.get_rng_state(), before)  # nobody else's draws are touched
+    assert crops.shape == (5, 3, 224, 224)
+    assert torch.equal(crops, inputs.read(ramps, (0, 1)))
+    assert torch.equal(crops[2:], inputs.read(ramps[2:], (0, 1)))  # alone or in a batch
+    means = crops.float().mean((1, 2, 3))
+    assert len(means.unique()) == 5  # each image its own
+    assert not torch.equal(crops, inputs.read(ramps, (0, 2)))
+    assert not torch.equal(crops, inputs.read(ramps, (1, 1)))
+    for count in ("0", "2"):
+        monkeypatch.setenv("CALIBKIT_WORKERS", count)
+        assert torch.equal(torch.cat(list(inputs.batches(ramps.split(2), (0, 1)))), crops)
+    mirrored = [c[0, 0, 0] > c[0, 0, -1] for c in inputs.read(ramps.repeat(8), (3, 1))]
+    assert 0 < sum(map(bool, mirrored))  # the ramp runs the other way in some
+
+
+@pytest.mark.parametrize("count", ["0", "1"])
+def test_damaged_image_of_a_stream_is_named_in_one_line(tmp_path, monkeypatch, count):
+    make_imagenet(tmp_path)
+    make_imagenet(tmp_path, "val", 1)
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
+    monkeypatch.setenv("CALIBKIT_WORKERS", count)
+    inputs = data.load("imagenet", tmp_path, validation=0).train.inputs
+    Path(str(inputs.files[4])).write_bytes(b"not a picture")
+    with pytest.raises(ValueError, match="get it again") as error:
+        list(inputs.batches(torch.arange(10).split(4)))
+    assert str(inputs.files[4]) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_stream_of_ones_own_images_has_one_size(tmp_path, monkeypatch):
+    for part in ("train", "val"):
+        for name in ("no", "yes"):
+            for i in range(3):
+                save_picture(tmp_path / part / name / f"{i}.png", pictures(1, 3, 9, 7)[0])
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
+    found = data.load(f"imagefolder:{tmp_path}", tmp_path, validation=0)
+    assert found.train.inputs.shape == (6, 3, 9, 7) and found.augment == "crop_flip"
+    shades = found.train.inputs[torch.arange(6)].float() / 255
+    np.testing.assert_allclose(found.mean, shades.mean((0, 2, 3)), atol=1e-5)
+    save_picture(Path(str(found.train.inputs.files[2])), pictures(1, 3, 8, 7)[0])
+    with pytest.raises(ValueError, match="picture of 7×8, expected 7×9"):
+        found.train.inputs[torch.arange(6)]
+
+
+@pytest.mark.parametrize("name", ["CALIBKIT_IN_MEMORY", "CALIBKIT_WORKERS"])
+def test_wrong_settings_of_streams_are_refused(tmp_path, monkeypatch, name):
+    make_imagenet(tmp_path)
+    make_imagenet(tmp_path, "val", 1)
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
+    monkeypatch.setenv(name, "many")
+    with pytest.raises(ValueError, match=f"{name}: got 'many', expected a number"):
+        list(data.load("imagenet", tmp_path).test.inputs.batches([torch.arange(1)]))
+
+
+def make_v2(root, classes=12):
+    """Class folders numbered as ImageNet-v2's are: as text they would sort 0, 1, 10, 11, 2."""
+    folder = root / "imagenetv2-matched-frequency-format-val"
+    for label in range(classes):
+        save_picture(folder / str(label) / "a.jpeg", np.full((3, 256, 256), 20 * label, np.uint8))
+    return folder
+
+
+def test_imagenet_v2_numbers_its_classes(tmp_path, monkeypatch):
+    folder = make_v2(tmp_path)
+    resize(monkeypatch, "imagenet_v2", (0, 12))
+    found = data.load("imagenet_v2", tmp_path)
+    assert len(found.train) == 0 and found.test.inputs.shape == (12, 3, 224, 224)
+    shade = found.test.inputs[:, 0, 100, 100].float()
+    assert (shade - 20 * found.test.labels).abs().max() < 3  # JPEG
+    (folder / "3").rename(folder / "n03")
+    with pytest.raises(ValueError, match="expected 0, 1, 2"):
+        data.load("imagenet_v2", tmp_path)
 
 
 def write_posts(base, newline):
@@ -396,7 +540,7 @@ def test_newsgroups(tmp_path, monkeypatch):
         found.append(data.load("20newsgroups", root, validation=0))
     plain, tabs = found
     assert torch.equal(plain.train.inputs, tabs.train.inputs)
-    assert plain.train.inputs.shape == (4, formats.LENGTH)
+    assert plain.train.inputs.shape == (4, readers.LENGTH)
     assert plain.train.inputs.dtype == torch.int64
     assert plain.mean == plain.std == () and plain.classes == ("alt.atheism", "sci.space")
     # By frequency, then alphabet: x (2400), the (6), café, end, subject (4), 101, 22, moon (2).
@@ -431,16 +575,16 @@ def test_unknown_name_lists_the_valid_ones():
             data.load(name)
 
 
-@pytest.mark.parametrize("name", [n for n, row in sources.SOURCES.items() if row.places])
+@pytest.mark.parametrize("name", [n for n, row in catalogue.SOURCES.items() if row.places])
 def test_missing_data_says_what_to_do(name, tmp_path, monkeypatch):
-    places = tuple(p for p in sources.SOURCES[name].places if not p.startswith("/"))
+    places = tuple(p for p in catalogue.SOURCES[name].places if not p.startswith("/"))
     resize(monkeypatch, name, None, places=places)  # as where Debian's package is not installed
     monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="put a copy there") as error:
         data.load(name)
     message = str(error.value)
     assert "\n" not in message and str(tmp_path / places[0]) in message
-    if name != "imagenet":
+    if catalogue.SOURCES[name].fetch:
         assert f"calibkit data get {name}" in message
     if name == "fashion_mnist":
         assert "apt-get install dataset-fashion-mnist" in message
@@ -449,15 +593,17 @@ def test_missing_data_says_what_to_do(name, tmp_path, monkeypatch):
 
 def test_root_is_the_variable_or_the_cache(monkeypatch, tmp_path):
     monkeypatch.delenv("CALIBKIT_DATA", raising=False)
-    assert sources.data_root() == store.cache_root() / "datasets" == tmp_path / "cache" / "datasets"
+    assert (
+        catalogue.data_root() == store.cache_root() / "datasets" == tmp_path / "cache" / "datasets"
+    )
     monkeypatch.setenv("CALIBKIT_DATA", "/elsewhere")
-    assert sources.data_root() == Path("/elsewhere")
+    assert catalogue.data_root() == Path("/elsewhere")
 
 
 def test_listing(tmp_path, monkeypatch):
     make_svhn(tmp_path, monkeypatch)
     rows = {row["name"]: row for row in data.listing(tmp_path)}
-    assert list(rows) == list(sources.SOURCES)
+    assert list(rows) == list(catalogue.SOURCES)
     assert rows["svhn"]["present"] and rows["svhn"]["path"] == str(tmp_path / "svhn")
     assert rows["gaussians"]["present"] and not rows["cifar10c"]["present"]
     for row in rows.values():
@@ -508,9 +654,9 @@ def test_download_tiny_imagenet(tmp_path, monkeypatch, served):
             file.write(path, path.relative_to(base.parent))
     digest = md5(archive.read_bytes()).hexdigest()
     url = f"{served}/{archive.name}"
-    resize(monkeypatch, "tiny_imagenet", (12, 5), fetch=sources._archive(url, digest))
+    resize(monkeypatch, "tiny_imagenet", (12, 5), fetch=catalogue._archive(url, digest))
     assert len(data.get("tiny_imagenet", tmp_path / "ours").test) == 5
-    resize(monkeypatch, "tiny_imagenet", (12, 5), fetch=sources._archive(url, "0" * 32))
+    resize(monkeypatch, "tiny_imagenet", (12, 5), fetch=catalogue._archive(url, "0" * 32))
     with pytest.raises(OSError, match="tiny_imagenet: download failed") as error:
         data.get("tiny_imagenet", tmp_path / "third")
     assert "\n" not in str(error.value)
@@ -519,7 +665,7 @@ def test_download_tiny_imagenet(tmp_path, monkeypatch, served):
 def test_download_plain_files(tmp_path, monkeypatch, served):
     folder, _, test, _ = make_c10_1(tmp_path / "theirs", monkeypatch)
     files = [f"{served}/{f.relative_to(tmp_path)}" for f in folder.iterdir()]
-    resize(monkeypatch, "cifar10_1", (0, 6), fetch=sources._files("cifar10_1", *files))
+    resize(monkeypatch, "cifar10_1", (0, 6), fetch=catalogue._files("cifar10_1", *files))
     found = data.get("cifar10_1", tmp_path / "ours")
     np.testing.assert_array_equal(found.test.inputs, test[0])
 
@@ -539,7 +685,7 @@ def test_download_newsgroups_leaves_files_and_no_pickle(tmp_path, monkeypatch):
 
 
 def test_no_connection_is_one_line(tmp_path, monkeypatch, served):
-    gone = sources._archive(f"{served}/gone.zip", "0" * 32)
+    gone = catalogue._archive(f"{served}/gone.zip", "0" * 32)
     resize(monkeypatch, "tiny_imagenet", (1, 1), fetch=gone)
     with pytest.raises(OSError, match="tiny_imagenet: download failed .*; run") as error:
         data.get("tiny_imagenet", tmp_path)
@@ -557,7 +703,7 @@ def counted(tmp_path, monkeypatch):
 
     def read(base, draft):
         times.append(1)
-        return formats.cifar(base, draft)
+        return readers.cifar(base, draft)
 
     resize(monkeypatch, "cifar10", (30, 20), read=read)
     return times
@@ -581,7 +727,7 @@ def scribble(path):
     path.write_text('{"layout": 1}')
 
 
-@pytest.mark.parametrize("file", [f"{name}.npy" for name in decoded.ARRAYS] + ["info.json"])
+@pytest.mark.parametrize("file", [f"{name}.npy" for name in cache.ARRAYS] + ["info.json"])
 @pytest.mark.parametrize("damage", [truncate, flip, scribble, Path.unlink])
 def test_damaged_decoded_copy_is_made_again(counted, tmp_path, capsys, file, damage):
     first = data.load("cifar10", tmp_path)
@@ -631,13 +777,13 @@ def test_failure_and_kill_leave_no_decoded_copy(counted, tmp_path, monkeypatch):
 
 def test_read_only_data_folder(counted, tmp_path, monkeypatch):
     unwritable = tmp_path / "decoded"
-    can = decoded._writable
-    monkeypatch.setattr(decoded, "_writable", lambda f: f != unwritable and can(f))
+    can = cache._writable
+    monkeypatch.setattr(cache, "_writable", lambda f: f != unwritable and can(f))
     data.load("cifar10", tmp_path)
     data.load("cifar10", tmp_path)
     assert len(counted) == 1 and not unwritable.exists()
     assert (tmp_path / "cache" / "datasets" / "decoded" / "cifar10" / "train.npy").exists()
-    monkeypatch.setattr(decoded, "_writable", lambda f: False)
+    monkeypatch.setattr(cache, "_writable", lambda f: False)
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "third"))
     with pytest.raises(PermissionError, match="cannot be written"):
         data.load("cifar10", tmp_path)
@@ -654,11 +800,11 @@ def test_digest_of_a_large_file_sees_its_size_and_samples(tmp_path):
     file = tmp_path / "large"
     content = bytearray(rng.bytes(1 << 20))
     file.write_bytes(content)
-    before = decoded._digest(file, limit=1 << 10)
-    assert before == decoded._digest(file, limit=1 << 10) != decoded._digest(file)
+    before = cache._digest(file, limit=1 << 10)
+    assert before == cache._digest(file, limit=1 << 10) != cache._digest(file)
     content[5] ^= 1
     file.write_bytes(content)
-    assert decoded._digest(file, limit=1 << 10) != before
+    assert cache._digest(file, limit=1 << 10) != before
 
 
 # --- splits ---
@@ -671,7 +817,7 @@ def keys(split):
 
 def test_splits_are_the_authors():
     """Their code: seed NumPy, shuffle a list of indices, hold out the first of them."""
-    everything = formats.gaussians(None, None).train
+    everything = readers.gaussians(None, None).train
     indices = list(range(len(everything)))
     state = np.random.get_state()
     np.random.seed(7)
@@ -749,7 +895,7 @@ def test_mnist1d_is_what_its_package_makes():
     expected = np.concatenate([theirs["x"], theirs["x_test"]])
     np.random.seed(5)
     before = np.random.get_state()[1].copy()
-    signals, labels = formats.mnist1d_signals(300, 42)
+    signals, labels = readers.mnist1d_signals(300, 42)
     assert (np.random.get_state()[1] == before).all()
     np.testing.assert_allclose(
         (signals[:, 0] - signals.mean()) / signals.std(), expected, atol=1e-5
@@ -759,15 +905,15 @@ def test_mnist1d_is_what_its_package_makes():
 
 def test_mnist1d_is_generated_once_and_checked(tmp_path, monkeypatch):
     calls = []
-    real = formats.mnist1d_signals
+    real = readers.mnist1d_signals
 
     def quick(n, seed):
         calls.append((n, seed))
         return real(n // 100, seed)
 
-    monkeypatch.setattr(formats, "mnist1d_signals", quick)
+    monkeypatch.setattr(readers, "mnist1d_signals", quick)
     first = data.load("mnist1d", tmp_path)
-    assert calls == [(5_000, 42), (10_000, formats.MNIST1D_TEST_SEED)]
+    assert calls == [(5_000, 42), (10_000, readers.MNIST1D_TEST_SEED)]
     assert (len(first.train), len(first.validation), len(first.test)) == (40, 10, 100)
     assert first.train.inputs.shape[1:] == (1, 40) and first.train.inputs.dtype == torch.float32
     again = data.load("mnist1d", tmp_path)
@@ -782,7 +928,7 @@ def test_mnist1d_is_generated_once_and_checked(tmp_path, monkeypatch):
 
 def test_gaussian_posterior_is_bayes_rule():
     x = rng.uniform(-10, 10, (50, 2))
-    density = np.stack([multivariate_normal(m).pdf(x) for m in formats.GAUSSIAN_MEANS], 1)
+    density = np.stack([multivariate_normal(m).pdf(x) for m in readers.GAUSSIAN_MEANS], 1)
     expected = density / density.sum(1, keepdims=True)
     np.testing.assert_allclose(data.gaussian_posterior(x), expected, rtol=1e-9)
     tensor = data.gaussian_posterior(torch.from_numpy(x).float())
@@ -901,7 +1047,7 @@ try:
     import torchvision
 except RuntimeError:
     pass
-from calibkit.vision import torchvision
+from calibkit.data.torchvision import torchvision
 import torch
 x = torch.rand(2, 3, 8, 8)
 assert torchvision.transforms.v2.functional.gaussian_blur(x, 3).shape == x.shape
@@ -914,7 +1060,7 @@ assert torchvision.models.resnet18(num_classes=4).eval()(x).shape == (2, 4)
 
 
 def real(name):
-    row = sources.SOURCES[name]
+    row = catalogue.SOURCES[name]
     return pytest.mark.skipif(row.find(REAL) is None, reason=f"no {name} in $CALIBKIT_DATA")
 
 
@@ -923,7 +1069,7 @@ def real(name):
     [
         pytest.param(*case, marks=real(case[0]), id=case[0])
         for case in (
-            ("cifar10", (3, 32, 32), (45_000, 5_000, 10_000), formats.CIFAR10_MOMENTS[0]),
+            ("cifar10", (3, 32, 32), (45_000, 5_000, 10_000), readers.CIFAR10_MOMENTS[0]),
             ("fashion_mnist", (1, 28, 28), (54_000, 6_000, 10_000), (0.2860,)),
             ("20newsgroups", (500,), (10_183, 1_131, 7_532), ()),
         )
@@ -938,7 +1084,7 @@ def test_real_copy(name, shape, sizes, mean):
         counts = torch.bincount(split.labels, minlength=len(found.classes))
         assert counts.min() > 0.6 * counts.float().mean()
     if name == "20newsgroups":
-        assert found.train.inputs.max() == formats.VOCABULARY - 1
+        assert found.train.inputs.max() == readers.VOCABULARY - 1
         known = found.test.inputs[found.test.inputs > 0]
         assert (known > 1).float().mean() > 0.8
 
@@ -954,10 +1100,11 @@ def test_real_tiny_imagenet():
 def test_decoded_copy_of_real_cifar10_is_the_pictures():
     found = data.load("cifar10", REAL, validation=0)
     order = np.random.RandomState(42).permutation(50_000)
-    folder = sources.SOURCES["cifar10"].find(REAL)
+    folder = catalogue.SOURCES["cifar10"].find(REAL)
     if not (folder / "train").is_dir():
         pytest.skip("not a picture folder")
-    files = sorted((folder / "train").rglob("*.jpg"))
+    files = sorted(p for p in (folder / "train").rglob("*") if p.suffix in (".png", ".jpg"))
+    order = order[order]  # the folder is read in a random order, which is then split
     for i in (0, 17, 49_999):
         picture = np.asarray(Image.open(io.BytesIO(files[order[i]].read_bytes())))
         np.testing.assert_array_equal(found.train.inputs[i].permute(1, 2, 0), picture)

@@ -8,7 +8,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from calibkit import cli, data, grid
+from calibkit import cli, data
+from calibkit.companion import plan
 from tests.records import write
 
 ROOT = Path(__file__).parent.parent
@@ -66,7 +67,7 @@ def folder(tmp_path, monkeypatch):
     """An empty folder to work in, with records at hand that the pages may ask for."""
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    write(grid.runs("confidence_histograms", "demo")[0])
+    write(plan.runs("confidence_histograms", "demo")[0])
     yield tmp_path
     plt.close("all")
 
@@ -103,7 +104,7 @@ def test_calibkit_commands(call):
     elif call[:2] == ["data", "get"] and call[2] != "NAME":
         assert call[2] in {row["name"] for row in data.listing()}
     elif call[0] == "claims":
-        assert options.edition in grid.EDITIONS
+        assert options.edition in plan.EDITIONS
 
 
 @pytest.mark.parametrize("call", every("papermill"))
@@ -137,4 +138,4 @@ def test_snakemake_commands(call):
     if options.workflow_profile:
         assert (ROOT / options.workflow_profile / "config.yaml").exists()
     edition = [word for word in call if word.startswith("edition=")]
-    assert all(word.partition("=")[2] in grid.EDITIONS for word in edition)
+    assert all(word.partition("=")[2] in plan.EDITIONS for word in edition)

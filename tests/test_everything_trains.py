@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit import data, grid, methods, models
-from calibkit.methods import Batch, TrainingSet
-from calibkit.train import Training
+from calibkit import data
+from calibkit.companion import plan
+from calibkit.training import networks, objectives
+from calibkit.training.loop import Training
+from calibkit.training.objectives import Batch, TrainingSet
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # minutes, more on a busy machine
 FAMILIES = ("erm", "mixup", "mit_l", "mit_a", "cs_kd", "crl", "bsce_gra", "sam")
 SIGNALS = ("mlp", "cnn", "resnet1d")
 
@@ -22,7 +25,7 @@ def shape_of(network: str) -> tuple[int, ...]:
 
 
 # 224-pixel nets are the same code as their small-picture twins, at a minute a step.
-SIZED = [n for n in models.NETWORKS if n != "vit_b_16" and not n.endswith("_imagenet")]
+SIZED = [n for n in networks.NETWORKS if n != "vit_b_16" and not n.endswith("_imagenet")]
 
 
 @pytest.mark.parametrize("name", SIZED)
@@ -32,18 +35,18 @@ def test_every_network_takes_a_step_under_every_family(name):
     tokens = name == "textcnn"
     inputs = torch.randint(1, 30, (n, *shape)) if tokens else torch.randn(n, *shape)
     labels = torch.arange(n) % classes
-    network = models.build(name, shape, classes, **({"vocabulary": 30} if tokens else {}))
+    network = networks.build(name, shape, classes, **({"vocabulary": 30} if tokens else {}))
     mean = torch.zeros((), dtype=torch.int64) if tokens else inputs.mean(0)
     train = TrainingSet(labels, classes, mean, lambda index: inputs[index])
     batch = Batch(inputs, labels, torch.arange(n))
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
     for family in FAMILIES:
-        recipe = grid.method(family)
+        recipe = plan.method(family)
         if tokens and recipe.objective in ("mixup", "mit_l", "mit_a"):
             with pytest.raises(ValueError, match="token ids cannot be mixed"):
-                methods.objective(recipe, train)
+                objectives.objective(recipe, train)
             continue
-        score = methods.objective(recipe, train)(batch, np.random.default_rng(0))
+        score = objectives.objective(recipe, train)(batch, np.random.default_rng(0))
 
         def backward(score=score):
             loss = score(network).mean()
@@ -51,7 +54,9 @@ def test_every_network_takes_a_step_under_every_family(name):
             return loss.detach()
 
         optimizer.zero_grad()
-        loss = methods.sharpness_aware(network, backward, 0.05) if family == "sam" else backward()
+        loss = (
+            objectives.sharpness_aware(network, backward, 0.05) if family == "sam" else backward()
+        )
         assert torch.isfinite(loss), family
         assert all(
             p.grad is not None and torch.isfinite(p.grad).all() for p in network.parameters()
@@ -76,7 +81,7 @@ def test_real_data_are_learned_from(name):
         pytest.skip(f"{name} is not on this machine")
     text = name == "20newsgroups"
     protocol = replace(
-        grid.EDITIONS["demo"].protocol(name).shortened(epochs),
+        plan.EDITIONS["demo"].protocol(name).shortened(epochs),
         validation=100,
         train_size=size,
         snapshots=(),
@@ -87,7 +92,7 @@ def test_real_data_are_learned_from(name):
         milestones=(),
         batch_size=32 if text else 64,
     )
-    training = Training(grid.Run(name, network, "erm", 0, protocol))
+    training = Training(plan.Run(name, network, "erm", 0, protocol))
     if text:  # a part of the test set says as much
         training.splits["test"] = data.Split(
             *(t[:1000] for t in vars(training.splits["test"]).values())

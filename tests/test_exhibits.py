@@ -6,13 +6,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from calibkit import published
+from calibkit.companion import published
 
 PAGES = Path(__file__).parent.parent / "book" / "notebooks"
 EXHIBITS = published.exhibits()
 HIDDEN = {"remove-cell", "remove-output"}
-# In HTML: a table, a box, or a listing (which notebooks colour).
+# In HTML: a table, a box, or a listing (which notebooks colour); in Markdown: a table, a listing.
 SEEN = re.compile(r'<table|class="[^"]*\b(calibkit-page|highlight)\b')
+MARKDOWN = re.compile(r"^\| *:?-+:? *\||```", re.MULTILINE)
 TARGET = re.compile(r"^\(([\w-]+)\)=\s*$", re.MULTILINE)
 
 
@@ -23,7 +24,8 @@ def seen(output) -> bool:
         return True
     if output.get("name") == "stdout":
         return "def " in output["text"]
-    return bool(SEEN.search(data.get("text/html", "")) or "```" in data.get("text/markdown", ""))
+    markdown = data.get("text/markdown", "")
+    return bool(SEEN.search(data.get("text/html", "")) or MARKDOWN.search(markdown))
 
 
 def sections(page, exhibits) -> dict[str, int]:
@@ -74,6 +76,8 @@ FIGURE = output(image_png="")
         ([output(text_html="<style></style><table class='dataframe'></table>"), FIGURE], {}, 2),
         ([output(text_html='<div class="calibkit-page"><b>Not shown here.</b></div>')], {}, 1),
         ([output(text_markdown="```python\npass\n```")], {}, 1),
+        ([output(text_markdown="| a | b |\n| --- | ---: |\n| 1 | 2 |")], {}, 1),
+        ([output(text_markdown="ECE is lower |a| --- with SAM")], {}, 0),
         ([nbformat.v4.new_output("stream", text="def step():\n    pass")], {}, 1),
         ([nbformat.v4.new_output("stream", text="training 1/2")], {}, 0),
         ([], {}, 0),

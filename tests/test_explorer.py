@@ -6,8 +6,11 @@ import time
 import numpy as np
 import pytest
 
-from calibkit import explore, grid, metrics, plots, posthoc, predictions
+from calibkit import metrics, plots, posthoc, stats
 from calibkit.arrays import softmax
+from calibkit.companion import explorer as explore
+from calibkit.companion import plan
+from calibkit.report import predictions
 from tests.records import write
 
 
@@ -52,7 +55,7 @@ def test_numbers_are_those_of_the_library():
     accept, point = confidence >= 0.6, found["point"]
     assert point["accepted"] == accept.sum() and point["coverage"] == accept.mean()
     assert point["risk"] == pytest.approx((~correct[accept]).mean())
-    assert (point["low"], point["high"]) == plots.wilson((~correct[accept]).sum(), accept.sum())
+    assert (point["low"], point["high"]) == stats.wilson((~correct[accept]).sum(), accept.sum())
     assert len(found["reliability"]["share"]) == len(found["histogram"]["edges"]) - 1 == 11
 
 
@@ -136,7 +139,7 @@ def test_only_what_can_be_chosen_is_offered():
 
 
 def test_records_with_their_snapshots(tmp_path):
-    (run,) = grid.select("smoke", ["mixup"], seeds=1)
+    (run,) = plan.select("smoke", ["mixup"], seeds=1)
     record = write(run, n=100, k=5)
     arrays = dict(record.arrays)
     arrays |= {

@@ -12,6 +12,7 @@ from tests import faults
 SHORT = [name for name, fault in faults.FAULTS.items() if fault not in faults.OF_THE_WORKFLOW]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_is_lost(tmp_path):
     found = tmp_path / "faults.json"

@@ -17,15 +17,17 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from calibkit import grid, losses, metrics, store
-from calibkit.protocols import Protocol
-from calibkit.train import Training, train
+from calibkit import losses, metrics
+from calibkit.companion import plan
+from calibkit.training import store
+from calibkit.training.loop import Training, train
+from calibkit.training.protocols import Protocol
 
-SMOKE = grid.EDITIONS["smoke"].protocols[""]
+SMOKE = plan.EDITIONS["smoke"].protocols[""]
 
 
-def run(method="erm", dataset="gaussians", network="mlp", seed=0, **changes) -> grid.Run:
-    return grid.Run(dataset, network, method, seed, replace(SMOKE, **changes))
+def run(method="erm", dataset="gaussians", network="mlp", seed=0, **changes) -> plan.Run:
+    return plan.Run(dataset, network, method, seed, replace(SMOKE, **changes))
 
 
 def test_overfits_a_toy():
@@ -48,7 +50,7 @@ def test_overfits_a_toy():
     assert (arrays["train_learned_epoch"] > 0).all()
 
 
-@pytest.mark.parametrize("method", grid.METHODS)
+@pytest.mark.parametrize("method", plan.METHODS)
 def test_every_method_trains_to_a_whole_record(method, tmp_path):
     record = train(run(method, epochs=2, swa_start=1, snapshots=(1,)), tmp_path)
     assert not record.diverged
@@ -96,7 +98,7 @@ def test_shifted_test_sets_are_measured(tmp_path):
 
 
 def test_confidences_from_features(tmp_path):
-    record = train(run("erm", "digits", "mlp", scores=True, epochs=10), tmp_path)
+    record = train(run("erm", "digits", "mlp", feature_scores=True, epochs=10), tmp_path)
     arrays = record.arrays
     correct = arrays["test_logits"].argmax(1) == arrays["test_labels"]
     for name in ("test_trust_score", "test_confidnet"):
@@ -127,7 +129,7 @@ def test_interrupted_run_goes_on_at_its_epoch_with_the_same_bytes(
 ):
     wanted = run(method, dataset, network, evaluate_every=1)
     whole = train(wanted, tmp_path / "a")
-    monkeypatch.setattr("calibkit.train.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("calibkit.training.loop.CHECKPOINT_SECONDS", 0)
     lines = []
 
     def stop_in_epoch_5(line):
@@ -154,7 +156,7 @@ def test_damaged_checkpoint_is_not_used(tmp_path, monkeypatch):
 
 def stopped(wanted, folder, monkeypatch, epoch=4) -> Path:
     """The checkpoint of a run which was interrupted."""
-    monkeypatch.setattr("calibkit.train.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("calibkit.training.loop.CHECKPOINT_SECONDS", 0)
 
     def stop(line):
         if f"epoch {epoch}/" in line:
@@ -184,7 +186,7 @@ def test_checkpoint_with_one_altered_weight_is_not_used(tmp_path, monkeypatch):
 def test_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
     wanted, lines = run(), []
     whole = train(wanted, tmp_path / "a")
-    monkeypatch.setattr("calibkit.train.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("calibkit.training.loop.CHECKPOINT_SECONDS", 0)
 
     def full(path, content):
         path.touch()
@@ -225,7 +227,7 @@ def test_done_runs_are_not_trained_again(tmp_path):
 
 
 def test_killed_run_trains_again_to_the_same_bytes(tmp_path):
-    wanted = grid.select("smoke", ["erm"], seeds=1, epochs=40)[0]
+    wanted = plan.select("smoke", ["erm"], seeds=1, epochs=40)[0]
     command = [sys.executable, "-m", "calibkit", "train", wanted.name, "--edition", "smoke"]
     command += ["--epochs", "40", "--seeds", "1", "--method", "erm"]
     environment = os.environ | {"CALIBKIT_CACHE": str(tmp_path)}
@@ -385,7 +387,7 @@ class Stalls(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("method", [*grid.METHODS, "mit_a+sam", "cs_kd+sam", "crl+sam"])
+@pytest.mark.parametrize("method", [*plan.METHODS, "mit_a+sam", "cs_kd+sam", "crl+sam"])
 def test_everything_is_on_the_device_which_is_waited_for_once_an_epoch(method, monkeypatch):
     # "meta" stands for any device: it refuses tensors of another one, and has no values to give.
     monkeypatch.setattr(torch, "Generator", Anywhere)

@@ -19,8 +19,8 @@ PER_SAMPLE = [
     losses.label_smoothing(0.1),
     losses.label_smoothing(0.1, "others"),
     losses.entropy_regularization(0.3),
-    losses.logit_norm(1, 0.05),
-    losses.logit_norm(2, 0.05),
+    losses.logit_penalty(1, 0.05),
+    losses.logit_penalty(2, 0.05),
     losses.brier,
     losses.focal(0.5),
     losses.focal(3.0),
@@ -90,8 +90,8 @@ HAND = [
         -math.log(0.1) + 0.1 * (0.6 * math.log(0.6) + 0.3 * math.log(0.3) + 0.1 * math.log(0.1)),
     ),
     # the logits are the logarithms of P, whose absolute values add to -ln(0.018)
-    (losses.logit_norm(1, 0.01), 0, -math.log(0.6) - 0.01 * math.log(0.6 * 0.3 * 0.1)),
-    (losses.logit_norm(float("inf"), 0.5), 0, -math.log(0.6) - 0.5 * math.log(0.1)),
+    (losses.logit_penalty(1, 0.01), 0, -math.log(0.6) - 0.01 * math.log(0.6 * 0.3 * 0.1)),
+    (losses.logit_penalty(float("inf"), 0.5), 0, -math.log(0.6) - 0.5 * math.log(0.1)),
     (losses.brier, 1, 0.6**2 + 0.7**2 + 0.1**2),
     (losses.focal(2), 1, -(0.7**2) * math.log(0.3)),
     (losses.inverse_focal(2), 1, -(1.3**2) * math.log(0.3)),
@@ -139,12 +139,19 @@ def test_cross_entropy_agrees_with_torch():
         (losses.bsce_gra(), "bsce_gra(gamma=4.0, beta=2.0)"),
         (losses.label_smoothing(), "label_smoothing(epsilon=0.05, form='uniform')"),
         (losses.entropy_regularization(), "entropy_regularization(beta=0.1)"),
-        (losses.logit_norm(), "logit_norm(p=1, strength=0.01)"),
+        (losses.logit_penalty(), "logit_penalty(p=1, strength=0.01)"),
         (losses.flsd53(), "flsd53()"),
     ],
 )
 def test_defaults_are_the_papers(loss, written):
     assert repr(loss) == written
+
+
+def test_the_former_name_of_the_logit_penalty_still_works():
+    logits, targets = random_batch()
+    expected = losses.logit_penalty(logits, targets, p=2, strength=0.1)
+    assert torch.equal(losses.logit_norm(logits, targets, p=2, strength=0.1), expected)
+    assert repr(losses.logit_norm()) == repr(losses.logit_penalty())
 
 
 def test_both_ways_of_calling():
@@ -331,7 +338,7 @@ def test_limits_are_cross_entropy(batch):
         losses.bsce_gra(0),
         losses.label_smoothing(0),
         losses.entropy_regularization(0),
-        losses.logit_norm(strength=0),
+        losses.logit_penalty(strength=0),
     ):
         torch.testing.assert_close(loss(*batch), expected)
         torch.testing.assert_close(
@@ -479,7 +486,7 @@ def test_weighted_mmce_of_one_kind_is_zero_without_gradient(label, normalisation
         losses.bsce(0.5, 1.0),
         losses.bsce(0.5, 4.0),
         losses.dual_focal(0.5),
-        losses.logit_norm(2, 0.01),
+        losses.logit_penalty(2, 0.01),
         losses.mmce,
         losses.mmce(weighted=True),
     ],
@@ -563,7 +570,7 @@ def test_nan_shows_and_a_single_class_is_fine(function):
         (lambda: losses.dual_focal_gra(Z, Y, rival="third"), "rival: got 'third'"),
         (lambda: losses.bsce(Z, Y, beta=0.5), "beta: got 0.5"),
         (lambda: losses.bsce_gra(Z, Y, gamma=-2), "gamma: got -2"),
-        (lambda: losses.logit_norm(Z, Y, p=0), "p: got 0"),
+        (lambda: losses.logit_penalty(Z, Y, p=0), "p: got 0"),
         (lambda: losses.label_smoothing(Z, Y, epsilon=1.1), "epsilon: got 1.1"),
         (lambda: losses.label_smoothing(Z, Y, form="both"), "form: got 'both'"),
         (lambda: losses.mmce(Z, Y, normalisation="once"), "normalisation: got 'once'"),

@@ -156,7 +156,7 @@ def test_edges_belong_to_the_bin_below_in_every_precision():
 
 
 def test_ece_agrees_with_torchmetrics_and_netcal():
-    pytest.importorskip("calibkit.vision")  # torchmetrics imports torchvision
+    pytest.importorskip("calibkit.data.torchvision")  # torchmetrics imports torchvision
     from netcal.metrics import ECE, MCE
     from torchmetrics.functional.classification import multiclass_calibration_error
 
@@ -320,7 +320,7 @@ def test_ranking_metrics_agree_with_scikit_learn(data):
     assert fmfp == pytest.approx(sk.auc(recall, precision), abs=1e-12)
     for level in (0.3, 0.5, 0.95, 1.0):
         nearest = fpr[np.argmin(np.abs(tpr - level))]
-        assert metrics.fpr_at_tpr(confidence, correct, level, "fmfp") == pytest.approx(nearest)
+        assert metrics.fpr_at_tpr(confidence, correct, level, "nearest") == pytest.approx(nearest)
         thresholds = np.unique(confidence)
         enough = [t for t in thresholds if (confidence[correct] >= t).mean() >= level]
         exact = (confidence[~correct] >= max(enough)).mean()
@@ -332,11 +332,18 @@ def test_conventions_differ_as_surveyed_and_by_no_more():
     correct = rng.random(10_000) < 0.95
     confidence = np.where(correct, rng.beta(8, 1, 10_000), rng.beta(4, 2, 10_000))
     exact = metrics.fpr_at_tpr(confidence, correct)
-    assert 0 < abs(exact - metrics.fpr_at_tpr(confidence, correct, convention="fmfp")) < 0.006
+    assert 0 < abs(exact - metrics.fpr_at_tpr(confidence, correct, convention="nearest")) < 0.006
     gap = metrics.aupr_success(confidence, correct) - metrics.aupr_success(
         confidence, correct, convention="fmfp"
     )
     assert 0 < abs(gap) < 1e-3
+
+
+def test_the_former_name_of_the_nearest_point_is_taken_with_a_warning():
+    data = [0.9, 0.8, 0.7, 0.6, 0.5], [True, False, True, True, False]
+    with pytest.warns(DeprecationWarning, match='now called "nearest"'):
+        former = metrics.fpr_at_tpr(*data, 0.6, "fmfp")
+    assert former == metrics.fpr_at_tpr(*data, 0.6, "nearest")
 
 
 def test_aurc_by_hand():
@@ -577,6 +584,105 @@ def test_arrays_come_back_as_the_kind_given():
     assert type(metrics.learned_epoch(torch.ones(2, 3, dtype=torch.bool))) is torch.Tensor
 
 
+# ------------------------------------------------- what chance alone shows, and what is left
+
+
+def brute_force_floor(confidence, bins):
+    """E[ECE] of a calibrated model by adding up all 2^n outcomes."""
+    total = 0.0
+    for outcome in itertools.product([0, 1], repeat=len(confidence)):
+        right = np.array(outcome)
+        chance = np.where(right, confidence, 1 - confidence).prod()
+        total += chance * ece_by_hand(confidence, right, bins)
+    return total
+
+
+def ece_by_hand(confidence, right, bins):
+    m = np.ceil(confidence * bins).clip(1).astype(int)
+    return sum(abs((right - confidence)[m == b].sum()) for b in set(m)) / len(confidence)
+
+
+@pytest.mark.parametrize("confidence, exact", [
+    ([0.9] * 8, True), ([0.5, 0.7, 0.8, 0.97], True), ([1.0, 1.0, 0.6], True),
+    ([0.95, 0.96, 0.97, 0.99, 0.998, 0.55, 0.57, 0.59], False),
+])  # fmt: skip
+def test_floor_is_the_expectation_over_all_outcomes(confidence, exact):
+    c = np.array(confidence)
+    expected = brute_force_floor(c, 15)
+    found = metrics.ece_floor(np.c_[c, 1 - c])
+    assert found == pytest.approx(expected, rel=1e-9 if exact else 1e-3)
+
+
+@pytest.mark.parametrize("edges, size, room", [
+    ((0.0, 1.0), 10, 0.03), ((0.0, 1.0), 40, 0.015), ((0.93, 1.0), 3, 2e-4),
+    ((0.4, 0.467), 2, 2e-3), ((0.6, 0.667), 300, 1e-4), ((0.999, 1.0), 1000, 1e-4),
+])  # fmt: skip
+def testmean_deviation_of_a_bin_is_near_the_exact_one(edges, size, room):
+    """Against the distribution of a Poisson-binomial sum, built up draw by draw."""
+    rng = np.random.default_rng(size)
+    for _ in range(20):
+        p = rng.uniform(*edges, size)
+        chances = np.ones(1)
+        for x in p:
+            chances = np.convolve(chances, [1 - x, x])
+        exact = np.abs(np.arange(size + 1) - p.sum()) @ chances
+        doubt = 1 - p
+        for total, squares in ((p.sum(), p @ p), (doubt.sum(), doubt @ doubt)):
+            assert metrics.mean_deviation([size], [total], [squares]) == pytest.approx(
+                exact, rel=room
+            )
+
+
+def calibrated(n, k, spread, seed):
+    rng = np.random.default_rng(seed)
+    logits = spread * rng.normal(size=(n, k))
+    probs = softmax(logits, axis=1)
+    return logits, probs, (probs.cumsum(1) > rng.random((n, 1))).argmax(1)
+
+
+@pytest.mark.parametrize("n, k, spread", [(300, 4, 1.0), (2000, 10, 4.0)])
+@pytest.mark.parametrize("of", ["ece", "adaptive_ece", "classwise_ece"])
+def test_floor_is_what_simulated_labels_show_on_average(n, k, spread, of):
+    _, probs, _ = calibrated(n, k, spread, seed=0)
+    rng = np.random.default_rng(1)
+    shown = [
+        getattr(metrics, of)(probs, (probs.cumsum(1) > rng.random((n, 1))).argmax(1))
+        for _ in range(150)
+    ]
+    error = np.std(shown) / math.sqrt(len(shown))
+    assert abs(metrics.ece_floor(probs, of=of) - np.mean(shown)) < 4 * error
+    assert error < 0.03 * np.mean(shown)  # so that the line above can fail
+
+
+def test_excess_and_debiased_error_are_near_zero_for_the_calibrated_and_near_the_truth_else():
+    excess, squares, off = [], [], []
+    for seed in range(60):
+        logits, probs, labels = calibrated(1000, 5, 1.5, seed)
+        excess.append(metrics.excess_ece(probs, labels))
+        root = metrics.debiased_ece(probs, labels)
+        squares.append(math.copysign(root**2, root))  # unbiased is the square, not its root
+        sharp = softmax(3 * logits, axis=1)
+        off.append([metrics.excess_ece(sharp, labels), metrics.debiased_ece(sharp, labels)])
+    for values in (excess, squares):
+        assert abs(np.mean(values)) < 4 * np.std(values) / math.sqrt(60)
+    assert abs(np.mean(excess)) < 0.1 * metrics.ece_floor(probs)
+    logits, probs, _ = calibrated(100_000, 5, 1.5, 99)
+    sharp = softmax(3 * logits, axis=1)
+    gap = sharp.max(1) - probs[np.arange(len(probs)), logits.argmax(1)]
+    true, floor = abs(gap.mean()), metrics.ece_floor(sharp[:1000])
+    found, debiased = np.mean(off, axis=0)
+    assert true - 1.2 * floor < found < true  # where noise is hidden, its floor is still taken off
+    assert debiased == pytest.approx(math.sqrt((gap**2).mean()), rel=0.05)
+
+
+def test_floor_of_certainty_is_zero_and_an_unknown_error_is_refused():
+    assert metrics.ece_floor([[1.0, 0.0], [0.0, 1.0]]) == 0
+    assert metrics.ece_floor([[1.0, 0.0], [0.0, 1.0]], of="classwise_ece") == 0
+    for call in (metrics.ece_floor, metrics.excess_ece):
+        with pytest.raises(ValueError, match="^of: got 'mce', expected one of ece, adaptive_ece"):
+            call([[1.0, 0.0]], [0], of="mce")
+
+
 # ------------------------------------------------------------------------------ summary
 
 
@@ -592,12 +698,17 @@ def test_summary_is_every_metric_by_itself(n, k, dtype, convention):
     expected = {"n": n, "accuracy": correct.mean(), "confidence": confidence.mean()}
     for name in ("ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"):
         expected[name] = getattr(metrics, name)(probs, labels, 12)
+        if name in ("ece", "adaptive_ece", "classwise_ece"):
+            expected[f"{name}_floor"] = metrics.ece_floor(probs, bins=12, of=name)
+            expected[f"excess_{name}"] = metrics.excess_ece(probs, labels, 12, of=name)
+    expected["debiased_ece"] = metrics.debiased_ece(probs, labels, 12)
     for name in ("nll", "brier"):
         expected[name] = getattr(metrics, name)(probs, labels)
     for name in ("ece_correct", "auroc", "aupr_error", "aurc", "eaurc", "augrc", "confidence_gap"):
         expected[name] = getattr(metrics, name)(confidence, correct)
     expected["aupr_success"] = metrics.aupr_success(confidence, correct, convention)
-    expected["fpr_at_tpr"] = metrics.fpr_at_tpr(confidence, correct, convention=convention)
+    nearest = {"exact": "exact", "fmfp": "nearest"}[convention]
+    expected["fpr_at_tpr"] = metrics.fpr_at_tpr(confidence, correct, convention=nearest)
     expected["histogram_overlap"] = metrics.histogram_overlap(confidence, correct, 12)
     expected["risk_at_coverage_0.8"] = metrics.risk_at_coverage(confidence, correct, 0.8)
     expected["coverage_at_risk_0.05"] = metrics.coverage_at_risk(confidence, correct, 0.05)
@@ -838,6 +949,9 @@ SIGNATURES = {
     "ece": "probs labels bins=15",
     "adaptive_ece": "probs labels bins=15",
     "classwise_ece": "probs labels bins=15",
+    "ece_floor": "probs labels=None bins=15 of='ece'",
+    "excess_ece": "probs labels bins=15 of='ece'",
+    "debiased_ece": "probs labels bins=15",
     "mce": "probs labels bins=15",
     "overconfidence_error": "probs labels bins=15",
     "nll": "probs labels",
@@ -858,6 +972,7 @@ SIGNATURES = {
     "confidence_gap": "confidence correct",
     "histogram_overlap": "confidence correct bins=15",
     "ece_correct": "confidence correct",
+    "mean_deviation": "count total squares",
     "learned_epoch": "correct_by_epoch",
     "reliability_bins": "confidence correct bins=15 scheme='equal_width'",
     "smooth_ece": "probs labels",

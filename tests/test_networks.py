@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from calibkit import models
-from calibkit.vision import torchvision
+from calibkit.data.torchvision import torchvision
+from calibkit.training import networks
 
-SHAPES = {"mlp": (1, 40), "cnn": (1, 40), "resnet1d": (1, 40), "textcnn": (60,)}
+SHAPES = {"mlp": (1, 40), "two_layers": (2,), "cnn": (1, 40), "resnet1d": (1, 40), "textcnn": (60,)}
 OPTIONS = {"textcnn": {"vocabulary": 50}}
 HEAVY = ("vit_b_16", "resnet152_imagenet")  # shapes only, on the meta device
-SMALL = ("mlp", "cnn", "resnet1d", "textcnn", "resnet8", "resnet20")
-PICTURES = [n for n in models.NETWORKS if n not in SHAPES]
+SMALL = ("mlp", "two_layers", "cnn", "resnet1d", "textcnn", "resnet8", "resnet20")
+PICTURES = [n for n in networks.NETWORKS if n not in SHAPES]
 
 
 def build(name, shape=None, classes=10, seed=0):
     torch.manual_seed(seed)
-    return models.build(
+    return networks.build(
         name, shape or SHAPES.get(name, (3, 32, 32)), classes, **OPTIONS.get(name, {})
     )
 
@@ -37,7 +38,7 @@ def batch(name, n=2, seed=1):
 
 def on_meta(name, shape=(3, 32, 32), **options):
     with torch.device("meta"):
-        return models.build(name, shape, 10, **options)
+        return networks.build(name, shape, 10, **options)
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -142,6 +143,8 @@ COUNTS = {
     "preact_resnet110": (preact_resnet(18, 16), 1.7),  # He et al. (2016b), CIFAR, ResNet-110
     # the four-stage nets: ImageNet's count less the head, which the 3x3 stem hardly changes
     "resnet18": (wide_resnet((2, 2, 2, 2), False), 11.17),
+    # ours: a quarter of the width, for a CPU
+    "resnet18_w16": (wide_resnet((2, 2, 2, 2), False, 16, 16), 0.70),
     "resnet50": (wide_resnet((3, 4, 6, 3), True), 23.5),
     "resnet110_bottleneck": (wide_resnet((3, 4, 26, 3), True), 45.9),
     "resnet152": (wide_resnet((3, 8, 36, 3), True), 58.2),
@@ -168,34 +171,36 @@ def test_every_picture_network_has_a_published_size():
 @pytest.mark.parametrize("name", COUNTS)
 def test_parameter_counts(name):
     exactly, millions = COUNTS[name]
-    assert models.parameter_count(on_meta(name)) == exactly
+    assert networks.parameter_count(on_meta(name)) == exactly
     digits = len(str(millions).partition(".")[2])
     assert round(exactly / 1e6, digits) == millions
 
 
 def test_small_networks_count():
-    assert models.parameter_count(build("mlp")) == linear(40, 256) + linear(256, 256) + linear(256)
+    assert networks.parameter_count(build("mlp")) == linear(40, 256) + linear(256, 256) + linear(
+        256
+    )
     flat = 5 * 32 + 2 * 3 * 32 * 32 + 3 * norm(32) + linear(5 * 32)
-    assert models.parameter_count(build("cnn")) == flat
+    assert networks.parameter_count(build("cnn")) == flat
     text = 50 * 64 + 7 * (3 * 64 * 64 + norm(64)) + linear(64)
-    assert models.parameter_count(build("textcnn")) == text
+    assert networks.parameter_count(build("textcnn")) == text
     network = build("mlp")
     network.head.requires_grad_(False)
-    assert models.parameter_count(network) == linear(40, 256) + linear(256, 256)
+    assert networks.parameter_count(network) == linear(40, 256) + linear(256, 256)
 
 
 @given(st.integers(1, 6), st.integers(1, 24))
 @settings(max_examples=10, deadline=None)
 def test_thin_width_option(n, width):
     network = on_meta("resnet20", width=width)
-    assert models.parameter_count(network) == thin_resnet(20, width)
+    assert networks.parameter_count(network) == thin_resnet(20, width)
     assert network.head.in_features == 4 * width
 
 
 # --- the one forward pass -------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[n for n in models.NETWORKS if n not in HEAVY])
+@pytest.fixture(scope="module", params=[n for n in networks.NETWORKS if n not in HEAVY])
 def built(request):
     """Each network once, for all the tests below: (name, network, batch)."""
     yield request.param, build(request.param).eval(), batch(request.param)
@@ -224,7 +229,7 @@ def test_forward_is_stages_pool_head(built):
 
 def test_stage_names(built):
     _, network, _ = built
-    assert isinstance(network, models.Network) and isinstance(network.head, nn.Linear)
+    assert isinstance(network, networks.Network) and isinstance(network.head, nn.Linear)
     assert isinstance(network.stages, nn.ModuleList)
     assert network.stage_names == (
         "stem",
@@ -298,7 +303,7 @@ def test_cnn_on_pictures_of_any_size(channels, height, width):
 
 
 def test_mlp_takes_vectors_and_layers():
-    network = models.build("mlp", (2,), 5, hidden=[10])
+    network = networks.build("mlp", (2,), 5, hidden=[10])
     assert [p.shape for p in network.parameters()] == [(10, 2), (10,), (5, 10), (5,)]
     assert network(torch.zeros(3, 2)).shape == (3, 5)
 
@@ -313,7 +318,7 @@ def test_rearranged_torchvision_networks_give_the_same_logits(name):
     torch.manual_seed(0)
     theirs = torchvision.models.get_model(original, num_classes=10).eval()
     torch.manual_seed(0)
-    ours = models.build(name, (3, 224, 224), 10).eval()
+    ours = networks.build(name, (3, 224, 224), 10).eval()
     with torch.no_grad():
         for network in (theirs.heads if name == "vit_b_16" else theirs.fc, ours.head):
             for i, p in enumerate(network.parameters()):  # ViT's head starts from zero
@@ -343,7 +348,7 @@ def test_small_stem_networks_are_torchvisions_behind_the_stem(name, make):
 
 
 def test_pad_shortcut_by_hand():
-    shortcut = models._PadShortcut(2, 4, 2)
+    shortcut = networks._PadShortcut(2, 4, 2)
     x = torch.arange(2 * 4 * 4.0).view(1, 2, 4, 4)
     y = shortcut(x)
     assert y.shape == (1, 4, 2, 2)
@@ -355,7 +360,7 @@ def test_pad_shortcut_by_hand():
 def test_pad_shortcut_keeps_the_memory_format_of_gradients():
     """A gradient laid out otherwise makes the layers before it slow."""
     x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last).requires_grad_()
-    y = models._PadShortcut(4, 8, 2)(x)
+    y = networks._PadShortcut(4, 8, 2)(x)
     (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y))
     assert gradient.is_contiguous(memory_format=torch.channels_last)
     expected = torch.zeros(2, 4, 8, 8)
@@ -365,7 +370,7 @@ def test_pad_shortcut_keeps_the_memory_format_of_gradients():
 
 def test_mixer_pads_like_same():
     torch.manual_seed(0)
-    mixer = models._Mixer(4, 8, (nn.Identity(), nn.Identity())).double()
+    mixer = networks._Mixer(4, 8, (nn.Identity(), nn.Identity())).double()
     x = torch.randn(2, 4, 9, 7, dtype=torch.float64)
     weights = mixer.mix[1]
     with pytest.warns(UserWarning, match="even kernel"):
@@ -375,11 +380,11 @@ def test_mixer_pads_like_same():
 
 def test_preactivated_block_adds_what_it_should():
     torch.manual_seed(0)
-    block = models._PreActivated(1, 3, 3, 1).eval()
+    block = networks._PreActivated(1, 3, 3, 1).eval()
     nn.init.zeros_(block.residual[-1].weight)
     x = torch.randn(2, 3, 5)
     assert torch.equal(block(x), x)  # the identity goes around both normalisations
-    block = models._PreActivated(2, 3, 6, 2).eval()
+    block = networks._PreActivated(2, 3, 6, 2).eval()
     nn.init.zeros_(block.residual[-1].weight)
     x = torch.randn(2, 3, 8, 8)
     rectified = (x / (1 + 1e-5) ** 0.5).relu()
@@ -441,8 +446,8 @@ def test_vit_head_starts_from_zero_unless_pretrained(monkeypatch, classes):
     """A miniature ViT, its head filled as if pretrained, stands for the weight file."""
     pretrained = torchvision.models.VisionTransformer(224, 16, 4, 2, 8, 8)
     nn.init.ones_(pretrained.heads.head.weight)
-    monkeypatch.setattr(models, "_imagenet", lambda *arguments: pretrained)
-    head = models.build("vit_b_16", (3, 32, 32), classes, weights="IMAGENET1K_V1").head
+    monkeypatch.setattr(networks, "_imagenet", lambda *arguments: pretrained)
+    head = networks.build("vit_b_16", (3, 32, 32), classes, weights="IMAGENET1K_V1").head
     assert head.weight.shape == (classes, 8)
     assert (head.weight == (1 if classes == 1000 else 0)).all() and not head.bias.any()
 
@@ -489,17 +494,17 @@ def test_dropout_only_in_training():
 
 def refused(match, *arguments, **options):
     with pytest.raises(ValueError, match=match) as caught:
-        models.build(*arguments, **options)
+        networks.build(*arguments, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_unknown_names_list_the_known_ones():
     message = refused("name: got 'resnet19'", "resnet19", (3, 32, 32), 10)
-    assert all(re.search(rf"\b{name}\b", message) for name in models.NETWORKS)
+    assert all(re.search(rf"\b{name}\b", message) for name in networks.NETWORKS)
     message = refused("two networks", "resnet110", (3, 32, 32), 10)
     assert "resnet110_thin" in message and "resnet110_bottleneck" in message
-    assert "resnet110" not in models.NETWORKS
+    assert "resnet110" not in networks.NETWORKS
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -547,7 +552,7 @@ def test_pretrained_weights_from_the_hub_folder(tmp_path, monkeypatch, classes):
     folder = tmp_path / "hub" / "checkpoints"
     folder.mkdir(parents=True)
     torch.save(published.state_dict(), folder / known.url.rpartition("/")[2])
-    network = models.build("resnet18_imagenet", (1, 64, 64), classes, weights=known.name).eval()
+    network = networks.build("resnet18_imagenet", (1, 64, 64), classes, weights=known.name).eval()
     published.eval()
     assert torch.equal(network.stages[0][1].weight, published.conv1.weight)
     assert network.head.out_features == classes
@@ -566,5 +571,98 @@ def test_weights_which_cannot_be_fetched(tmp_path, monkeypatch):
     with pytest.raises(
         OSError, match="weights: cannot fetch .*resnet50.*put the file in"
     ) as caught:
-        models.build("resnet50_imagenet", (3, 64, 64), 10, weights="IMAGENET1K_V2")
+        networks.build("resnet50_imagenet", (3, 64, 64), 10, weights="IMAGENET1K_V2")
     assert "\n" not in str(caught.value) and str(tmp_path) in str(caught.value)
+
+
+@pytest.fixture
+def weights_file(tmp_path, monkeypatch):
+    """A file in the folder of weights, with three classes."""
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    torch.manual_seed(5)
+    published = torchvision.models.resnet18(num_classes=3).eval()
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    torch.save(published.state_dict(), folder / "mine.pth")
+    return published, folder / "mine.pth"
+
+
+def test_weights_from_a_file_by_name_or_place(weights_file):
+    published, file = weights_file
+    x = torch.randn(2, 3, 64, 64)
+    for where in ("mine.pth", str(file)):
+        network = networks.build(f"resnet18_imagenet:{where}", (3, 64, 64), 3).eval()
+        torch.testing.assert_close(network(x), published(x))
+    fresh = networks.build("resnet18_imagenet:mine.pth", (3, 64, 64), 7).eval()
+    assert fresh.head.out_features == 7
+    assert torch.equal(fresh.stages[0][1].weight, published.conv1.weight)
+
+
+def test_weights_of_another_network_are_refused_by_name(weights_file):
+    message = "mine.pth: holds no weights of resnet50"
+    with pytest.raises(ValueError, match=message) as caught:
+        networks.build("resnet50_imagenet:mine.pth", (3, 64, 64), 3)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_are_not_unpickled(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "ran",)
+
+    torch.save({"fc.bias": Evil()}, tmp_path / "evil.pth")
+    with pytest.raises(ValueError, match="evil.pth: holds no weights"):
+        networks.build(f"resnet18_imagenet:{tmp_path / 'evil.pth'}", (3, 64, 64), 3)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_only_networks_with_published_weights_take_them():
+    refused("options: resnet18: .*weights", "resnet18:IMAGENET1K_V1", (3, 32, 32), 10)
+
+
+def test_vgg_starts_from_torchvisions_weights(monkeypatch):
+    """All but the linear layer."""
+    torch.manual_seed(2)
+    vgg = torchvision.models.vgg
+    theirs = nn.Module()
+    theirs.features = vgg.make_layers(vgg.cfgs["D"], batch_norm=True).eval()
+    monkeypatch.setattr(networks, "_imagenet", lambda *wanted: theirs)
+    network = networks.build("vgg16_bn:IMAGENET1K_V1", (3, 32, 32), 10).eval()
+    x = torch.randn(2, 3, 32, 32)
+    hidden = theirs.features(x)
+    for stage in network.stages:
+        x = stage(x)
+    torch.testing.assert_close(x, hidden)
+    refused("colour", "vgg16_bn:IMAGENET1K_V1", (1, 32, 32), 10)
+
+
+def test_googles_vit_is_torchvisions_by_other_names():
+    """Written out from torchvision's weights by hand, read back; a small one of two layers."""
+    torch.manual_seed(0)
+    vit = torchvision.models.VisionTransformer(32, 16, 2, 2, 8, 16, num_classes=3)
+    known = vit.state_dict()
+    google = {
+        "vit.embeddings.cls_token": known["class_token"],
+        "vit.embeddings.position_embeddings": known["encoder.pos_embedding"],
+    }
+    for end in ("weight", "bias"):
+        google[f"vit.embeddings.patch_embeddings.projection.{end}"] = known[f"conv_proj.{end}"]
+        google[f"vit.layernorm.{end}"] = known[f"encoder.ln.{end}"]
+        google[f"classifier.{end}"] = known[f"heads.head.{end}"]
+        for i in range(2):
+            ours, theirs = f"encoder.layers.encoder_layer_{i}.", f"vit.encoder.layer.{i}."
+            whole = known[f"{ours}self_attention.in_proj_{end}"]
+            for name, part in zip(("query", "key", "value"), whole.split(8), strict=True):
+                google[f"{theirs}attention.attention.{name}.{end}"] = part
+            for a, b in (
+                ("attention.output.dense", "self_attention.out_proj"),
+                ("layernorm_before", "ln_1"),
+                ("layernorm_after", "ln_2"),
+                ("intermediate.dense", "mlp.0"),
+                ("output.dense", "mlp.3"),
+            ):
+                google[f"{theirs}{a}.{end}"] = known[f"{ours}{b}.{end}"]
+    found = networks._google_vit(google)
+    assert found.keys() == known.keys()
+    assert all(torch.equal(found[name], known[name]) for name in known)
+    assert list(found)[-1] == "heads.head.bias"

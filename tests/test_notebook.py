@@ -1,11 +1,18 @@
 """Pages bring their records, refuse wrong parameters, and say what is missing and how to get it."""
 
+import re
+from pathlib import Path
+
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pandas as pd
+import papermill
 import pytest
 
-from calibkit import grid, metrics, nb, stats, store
+from calibkit import metrics, stats
+from calibkit.companion import notebook, plan
+from calibkit.training import store
 from tests import records
 
 
@@ -16,7 +23,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_page_trains_what_is_missing_and_reuses_it(cache, capsys):
-    page = nb.page(["erm", "sam"], "smoke", seeds=2, epochs=2)
+    page = notebook.page(["erm", "sam"], "smoke", seeds=2, epochs=2)
     assert capsys.readouterr().out.count("training") == 4
     assert page.methods == ["erm", "sam"] and len(page.logits("sam")) == 2
     assert page.logits("erm")[0].shape == (len(page.labels), 5)
@@ -25,13 +32,13 @@ def test_page_trains_what_is_missing_and_reuses_it(cache, capsys):
     assert page.setting == "five Gaussians, 300 to train · mlp · 2 epochs · 2 seeds · n = 5,000"
     assert "2 epochs" in page._repr_html_() and "Not trained" not in page._repr_html_()
     assert "4 runs" in page.provenance()._repr_html_()
-    again = nb.page(["sam"], "smoke", seeds=1, epochs=2)
+    again = notebook.page(["sam"], "smoke", seeds=1, epochs=2)
     assert capsys.readouterr().out == ""
     np.testing.assert_array_equal(again.logits("sam")[0], page.logits("sam")[0])
 
 
 def test_missing_runs_of_a_large_edition_are_a_box_with_the_command(cache):
-    page = nb.page(["erm", "focal(gamma=5)"], "cifar10", network="resnet20", seeds=1)
+    page = notebook.page(["erm", "focal(gamma=5)"], "cifar10", network="resnet20", seeds=1)
     assert page.methods == [] and len(page.missing) == 2
     html = page._repr_html_()
     assert "No records yet" in html
@@ -44,16 +51,18 @@ def test_the_command_of_a_box_selects_exactly_the_missing_runs(cache):
 
     from calibkit import cli
 
-    page = nb.page(["erm", "focal(gamma=5)"], "cifar10", "svhn", "resnet20", seeds=2, epochs=7)
+    page = notebook.page(
+        ["erm", "focal(gamma=5)"], "cifar10", "svhn", "resnet20", seeds=2, epochs=7
+    )
     command = page.command([run.method for run in page.missing[::2]])
     options = cli._parser().parse_args(shlex.split(command)[1:])
     assert cli._selected(options) == page.missing
 
 
 def test_diverged_runs_are_shown_as_such(cache):
-    run = grid.select("smoke", ["erm"], seeds=1)[0]
+    run = plan.select("smoke", ["erm"], seeds=1)[0]
     store.save(run, "diverged", [], {}, {"seconds": 1.0})
-    page = nb.page(["erm"], "smoke", seeds=1)
+    page = notebook.page(["erm"], "smoke", seeds=1)
     assert page.diverged == [run] and page.methods == []
     assert run.name in page._repr_html_()
 
@@ -61,15 +70,15 @@ def test_diverged_runs_are_shown_as_such(cache):
 @pytest.fixture
 def made_up(cache):
     """A page of two methods and two seeds, whose records were drawn at random."""
-    runs = grid.select("smoke", ["erm", "fmfp"], "digits", seeds=2)
+    runs = plan.select("smoke", ["erm", "fmfp"], "digits", seeds=2)
     for run in runs:
         records.write(run)
-    return nb.collect("smoke", runs)
+    return notebook.collect("smoke", runs)
 
 
 def test_collect_trains_nothing_unless_asked(made_up, capsys):
-    more = grid.select("smoke", ["sam"], "digits", seeds=1)
-    page = nb.collect("smoke", [*made_up.runs, *more])
+    more = plan.select("smoke", ["sam"], "digits", seeds=1)
+    page = notebook.collect("smoke", [*made_up.runs, *more])
     assert page.methods == ["erm", "fmfp"] and page.missing == more
     assert capsys.readouterr().out == ""
 
@@ -82,7 +91,7 @@ def test_table_has_a_row_per_training(made_up):
     assert table.auroc["fmfp", 0] == pytest.approx(found["auroc"])
     own = made_up.table(lambda record: {"n": len(record.arrays["test_labels"])})
     assert own.n.tolist() == [400] * 4
-    assert nb.Page("smoke", []).table().empty
+    assert notebook.Page("smoke", []).table().empty
 
 
 def test_answers_also_of_the_first_samples_alone(made_up):
@@ -108,12 +117,12 @@ def test_gradients_of_an_epoch_with_and_without_what_is_learned(made_up):
 
 
 def test_shifted_has_a_row_per_training_and_shift(cache):
-    runs = grid.select("fashion", ["erm", "fmfp"], seeds=2)
+    runs = plan.select("released", ["erm", "fmfp"], seeds=2)
     for run in runs:
         records.write(run)
-    table = nb.collect("fashion", runs).shifted()
+    table = notebook.collect("released", runs).shifted()
     assert len(table) == 2 * 2 * 4
-    record = nb.collect("fashion", runs).records["fmfp"][1]
+    record = notebook.collect("released", runs).records["fmfp"][1]
     kind, severity = record.shifted["shift"][3], record.shifted["severity"][3]
     assert table.auroc["fmfp", 1, kind, severity] == record.shifted["auroc"][3]
 
@@ -138,18 +147,22 @@ VALUES = pd.DataFrame(
 
 
 def test_differences_are_of_pairs_of_the_same_seed():
-    found = nb.difference(VALUES.auroc, "fmfp", "erm")
+    found = notebook.difference(VALUES.auroc, "fmfp", "erm")
     assert found == pytest.approx(stats.seed_interval([0.10, 0.11]))
     assert found.estimate == pytest.approx(0.105) and found.verdict == "higher"
-    assert np.isnan(nb.difference(VALUES.auroc, "sam", "erm")).all()
-    assert np.isnan(nb.difference(VALUES.auroc.drop(index=[0, 1], level=1), "fmfp", "erm")).all()
+    assert np.isnan(notebook.difference(VALUES.auroc, "sam", "erm")).all()
+    assert np.isnan(
+        notebook.difference(VALUES.auroc.drop(index=[0, 1], level=1), "fmfp", "erm")
+    ).all()
 
 
 def test_differences_in_words():
-    assert nb.points(nb.difference(VALUES.auroc, "fmfp", "erm")) == "+10.5 (+4.1 to +16.9)"
-    assert nb.points(stats.Interval(-0.0001, np.nan, np.nan)) == "+0.0"
-    assert nb.points(stats.seed_interval([np.nan])) == "–"
-    assert nb.in_units(stats.Interval(0.1, -0.2, 0.3), "nll") == "+0.100 (−0.200 to +0.300)"
+    assert (
+        notebook.points(notebook.difference(VALUES.auroc, "fmfp", "erm")) == "+10.5 [+4.1, +16.9]"
+    )
+    assert notebook.points(stats.Interval(-0.0001, np.nan, np.nan)) == "+0.0"
+    assert notebook.points(stats.seed_interval([np.nan])) == "–"
+    assert notebook.in_units(stats.Interval(0.1, -0.2, 0.3), "nll") == "+0.100 [−0.200, +0.300]"
 
 
 @pytest.mark.parametrize(
@@ -159,63 +172,213 @@ def test_differences_in_words():
         ([-0.1, -0.11], "the opposite"),
         ([0.1], "undecided"),
         ([0.1, -0.1], "undecided"),
-        ([np.nan], "not on this page"),
+        ([np.nan], "not available"),
     ],
 )
 def test_outcome_of_a_statement(values, outcome):
-    assert nb.outcome(stats.seed_interval(values), "higher") == outcome
+    assert notebook.outcome(stats.seed_interval(values), "higher") == outcome
 
 
 @pytest.fixture
-def glued(monkeypatch):
-    words = {}
-    monkeypatch.setattr("myst_nb.glue", lambda key, value, display: words.update({key: value}))
-    return words
+def said(monkeypatch):
+    """What a cell displays, as Markdown."""
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda one: shown.append(one))
+    return shown
 
 
-def test_statements_and_their_tally_are_named(glued):
-    said = [
-        nb.statement("a", stats.Interval(0.1, 0.05, 0.15), "higher"),
-        nb.statement("b", stats.Interval(0.1, 0.05, 0.15), "lower", 2, scale=1),
-        nb.statement("c", stats.Interval(0.1, -0.05, 0.25), "lower"),
-        nb.statement("d", stats.Interval(0.1, -0.05, 0.25), "lower"),
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "ERM is narrowest for –, and the rest follows.",
+        "The ECE is nan %.",
+        "The best is None.",
+        "It grows by inf.",
+        "Lower for .",
+        "There  the worse one.",
+        "Methods: [].",
+        "See ().",
+        "An ECE of {ece}.",
+        "An ECE of  %.",
+        "| a | b |\n| --- | --- |\n| ERM | – |",
+        "",
+    ],
+)
+def test_a_sentence_with_a_hole_is_refused(said, sentence):
+    with pytest.raises(ValueError, match="a sentence with a hole"):
+        notebook.say("A good one.", sentence) if sentence else notebook.say("")
+    assert not said
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "An ECE of 4.1 % [3.9, 4.3] (five seeds), −0.1 points.",
+        "Pages 1–3 … say so; information is informative.",
+        "`{}` and $\\{x\\}$ are code and formulas, [Guo et al. (2017)](https://x.org/a_(b)).",
+        "| a | b |\n| --- | ---: |\n| ERM   |  1.2 |",
+        "- One\n- Two\n\n**Bold.** *Also.*",
+    ],
+)
+def test_whole_sentences_are_printed_as_markdown(said, sentence):
+    notebook.say(sentence)
+    assert said[0].data == sentence.replace(" %", "\u00a0%")
+
+
+def test_paragraphs_of_a_cell_lose_its_indentation(said):
+    notebook.say(
+        """One line
+        and another.""",
+        "- a list",
+    )
+    assert said[0].data == "One line\nand another.\n\n- A list"
+
+
+def test_sentences_begin_with_a_capital_letter(said):
+    notebook.say("mixup and\nfocal do.", "- label smoothing\n- ERM, e.g. this\n\n**one** is")
+    assert (
+        said[0].data == "Mixup and\nfocal do.\n\n- Label smoothing\n- ERM, e.g. this\n\n**One** is"
+    )
+
+
+def test_names_in_a_sentence_are_never_none():
+    with pytest.raises(ValueError, match="write the sentence for this case"):
+        notebook.named([])
+
+
+def test_changes_have_the_units_of_tables():
+    assert notebook.change(stats.Interval(0.0012, 0.0002, 0.0022), "aurc", 1) == (
+        "+1.2 × 10⁻³ [+0.2, +2.2]"
+    )
+    assert notebook.change(stats.Interval(-0.1, -0.2, 0.0), "nll", 2) == "−0.10 [−0.20, +0.00]"
+    lower = notebook.verdict(stats.Interval(-0.02, -0.03, -0.01), "ece", "FMFP", "ERM")
+    assert lower == "FMFP has a lower ECE than ERM, by 2.0 points [1.0, 3.0]"
+
+
+def test_statements_stand_beside_what_comes_out_and_are_counted(said):
+    notebook.statements(
+        [
+            ("the ECE falls", stats.Interval(-0.1, -0.15, -0.05), "lower", "ece"),
+            ("the NLL rises", stats.Interval(-0.1, -0.15, -0.05), "higher", "nll"),
+            ("not here", stats.seed_interval([np.nan]), "higher", "nll"),
+        ]
+    )
+    (shown,) = said
+    assert "| the ECE falls | holds | −10.0 points [−15.0, −5.0] |" in shown.data
+    assert "| not here | not available |  |" in shown.data
+    assert shown.data.endswith(
+        "Of these 2 statements, 1 holds here and 1 comes out the opposite way."
+    )
+    assert "None of these" in notebook.score(["not available"])
+
+
+def test_tables_look_alike():
+    table = pd.DataFrame({"a": [1.0]}, ["row"])
+    html = notebook.tabulate(table, classes="calibkit-sortable").to_html()
+    assert 'class="dataframe calibkit-table calibkit-sortable"' in html and "row" in html
+    words = notebook.tabulate(table.style, index=False, words=True).to_html()
+    assert 'class="dataframe calibkit-table words"' in words and "row</th>" not in words
+
+
+def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(cache, tmp_path):
+    source = [
+        nbformat.v4.new_markdown_cell("# Title\n\nAbout it."),
+        nbformat.v4.new_code_cell('edition = "cifar10"', metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(
+            "from calibkit.companion import notebook\n"
+            'page = notebook.page(["erm"], edition)\n'
+            "notebook.require(page)"
+        ),
+        nbformat.v4.new_markdown_cell("(a-label)=\n## A section"),
+        nbformat.v4.new_code_cell("page.labels"),
     ]
-    nb.tally("page", said)
-    assert glued["a"] == "holds" and glued["a-by"] == "+10.0 (+5.0 to +15.0)"
-    assert glued["b"] == "the opposite" and glued["b-by"] == "+0.10 (+0.05 to +0.15)"
-    assert glued["page-holds"] == "1 holds" and glued["page-open"] == "2 are undecided"
-    assert glued["page-opposite"] == "1 comes out the opposite way"
+    path, executed = tmp_path / "page.ipynb", tmp_path / "executed.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=source), path)
+    with pytest.raises(papermill.PapermillExecutionError, match="NoRecords"):
+        papermill.execute_notebook(path, executed, kernel_name="python3", progress_bar=False)
+    assert notebook.shorten(executed)
+    page = nbformat.read(executed, as_version=4)
+    assert page.cells[0].source == "(a-label)=\n# Title\n\nAbout it."
+    assert len(page.cells) == 3
+    (box,) = page.cells[2].outputs  # and no error
+    assert "calibkit train --edition cifar10" in box["data"]["text/html"]
+
+
+def test_a_page_that_fails_otherwise_is_no_short_page(tmp_path):
+    error = nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])
+    cell = nbformat.v4.new_code_cell("1", outputs=[error])
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "page.ipynb")
+    before = (tmp_path / "page.ipynb").read_bytes()
+    assert not notebook.shorten(tmp_path / "page.ipynb")
+    assert (tmp_path / "page.ipynb").read_bytes() == before
+
+
+def test_a_page_with_records_goes_on(made_up, said):
+    notebook.require(made_up, notebook.Page("smoke", []))
+    assert said[0] is made_up
+    with pytest.raises(notebook.NoRecords):
+        notebook.require()
 
 
 def test_rank_counts_from_either_end():
-    assert nb.rank(VALUES.auroc, "erm") == "2 of 2"  # 0.82 after 0.777
-    assert nb.rank(VALUES.auroc, "erm", lowest=False) == "1 of 2"
-    assert nb.rank(VALUES.auroc, "sam") == "–"
+    assert notebook.rank(VALUES.auroc, "erm") == "2 of 2"  # 0.82 after 0.777
+    assert notebook.rank(VALUES.auroc, "erm", lowest=False) == "1 of 2"
+    assert notebook.rank(VALUES.auroc, "sam") == "–"
 
 
 def test_tables_of_means_and_differences():
     half = stats.seed_interval([0.80, 0.82, 0.84]).high - 0.82
-    assert f"82.0 ± {100 * half:.1f}" in nb.means(VALUES).to_html()
-    html = nb.differences(VALUES, [("fmfp", "erm"), ("sam", "erm")]).to_html()
+    assert f"82.0 ± {100 * half:.1f}" in notebook.means(VALUES).to_html()
+    html = notebook.differences(VALUES, [("fmfp", "erm"), ("sam", "erm")]).to_html()
     assert "FMFP − ERM" in html and "AUROC (%)" in html and "NLL" in html
-    assert "<b>higher</b><br>+10.5 (+4.1 to +16.9)" in html
+    assert "<b>higher</b><br>+10.5 [+4.1, +16.9]" in html
     assert html.count("<b>cannot be told</b><br>–") == 2  # no run of SAM
-    assert "white-space: normal" in nb.lists({"a": {"b": "words"}}).to_html()
+    assert "white-space: normal" in notebook.lists({"a": {"b": "words"}}).to_html()
 
 
 PARAMETERS = 'edition = "demo"  # which\nseeds = 0'
 
 
 def test_injected_parameters_must_exist():
-    nb.check_parameters([PARAMETERS])
-    nb.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
+    notebook.check_parameters([PARAMETERS])
+    notebook.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
     with pytest.raises(
         ValueError,
         match=r"unknown parameter 'sedes' .did you mean 'seeds'\?.; valid: edition, seeds",
     ):
-        nb.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
+        notebook.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
 
 
 def test_html_of_names_is_escaped(cache):
-    page = nb.page(["erm"], "cifar10", dataset="imagefolder:<script>", seeds=1)
+    page = notebook.page(["erm"], "cifar10", dataset="imagefolder:<script>", seeds=1)
     assert "<script>" not in page._repr_html_()
+
+
+# --- the source notebooks -------------------------------------------------------------------------
+
+SOURCES = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+ROLE = re.compile(r"(?<!`)\{[a-z:]+\}`\w")
+
+
+def code_of(page) -> list[str]:
+    """Sources of the code cells, without the one that brings calibkit to Colab."""
+    cells = [c.source for c in page.cells if c.cell_type == "code"]
+    return [source for source in cells if "calibkit-book" not in source]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_a_notebook_reads_the_same_in_jupyterlab(path):
+    page = nbformat.read(path, as_version=4)
+    for cell in page.cells:
+        assert not ROLE.search(cell.source), f"a role is raw text in JupyterLab: {cell.source}"
+        assert "input_transformers" not in cell.source
+        assert not cell.get("outputs")
+    assert not re.search(
+        r"\bglue\(|notebook\.(number|text|statement|tally|gap)\(", "\n".join(code_of(page))
+    )
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_a_notebook_is_short(path):
+    lines = sum(len(c.splitlines()) for c in code_of(nbformat.read(path, as_version=4)))
+    assert lines <= 350

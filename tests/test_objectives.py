@@ -5,8 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from calibkit import grid, losses, methods
-from calibkit.methods import Batch, TrainingSet
+from calibkit import losses
+from calibkit.companion import plan
+from calibkit.training import objectives
+from calibkit.training.objectives import Batch, TrainingSet
 
 N, D, K = 12, 5, 3
 
@@ -42,11 +44,11 @@ class Net(nn.Module):
 def drawn(text: str, seed: int = 0):
     train, inputs = training_set()
     batch = batch_of(train, inputs, range(6))
-    draw = methods.objective(grid.method(text), train)
+    draw = objectives.objective(plan.method(text), train)
     return train, inputs, batch, draw(batch, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("text", grid.METHODS)
+@pytest.mark.parametrize("text", plan.METHODS)
 def test_every_method_scores_each_sample_and_twice_the_same(text):
     *_, score = drawn(text)
     network = Net()
@@ -91,7 +93,7 @@ def test_deterministic_transform_is_the_expectation_of_mixup():
             seen["inputs"] = batch.detach()
             return super().forward(batch)
 
-    draw = methods.objective(grid.method("mixup_dt(alpha=1)"), train)
+    draw = objectives.objective(plan.method("mixup_dt(alpha=1)"), train)
     draw(batch_of(train, inputs, [0]), rng)(Spy())
     torch.testing.assert_close(seen["inputs"][0], mean_mixture, atol=0.02, rtol=0)
 
@@ -132,7 +134,7 @@ def test_decoupling_inverts_the_mixture_and_is_the_identity_at_one_and_zero():
     a, b = torch.randn(2, 4, 3, dtype=torch.float64)
     for ratio_1, ratio_2 in ((0.9, 0.2), (0.55, 0.45), (1.0, 0.0)):
         mixed = [r * a + (1 - r) * b for r in (ratio_1, ratio_2)]
-        first, second = methods.decouple(*mixed, ratio_1, ratio_2)
+        first, second = objectives.decouple(*mixed, ratio_1, ratio_2)
         torch.testing.assert_close(first, a)
         torch.testing.assert_close(second, b)
     # The published forms (ŷ_b with its two outputs in the right order) say the same.
@@ -156,7 +158,7 @@ def test_ratios_respect_the_margin():
     rng = np.random.default_rng(0)
     for margin in (0.0, 0.5):
         for _ in range(500):
-            first, second = methods._two_ratios(rng, 1.0, margin)
+            first, second = objectives._two_ratios(rng, 1.0, margin)
             assert 0.5 <= first <= 1 and 0 <= second <= 0.5 and first - second >= max(margin, 1e-3)
 
 
@@ -175,7 +177,7 @@ def test_self_distillation_by_hand():
 
 def test_correctness_ranking_by_hand():
     train, inputs = training_set()
-    draw = methods.objective(grid.method("crl(weight=2)"), train)
+    draw = objectives.objective(plan.method("crl(weight=2)"), train)
     rng = np.random.default_rng(0)
     network = Net()
     index = torch.arange(N)
@@ -197,14 +199,15 @@ def test_correctness_ranking_by_hand():
     torch.testing.assert_close(draw(batch, rng)(network), plain + 2 * ranking)
 
 
-def test_kernel_calibration_error_is_added_to_cross_entropy():
-    _, _, batch, score = drawn("mmce(weight=2)")
+@pytest.mark.parametrize(("formula", "normalisation"), [(0, "code"), (1, "formula")])
+def test_kernel_calibration_error_is_added_to_cross_entropy(formula, normalisation):
+    _, _, batch, score = drawn(f"mmce(weight=2,formula={formula})")
     network = Net()
     logits = network(batch.inputs)
-    expected = losses.cross_entropy(logits, batch.labels) + 2 * losses.mmce(
-        logits, batch.labels, weighted=True
-    )
+    penalty = losses.mmce(logits, batch.labels, weighted=True, normalisation=normalisation)
+    expected = losses.cross_entropy(logits, batch.labels) + 2 * penalty
     torch.testing.assert_close(score(network), expected)
+    assert penalty > 0
 
 
 def test_sharpness_aware_gradient_is_taken_at_the_perturbed_weights():
@@ -218,7 +221,7 @@ def test_sharpness_aware_gradient_is_taken_at_the_perturbed_weights():
         loss.backward()
         return loss.detach()
 
-    loss = methods.sharpness_aware(network, backward, rho=0.3)
+    loss = objectives.sharpness_aware(network, backward, rho=0.3)
     sharp = [p.grad.clone() for p in network.parameters()]
     for p, old in zip(network.parameters(), before, strict=True):
         assert torch.equal(p, old)  # exactly where they were
@@ -253,6 +256,25 @@ def test_batch_norm_may_count_both_passes_as_the_authors_code_does():
             loss.backward()
             return loss.detach()
 
-        methods.sharpness_aware(network, backward, 0.05, statistics)
+        objectives.sharpness_aware(network, backward, 0.05, statistics)
         moved[statistics] = network[1].running_mean.norm()
     assert moved["twice"] > 1.5 * moved["once"]
+
+
+def test_crl_counts_finished_epochs_only():
+    """In the second batch of the second epoch, what was right once of once is a share of 1."""
+    labels = torch.tensor([0, 0, 1, 1])
+    train = TrainingSet(labels, 2, torch.zeros(()), lambda index: torch.zeros(len(index), 2))
+    draw = objectives.objective(plan.method("crl"), train)
+    logits = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.0, 0.0]])  # right: 0 and 2
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        for index in (torch.tensor([0, 1]), torch.tensor([2, 3])):
+            score = draw(Batch(logits[index], labels[index], index), rng)
+            found = score(lambda inputs: inputs)
+    plain = losses.cross_entropy(logits[2:], labels[2:])
+    confidence = logits[2:].softmax(1).amax(1)
+    gap = confidence - confidence.roll(-1)
+    share = torch.tensor([1.0, 0.0]) - torch.tensor([0.0, 1.0])
+    expected = plain + (share.abs() - share.sign() * gap).clamp(min=0)
+    torch.testing.assert_close(found, expected)

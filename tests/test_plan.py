@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from calibkit import grid, protocols
-from calibkit.protocols import Protocol
+from calibkit.companion import plan
+from calibkit.training import protocols
+from calibkit.training.protocols import Protocol
 
-RUN = grid.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10))
+RUN = plan.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10))
 
 
 def test_name_is_readable_stable_and_safe():
     # A changed name orphans every committed record: this literal may change only on purpose.
     assert RUN.name == "mnist1d-cnn-erm-s0-3fcecf8b"
-    assert RUN.name == grid.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10)).name
+    assert RUN.name == plan.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10)).name
     odd = replace(RUN, method="focal(gamma=5)+sam")
     assert odd.name.startswith("mnist1d-cnn-focal-gamma5-sam-s0-")
     assert not set(odd.name) & set(" ()=+/\\'\"$;")
@@ -56,11 +57,11 @@ def test_same_content_is_the_same_run():
 
 
 def test_method_text_round_trips():
-    for name, known in grid.METHODS.items():
-        assert grid.method_name(known) == name
+    for name, known in plan.METHODS.items():
+        assert plan.method_name(known) == name
         for axes in ("+sam", "+swa", "+sam+swa"):
-            combined = grid.method(name + axes)
-            assert grid.method(grid.method_name(combined)) == combined
+            combined = plan.method(name + axes)
+            assert plan.method(plan.method_name(combined)) == combined
 
 
 @pytest.mark.parametrize(
@@ -76,56 +77,57 @@ def test_method_text_round_trips():
 )
 def test_bad_method_is_refused_in_one_line(text, message):
     with pytest.raises(ValueError, match=message) as error:
-        grid.method(text)
+        plan.method(text)
     assert "\n" not in str(error.value)
 
 
 def test_selection_and_shared_runs():
-    demo = grid.runs("fmfp", "demo")
+    demo = plan.runs("fmfp", "demo")
     assert {run.dataset for run in demo} == {"mnist1d"}
-    own, paper_variant, scored = grid.PAPERS["fmfp"]
+    own, paper_variant, scored = plan.PAPERS["fmfp"]
     assert len(demo) == len({run.name for run in demo}) == 3 * (len(own.methods) + 1 + 1)
     assert [run.seed for run in demo if run.variant == "paper"] == [0, 1, 2]
-    assert [run.method for run in demo if run.protocol.scores] == 3 * ["erm"]
-    assert set(grid.runs("tour", "demo")) < set(demo)
-    everything = grid.runs("all", "demo")
+    assert [run.method for run in demo if run.protocol.feature_scores] == 3 * ["erm"]
+    assert set(plan.runs("tour", "demo")) < set(demo)
+    everything = plan.runs("all", "demo")
     assert len({run.name for run in everything}) == len(everything)
-    few = grid.runs("fmfp", "demo", seeds=2, dataset="digits")
+    few = plan.runs("fmfp", "demo", seeds=2, dataset="digits")
     assert {(run.dataset, run.seed) for run in few} == {("digits", 0), ("digits", 1)}
-    sizes = {run.protocol.train_size for run in grid.runs("overconf", "demo")}
-    assert sizes == {250, 500, 1000, 2000, 4000}
-    where = {(run.dataset, run.network): run.seed for run in grid.runs("other_data", "fashion")}
+    sizes = {run.protocol.train_size for run in plan.runs("overconf", "demo")}
+    assert sizes == {250, 1000, 4000}
+    where = {(run.dataset, run.network): run.seed for run in plan.runs("other_data", "released")}
     texts = ("20newsgroups", "textcnn")
-    assert where == {("fashion_mnist", "cnn"): 4, ("cifar10", "cnn"): 4, texts: 2}  # last seeds
-    mixed = {run.dataset for run in grid.runs("other_data", "fashion") if run.method == "mixup"}
-    assert mixed == {"fashion_mnist", "cifar10"}  # token ids cannot be mixed
+    assert where == {("fashion_mnist", "cnn"): 4, texts: 2}  # last seeds
+    mixed = {run.dataset for run in plan.runs("other_data", "released") if run.method == "mixup"}
+    assert mixed == {"fashion_mnist"}  # token ids cannot be mixed
     # What would have to be fetched is left out of an edition that trains on the spot.
-    wanted = {run.dataset for run in grid.runs("claims", "fashion")}
-    assert wanted == {"fashion_mnist", "20newsgroups", "gaussians"}
-    assert {run.dataset for run in grid.runs("claims", "demo")} == {"mnist1d", "gaussians"}
-    asked = grid.runs("other_data", "fashion", dataset="digits")
+    wanted = {run.dataset for run in plan.runs("claims", "released")}
+    assert wanted == {"cifar10", "fashion_mnist", "20newsgroups", "gaussians"}
+    assert {run.dataset for run in plan.runs("claims", "demo")} == {"mnist1d", "gaussians"}
+    asked = plan.runs("other_data", "released", dataset="digits")
     assert {run.dataset for run in asked} == {"digits"}
-    chosen = grid.select("demo", ["erm"], "fashion_mnist", "mlp", seeds=2, epochs=5)
+    chosen = plan.select("demo", ["erm"], "fashion_mnist", "mlp", seeds=2, epochs=5)
     assert [(r.dataset, r.network, r.seed, r.protocol.epochs) for r in chosen] == [
         ("fashion_mnist", "mlp", 0, 5),
         ("fashion_mnist", "mlp", 1, 5),
     ]
-    with pytest.raises(ValueError, match="unknown edition 'huge'.*valid: cifar10, demo, fashion"):
-        grid.select("huge", ["erm"])
+    with pytest.raises(ValueError, match="unknown edition 'huge'.*valid: cifar10, demo, paper"):
+        plan.select("huge", ["erm"])
 
 
 def test_settings_of_the_protocol_by_name():
-    (run,) = grid.select("demo", ["erm"], seeds=1, settings={"batch_size": 50, "clip_norm": 2.0})
+    (run,) = plan.select("demo", ["erm"], seeds=1, settings={"batch_size": 50, "clip_norm": 2.0})
     assert (run.protocol.batch_size, run.protocol.clip_norm) == (50, 2.0)
-    assert run.name != grid.select("demo", ["erm"], seeds=1)[0].name
+    assert run.name != plan.select("demo", ["erm"], seeds=1)[0].name
     with pytest.raises(ValueError, match="unknown setting 'batchsize'.*did you mean 'batch_size'"):
-        grid.select("demo", ["erm"], settings={"batchsize": 50})
+        plan.select("demo", ["erm"], settings={"batchsize": 50})
     with pytest.raises(ValueError, match="setting batch_size: got 'many', expected a value such"):
-        grid.select("demo", ["erm"], settings={"batch_size": "many"})
+        plan.select("demo", ["erm"], settings={"batch_size": "many"})
 
 
 def test_grid_imports_nothing_heavy():
-    code = "import sys, calibkit.grid; print({'torch', 'numpy', 'matplotlib'} & {*sys.modules})"
+    heavy = "{'torch', 'numpy', 'matplotlib'}"
+    code = f"import sys, calibkit.companion.plan; print({heavy} & {{*sys.modules}})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
 
@@ -169,3 +171,91 @@ def test_shortened_keeps_proportions():
     assert one.epochs == 1 and one.evaluate_every == 1
     with pytest.raises(ValueError, match="epochs: got 0"):
         protocols.FMFP_CIFAR.shortened(0)
+
+
+# A run takes hours: a change that gives it another name orphans its record.
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (("cifar10", "resnet18_w16", "erm", 0, plan.PLAIN), "cifar10-resnet18_w16-erm-s0-a038bbd2"),
+        (
+            ("cifar10", "resnet18_w16", "label_smoothing", 0, plan.PLAIN),
+            "cifar10-resnet18_w16-label_smoothing-s0-424879ee",
+        ),
+        (
+            ("cifar10", "resnet18_w16", "fmfp", 0, plan.PLAIN),
+            "cifar10-resnet18_w16-fmfp-s0-9d24540a",
+        ),
+        (("cifar10", "resnet18_w16", "swa", 0, plan.PLAIN), "cifar10-resnet18_w16-swa-s0-b975277a"),
+        (
+            ("cifar10", "resnet18_w16", "mixup", 1, plan.PLAIN),
+            "cifar10-resnet18_w16-mixup-s1-07a6361c",
+        ),
+        (("cifar10", "resnet18_w16", "crl", 0, plan.PLAIN), "cifar10-resnet18_w16-crl-s0-109da411"),
+        (
+            ("cifar10", "resnet18_w16", "l1_norm", 0, plan.PLAIN),
+            "cifar10-resnet18_w16-l1_norm-s0-339bc5dd",
+        ),
+        (
+            ("cifar10", "resnet18_w16", "cs_kd+sam+swa", 0, plan.PLAIN),
+            "cifar10-resnet18_w16-cs_kd-sam-swa-s0-a210f93b",
+        ),
+        (
+            ("cifar10", "resnet18_w16", "erm", 0, plan.AUGMENTED),
+            "cifar10-resnet18_w16-erm-s0-06cffab4",
+        ),
+        (
+            ("cifar10", "resnet18_w16", "fmfp", 0, plan.AUGMENTED),
+            "cifar10-resnet18_w16-fmfp-s0-4f7165b6",
+        ),
+        (
+            ("cifar10", "resnet18_w16", "erm", 0, plan.SUMMED_PLAIN),
+            "cifar10-resnet18_w16-erm-s0-0bd359a2",
+        ),
+        (
+            ("cifar10", "resnet18_w16", "bsce_gra", 0, plan.SUMMED_PLAIN),
+            "cifar10-resnet18_w16-bsce_gra-s0-3308cc7e",
+        ),
+        (
+            ("cifar10", "resnet18_w16", "mmce", 2, plan.SUMMED_PLAIN),
+            "cifar10-resnet18_w16-mmce-s2-0584a5d5",
+        ),
+    ],
+)
+def test_names_stay(content, name):
+    assert plan.Run(*content).name == name
+
+
+def test_released_records_keep_their_names():
+    names = {run.name for run in plan.runs("book", "released")}
+    assert names >= {
+        "20newsgroups-textcnn-erm-s0-e6916b28",
+        "fashion_mnist-cnn-bsce_gra-s0-5ab0f0ba",
+        "fashion_mnist-cnn-bsce_gra-s0-966e2825",
+        "fashion_mnist-cnn-erm-s0-6db124f7",
+        "fashion_mnist-cnn-mixup-s0-397d4cbe",
+        "fashion_mnist-cnn-swa-s1-08882549",
+        "gaussians-mlp-erm-s0-76c5dd6a",
+    }
+
+
+def test_a_paper_is_trained_in_its_own_regime_first():
+    found = plan.runs("bsce", "released")
+    assert found[0].protocol.reduction == "sum" and found[0].protocol.clip_norm == 2
+    assert [run.seed for run in found[:15]] == 5 * [0] + 5 * [1] + 5 * [2]
+    decays = {run.method: run.protocol.decay for run in plan.runs("darkside", "released")[:5]}
+    assert decays["erm"] == decays["mixup"] == 0.2
+    assert decays["label_smoothing"] == decays["focal"] == 0.1
+    own = plan.runs("mixup", "released", setting="cifar10-mixup")
+    assert {run.protocol.precision for run in own if run.method.startswith("mit")} == {"float32"}
+    assert {run.protocol.precision for run in own if run.method == "mixup"} == {"bfloat16"}
+
+
+def test_settings_have_names():
+    names = [s.name for s in plan.settings("released")]
+    assert len(set(names)) == len(names)
+    chosen = plan.setting("released", "cifar10-plain")
+    assert chosen.protocol == plan.PLAIN
+    assert plan.select("released", ["fmfp"], setting="cifar10-plain") == chosen.runs(["fmfp"])
+    with pytest.raises(ValueError, match=r"unknown setting 'cifar10-plane' \(did you mean"):
+        plan.setting("released", "cifar10-plane")

@@ -15,7 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit import grid, metrics, plots, stats
+from calibkit import metrics, plots, stats, terms
+from calibkit.companion import plan
 
 SEEDS = 3
 
@@ -104,20 +105,6 @@ def test_pooling_seeds_does_not_narrow_the_interval():
     three = plots.prepare_reliability([confidence] * 3, [correct] * 3)
     np.testing.assert_allclose(three["low"], one["low"])
     np.testing.assert_allclose(three["high"], one["high"])
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(1, 300), st.floats(0, 1))
-def test_wilson_is_scipys(n, share):
-    k = round(share * n)
-    expected = scipy.stats.binomtest(k, n).proportion_ci(method="wilson")
-    low, high = plots.wilson(k, n)
-    assert low == pytest.approx(expected.low, abs=1e-12)
-    assert high == pytest.approx(expected.high, abs=1e-12)
-
-
-def test_wilson_of_nothing_is_undefined():
-    assert np.isnan(plots.wilson(0, 0)).all()
 
 
 def test_wilson_bands_cover_a_calibrated_network():
@@ -306,9 +293,9 @@ def _distance(a: str, b: str) -> float:
     )
 
 
-@pytest.mark.parametrize("paper", grid.PAPERS)
+@pytest.mark.parametrize("paper", plan.PAPERS)
 def test_methods_of_a_paper_can_be_told_apart(paper):
-    for a, b in itertools.combinations(grid.PAPERS[paper][0].methods, 2):
+    for a, b in itertools.combinations(plan.PAPERS[paper][0].methods, 2):
         one, other = plots.look(a), plots.look(b)
         apart = _distance(one["color"], other["color"]) > 15
         assert apart or one["linestyle"] != other["linestyle"], (a, b)
@@ -320,8 +307,8 @@ def test_correct_and_wrong_can_be_told_apart():
 
 
 def test_every_method_has_its_own_look():
-    looks = [plots.look(method) for method in grid.METHODS]
-    assert set(grid.METHODS) == set(plots.LABELS)
+    looks = [plots.look(method) for method in plan.METHODS]
+    assert set(plan.METHODS) == set(terms.LABELS)
     for key in ("label", "look"):
         seen = [
             v["label"] if key == "label" else (v["color"], v["marker"], v["linestyle"])
@@ -465,7 +452,7 @@ def test_published_values_are_hollow():
 
 
 def test_labels_at_line_ends_do_not_overlap():
-    methods = list(plots.LABELS)[:8]
+    methods = list(terms.LABELS)[:8]
     curves = {
         m: plots.prepare_overfitting(histories([[0.8, 0.85, 0.9, 0.9 + i / 1e4]]), "auroc")
         for i, m in enumerate(methods)
@@ -503,16 +490,16 @@ def test_panels_reach_the_tallest_of_them():
 
 
 def test_methods_in_words():
-    assert plots.named(["erm", "fmfp+ts"]) == "ERM, FMFP + TS" and plots.named([]) == "none"
-    assert plots.minus("mixup", "erm") == "Mixup − ERM"
+    assert terms.named(["erm", "fmfp+ts"]) == "ERM, FMFP + TS" and terms.named([]) == "none"
+    assert terms.minus("mixup", "erm") == "Mixup − ERM"
     assert plots.look("ts")["label"] == "ERM + TS"  # a row of published.trainings
-    assert plots.header("ece") == "ECE (%)" and plots.header("nll") == "NLL"
+    assert terms.header("ece") == "ECE (%)" and terms.header("nll") == "NLL"
 
 
 def test_inputs_of_every_kind_can_be_looked_at():
     rng = np.random.default_rng(0)
-    picture = plots.plot_input(torch.from_numpy(rng.random((2, 3, 8, 8))), 1)
-    assert picture.images[0].get_array().shape == (8, 8, 3) and not picture.axison
+    image = plots.plot_input(torch.from_numpy(rng.random((2, 3, 8, 8))), 1)
+    assert image.images[0].get_array().shape == (8, 8, 3) and not image.axison
     signal = rng.random((4, 1, 40))
     line = plots.plot_input(signal, 2).lines[0]
     np.testing.assert_array_equal(line.get_ydata(), signal[2, 0])

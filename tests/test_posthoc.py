@@ -1,6 +1,8 @@
-"""Post-hoc maps against independent optimisers and libraries, their warnings and their errors."""
+"""Post-hoc calibration against independent optimisers and libraries, its warnings and errors."""
 
 import gc
+import subprocess
+import sys
 import tracemalloc
 import warnings
 
@@ -11,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from netcal.binning import HistogramBinning as NetcalHistogram
 from scipy.optimize import minimize, minimize_scalar
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
@@ -22,7 +25,7 @@ from calibkit.posthoc import PosthocWarning
 
 pytestmark = pytest.mark.filterwarnings("error::calibkit.posthoc.PosthocWarning")
 
-MAPS = [
+METHODS = [
     posthoc.TemperatureScaling(),
     posthoc.TemperatureScaling("ece"),
     posthoc.FixedTemperature(1.5),
@@ -34,7 +37,7 @@ MAPS = [
     posthoc.MatrixScaling(),
     posthoc.MatrixScaling(l2=0.01),
 ]
-ids = [repr(model) for model in MAPS]
+ids = [repr(model) for model in METHODS]
 
 
 def sampled(n=2000, k=5, temperature=1.0, scale=2.0, seed=0, dtype=np.float64):
@@ -112,6 +115,14 @@ def test_scaling_keeps_predictions_and_is_the_softmax_of_scaled_logits():
     np.testing.assert_allclose(probs, expected, rtol=1e-12)
 
 
+def test_the_default_objective_is_the_same_everywhere():
+    logits, labels = sampled(n=300, temperature=2.0)
+    found, value = posthoc.optimal_temperature(logits, labels)
+    assert posthoc.TemperatureScaling().fit(logits, labels).temperature_ == found
+    assert value == pytest.approx(nll(logits / found, labels).item())
+    assert value < nll(logits / (1.02 * found), labels) and value < nll(logits / 0.98, labels)
+
+
 def full_grid(logits, labels, grid, bins=15):
     scores = [metrics.ece(softmax(logits / t), labels, bins) for t in grid]
     return grid[int(np.argmin(scores))], min(scores)
@@ -145,7 +156,7 @@ def test_ece_search_equals_the_full_grid(seed, n, k, scale, temperature, bins, i
 def test_ece_search_on_the_published_grids(dtype):
     logits, labels = sampled(n=1500, k=10, temperature=2.3, dtype=dtype)
     for grid in (None, np.arange(1, 101) / 10):
-        found, value = posthoc.optimal_temperature(logits, labels, grid=grid)
+        found, value = posthoc.optimal_temperature(logits, labels, "ece", grid)
         expected, lowest = full_grid(
             logits, labels, (posthoc.GRID if grid is None else grid).tolist()
         )
@@ -164,7 +175,7 @@ def test_search_visits_few_temperatures(monkeypatch):
         return lambda temperature: visited.append(temperature) or at(temperature)
 
     monkeypatch.setattr(posthoc, "_ece_at", counting)
-    posthoc.optimal_temperature(*sampled(n=5000, k=10, temperature=2.3))
+    posthoc.optimal_temperature(*sampled(n=5000, k=10, temperature=2.3), "ece")
     assert len(visited) < len(posthoc.GRID) / 5
 
 
@@ -397,7 +408,7 @@ def test_missing_classes_keep_their_probability(model):
     assert np.corrcoef(probs[:, 3], softmax(logits)[:, 3])[0, 1] > 0.9
 
 
-# --- affine maps ----------------------------------------------------------------------------------
+# --- affine functions of the logits ---------------------------------------------------------------
 
 
 def biased(n=3000, k=4, seed=0):
@@ -461,9 +472,9 @@ def test_more_parameters_fit_the_held_out_data_better():
 # --- all of them ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", MAPS, ids=ids)
+@pytest.mark.parametrize("model", METHODS, ids=ids)
 @pytest.mark.parametrize("k", [2, 5])
-def test_maps_give_probabilities_of_the_kind_given(model, k):
+def test_probabilities_come_back_as_the_kind_given(model, k):
     logits, labels = sampled(n=400, k=k, temperature=1.5, dtype=np.float32)
     assert model.fit(logits, labels) is model
     probs = model.predict_proba(logits)
@@ -478,12 +489,68 @@ def test_maps_give_probabilities_of_the_kind_given(model, k):
     np.testing.assert_allclose(half.numpy(), probs, atol=0.3)
 
 
-@pytest.mark.parametrize("model", [m for m in MAPS if "Fixed" not in repr(m)], ids=repr)
-def test_maps_lower_the_ece_of_an_overconfident_network(model):
+@pytest.mark.parametrize("model", [m for m in METHODS if "Fixed" not in repr(m)], ids=repr)
+def test_all_lower_the_ece_of_an_overconfident_network(model):
     logits, labels = sampled(n=4000, temperature=2.5)
     test, test_labels = sampled(n=4000, temperature=2.5, seed=1)
     after = metrics.ece(model.fit(logits, labels).predict_proba(test), test_labels)
     assert after < 0.25 * metrics.ece(softmax(test), test_labels)
+
+
+# --- as scikit-learn handles them -----------------------------------------------------------------
+
+
+def test_import_needs_neither_torch_nor_sklearn():
+    code = "import calibkit.posthoc, sys; assert not {'torch', 'sklearn'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "model", [*METHODS, posthoc.TemperatureScaling(grid=[0.5, 1.5, 3.0])], ids=repr
+)
+def test_clone_copies_the_options_and_nothing_fitted(model):
+    logits, labels = sampled(n=300, temperature=1.5)
+    copy = clone(model.fit(logits, labels))
+    assert type(copy) is type(model) and copy == model and copy is not model
+    assert set(vars(copy)) == set(model.get_params())
+    np.testing.assert_array_equal(
+        copy.fit(logits, labels).predict_proba(logits), model.predict_proba(logits)
+    )
+
+
+def test_every_method_is_a_recalibration_that_is_cloned_here():
+    classes = {c for c in vars(posthoc).values() if isinstance(c, type) and hasattr(c, "fit")}
+    assert classes == {type(model) for model in METHODS} | {posthoc.Recalibration}
+
+
+def test_set_params_changes_what_the_constructor_accepts():
+    model = posthoc.HistogramBinning()
+    assert model.set_params(bins=10, scheme="equal_mass") is model
+    assert model == posthoc.HistogramBinning(10, "equal_mass")
+    fixed = posthoc.FixedTemperature(1.5).set_params(temperature=2.0)
+    np.testing.assert_allclose(fixed.predict_proba(Z), softmax(Z / 2))
+    for change, message in (
+        ({"bins": 0}, "bins: got 0"),
+        ({"bins": 5, "width": 3}, "width: no option of HistogramBinning, which has bins, scheme"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**change)
+        assert model.bins == 10
+
+
+def test_scikit_learn_finds_the_penalty_of_matrix_scaling():
+    """By cross-validation on few samples, neither no penalty nor nothing but penalty is best."""
+    logits, labels = biased(n=120)
+    values, folds = [1e-6, 0.01, 1e3], StratifiedKFold(3)
+    search = GridSearchCV(posthoc.MatrixScaling(), {"l2": values}, scoring="neg_log_loss", cv=folds)
+    search.fit(logits, labels)
+    assert search.best_params_ == {"l2": 0.01}
+    for l2, found in zip(values, search.cv_results_["mean_test_score"], strict=True):
+        by_hand = []
+        for train, test in folds.split(logits, labels):
+            model = posthoc.MatrixScaling(l2).fit(logits[train], labels[train])
+            by_hand.append(metrics.nll(model.predict_proba(logits[test]), labels[test]))
+        assert found == pytest.approx(-np.mean(by_hand))
 
 
 # --- warnings -------------------------------------------------------------------------------------
@@ -509,6 +576,19 @@ def test_separable_data_warn():
         posthoc.TemperatureScaling().fit(logits, [0, 1])
     with pytest.warns(PosthocWarning, match="1000 is an end of the range"):
         posthoc.TemperatureScaling().fit(logits, [1, 0])
+
+
+@pytest.mark.filterwarnings("always")
+def test_warnings_point_to_the_line_of_the_call():
+    z, y = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0]]), [0, 2]
+    for call in (
+        lambda: posthoc.TemperatureScaling().fit(z, y),
+        lambda: posthoc.BetaCalibration().fit(z, y),
+        lambda: posthoc.check_overlap(z, z),
+    ):
+        with pytest.warns(PosthocWarning) as caught:
+            call()
+        assert {w.filename for w in caught} == {__file__}
 
 
 def test_a_fit_that_makes_things_worse_warns():
@@ -552,7 +632,7 @@ def test_a_fit_that_does_not_end_warns(monkeypatch):
         posthoc.MatrixScaling().fit(*biased())
 
 
-@pytest.mark.parametrize("model", MAPS, ids=ids)
+@pytest.mark.parametrize("model", METHODS, ids=ids)
 def test_a_fit_lets_go_of_the_data_at_once(model):
     """No cycle around a copy of the logits, which would live until the collector comes by."""
     logits, labels = sampled(temperature=2.0, dtype=np.float32)
@@ -587,9 +667,9 @@ BAD_DATA = {
     "labels not integers": (Z, Y.astype(float), "labels: got type float64"),
 }
 FITS = [
-    *(model.fit for model in MAPS),
+    *(model.fit for model in METHODS),
     posthoc.optimal_temperature,
-    lambda logits, labels: posthoc.optimal_temperature(logits, labels, "nll"),
+    lambda logits, labels: posthoc.optimal_temperature(logits, labels, "ece"),
     lambda logits, labels: posthoc.calibratability(Z + 1, Y, logits, labels),
 ]
 
@@ -603,7 +683,7 @@ def test_bad_data_are_refused(fit, case):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("model", MAPS, ids=ids)
+@pytest.mark.parametrize("model", METHODS, ids=ids)
 def test_labels_of_a_single_class(model):
     logits, _ = sampled(n=50, k=3)
     labels = np.zeros(50, dtype=int)
@@ -619,7 +699,7 @@ def test_labels_of_a_single_class(model):
             model.fit(logits, labels)
 
 
-@pytest.mark.parametrize("model", MAPS, ids=ids)
+@pytest.mark.parametrize("model", METHODS, ids=ids)
 def test_bad_logits_are_refused_by_predict_proba(model):
     model.fit(*sampled(n=60, k=3, temperature=1.5))
     for logits, message in ((Z * np.nan, "got NaN"), (Z[:0], "got an empty"), (Z[0], "got shape")):
@@ -643,6 +723,7 @@ def test_bad_logits_are_refused_by_predict_proba(model):
         (lambda: posthoc.optimal_temperature(Z, Y, grid=[1, np.nan]), "grid: got "),
         (lambda: posthoc.optimal_temperature(Z, Y, "nll", grid=[1, np.inf]), "grid: got "),
         (lambda: posthoc.optimal_temperature(Z, Y, bins=0), "bins: got 0"),
+        (lambda: posthoc.optimal_temperature(Z, Y, "ece", bins=0), "bins: got 0"),
         (lambda: posthoc.FixedTemperature(0), "temperature: got 0"),
         (lambda: posthoc.FixedTemperature(float("nan")), "temperature: got nan"),
         (lambda: posthoc.HistogramBinning(bins=0), "bins: got 0"),

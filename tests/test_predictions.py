@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit import predictions
 from calibkit.arrays import softmax
+from calibkit.report import predictions
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(20, 3)).astype(np.float32)
@@ -315,6 +315,26 @@ def test_csv_with_bare_class_names_or_logits(tmp_path):
     assert found.class_names == ("not sick", "sick") and found.labels.tolist() == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("label;prob_a;prob_b\nb;0.25;0.75\na;0.5;0.5\n", ["semicolons"]),
+        ("label;prob_a;prob_b\nb;0,25;0,75\na;0,5;0,5\n", ["semicolons", "comma"]),
+        ("label\tprob_a\tprob_b\nb\t0.25\t0.75\na\t0.5\t0.5\n", ["tabs"]),
+        ("\ufefflabel;prob_a;prob_b\nb;0.25;0.75\na;0.5;0.5\n", ["semicolons"]),
+    ],
+    ids=["semicolons", "decimal commas", "tabs", "as Excel writes it"],
+)
+def test_csv_as_spreadsheets_write_it(tmp_path, text, notes):
+    path = tmp_path / "preds.csv"
+    path.write_text(text, encoding="utf-8")
+    found = predictions.read(path)
+    np.testing.assert_allclose(softmax(found.logits), [[0.25, 0.75], [0.5, 0.5]])
+    assert found.class_names == ("a", "b") and found.labels.tolist() == [1, 0]
+    assert len(found.notes) == len(notes)
+    assert all(word in note for word, note in zip(notes, found.notes, strict=True))
+
+
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = tmp_path / "preds.parquet"
@@ -345,6 +365,9 @@ def test_parquet(tmp_path):
         ("id,a,b,label\n17,0.5,0.5,0\n", "got columns 'id', 'a', 'b', taken for"),
         ("prob_a,prob_b,label\nx,0.5,0\n", "prob_a: got 'x', expected numbers"),
         ("prob_a,prob_b,label\n0.5,0.5,0\n1e-3,1,1\nNA,1,0\n", "prob_a: got 'NA', expected"),
+        ("y_true,y_pred,confidence\n1,1,0.9\n0,1,0.6\n", "an answer and its confidence do not say"),
+        ("label,y_pred,confidence\ncat,cat,0.9\n", "an answer and its confidence do not say"),
+        ("label,confidence\n1,0.9\n0,0.6\n", "an answer and its confidence do not say"),
         ("name,label\nx,0\n", "expected prob_NAME for each class"),
         ("prob_a,prob_b,label,split\n0.5,0.5,0,train\n", "split: got 'train', expected 'test'"),
         ("prob_a,prob_b,label,split\n0.5,0.5,0,val\n", "got an empty array"),

@@ -1,12 +1,17 @@
 """What surrounds the code stays true: pins, sources of notebooks, commands named in the README."""
 
+import inspect
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+from calibkit import confidence, losses, metrics, posthoc, stats
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -72,23 +77,25 @@ def test_notebook_sources_are_clean(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_no_digit_about_results_is_typed(path):
-    """Decimals in prose come from glue; formulas, code and citations may have them."""
+    """Decimals are printed by the cell that computes them; formulas, code and citations may have them."""
     for cell in json.loads(path.read_text())["cells"]:
         if cell["cell_type"] != "markdown":
             continue
         text = "".join(cell["source"])
-        # Code, formulas, roles, headings, rows of tables (settings side by side), sections, names.
+        # Code, formulas, roles, headings, settings side by side (in tables, or as text, code and
+        # here), sections, names.
         allowed = r"```.*?```|`[^`]*`|\$[^$]*\$|\{[^}]*\}|<[^>]*>|^\|.*?$|[Ss]ection \d+\.\d+"
-        allowed += r"|\([^()]*in the code\)|^#.*?$|CIFAR-10\.\d"
+        allowed += r"|\([^()]*in the code\)|^#.*?$|CIFAR-10\.\d|\]\([^)]*\)"
+        allowed += r"|^- \*(?:Text|Code|Here):\*.*?$"
         text = re.sub(allowed, "", text, flags=re.DOTALL | re.MULTILINE)
         found = re.search(r".*\d\.\d.*", text)
         assert not found, found[0]
 
 
 def test_every_notebook_has_its_runs_in_the_grid():
-    from calibkit import grid
+    from calibkit.companion import plan
 
-    assert {p.stem for p in NOTEBOOKS} == set(grid.NOTEBOOKS)
+    assert {p.stem for p in NOTEBOOKS} == set(plan.NOTEBOOKS)
 
 
 def test_version_is_said_once():
@@ -98,3 +105,66 @@ def test_version_is_said_once():
     assert project["version"] == calibkit.__version__
     assert f"version: {calibkit.__version__}" in (ROOT / "CITATION.cff").read_text()
     assert f"## {calibkit.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def in_a_fresh_python(code: str) -> str:
+    return subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+
+@pytest.mark.parametrize("module", ["metrics", "posthoc", "confidence", "stats"])
+def test_a_module_is_loaded_when_asked_for_and_nothing_heavy_with_it(module):
+    """``import calibkit; calibkit.metrics`` for someone who has neither torch nor matplotlib."""
+    found = in_a_fresh_python(
+        "import sys, calibkit\n"
+        "print('calibkit.metrics' in sys.modules, 'numpy' in sys.modules)\n"
+        f"print(calibkit.{module}.__name__)\n"
+        "heavy = {'torch', 'matplotlib', 'pandas', 'sklearn', 'seaborn'}\n"
+        "print(sorted(heavy & {*sys.modules}))"
+    )
+    assert found.splitlines() == ["False False", f"calibkit.{module}", "[]"]
+
+
+def test_every_public_module_is_listed_and_found():
+    found = in_a_fresh_python(
+        "import calibkit\n"
+        "assert {*calibkit.__all__} <= {*dir(calibkit)}\n"
+        "print(*(getattr(calibkit, name).__name__ for name in calibkit.__all__))"
+    )
+    import calibkit
+
+    assert found.split() == [f"calibkit.{name}" for name in calibkit.__all__]
+    assert {"metrics", "losses", "posthoc", "stats", "report"} <= set(calibkit.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'metric'"):
+        calibkit.metric  # noqa: B018
+    with pytest.raises(ImportError):
+        from calibkit import nothing  # noqa: F401
+    assert (Path(calibkit.__file__).parent / "py.typed").exists()
+
+
+def public_functions():
+    """Functions and methods of the modules that users import, as the reference has them."""
+    for module in (confidence, losses, metrics, posthoc, stats):
+        for name, value in vars(module).items():
+            if name.startswith("_") or getattr(value, "__module__", "") != module.__name__:
+                continue
+            if value in (metrics.Ranking, metrics.Bins):  # not in the reference
+                continue
+            inside = vars(value).items() if inspect.isclass(value) else [(None, value)]
+            for method, function in inside:
+                if inspect.isfunction(function) and not (method or "").startswith("_"):
+                    yield pytest.param(function, id=function.__qualname__)
+
+
+@pytest.mark.parametrize("function", list(public_functions()))
+def test_help_of_a_function_stands_alone(function):
+    """What it takes, gives and looks like is said in its own docstring, not in that of another."""
+    text, signature = inspect.getdoc(function), inspect.signature(function)
+    parts = re.split(r"^(\w+)\n-+\n", text, flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    # "name : type", then an indented line that says what it means
+    described = re.findall(r"^\**(\w+)(?: : .+)?\n {4}\S", sections.get("Parameters", ""), re.M)
+    assert described == [name for name in signature.parameters if name != "self"]
+    returns = sections.get("Returns", "")
+    assert re.search(r"^.+\n {4}\S", returns, re.M) or signature.return_annotation is None
+    assert "Examples" in sections or "self" in signature.parameters  # the class has one
+    assert not re.search(r"\b(as|like) `", parts[0] + returns)

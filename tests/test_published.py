@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from calibkit import grid, published, store
+from calibkit.companion import plan, published
+from calibkit.training import store
 from tests import records
 
 PAPERS = {"fmfp", "darkside", "overconf", "mixup", "bsce"}
@@ -66,7 +68,7 @@ def test_methods_are_written_as_the_library_reads_them():
     others = {"ts", "confidnet", "consistency_gra"}
     for name in set(published.cells().method) - others:
         if not name.startswith(("toy_", "u_")):
-            assert grid.method_name(grid.method(name)) == name
+            assert plan.method_name(plan.method(name)) == name
 
 
 def test_exhibits_of_every_paper():
@@ -137,7 +139,7 @@ def test_a_whole_exhibit_without_any_run_still_shows():
 
 def test_trainings_say_what_a_temperature_and_binning_would_give(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
-    runs = grid.select("smoke", ["erm", "mixup"], "digits", seeds=2)
+    runs = plan.select("smoke", ["erm", "mixup"], "digits", seeds=2)
     for run in runs:
         records.write(run)
     by_method = {m: [store.load(r) for r in runs if r.method == m] for m in ("erm", "mixup")}
@@ -188,7 +190,7 @@ def test_several_rows_of_ours_by_setting():
 def test_own_shifts_stand_beside_published_corruptions_only(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
     made = {
-        m: [records.write(run) for run in grid.select("fashion", [m])]
+        m: [records.write(run) for run in plan.select("released", [m])]
         for m in ("erm", "fmfp", "label_smoothing")
     }
     ours = published.under_shift(made)
@@ -214,5 +216,61 @@ def test_own_shifts_stand_beside_published_corruptions_only(tmp_path, monkeypatc
 
 def test_records_without_shifts_make_no_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
-    made = {"erm": [records.write(run) for run in grid.select("smoke", ["erm"], "digits")]}
+    made = {"erm": [records.write(run) for run in plan.select("smoke", ["erm"], "digits")]}
     assert published.under_shift(made).empty
+
+
+def shifted_record(method="erm", **collected):
+    """What `under_shift` reads of a record: two corruptions of CIFAR-10-C, and sets collected."""
+
+    def table(shifts, severities, eces):
+        n = np.full(len(shifts), 50.0)
+        scaled = {f"{name}_scaled": np.array(eces) / 2 for name in ("ece", "brier", "nll", "auroc")}
+        known = {"shift": np.array(shifts), "severity": np.array(severities), "n": n}
+        return known | {"ece": np.array(eces), "auroc": np.array(eces) + 0.5} | scaled
+
+    run = {"dataset": "cifar10", "network": "vgg16_bn", "seed": 0, "protocol": {"epochs": 2}}
+    return SimpleNamespace(
+        info={"run": run},
+        shifted=table(["cifar10c:fog", "cifar10c:snow"], [1.0, 5.0], [0.1, 0.3]),
+        collected=table(list(collected), [0.0] * len(collected), list(collected.values()))
+        if collected
+        else {},
+    )
+
+
+def test_published_test_sets_stand_beside_their_own_cells():
+    found = published.under_shift({"erm": [shifted_record(cifar10_1=0.2, cifar10_2=0.4)]})
+    assert list(found.tested_on) == ["cifar10c"] * 2 + ["cifar10.1"] * 2 + ["cifar10.2"] * 2
+    assert found.shifts[0] == "CIFAR-10-C, 2 kinds of shift, 2 severities, 50 samples"
+    assert found.shifts[2] == "CIFAR-10.1, 50 samples"
+    table = published.beside(found, "darkside-tab3", metrics=["ece"])
+    ours = table.set_index(["dataset", "method"]).ours
+    assert ours["cifar10.1", "erm"] == 0.2 and ours["cifar10.2", "erm"] == 0.4
+    assert ours["cifar10.1", "ts"] == 0.1
+    assert ours["imagenet_v2"].isna().all()
+    corrupted = published.beside(found, "fmfp-tab3", network="resnet110", metrics=["auroc"])
+    assert corrupted.set_index("method").ours["erm"] == pytest.approx(0.7)
+
+
+def test_own_corruptions_give_way_to_published_ones_and_never_take_their_name():
+    record = shifted_record()
+    own = SimpleNamespace(info=record.info, collected={}, shifted=dict(record.shifted))
+    own.shifted["shift"] = np.array(["fog", "snow"])
+    only = published.under_shift({"erm": [own]})
+    assert set(only.tested_on) == {""} and "own kinds" in only.shifts[0]
+    assert published.beside(only, "fmfp-tab3", metrics=["auroc"]).ours.notna().any()
+    both = published.under_shift({"erm": [own, record]})
+    (auroc,) = published.beside(both, "fmfp-tab3", network="wrn", metrics=["auroc"]).ours.dropna()
+    assert auroc == pytest.approx(0.7)
+    assert published.beside(both, "fmfp-tab3", network="wrn").seeds.max() == 1
+
+
+def test_a_coefficient_which_only_the_text_states_is_found():
+    """darkside smooths by 0.1 on ImageNet; its table says label smoothing."""
+    name = "label_smoothing(epsilon=0.1)"
+    ours = pd.DataFrame({"method": ["erm", name], "ece": [0.1, 0.2], "seed": 0})
+    table = published.beside(ours, "darkside-tab1", metrics=["ece"]).set_index("method")
+    assert table.ours["label_smoothing"] == 0.2 and np.isnan(table.ours["ts"])
+    elsewhere = published.beside(ours, "darkside-tab2", "cifar10", "vgg16", ["ece"])
+    assert np.isnan(elsewhere.set_index("method").ours["label_smoothing"])

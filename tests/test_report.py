@@ -4,15 +4,20 @@ import base64
 import json
 import math
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from calibkit import assessment, cli, metrics, posthoc, predictions, report, stats
+from calibkit import cli, explorable, metrics, posthoc, report, stats, terms
 from calibkit.arrays import softmax
+from calibkit.report import assessment, html, predictions, text
+from calibkit.report import page as html_page
 from calibkit.stats import Interval
+from tests.browser import Figure, browser, percent, visit
 
 
 def make(n=600, k=4, temperature=1.0, seed=0, validation=0, skill=2.0, **more):
@@ -52,7 +57,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.attributes, self.words = [""], [], []
+        self.tags, self.attributes, self.words, self.scripts = [""], [], [], []
         self.feed(text)
         self.text = " ".join("".join(self.words).split())
 
@@ -61,7 +66,9 @@ class Page(HTMLParser):
         self.attributes += [(tag, *attribute) for attribute in attrs]
 
     def handle_data(self, data):
-        if self.tags[-1] != "style":
+        if self.tags[-1] == "script":
+            self.scripts.append(data)
+        elif self.tags[-1] != "style":
             self.words.append(data)
 
 
@@ -85,7 +92,7 @@ def test_json_repeats_the_metrics(tmp_path, data):
     gap = expected["confidence"] - expected["accuracy"]
     assert written["gap"]["estimate"] == pytest.approx(gap)
     assert sum(written["reliability"]["count"]) == 600
-    assert written["verdict"] == report.verdict(assessment.assess(data))
+    assert written["verdict"] == text.verdict(assessment.assess(data))
 
 
 def test_gap_has_the_textbook_interval(data, numbers):
@@ -156,8 +163,8 @@ def test_a_target_out_of_reach_has_no_threshold():
     assert point["threshold"] is None and point["accepted"] == 0
     assert math.isnan(point["risk"].estimate) and point["kept"] is None
     numbers = assessment.assess(data, target_risk=[0.01])
-    assert report.tables(numbers)["operating_points"]["Accept from"].tolist() == ["–"]
-    assert report.verdict(numbers)[2]["title"] == "No threshold to recommend"
+    assert text.tables(numbers)["operating_points"]["Accept from"].tolist() == ["–"]
+    assert text.verdict(numbers)[2]["title"] == "No threshold to recommend"
 
 
 def test_a_threshold_is_recommended_only_if_it_clearly_helps():
@@ -167,11 +174,11 @@ def test_a_threshold_is_recommended_only_if_it_clearly_helps():
         wrong = rng.random(200) < 0.1
         data = predictions.from_arrays({"logits": logits, "labels": (logits.argmax(1) + wrong) % 3})
         numbers = assessment.assess(data)
-        assert report.verdict(numbers)[2]["title"] == "No threshold to recommend", seed
-        assert "Answered" not in report.tables(numbers)["predicted"]
+        assert text.verdict(numbers)[2]["title"] == "No threshold to recommend", seed
+        assert "Answered" not in text.tables(numbers)["predicted"]
     useful = assessment.assess(make(n=2000))
-    assert report.verdict(useful)[2]["title"].startswith("Accept from")
-    assert "Answered" in report.tables(useful)["predicted"]
+    assert text.verdict(useful)[2]["title"].startswith("Accept from")
+    assert "Answered" in text.tables(useful)["predicted"]
 
 
 def test_where_nothing_is_wrong_no_threshold_is_missed(tmp_path):
@@ -191,20 +198,20 @@ def test_a_temperature_at_the_end_of_its_range_is_not_recommended():
     numbers = assessment.assess(predictions.from_arrays(arrays))
     found = numbers["recalibration"]["temperature scaling"]
     assert found["temperatures"] == [pytest.approx(1e-3, rel=1e-3)]
-    assert not report.verdict(numbers)[3]["title"].startswith("Temperature")
+    assert not text.verdict(numbers)[3]["title"].startswith("Temperature")
 
 
 def test_a_gain_on_samples_of_the_fit_is_not_promised():
     data = make(n=600, temperature=0.3)
     arrays = {"logits": data.logits, "labels": data.labels}
     arrays |= {"val_logits": data.logits, "val_labels": data.labels}
-    answer = report.verdict(assessment.assess(predictions.from_arrays(arrays)))[3]
+    answer = text.verdict(assessment.assess(predictions.from_arrays(arrays)))[3]
     assert "may help" in answer["title"] and answer["tone"] == "unsure"
     assert "in part on samples it was fitted on" in answer["text"]
 
 
 def test_a_rounded_zero_has_no_minus():
-    assert report._number(Interval(-0.0004, -0.03, 0.03), 100, "") == "0 [−3, 3]"
+    assert text.number(Interval(-0.0004, -0.03, 0.03), 100) == "0.0 [−3.0, 3.0]"
 
 
 def test_without_a_validation_set_thresholds_are_not_judged_on_their_own_samples():
@@ -232,7 +239,7 @@ def test_folds_share_nothing_and_leave_nothing_out(n):
         assert sorted([*fit, *rest]) == list(range(n))
 
 
-def test_maps_see_no_sample_that_they_are_judged_on(monkeypatch):
+def test_recalibrations_see_no_sample_that_they_are_judged_on(monkeypatch):
     class Spy:
         """Fails if it meets a row again; returns the probabilities as they are."""
 
@@ -246,7 +253,7 @@ def test_maps_see_no_sample_that_they_are_judged_on(monkeypatch):
             assert not any(row.tobytes() in self.known for row in logits)
             return softmax(logits)
 
-    monkeypatch.setattr(assessment, "MAPS", {"spy": Spy, "temperature scaling": Spy})
+    monkeypatch.setattr(assessment, "RECALIBRATIONS", {"spy": Spy, "temperature scaling": Spy})
     monkeypatch.setattr(assessment, "BLOCK", 100)
     for data in (make(n=103), make(n=50, validation=60)):
         found = assessment.recalibration(data)
@@ -259,7 +266,7 @@ def test_maps_see_no_sample_that_they_are_judged_on(monkeypatch):
 def test_recalibration_with_a_validation_set_is_that_of_posthoc():
     data = make(n=300, validation=400, temperature=0.4)
     found = assessment.recalibration(data)
-    for name, kind in assessment.MAPS.items():
+    for name, kind in assessment.RECALIBRATIONS.items():
         model = kind().fit(data.val_logits, data.val_labels)
         probs = model.predict_proba(data.logits)
         assert found[name]["ece"] == pytest.approx(metrics.ece(probs, data.labels))
@@ -282,8 +289,8 @@ def test_probability_zero_is_an_infinite_nll():
     assert (probs[np.arange(40), data.labels] == 0).any()  # the case is there
     assert found["nll"] == math.inf == metrics.nll(probs, data.labels)
     numbers = assessment.assess(data)
-    assert report.plain(numbers)["recalibration"]["histogram binning"]["nll"] == "inf"
-    assert report.tables(numbers)["recalibration"].loc["histogram binning", "NLL"] == "∞"
+    assert html.plain(numbers)["recalibration"]["histogram binning"]["nll"] == "inf"
+    assert text.tables(numbers)["recalibration"].loc["histogram binning", "NLL"] == "∞"
 
 
 def test_groups_by_counting(data, numbers):
@@ -314,8 +321,8 @@ def test_a_group_that_is_off_is_found():
         "fine": False,
         "off": True,
     }
-    assert "1 of 2 groups, most in “off” (+" in report.verdict(numbers)[0]["text"]
-    assert report.tables(numbers)["groups"].loc["off", "Verdict"] == "over-confident"
+    assert "1 of 2 groups, most in “off” (+" in text.verdict(numbers)[0]["text"]
+    assert text.tables(numbers)["groups"].loc["off", "Verdict"] == "over-confident"
 
 
 def test_comparison_is_paired(data):
@@ -324,15 +331,16 @@ def test_comparison_is_paired(data):
     names = list(numbers["comparison"]["difference"])
     expected = stats.compare(data.logits, worse.logits, data.labels, names, n=FEW)
     assert numbers["comparison"]["difference"] == expected
-    table = report.tables(numbers)["comparison"]
-    assert table.loc["ECE", "Better"] == table.loc["NLL", "Better"] == "yours"
+    table = text.tables(numbers)["comparison"]
+    assert table.loc["Excess ECE", "Better"] == table.loc["NLL", "Better"] == "yours"
+    assert table.loc["ECE", "Better"] == table.loc["MCE", "Better"] == "see its excess"
     assert table.loc["Accuracy", "Better"] == "–"  # a temperature changes no answer
     back = assessment.assess(worse, data)
-    assert report.tables(back)["comparison"].loc["ECE", "Better"] == "the other"
-    assert "better by ECE" in report.verdict(numbers)[-1]["text"]
-    assert "worse by ECE" in report.verdict(back)[-1]["text"]
+    assert text.tables(back)["comparison"].loc["Excess ECE", "Better"] == "the other"
+    assert "better by Excess ECE" in text.verdict(numbers)[-1]["text"]
+    assert "worse by Excess ECE" in text.verdict(back)[-1]["text"]
     same = assessment.assess(data, data)
-    assert report.verdict(same)[-1]["title"] == "No clear difference to the other model"
+    assert text.verdict(same)[-1]["title"] == "No clear difference to the other model"
 
 
 def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
@@ -341,6 +349,34 @@ def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
     assert numbers["samples"] == 500
     assert numbers["notes"] == ["Every number is of a random 500 of the 600 samples."]
     assert numbers["comparison"]["difference"]["accuracy"].estimate == 0  # of the same samples
+
+
+def test_each_sample_is_looked_at_once(monkeypatch):
+    """Confidence and scores of the test set are computed once and handed to every part."""
+    seen, per_sample = [], metrics.per_sample
+    monkeypatch.setattr(
+        metrics, "per_sample", lambda z, y: seen.append(z.shape) or per_sample(z, y)
+    )
+    monkeypatch.setattr(assessment, "RECALIBRATIONS", {})
+    data, other = make(n=4000, k=60, validation=500), make(n=4000, k=60, validation=500, seed=0)
+    numbers = assessment.assess(data, other)
+    assert seen == [(4000, 60), (500, 60), (4000, 60)]  # test, validation, the other model
+    names = list(numbers["comparison"]["metrics"])
+    expected = metrics.summary(other.logits, other.labels)
+    found = numbers["comparison"]["metrics"]
+    assert found == pytest.approx({name: expected[name] for name in names}, rel=1e-12)
+    whole = stats.bootstrap(data.logits, data.labels, ["brier", "nll", "aurc"], n=FEW)
+    for name, interval in whole.items():
+        assert numbers["metrics"][name] == pytest.approx(interval, rel=1e-12)
+
+
+def test_every_metric_of_the_table_is_named_and_explained(numbers):
+    table = text.tables(numbers)["metrics"]
+    shown = [name for name in numbers["metrics"] if not name.startswith("eq9_")]
+    assert table.index.tolist() == [terms.METRICS[name][0] for name in shown]
+    assert table.index.is_unique and table["What it is"].is_unique
+    for words in table["What it is"]:
+        assert len(words) > 20 and words.endswith(".") and not re.search(r"[:`\\$]\w", words)
 
 
 # --- words ---
@@ -355,7 +391,7 @@ def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
     ],
 )
 def test_verdict_on_calibration(temperature, title, words):
-    found = report.verdict(assessment.assess(make(n=2000, temperature=temperature)))
+    found = text.verdict(assessment.assess(make(n=2000, temperature=temperature)))
     assert found[0]["title"] == title and words in found[0]["text"]
     helps = (
         "No clear gain from recalibration" if temperature == 1 else "Temperature scaling would help"
@@ -370,7 +406,7 @@ def test_verdict_on_errors():
     def title(auroc, errors=100):
         found = {"auroc": Interval(auroc, auroc - 0.02, auroc + 0.02)}
         numbers = {"errors": errors, "samples": 1000, "metrics": found}
-        return report._on_errors(numbers)["title"]
+        return text._on_errors(numbers)["title"]
 
     assert title(0.95) == "Errors stand out well"
     assert title(0.85) == "Errors stand out fairly well"
@@ -389,15 +425,15 @@ def test_the_headline_threshold_halves_the_errors():
     assert point["target"] <= error / 2
     larger = [p["target"] for p in numbers["operating_points"] if p["target"] > point["target"]]
     assert all(target > error / 2 for target in larger)
-    assert report.percent(point["coverage"]) in report.verdict(numbers)[2]["text"]
+    assert text.percent(point["coverage"]) in text.verdict(numbers)[2]["text"]
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "expected"),
     [
-        (Interval(0.7134, 0.69, 0.73), "71 % [69, 73]"),
-        (Interval(0.0101, 0.008, 0.013), "1.0 % [0.8, 1.3]"),
-        (Interval(0.1234, 0.12336, 0.12344), "12.340 % [12.336, 12.344]"),
+        (Interval(0.7134, 0.69, 0.73), "71.3 % [69.0, 73.0]"),
+        (Interval(0.0101, 0.008, 0.013), "1.01 % [0.80, 1.30]"),
+        (Interval(0.1234, 0.12336, 0.12344), "12.3400 % [12.3360, 12.3440]"),
         (Interval(0.1, -0.001, 0.3), "10.0 % [−0.1, 30.0]"),
         (Interval(0.5, 0.5, 0.5), "50.0 % [50.0, 50.0]"),
         (Interval(0.0, 0.0, 0.0), "0.0 % [0.0, 0.0]"),
@@ -406,24 +442,24 @@ def test_the_headline_threshold_halves_the_errors():
         (math.inf, "∞"),
     ],
 )
-def test_percentages_are_as_precise_as_they_are_sure(value, text):
-    assert report.percent(value).replace("\u00a0", " ") == text
+def test_percentages_are_as_precise_as_they_are_sure(value, expected):
+    assert text.percent(value).replace("\u00a0", " ") == expected
 
 
 @pytest.mark.parametrize(
-    ("confidence", "text"),
+    ("confidence", "expected"),
     [(0.5, "0.50"), (0.93, "0.930"), (0.99987, "0.99987"), (1.0, "1"), (None, "–")],
 )
-def test_thresholds_have_two_digits_of_what_they_lack(confidence, text):
-    assert report.decimals(confidence) == text
+def test_thresholds_have_two_digits_of_what_they_lack(confidence, expected):
+    assert text.decimals(confidence) == expected
 
 
 def cautions_of(data):
-    return " ".join(report.cautions(assessment.assess(data)))
+    return " ".join(text.cautions(assessment.assess(data)))
 
 
 def test_cautions():
-    assert report.cautions(assessment.assess(make(n=2000))) == []
+    assert text.cautions(assessment.assess(make(n=2000))) == []
     data = make(n=200)
     leaked = {"logits": data.logits, "labels": data.labels}
     leaked |= {"val_logits": data.logits, "val_labels": data.labels}
@@ -469,9 +505,10 @@ def test_everything_is_escaped(tmp_path):
         HOSTILE[0], data.logits, data.labels, groups=data.groups, class_names=data.class_names
     )
     other = predictions.Predictions(HOSTILE[1], data.logits[:, ::-1].copy(), data.labels)
-    text = report.build(named, tmp_path, against=other).read_text(encoding="utf-8")
-    page = Page(text)
-    assert "script" not in page.tags and "svg" not in page.tags
+    page = Page(report.build(named, tmp_path, against=other).read_text(encoding="utf-8"))
+    assert "".join(page.scripts).strip() == explorable.script().strip()
+    assert page.tags.count("script") == 1
+    assert "svg" not in page.tags
     assert not [a for a in page.attributes if a[1].startswith("on")]
     images = [a for a in page.attributes if a[0] == "img" and a[1] == "src"]
     assert len(images) == 4
@@ -483,19 +520,20 @@ def test_everything_is_escaped(tmp_path):
 
 
 def test_the_page_is_whole_in_itself(tmp_path, data):
-    text = report.build(data, tmp_path).read_text(encoding="utf-8")
-    page = Page(text)
+    source = report.build(data, tmp_path).read_text(encoding="utf-8")
+    page = Page(source)
     addresses = [a for a in page.attributes if a[1] in ("src", "href", "action", "data", "poster")]
     assert addresses and all(a[2].startswith("data:image/svg+xml;base64,") for a in addresses)
-    assert not re.search(r"https?://|url\(|@import", text)
-    assert "default-src 'none'" in text
+    assert not re.search(r"https?://|url\((?!#)|@import", source)
+    assert "default-src 'none'" in source
+    assert "script" not in Page(html_page.page(assessment.assess(data))).tags  # nothing to explore
     assert "link" not in page.tags and "iframe" not in page.tags
     for _, _, address in addresses:
         picture = base64.b64decode(address.partition(",")[2]).decode()
         assert picture.startswith("<?xml") and "<script" not in picture
         assert not re.search(r'(href|src)="(?!#)', picture)
     assert all(("img", "alt") in {a[:2] for a in page.attributes} for _ in addresses)
-    assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
+    assert "prefers-color-scheme: dark" in source and 'name="viewport"' in source
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json"]
 
 
@@ -507,13 +545,44 @@ def test_the_same_file_gives_the_same_bytes(tmp_path, data):
 
 
 def test_the_page_says_what_the_tables_say(numbers):
-    page = Page(report.page(numbers))
-    for name, frame in report.tables(numbers).items():
+    page = Page(html_page.page(numbers))
+    for name, frame in text.tables(numbers).items():
         for row in frame.reset_index().itertuples(index=False):
             for cell in row:
                 assert " ".join(cell.split()) in page.text, name
-    for answer in report.verdict(numbers):
+    for answer in text.verdict(numbers):
         assert " ".join(answer["text"].split()) in page.text
+
+
+def test_figures_of_the_page_can_be_explored(tmp_path):
+    """With its own policy in force: one script runs, and nothing is asked for."""
+    data, other = make(n=900, validation=300, temperature=0.5), make(n=900, validation=300, seed=0)
+    url = report.build(data, tmp_path, against=other).as_uri()
+    with browser() as chromium:
+        page = visit(chromium, url, offline=True, viewport={"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        for model, chosen in enumerate((data, other)):
+            figure = Figure(page, "reliability")
+            figure.choose("model", model)
+            figure.slide("temperature", 1)
+            logits, labels = explorable.unpack(explorable.pack(chosen.logits, chosen.labels))
+            assert figure.number("ece") == percent(metrics.ece(softmax(logits / 2), labels), 2)
+            figure = Figure(page, "histograms")
+            figure.choose("model", model)
+            figure.slide("threshold", 0.777)
+            found = metrics.per_sample(chosen.logits, chosen.labels)
+            accept = found["confidence"] >= 0.777
+            assert figure.number("coverage") == percent(accept.mean())
+            assert figure.number("caught") == f"{(~found['correct'] & ~accept).sum():,}"
+        figure = Figure(page, "risk_coverage")
+        figure.slide("target", 20)
+        points = assessment.operating_points(data, [0.02])
+        assert figure.number("coverage") == percent(points[0]["coverage"].estimate)
+        assert figure.number("risk") == percent(points[0]["risk"].estimate, 2)
+        assert page.asked == [] and page.complaints == []
+        plain = visit(chromium, url, java_script_enabled=False)
+        pictures = plain.locator("figure img")
+        assert pictures.count() == 4 and all(pictures.nth(i).is_visible() for i in range(4))
 
 
 ODD = {
@@ -641,6 +710,7 @@ def test_command_fails_in_one_line(tmp_path, capsys, monkeypatch):
     np.savez("fine.npz", logits=make().logits, labels=make().labels)
     for arguments, code in (
         (["none.npz"], 1),
+        (["noise.npz", "--against", "none.npz"], 1),  # found missing before anything is read
         (["noise.npz"], 2),
         (["fine.npz", "--out", "taken"], 1),
         (["fine.npz", "--against", "noise.npz"], 2),
@@ -654,13 +724,22 @@ def test_command_fails_in_one_line(tmp_path, capsys, monkeypatch):
     assert stopped.value.code == 2
 
 
-def test_the_command_line_starts_without_what_draws():
-    """Reading and reporting are late imports of the command line."""
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, calibkit.cli; print([m for m in ('matplotlib', 'pandas') if m in sys.modules])"
-    )
+def loaded_after(code):
+    """Which of the heavy packages a fresh interpreter has loaded after running some code."""
+    heavy = "('matplotlib', 'pandas', 'seaborn', 'sklearn', 'torch')"
+    code = f"import sys\n{code}\nprint([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == "[]"
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import calibkit.cli",
+        "from calibkit.report import assessment",
+        "from calibkit import report\ntry: report.build('none.npz')\nexcept OSError: pass",
+    ],
+    ids=["command line", "assessment", "a file that is not there"],
+)
+def test_nothing_that_draws_is_loaded_for(code):
+    assert loaded_after(code) == "[]"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from calibkit import data, formats, shifts, sources
+from calibkit import data
+from calibkit.data import catalogue, readers, shifts
 
 REAL = Path(os.environ.get("CALIBKIT_DATA", "/nonexistent"))
 
@@ -180,13 +181,13 @@ def test_wrong_arguments():
 @pytest.fixture
 def fewer(monkeypatch):
     """A hundredth of the samples; counts generations."""
-    calls, real = [], formats.mnist1d_signals
+    calls, real = [], readers.mnist1d_signals
 
     def quick(n, seed, **changed):
         calls.append((n, seed, changed))
         return real(n // 100, seed, **changed)
 
-    monkeypatch.setattr(formats, "mnist1d_signals", quick)
+    monkeypatch.setattr(readers, "mnist1d_signals", quick)
     return calls
 
 
@@ -219,9 +220,9 @@ def test_mnist1d_scales_are_the_packages_own():
     from mnist1d.data import get_dataset_args
 
     plain = get_dataset_args(as_dict=True)
-    same, _ = formats.mnist1d_signals(20, 7, **{k: plain[k] for k in shifts.MNIST1D_SCALES})
+    same, _ = readers.mnist1d_signals(20, 7, **{k: plain[k] for k in shifts.MNIST1D_SCALES})
     assert {k: plain[k] for k in shifts.MNIST1D_SCALES} == shifts.MNIST1D_SCALES
-    np.testing.assert_array_equal(same, formats.mnist1d_signals(20, 7)[0])
+    np.testing.assert_array_equal(same, readers.mnist1d_signals(20, 7)[0])
 
 
 # --- CIFAR-10-C ---
@@ -232,13 +233,13 @@ def test_cifar10c(tmp_path, monkeypatch):
     folder = tmp_path / "CIFAR-10-C"
     folder.mkdir()
     stacks = {}
-    for name in (*formats.CIFAR10C_CORRUPTIONS, "spatter"):
+    for name in (*readers.CIFAR10C_CORRUPTIONS, "spatter"):
         stacks[name] = rng.integers(0, 256, (20, 32, 32, 3), dtype=np.uint8)
         np.save(folder / f"{name}.npy", stacks[name])
     labels = np.tile(np.arange(4, dtype=np.uint8), 5)
     np.save(folder / "labels.npy", labels)
-    row = replace(sources.SOURCES["cifar10c"], counts=(0, 300))
-    monkeypatch.setitem(sources.SOURCES, "cifar10c", row)
+    row = replace(catalogue.SOURCES["cifar10c"], counts=(0, 300))
+    monkeypatch.setitem(catalogue.SOURCES, "cifar10c", row)
 
     for name in ("fog", "spatter"):
         for severity in shifts.SEVERITIES:
@@ -247,7 +248,7 @@ def test_cifar10c(tmp_path, monkeypatch):
             np.testing.assert_array_equal(found.inputs, stacks[name][rows].transpose(0, 3, 1, 2))
             assert found.labels.tolist() == [0, 1, 2, 3] and found.inputs.is_contiguous()
     whole = data.load("cifar10c", tmp_path).test.inputs.view(15, 5, 4, 3, 32, 32)
-    fog = formats.CIFAR10C_CORRUPTIONS.index("fog")
+    fog = readers.CIFAR10C_CORRUPTIONS.index("fog")
     assert torch.equal(whole[fog, 2], shifts.cifar10c("fog", 3, tmp_path).inputs)
 
     with pytest.raises(ValueError, match="corruption: got 'rain', expected one of gaussian_noise"):
@@ -258,8 +259,64 @@ def test_cifar10c(tmp_path, monkeypatch):
         shifts.cifar10c("fog", 1, tmp_path / "elsewhere")
 
 
+def write_cifar10c(root, n=4):
+    folder = root / "CIFAR-10-C"
+    folder.mkdir(parents=True)
+    for shade, name in enumerate(readers.CIFAR10C_CORRUPTIONS):
+        rows = np.arange(5 * n, dtype=np.uint8)[:, None, None, None] + np.uint8(10 * shade)
+        np.save(folder / f"{name}.npy", np.broadcast_to(rows, (5 * n, 32, 32, 3)))
+    np.save(folder / "labels.npy", np.tile(np.arange(n, dtype=np.uint8), 5))
+
+
+@pytest.fixture
+def few_images(tmp_path, monkeypatch):
+    """A data folder with twenty images of CIFAR-10."""
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    row = replace(catalogue.SOURCES["cifar10"], counts=None)
+    monkeypatch.setitem(catalogue.SOURCES, "cifar10", row)
+    for part in ("train", "test"):
+        for label, name in enumerate(readers.CIFAR10_CLASSES):
+            file = tmp_path / "cifar10" / part / name / "0.png"
+            file.parent.mkdir(parents=True)
+            Image.fromarray(np.full((32, 32, 3), 20 * label, np.uint8)).save(file)
+    shifts.made.cache_clear()
+    yield tmp_path
+    shifts.made.cache_clear()
+
+
+def test_published_test_sets_are_taken_where_they_are(few_images):
+    own = dict(shifts.shifted_sets("cifar10", 3))
+    assert set(own) == {(k, s) for k in shifts.CORRUPTIONS for s in shifts.SEVERITIES}
+    write_cifar10c(few_images)
+    folder = few_images / "cifar10_2"
+    folder.mkdir()
+    x = np.full((2000, 32, 32, 3), 7, np.uint8)
+    np.savez(folder / "cifar102_test.npz", images=x, labels=np.arange(2000) % 10)
+    found = dict(shifts.shifted_sets("cifar10", 3))
+    corrupted = {(f"cifar10c:{k}", s) for k in readers.CIFAR10C_CORRUPTIONS for s in range(1, 6)}
+    assert set(found) == corrupted | {("cifar10_2", 0)}
+    assert {len(split) for split in found.values()} == {3}
+    fog = found["cifar10c:fog", 2]
+    shade = 10 * readers.CIFAR10C_CORRUPTIONS.index("fog")
+    assert fog.inputs[:, 0, 0, 0].tolist() == [shade + 4, shade + 5, shade + 6]
+    assert fog.labels.tolist() == [0, 1, 2]
+    assert found["cifar10_2", 0].inputs.unique().tolist() == [7]
+
+
+def test_a_damaged_published_set_is_refused_by_name(few_images):
+    write_cifar10c(few_images)
+    (few_images / "CIFAR-10-C" / "fog.npy").write_bytes(b"short")
+    with pytest.raises(ValueError, match="fog.npy: truncated, altered or unreadable"):
+        dict(shifts.shifted_sets("cifar10", 3))
+
+
+def test_images_too_many_to_hold_are_not_corrupted_here(few_images, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0.0001")
+    assert dict(shifts.shifted_sets("cifar10", 3)) == {}
+
+
 @pytest.mark.skipif(
-    sources.SOURCES["cifar10"].find(REAL) is None, reason="no cifar10 in $CALIBKIT_DATA"
+    catalogue.SOURCES["cifar10"].find(REAL) is None, reason="no cifar10 in $CALIBKIT_DATA"
 )
 def test_corruptions_of_real_cifar10_grow():
     x = data.load("cifar10", REAL).test.inputs[::50]

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 from scipy.special import softmax
 from sklearn import metrics as sk
 
-from calibkit import metrics, stats
+from calibkit import metrics, posthoc, stats
 from calibkit.metrics import UndefinedMetricWarning
 
 FAILURE = ["auroc", "aupr_success", "aupr_error", "aurc", "eaurc", "augrc", "fpr_at_tpr"]
@@ -42,11 +42,15 @@ def by_scikit_learn(confidence, correct):
 
 
 def shifted(values, estimate, level=0.95):
-    """Percentiles of replicates (n, metrics), their mean moved to the estimate; not below zero."""
-    values = np.asarray(values)
+    """Percentiles of replicates (n, metrics), their mean moved to the estimate."""
+    values, estimate = np.asarray(values), np.asarray(estimate)
     ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    ends = ends + np.asarray(estimate) - values.mean(axis=0)
-    return np.where(values.min(axis=0) >= 0, np.maximum(ends, 0), ends).T
+    ends = (ends + estimate - values.mean(axis=0)).T
+    return np.c_[np.minimum(ends[..., 0], estimate), np.maximum(ends[..., 1], estimate)]
+
+
+def lowest(name):
+    return -1 if name.startswith(("excess", "debiased", "confidence_gap")) else 0
 
 
 def test_replicates_are_the_metrics_of_resampled_arrays():
@@ -67,15 +71,18 @@ def test_replicates_are_the_metrics_of_resampled_arrays():
 @pytest.mark.parametrize("decimals", [0, 8])
 def test_every_name_matches_summary_on_the_resampled_logits(decimals):
     logits, labels = sample(150, decimals=decimals)
-    names = [*metrics.ranked_metrics(), "nll", "brier", "classwise_ece"]
+    classwise = ["classwise_ece", "classwise_ece_floor", "excess_classwise_ece"]
+    names = [*metrics.ranked_metrics(), "nll", "brier", *classwise]
     rng = np.random.default_rng(3)
     draws = [rng.integers(0, 150, 150) for _ in range(20)]
     summaries = [metrics.summary(logits[i], labels[i]) for i in draws]
     whole = metrics.summary(logits, labels)
     found = stats.bootstrap(logits, labels, names, n=20, seed=3)
     for name in names:
-        ends = shifted([values[name] for values in summaries], whole[name])
-        assert found[name] == pytest.approx((whole[name], *ends), abs=1e-12)
+        ((low, high),) = shifted(np.array([[values[name]] for values in summaries]), [whole[name]])
+        low, high = max(low, lowest(name)), min(high, 2 if name in ("nll", "brier") else 1)
+        high = min(high, 0.5) if name == "augrc" else high
+        assert found[name] == pytest.approx((whole[name], low, high), abs=1e-12)
 
 
 def test_the_noise_of_resampling_is_not_counted_as_calibration_error():
@@ -161,7 +168,7 @@ def test_compare_uses_the_same_resamples_for_both():
     found = stats.compare(a, b, labels, names, n=30, seed=2)
     for name in names:
         whole = metrics.summary(a, labels)[name] - metrics.summary(b, labels)[name]
-        ends = shifted([x[name] - y[name] for x, y in pairs], whole)
+        (ends,) = shifted(np.array([[x[name] - y[name]] for x, y in pairs]), [whole])
         assert found[name] == pytest.approx((whole, *ends), abs=1e-12)
     alone = [stats.bootstrap(x, labels, ["nll"], n=30)["nll"] for x in (a, b)]
     width = found["nll"].high - found["nll"].low
@@ -272,6 +279,232 @@ def test_bad_arrays_are_refused_by_name(logits, labels, message):
             call()
 
 
+# --- intervals: where they lie, what they say, how they are written ---
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_intervals_stay_where_the_metric_lives_and_hold_their_estimate(seed):
+    """Small sets, nearly always right: percentiles are skewed and their shift moves them out."""
+    logits, labels = sample(40, seed=seed, skill=8.0)
+    names = [*metrics.ranked_metrics(), "nll", "brier", "classwise_ece", "excess_classwise_ece"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        for name, x in stats.bootstrap(logits, labels, names, n=40, seed=seed).items():
+            top = {"nll": math.inf, "brier": 2, "augrc": 0.5}.get(name, 1)
+            assert math.isnan(x.low) or lowest(name) <= x.low <= x.estimate <= x.high <= top, name
+        other = np.roll(logits, 1, axis=1)
+        for name, x in stats.compare(logits, other, labels, names, n=40, seed=seed).items():
+            assert math.isnan(x.low) or x.low <= x.estimate <= x.high, name
+            assert name == "nll" or not (x.low < -2 or x.high > 2)
+
+
+def test_interval_that_a_shift_would_move_beyond_one():
+    """Right and wrong answers equally sure: the false positive rate is 1 and cannot be more."""
+    logits = np.c_[np.r_[np.full(30, 2.0), np.full(10, 1.0)], np.zeros(40)]
+    labels = np.r_[np.zeros(30), np.ones(5), np.zeros(5)].astype(int)
+    x = stats.bootstrap(logits, labels, ["fpr_at_tpr"], n=200)["fpr_at_tpr"]
+    assert x.estimate == 1 and x.high == 1 and x.low < 1
+
+
+@pytest.mark.parametrize("ends, margin, word", [
+    ((0.1, 0.3), 0.0, "higher"), ((-0.3, -0.1), 0.05, "lower"), ((-0.3, 0.1), 0.2, "no clear diff"),
+    ((0.1, 0.3), 0.3, "practically none"), ((-0.3, 0.1), 0.3, "practically none"),
+    ((0.0, 0.0), 0.0, "practically none"), ((math.nan, math.nan), 1.0, "cannot be told"),
+])  # fmt: skip
+def test_direction_of_a_difference_has_a_third_outcome(ends, margin, word):
+    assert stats.Interval(sum(ends) / 2, *ends).direction(margin).startswith(word)
+
+
+@pytest.mark.parametrize("interval, arguments, text", [
+    ((0.5, 0.4, 0.6), {}, "0.50 [0.40, 0.60]"),
+    ((0.5, math.nan, math.nan), {}, "0.500"),
+    ((0.5, math.nan, math.nan), {"scale": 100, "unit": " %", "half": True}, "50.0 %"),
+    ((math.nan,) * 3, {"scale": 100}, "–"),
+    ((math.inf, math.nan, math.nan), {}, "∞"),
+    ((-0.00001, -0.001, 0.001), {"scale": 100, "digits": 1}, "0.0 [−0.1, 0.1]"),
+    ((0.1, -0.05, 0.25), {"sign": True, "half": True, "scale": 100}, "+10 ± 15"),
+    ((1.0, 1.0, 1.0), {"scale": 100, "unit": " %"}, "100.0 % [100.0, 100.0]"),
+])  # fmt: skip
+def test_intervals_are_written_in_one_notation(interval, arguments, text):
+    assert stats.Interval(*interval).format(**arguments) == text
+
+
+def test_wilson_is_scipys_and_stays_in_range():
+    for right, n, level in ((8, 10, 0.95), (0, 5, 0.9), (7, 7, 0.99)):
+        expected = scipy_stats.binomtest(right, n).proportion_ci(level, "wilson")
+        assert stats.wilson(right, n, level) == pytest.approx((expected.low, expected.high))
+    low, high = stats.wilson([0, 3, 0], [4, 3, 0])
+    assert low[0] == 0 and high[1] == 1 and np.isnan([low[2], high[2]]).all()
+
+
+# --- calibration errors are compared by what chance leaves of them ---
+
+
+def answers(rng, n, accuracy, off=0.0):
+    """Confidences of a model that is right `off` less often than it says."""
+    spread = rng.beta(1.2, 0.133, n) if accuracy == 0.9 else 0.1 + 0.9 * rng.beta(1.0, 1.65, n)
+    return stats.Answers(spread, rng.random(n) < spread - off)
+
+
+def told_apart(off, *accuracies, sets):
+    names = ["ece", "excess_ece", "excess_adaptive_ece"]
+    found = []
+    for seed in range(sets):
+        rng = np.random.default_rng(seed)
+        a, b = (
+            answers(rng, 10_000, accuracy, o)
+            for accuracy, o in zip(accuracies, (off, 0.0), strict=True)
+        )
+        found.append(stats.compare(a, b, None, names, n=60, seed=seed))
+    assert {type(x["ece"]) for x in found} == {stats.Unjudged}
+    assert {x["ece"].verdict for x in found} == {"see its excess"}
+    return {m: np.mean([not x[m].low <= 0 <= x[m].high for x in found]) for m in names}
+
+
+def test_two_calibrated_models_of_unlike_accuracy_are_not_told_apart():
+    share = told_apart(0.0, 0.44, 0.9, sets=60)
+    assert share["excess_ece"] <= 0.07 and share["excess_adaptive_ece"] <= 0.07
+    assert share["ece"] > 0.2  # which is why it gets no verdict
+
+
+def test_two_points_of_miscalibration_are_found():
+    assert told_apart(0.02, 0.9, 0.9, sets=30)["excess_ece"] >= 0.95
+    assert 0.3 < told_apart(0.02, 0.44, 0.44, sets=30)["excess_ece"] < 0.8  # more there is not
+
+
+def test_answers_give_what_their_logits_give():
+    logits, labels = sample()
+    known = metrics.per_sample(logits, labels)
+    one = stats.Answers(known["confidence"], known["correct"])
+    names = ["auroc", "ece", "risk_at_coverage_0.5", "coverage_at_risk_0.1"]
+    assert stats.bootstrap(one, None, names, n=9) == stats.bootstrap(logits, labels, names, n=9)
+    at = metrics.risk_at_coverage(*one, 0.5)
+    assert stats.bootstrap(one, None, names, n=9)["risk_at_coverage_0.5"].estimate == at
+    with pytest.raises(ValueError, match=r"^metric_names: got \['nll'\], expected a list of"):
+        stats.bootstrap(one, None, ["nll"])
+    with pytest.raises(ValueError, match=r"^logits_b: got 400 samples, expected 2"):
+        stats.compare(stats.Answers([0.5, 0.6], [0, 1]), one, None, ["auroc"])
+
+
+def test_all_of_each_sample_gives_what_its_logits_give():
+    logits, labels = sample()
+    known, names = stats.Samples(**metrics.per_sample(logits, labels)), ["nll", "brier", "aurc"]
+    assert stats.bootstrap(known, None, names, n=9) == stats.bootstrap(logits, labels, names, n=9)
+    found = stats.compare(known, logits, labels, names, n=9)
+    assert all(tuple(difference) == (0, 0, 0) for difference in found.values())
+    with pytest.raises(ValueError, match="^metric_names: got"):
+        stats.bootstrap(known, None, ["classwise_ece"])
+
+
+# --- what a run keeps ---
+
+
+def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
+    (logits, labels), held_out = sample(200), sample(150, seed=9)
+    found = stats.replicates_of_run(logits, labels, *held_out, n=6, seed=4)
+    assert found.deviations.shape == (len(found.names), 6) and found.deviations.dtype == np.float32
+    rng = np.random.default_rng(4)
+    draws = [rng.integers(0, 200, 200) for _ in range(6)]
+    shown = {name: logits / t for name, t in found.temperatures.items()} | {"": logits}
+    binned = posthoc.HistogramBinning().fit(*held_out).predict_proba(logits)
+    shown["binned"] = np.log(np.maximum(binned, 1e-30))
+    for after, its in shown.items():
+        whole = metrics.summary(its, labels)
+        resampled = [metrics.summary(its[i], labels[i]) for i in draws]
+        for metric in set(stats.COMPARED) & set(whole):
+            name = f"{metric}_{after}" if after else metric
+            assert found.estimate(name) == pytest.approx(whole[metric], abs=1e-9), name
+            expected = [values[metric] - whole[metric] for values in resampled]
+            assert found.deviation(name) == pytest.approx(expected, abs=1e-6), name
+    assert {"risk_at_coverage_0.5", "risk_at_coverage_0.95_ts_ece", "auroc_binned"} <= {
+        *found.names
+    }
+    assert found.temperatures == {
+        "ts_nll": posthoc.optimal_temperature(*held_out, "nll")[0],
+        "ts_ece": posthoc.optimal_temperature(*held_out, "ece")[0],
+        "optimal": posthoc.optimal_temperature(logits, labels, "ece")[0],
+    }
+    found.save(tmp_path / "replicates.npz")
+    again = stats.Replicates.load(tmp_path / "replicates.npz")
+    assert again.names == found.names and again.temperatures == found.temperatures
+    np.testing.assert_array_equal(again.estimates, found.estimates)
+    most = np.abs(found.deviations).max(1, keepdims=True)  # kept in steps of 1/127 of it
+    assert (np.abs(again.deviations - found.deviations) <= most / 250).all()
+    assert "ece_binned" in again and "ece_ts" not in again
+    assert (tmp_path / "replicates.npz").stat().st_size < 12_000
+
+
+def test_a_run_without_validation_data_has_the_optimal_temperature_only():
+    logits, labels = sample(100)
+    assert list(stats.replicates_of_run(logits, labels, n=3).temperatures) == ["optimal"]
+
+
+# --- means over seeds, with the doubt of the test set ---
+
+
+def test_mean_over_seeds_by_hand():
+    values, draws = [1.0, 2.0, 4.0], np.array([[0.3, -0.3], [0.1, -0.1], [0.2, -0.2]])
+    found = stats.mean_over_seeds(values, draws)
+    of_mean, mean_of = 2 * 0.2**2, 2 * (0.09 + 0.01 + 0.04) / 3
+    apart = 1.5 * (mean_of - of_mean)
+    assert found.shared == pytest.approx(of_mean - apart / 3)
+    assert found.own == pytest.approx(7 / 3) and found.seeds == 3
+    variance = found.shared + 7 / 9
+    freedom = 2 * (variance / (7 / 9)) ** 2
+    half = scipy_stats.t.ppf(0.995, freedom) * math.sqrt(variance)
+    assert found.interval(0.99) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), rel=1e-4)
+
+
+def test_runs_that_spread_less_than_their_test_set_makes_them():
+    """Three runs that happen to agree: the doubt is that of the mean over resamples."""
+    draws = np.random.default_rng(0).normal(size=(3, 4000))
+    found = stats.mean_over_seeds([1.0, 1.0, 1.0], draws)
+    assert found.own == pytest.approx(1, rel=0.05) and found.shared == pytest.approx(0, abs=0.02)
+    assert found.variance == pytest.approx(draws.mean(axis=0).var(ddof=1), rel=0.01)
+    _, low, high = found.interval()
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(found.variance), rel=1e-3)
+
+
+def test_one_run_has_an_interval_only_by_the_spread_of_others():
+    draws = np.random.default_rng(0).normal(0, 1e-3, (1, 500))
+    assert math.isnan(stats.mean_over_seeds([1.0], draws).interval().low)
+    lent = stats.mean_over_seeds([1.0], draws, spread=[0.9, 1.1, 1.0]).interval()
+    assert lent.high - 1 == pytest.approx(scipy_stats.t.ppf(0.975, 2) * 0.1, rel=0.01)
+    nothing = stats.mean_over_seeds([math.nan, math.nan])
+    assert nothing.seeds == 0 and math.isnan(nothing.interval().estimate)
+    assert math.isnan(nothing.detectable()) and nothing.seeds_for(1.0) is None
+
+
+@pytest.mark.parametrize("shared, apart, seeds_sd, k", [
+    (1.0, 0.0, 0.0, 3), (0.3, 1.0, 0.0, 3), (0.0, 1.0, 0.5, 3), (0.5, 0.5, 1.0, 3),
+    (0.3, 1.0, 0.3, 5), (0.0, 0.0, 1.0, 2),
+])  # fmt: skip
+def test_mean_over_seeds_covers_as_often_as_it_says(shared, apart, seeds_sd, k):
+    """Runs differ by the test set that they share, by how each takes it, and by their seed."""
+    rng, inside, trials, n = np.random.default_rng(k), 0, 1500, 100
+    for _ in range(trials):
+        values = rng.normal(0, shared) + rng.normal(0, math.hypot(apart, seeds_sd), k)
+        draws = rng.normal(0, shared, n) + rng.normal(0, apart, (k, n))
+        found = stats.mean_over_seeds(values, draws).interval()
+        inside += found.low < 0 < found.high
+    assert 0.93 < inside / trials < 0.985
+
+
+def test_detectable_difference_and_the_seeds_that_would_decide():
+    found = stats.MeanOverSeeds(0.0, shared=0.01, own=0.12, seeds=3, freedom=2.0)
+    rng, told = np.random.default_rng(0), 0
+    size = found.detectable()
+    for _ in range(3000):
+        variance = 0.12 * rng.chisquare(2) / 2
+        mean = size + rng.normal(0, math.sqrt(found.variance))
+        one = stats.MeanOverSeeds(mean, 0.01, variance, 3, 2.0).interval()
+        told += one.low > 0
+    assert 0.72 < told / 3000 < 0.88
+    many = found.seeds_for(size / 2)
+    assert found.seeds < many < 50 and found.seeds_for(size) == 3
+    assert found.seeds_for(0.2) is None  # 0.1 √1 times 2.8 is what the test set leaves
+
+
 # --- many methods at once ---
 
 
@@ -369,6 +602,8 @@ def test_contrast_says_nothing_where_nothing_can_be_told():
     (lambda: stats.bootstrap(GOOD, [0, 1], ["aurc"], n=1), "n: got 1, expected at least 2"),
     (lambda: stats.bootstrap(GOOD, [0, 1], ["aurc"], level=95), "level: got 95, expected"),
     (lambda: stats.compare(GOOD, [[1.0, 0.0]], [0, 1], ["aurc"]), "labels: got 2 values"),
+    (lambda: stats.mean_over_seeds([1.0, 2.0], [[0.1, 0.2]]), r"deviations: got shape \(1, 2\)"),
+    (lambda: stats.wilson(1, 2, level=95), "level: got 95, expected"),
     (lambda: stats.seed_interval([]), r"values: got shape \(0,\), expected"),
     (lambda: stats.seed_interval([1.0, 2.0], level=0), "level: got 0, expected"),
     (lambda: stats.welch([[1.0]], [1.0]), r"a: got shape \(1, 1\), expected"),

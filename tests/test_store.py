@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from calibkit import store
-from calibkit.grid import Run
-from calibkit.protocols import Protocol
+from calibkit.companion.plan import Run
+from calibkit.training import store
+from calibkit.training.protocols import Protocol
 
 RUN = Run("gaussians", "mlp", "erm", 0, Protocol(epochs=3))
 HISTORY = [{"epoch": 1, "loss": 0.1 + 0.2}, {"epoch": 3, "loss": float("nan")}]
@@ -114,7 +114,7 @@ def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch)
 
     for reader in ("_digest", "json.loads"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"calibkit.store.{reader}", refuse)
+            patched.setattr(f"calibkit.training.store.{reader}", refuse)
             with pytest.raises(PermissionError):
                 store.verify(RUN, tmp_path)
     assert path.exists() and store.verify(RUN, tmp_path) is not None
@@ -151,7 +151,7 @@ def test_killed_while_writing_leaves_no_record(tmp_path):
     code = f"""
 import numpy as np, sys
 from tests.test_store import RUN
-from calibkit import store
+from calibkit.training import store
 big = {{"test_logits": np.random.default_rng(0).random((3_000_000, 10))}}
 with store.locked(RUN, store.Path({str(tmp_path)!r})):
     print("go", flush=True)
@@ -191,3 +191,62 @@ def test_second_process_waits(tmp_path):
     holder.join(30)
     waiter.join(30)
     assert holder.exitcode == waiter.exitcode == 0
+
+
+def record_with_predictions(root):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=300)
+    logits = rng.normal(size=(300, 3)) + 2 * np.eye(3)[labels]
+    arrays = {
+        "test_logits": logits[:200].astype(np.float16),
+        "test_labels": labels[:200].astype(np.int16),
+        "validation_logits": logits[200:].astype(np.float16),
+        "validation_labels": labels[200:].astype(np.int16),
+    }
+    return store.save(RUN, "done", HISTORY, arrays, {"seconds": 1.0}, root)
+
+
+def test_a_light_record_keeps_its_metrics_and_their_doubt(tmp_path):
+    whole = record_with_predictions(tmp_path)
+    before = whole.replicates
+    light = store.lighten(whole)
+    assert light.light and not (light.path / "arrays.npz").exists()
+    assert store.verify(RUN, tmp_path).info == light.info
+    assert light.info["version"] == store.VERSION and light.info["run"] == whole.info["run"]
+    after = light.replicates
+    assert after.estimate("auroc") == before.estimate("auroc")
+    for name in ("auroc", "ece", "ece_ts_nll"):
+        spread = before.deviation(name).std()
+        assert after.deviation(name).std() == pytest.approx(spread, rel=5e-3)
+        np.testing.assert_allclose(after.deviation(name), before.deviation(name), atol=spread / 20)
+    with pytest.raises(store.LightRecord, match=f"calibkit train --again {RUN.name}"):
+        _ = light.arrays
+    assert store.lighten(light).info == light.info  # nothing more to do
+
+
+def test_a_whole_record_gets_replicates_beside_its_predictions(tmp_path):
+    whole = store.lighten(record_with_predictions(tmp_path), whole=True)
+    assert not whole.light and set(whole.info["sha256"]) > {"arrays.npz", "replicates.npz"}
+    assert store.lighten(whole).light
+
+
+@pytest.mark.parametrize("step", ["save", "replace", "unlink"])
+def test_lightening_killed_at_any_step_leaves_one_or_the_other(tmp_path, step, monkeypatch):
+    whole = record_with_predictions(tmp_path)
+    real = {"replace": store.Path.replace, "unlink": store.Path.unlink}
+
+    def dies(path, *more, **options):
+        if step == "save" or path.name in ("run.json", "arrays.npz"):
+            raise KeyboardInterrupt
+        return real[step](path, *more, **options)
+
+    if step == "save":
+        monkeypatch.setattr("calibkit.stats.Replicates.save", dies)
+    else:
+        monkeypatch.setattr(store.Path, step, dies)
+    with pytest.raises(KeyboardInterrupt):
+        store.lighten(whole)
+    monkeypatch.undo()
+    found = store.verify(RUN, tmp_path)
+    assert found is not None and found.light == (step == "unlink")
+    assert found.replicates.estimate("accuracy") == whole.replicates.estimate("accuracy")

@@ -1,32 +1,243 @@
-"""Metrics of trained networks, seed by seed: what a claim is judged on.
+"""Differences between methods, with their intervals and their words: for claims and pages alike.
 
-`Evidence` finds the records of a method and gives one number per seed: a metric at the end of
-training, behind a post-hoc map, by another score of confidence, over a period of the history, of
-the training samples, under shift, or since the best epoch. The metrics themselves are those of
-`calibkit.metrics`.
+A metric of a method is one number a seed (`Series`), and with it go its deviations on resamples of
+the test set, which every record keeps (`stats.Replicates`). `difference` pairs two methods seed by
+seed and resample by resample; `stats.mean_over_seeds` says what is in doubt: runs and test set.
+`outcome` puts a statement to the interval: it holds, the opposite does, there is practically no
+difference, or it is open.
 
-Only plain runs count, of the edition's own protocol or of one with the settings asked for: a
-record of another variant or setting has another name and is never looked for. The exceptions are
-the scores, which runs keep if asked to.
+Calibration errors are compared by their excess over what chance alone shows in a calibrated model
+(`calibkit.metrics.ece_floor`). Where a large error hides that noise, the plain difference is nearer
+the truth; the interval covers both.
+
+A page asks `between` for two methods of its own. Claims ask `Evidence`, which finds the records of
+a setting: runs of another protocol are never taken for evidence. What is asked of a run besides the
+metrics of `calibkit.metrics` is in `Model`: other scores of confidence, periods of the history,
+shifted test sets, what was followed of the training samples.
 """
 
+import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan, nan
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from calibkit import grid, metrics, posthoc, stats, store
+from calibkit import metrics, posthoc, stats, terms
+from calibkit.companion import plan
+from calibkit.data.cache import cache_root
+from calibkit.training import store
+
+SIDES = ("below", "above", "near", "at most", "at least")
+
+# --- the rule -------------------------------------------------------------------------------------
+
+
+def outcome(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
+    """What becomes of a statement about a difference.
+
+    Parameters
+    ----------
+    interval : of the difference
+    side : where the statement has it: "below" or "above" 0, "near" it, "at most" or "at least" 0
+    margin : the largest difference that would not matter
+
+    Returns
+    -------
+    str
+        "holds"; "the opposite"; "practically none", where a side is stated and the whole interval
+        lies within the margin; or "open". Inside the margin "near", "at most" and "at least" hold.
+
+    Examples
+    --------
+    >>> outcome(stats.Interval(0.2, 0.1, 0.3), "below"), outcome(stats.Interval(0, 0, 0), "at most")
+    ('the opposite', 'holds')
+    >>> outcome(stats.Interval(0.2, 0.1, 0.3), "above", margin=0.4)
+    'practically none'
+    """
+    plan.choose("side", side, SIDES)
+    if isnan(interval.low):
+        return "open"
+    if side in ("below", "above"):
+        found = interval.direction(margin)
+        lies = {"higher": "above", "lower": "below"}.get(found)
+        if lies:
+            return "holds" if lies == side else "the opposite"
+        return found if found == "practically none" else "open"
+    low = -np.inf if side == "at most" else -margin
+    high = np.inf if side == "at least" else margin
+    if low <= interval.low and interval.high <= high:
+        return "holds"
+    return "the opposite" if interval.high < low or interval.low > high else "open"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric of one method by seed, and its deviations on resamples of the test set.
+
+    Without `draws` the test set is not in doubt; `n` is its size, and `dataset` says which it is.
+    """
+
+    values: Mapping[int, float]
+    draws: Mapping[int, np.ndarray] = field(default_factory=dict)
+    n: int = 0
+    dataset: str = ""
+
+    def __sub__(self, other: "Series | float") -> "Series":
+        """The difference seed by seed, of the seeds that both have, or from a number."""
+        if not isinstance(other, Series):
+            return replace(self, values={s: v - other for s, v in self.values.items()})
+        return self._with(other, lambda a, b: a - b, lambda a, b, da, db: da - db)
+
+    def __truediv__(self, other: "Series") -> "Series":
+        """The ratio, with deviations to first order."""
+        return self._with(other, lambda a, b: a / b, lambda a, b, da, db: (da - a / b * db) / b)
+
+    def _with(self, other: "Series", value: Callable, draw: Callable) -> "Series":
+        seeds = [s for s in self.values if s in other.values]
+        values = {s: value(self.values[s], other.values[s]) for s in seeds}
+        if not (seeds and self.draws and other.draws):
+            return Series(values, {}, min(self.n, other.n), self.dataset)
+        # Of two test sets, what one draws says nothing about the other.
+        turn = int(self.dataset != other.dataset)
+        draws = {
+            s: draw(self.values[s], other.values[s], self.draws[s], np.roll(other.draws[s], turn))
+            for s in seeds
+        }
+        return Series(values, draws, min(self.n, other.n), self.dataset)
+
+    def mean(self, spread: Iterable[float] | None = None) -> stats.MeanOverSeeds:
+        """Mean over seeds; `spread` is that of other runs, should there be one here."""
+        seeds = [s for s, v in self.values.items() if not isnan(v)]
+        if not seeds:
+            return stats.mean_over_seeds([nan])
+        draws = np.array([self.draws[s] for s in seeds]) if self.draws else None
+        spread = None if spread is None else list(spread)
+        return stats.mean_over_seeds([self.values[s] for s in seeds], draws, spread)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean difference over seeds, and what is in doubt of it.
+
+    Of a calibration error `mean` is about its excess, and `plain` about the error itself.
+    `borrowed`: one run only, whose spread between seeds is that of other runs.
+    """
+
+    mean: stats.MeanOverSeeds
+    plain: stats.MeanOverSeeds | None = None
+    n: int = 0
+    borrowed: bool = False
+
+    def interval(self, level: float = 0.95) -> stats.Interval:
+        """The estimate with its interval; that of a calibration error covers the plain one too."""
+        found = self.mean.interval(level)
+        if self.plain is None or isnan(found.low):
+            return found
+        _, low, high = self.plain.interval(level)
+        return found._replace(low=min(found.low, low), high=max(found.high, high))
+
+    def seeds_needed(self, side: str, margin: float, level: float = 0.95) -> int:
+        """How many seeds would decide a statement if estimate and spreads stay as they are.
+
+        Returns
+        -------
+        int
+            0 if it is decided, -1 if 1,000 would not be enough.
+        """
+        if isnan(self.interval(level).low):
+            return -1
+        now = self.mean.seeds
+
+        def later(mean: stats.MeanOverSeeds | None, seeds: int) -> stats.MeanOverSeeds | None:
+            if mean is None:
+                return None
+            return replace(
+                mean, seeds=seeds, freedom=mean.freedom * max(seeds - 1, 1) / max(now - 1, 1)
+            )
+
+        for seeds in (now, *range(now + 1, 30), *range(30, 1001, 10)):
+            then = replace(self, mean=later(self.mean, seeds), plain=later(self.plain, seeds))
+            if outcome(then.interval(level), side, margin) != "open":
+                return 0 if seeds == now else seeds
+        return -1
+
+
+def difference(series: Callable[[str], Series], metric: str, spread: Callable = None) -> Difference:
+    """The mean of a difference over seeds, with its interval.
+
+    Parameters
+    ----------
+    series : the difference of a metric by seed, for a name of a metric
+    metric : of a calibration error, its excess is asked for as well
+    spread : as `series`, of other runs, should there be one here
+
+    Examples
+    --------
+    >>> paired = Series({0: 0.01, 1: 0.02, 2: 0.015})
+    >>> difference(lambda metric: paired, "auroc").interval().format(100, sign=True)
+    '+1.5 [+0.3, +2.7]'
+    """
+
+    def mean(name: str) -> tuple[stats.MeanOverSeeds, int, bool]:
+        found = series(name)
+        lent = spread(name).values.values() if spread and len(found.values) == 1 else ()
+        return found.mean(lent), found.n, len(lent) > 1
+
+    name, after, _ = split(metric)
+    if name not in CALIBRATION or ":" in metric:
+        found, n, borrowed = mean(metric)
+        return Difference(found, None, n, borrowed)
+    found, n, borrowed = mean(f"excess_{metric}")
+    return Difference(found, mean(metric)[0], n, borrowed)
+
+
+def between(
+    records: Iterable[store.Record], others: Iterable[store.Record], metric: str
+) -> Difference:
+    """One method minus another, from the records of both, paired by seed.
+
+    Parameters
+    ----------
+    records, others : of runs that share a test set; those that diverged are left out
+    metric : a name in `stats.COMPARED`, perhaps behind a recalibration such as ``ece_scaled``; or
+        any other that `Model.value` takes
+    """
+
+    def series(name: str) -> Series:
+        _, after, validation = split(name)
+        a, b = (
+            {r.info["run"]["seed"]: Model(r, after, validation) for r in side if not r.diverged}
+            for side in (records, others)
+        )
+        return of_models(a, name) - of_models(b, name)
+
+    records, others = list(records), list(others)
+    return difference(series, metric)
+
 
 # --- a trained network ----------------------------------------------------------------------------
+
+CALIBRATION = ("ece", "adaptive_ece", "classwise_ece")
+# Those of `calibkit.data.shifts`, which takes torch.
+COLLECTED = ("cifar10_1", "cifar10_2", "imagenet_v2")
+# How a metric's name says what was done to the confidences, and how replicates call it.
+RECALIBRATED = {
+    "scaled": "ts_ece",
+    "nll_scaled": "ts_nll",
+    "optimal": "optimal",
+    "binned": "binned",
+}
 
 
 @dataclass(eq=False)
 class Model:
-    """A record, perhaps behind a post-hoc map fitted on (the first so many) validation samples.
+    """A record, perhaps recalibrated on (the first so many) validation samples.
 
     `score` is the array which takes the place of the largest probability, if any.
     """
@@ -35,6 +246,10 @@ class Model:
     after: str = ""
     validation: int | None = None
     score: str = ""
+
+    @property
+    def dataset(self) -> str:
+        return self.record.info["run"]["dataset"]
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -50,8 +265,9 @@ class Model:
         part = slice(self.validation)
         held_out = self.record.arrays["validation_logits"][part]
         labels = self.record.arrays["validation_labels"].astype(np.int64)[part]
-        if self.after == "scaled":
-            return logits / posthoc.optimal_temperature(held_out, labels)[0]
+        if self.after != "binned":
+            objective = "nll" if self.after == "nll_scaled" else "ece"
+            return logits / posthoc.optimal_temperature(held_out, labels, objective)[0]
         binned = posthoc.HistogramBinning().fit(held_out, labels).predict_proba(logits)
         return np.log(np.maximum(binned, 1e-30))
 
@@ -64,33 +280,142 @@ class Model:
     def summary(self) -> dict[str, float]:
         return metrics.summary(self.logits, self.labels)
 
+    def _kept(self, metric: str) -> str:
+        """What the record's replicates call a metric of this model; empty if they have it not."""
+        if self.score or self.validation is not None or metric in _OWN or ":" in metric:
+            return ""
+        name = f"{metric}_{RECALIBRATED[self.after]}" if self.after else metric
+        return name if name in self.record.replicates else ""
+
     def value(self, metric: str) -> float:
         """A metric at the end of training, or averaged over a period of it (``late:ece``).
 
-        ``shifted:ece`` is the mean over every kind and severity of shift of the test set.
+        ``shifted:ece`` is the mean over every kind and severity of shift of the test set,
+        ``collected:ece`` that over test sets which were collected a second time.
         """
+        if metric in _LINEAR and not self.score:
+            constant, parts = _LINEAR[metric]
+            return constant + sum(w * self.value(name) for name, w in parts.items())
         if metric in _OWN:
-            return float(_OWN[metric](self))
-        if metric.startswith("risk_at_coverage_"):
-            confidence, correct = self.samples["confidence"], self.samples["correct"]
-            return metrics.risk_at_coverage(confidence, correct, float(metric.rpartition("_")[2]))
+            asked = _OWN[metric]
+            return asked(self) if metric in _CHEAP else derived(self, metric, asked)
+        if self._kept(metric):
+            return self.record.replicates.estimate(self._kept(metric))
         if self.score:
             return self.ranked(metric)
         period, _, name = metric.rpartition(":")
-        if period == "shifted":
+        if period in ("shifted", "collected"):
             after = f"_{self.after}" if self.after else ""
-            return float(self.record.shifted[name + after].mean())
+            again = np.isin(self.record.shifted["shift"], COLLECTED)
+            return _mean(self.record.shifted[name + after][again == (period == "collected")])
         if period:
             history = self.record.history
             return _mean(history[name][_PERIODS[period](history)])
         if not self.after and metric in self.record.history:
             return float(self.record.history[metric][-1])
+        if self.validation is not None:
+            return derived(self, metric, lambda model: model.summary[metric])
         return float(self.summary[metric])
 
-    def ranked(self, metric: str, drawn: np.ndarray | slice = slice(None)) -> float:
-        """A metric of (confidence, correct), of all test samples or of those drawn."""
-        chosen = (self.samples[k][drawn] for k in ("confidence", "correct"))
-        return float(metrics.ranked_metrics()[metric](metrics.Ranking.of(*chosen)))
+    def deviation(self, metric: str) -> np.ndarray | None:
+        """Deviations of a metric on resamples of the test set; None if it has none.
+
+        Those of a period of the history are taken for those of its end, and those behind a
+        recalibration on few samples for those behind the same on all.
+        """
+        if metric in _LINEAR and not self.score:
+            _, parts = _LINEAR[metric]
+            return sum(w * self.deviation(name) for name, w in parts.items())
+        period, _, name = metric.rpartition(":")
+        if period in _PERIODS:
+            metric = name
+        if self.validation is not None:  # the test set is the same
+            return replace(self, validation=None).deviation(metric)
+        if self._kept(metric):
+            return self.record.replicates.deviation(self._kept(metric))
+        return self._resampled(metric) if self.score else None
+
+    @property
+    def n(self) -> int:
+        """How many test samples."""
+        return int(self.record.history["n"][-1])
+
+    def ranked(self, metric: str) -> float:
+        """A metric of (confidence, correct) from the predictions."""
+        of = metrics.Ranking.of(self.samples["confidence"], self.samples["correct"])
+        share = re.fullmatch(r"risk_at_coverage_(.*)", metric)
+        known = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
+        return float(known[metric](of))
+
+    def _resampled(self, metric: str) -> np.ndarray:
+        """Deviations of what replicates do not keep: another score of confidence."""
+        of = stats.Answers(self.samples["confidence"], self.samples["correct"])
+        return stats.replicates([of], self.labels, [metric])[0, :, 0] - self.value(metric)
+
+
+# What was worked out of predictions and training samples: by run, with the checksum of its arrays.
+# It is kept beside the records, so that it is there at once, and after a record was made light.
+_known: dict[Path, dict[str, dict]] = {}
+
+
+def derived(model: Model, metric: str, asked: Callable[[Model], float]) -> float:
+    """A number that takes a run's arrays, as far as possible from those worked out before."""
+    path = cache_root() / "derived.json"
+    if path not in _known:
+        try:
+            _known[path] = json.loads(path.read_text())
+        except (OSError, ValueError):  # there is none yet, or half of one
+            _known[path] = {}
+    record = model.record
+    its = _known[path].setdefault(record.name, {})
+    arrays = record.info["sha256"].get("arrays.npz")
+    if arrays and its.get("arrays") != arrays:
+        its.clear()
+        its["arrays"] = arrays
+    size = "" if model.validation is None else f"@{model.validation}"
+    key = f"{metric}_{model.after}{size}" if model.after else metric
+    if key not in its:
+        its[key] = float(asked(model))
+    return nan if its[key] is None else its[key]
+
+
+def worked_out(model: Model) -> bool:
+    """Whether a run left numbers that took its arrays."""
+    known = _known.get(cache_root() / "derived.json", {})
+    return len(known.get(model.record.name, ())) > 1
+
+
+def keep_derived() -> None:
+    """Write down what `derived` has worked out, where the folder of the records can be written."""
+    for path, runs in _known.items():
+        named = {
+            name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in its.items()}
+            for name, its in sorted(runs.items())
+            if len(its) > 1
+        }
+        text = json.dumps(named, indent=0) + "\n"
+        try:
+            if named and (not path.exists() or path.read_text() != text):
+                draft = path.with_suffix(f".{os.getpid()}")
+                draft.write_text(text)
+                draft.replace(path)
+        except OSError:
+            pass
+
+
+def of_models(models: Mapping[int, Model], metric: str) -> Series:
+    """A metric of one method by seed, with its deviations if all have them."""
+    name, _, _ = split(metric)
+    values = {seed: model.value(name) for seed, model in models.items()}
+    draws = {seed: model.deviation(name) for seed, model in models.items()}
+    if any(d is None for d in draws.values()):
+        draws = {}
+    first = next(iter(models.values()), None)
+    if first is None:
+        return Series(values)
+    period = name.partition(":")[0]
+    n = first.record.shifted["n"][0] if period in ("shifted", "collected") else first.n
+    return Series(values, draws, int(n), first.dataset)
 
 
 def _rates(history: dict) -> np.ndarray:
@@ -119,15 +444,31 @@ def _learned_late_means_unsure(model: Model) -> float:
     return -_spearman(arrays["train_learned_epoch"][learned], arrays["train_max_logit"][learned])
 
 
-def _gradient_follows_brier(model: Model) -> float:
-    """Rank correlation of gradient norm and Brier score, mean over epochs (bsce, figure 4)."""
+def _gradient_spread(model: Model, groups: int = 10) -> float:
+    """Width of the gradient norm at a given Brier score, in units of its mean (bsce, figure 4).
+
+    The interquartile range within each of ten groups of samples of like Brier score, their mean,
+    over the mean of all; mean over the epochs followed but the first, at which nothing is learnt.
+    """
     arrays = model.record.arrays
-    pairs = zip(arrays["train_brier"], arrays["train_gradient_norm"], strict=True)
-    return float(np.mean([_spearman(*pair) for pair in pairs]))
+    found = []
+    for brier, norm in zip(
+        arrays["train_brier"][1:], arrays["train_gradient_norm"][1:].astype(float), strict=True
+    ):
+        some = norm > 0  # a sample learnt to the last digit has neither
+        order = np.argsort(brier[some], kind="stable")
+        if len(order) >= groups:
+            parts = np.array_split(norm[some][order], groups)
+            width = np.mean([np.subtract(*np.quantile(part, [0.75, 0.25])) for part in parts])
+            found.append(width / norm[some].mean())
+    return _mean(found)
 
 
 def _more_correlated(model: Model, first: str, second: str) -> float:
-    """How much better than `second` a weight follows the true error of the posterior (bsce)."""
+    """How much better than `second` a weight follows the true error of the posterior (bsce).
+
+    Each with its best exponent, as the paper searches one for its own: 1 to 6 for all three.
+    """
     import torch
 
     from calibkit import data, losses
@@ -135,9 +476,13 @@ def _more_correlated(model: Model, first: str, second: str) -> float:
     logits, labels = torch.from_numpy(model.logits.astype(float)), torch.from_numpy(model.labels)
     posterior = data.gaussian_posterior(data.load("gaussians").test.inputs.double())
     error = (logits.softmax(1) - posterior).norm(dim=1)
-    weights = [getattr(losses, f"{name}_weight")(logits, labels) for name in (first, second)]
-    found = [float(torch.corrcoef(torch.stack([w, error]))[0, 1]) for w in weights]
-    return found[0] - found[1]
+
+    def best(name: str) -> float:
+        weight = getattr(losses, f"{name}_weight")
+        tried = [weight(logits, labels, gamma=float(gamma)) for gamma in range(1, 7)]
+        return max(float(torch.corrcoef(torch.stack([w, error]))[0, 1]) for w in tried)
+
+    return best(first) - best(second)
 
 
 def _extra_ece_of_binning(model: Model) -> float:
@@ -146,7 +491,7 @@ def _extra_ece_of_binning(model: Model) -> float:
     overconf, figure 3.
     """
     few, all_of_them = (
-        [Model(model.record, after, size).summary["ece"] for after in ("binned", "scaled")]
+        [Model(model.record, after, size).value("ece") for after in ("binned", "scaled")]
         for size in (100, None)
     )
     return (few[0] - all_of_them[0]) - (few[1] - all_of_them[1])
@@ -158,43 +503,50 @@ def _mean(values: np.ndarray) -> float:
 
 # Metrics which only a claim asks for.
 _OWN = {
-    "confidence_wrong": lambda m: _mean(m.samples["confidence"][~m.samples["correct"]]),
     "sure_when_wrong": lambda m: _mean(m.samples["confidence"][~m.samples["correct"]] > 0.95),
     "overconfidence_below_half": lambda m: _mean(
         (m.samples["confidence"] - m.samples["correct"])[m.samples["confidence"] < 0.5]
     ),
     "extra_ece_of_binning": _extra_ece_of_binning,
     # ECE (100 bins) beyond |confidence - accuracy|: 0 if every bin errs on the same side.
-    "ece_excess": lambda m: (
-        m.summary["eq9_ece"] - abs(m.summary["confidence"] - m.summary["accuracy"])
+    "ece_beyond_gap": lambda m: (
+        m.record.history["eq9_ece"][-1]
+        - abs(m.record.history["confidence"][-1] - m.record.history["accuracy"][-1])
     ),
-    "seconds": lambda m: m.record.info["provenance"]["seconds_in_epochs"],
+    # What training costs, whatever else the machine did meanwhile.
+    "passes": lambda m: sum(m.record.info["provenance"]["passes"].values()),
+    "sharpness": lambda m: m.record.info["provenance"]["sharpness"],
     "max_logit_range": lambda m: np.ptp(
         np.quantile(m.record.arrays["train_max_logit"], [0.05, 0.95])
     ),
     "learned_late_means_unsure": _learned_late_means_unsure,
-    "gradient_follows_brier": _gradient_follows_brier,
+    "gradient_spread": _gradient_spread,
     "median_gradient_norm": lambda m: np.mean(
         np.median(m.record.arrays["train_gradient_norm"][1:-1], axis=1)
     ),
     "correlation_of_brier_beyond_dual_focal": lambda m: _more_correlated(m, "brier", "dual_focal"),
     "correlation_of_dual_focal_beyond_focal": lambda m: _more_correlated(m, "dual_focal", "focal"),
 }
-# Metrics whose bootstrap is quick.
-_BOOTSTRAPPED = {*metrics.ranked_metrics(), "nll", "brier"}
+_CHEAP = ("passes", "sharpness", "ece_beyond_gap")  # they take no arrays
+# Sums of metrics that replicates keep: a constant, and what is taken how often.
+_LINEAR = {
+    "confidence_correct": (1.0, {"ece_correct": -1.0}),
+    "confidence_wrong": (1.0, {"ece_correct": -1.0, "confidence_gap": -1.0}),
+}
 
 
 # --- records at hand ------------------------------------------------------------------------------
 
-# What is made of networks trained by erm, as methods: behind a map, or judged by another score.
-_MAPPED = {"ts": "scaled", "ts_test": "optimal"}
+# What is made of networks trained by erm, as methods: recalibrated, or judged by another score.
+_MAPPED = {"ts": "nll_scaled", "ts_ece": "scaled", "ts_test": "optimal"}
+FEW_ERRORS = 0.01  # share of the training set: what fewer teach is not what errors look like
 _SCORED = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}
 
 
 class Missing(Exception):
     """No record of some runs."""
 
-    def __init__(self, runs: list[grid.Run]):
+    def __init__(self, runs: list[plan.Run]):
         self.runs = runs
 
 
@@ -244,7 +596,7 @@ class Who:
 
 
 class Evidence:
-    """The records of an edition on a data set with a network, and metrics of them by seed."""
+    """The records of a setting of an edition, and metrics of them by seed."""
 
     def __init__(
         self,
@@ -254,14 +606,15 @@ class Evidence:
         seeds: int = 0,
         epochs: int = 0,
         settings: Mapping[str, object] = MappingProxyType({}),
+        setting: str = "",
     ):
-        grid.choose("edition", edition, grid.EDITIONS)
+        self.setting = plan.setting(edition, setting)
         self.edition, self.seeds, self.epochs = edition, seeds, epochs
         self.settings = dict(settings)
-        self.dataset = dataset or grid.EDITIONS[edition].dataset
-        self.network = network or grid.EDITIONS[edition].network
+        self.dataset = dataset or self.setting.dataset
+        self.network = network or self.setting.network
         self._models: dict[tuple, dict[int, Model]] = {}
-        self._halves: dict[tuple, float] = {}
+        self._records: dict[tuple, dict[plan.Run, store.Record | None]] = {}
 
     def models(self, method: str, who: Who, metric: str) -> dict[int, Model]:
         """Networks by seed, behind the map or the score which the method or the metric names.
@@ -271,29 +624,41 @@ class Evidence:
         _, after, validation = split(metric)
         after, score = after or _MAPPED.get(method, ""), _SCORED.get(method, "")
         plain = "erm" if method in _MAPPED or score else method
-        key = (plain, replace(who, methods=(), operator=""), after, validation, score)
+        place = (plain, who.dataset, who.network, who.size, bool(score))
+        records = self._found(*place)
+        if not any(records.values()):
+            raise Missing(list(records))
+        key = (*place, after, validation, score)
         if key not in self._models:
-            place = (who.dataset or self.dataset, who.network or self.network)
-            runs = grid.select(
-                self.edition,
-                [plain],
-                *place,
-                self.seeds,
-                self.epochs,
-                train_size=who.size,
-                settings=self.settings | ({"scores": True} if score else {}),
-            )
-            records = [store.load(run) for run in runs]
-            if not any(records):
-                raise Missing(runs)
             self._models[key] = {
                 run.seed: Model(record, after, validation, score)
-                for run, record in zip(runs, records, strict=True)
+                for run, record in records.items()
                 if record and not record.diverged
             }
         return self._models[key]
 
-    def missing(self, who: Who, metric: str) -> list[grid.Run]:
+    def _found(
+        self, method: str, dataset: str, network: str, size: int, scored: bool
+    ) -> dict[plan.Run, store.Record | None]:
+        """The runs of a method and what there is of them, looked for once."""
+        key = (method, dataset, network, size, scored)
+        if key not in self._records:
+            runs = plan.select(
+                self.edition,
+                [method],
+                dataset or self.dataset,
+                network or self.network,
+                self.seeds,
+                self.epochs,
+                train_size=size,
+                settings=self.settings | ({"feature_scores": True} if scored else {}),
+                # A claim about data of its own does not look for them in a setting of others.
+                setting="shared" if dataset else self.setting.name,
+            )
+            self._records[key] = {run: store.load(run) for run in runs}
+        return self._records[key]
+
+    def missing(self, who: Who, metric: str) -> list[plan.Run]:
         """The runs without which `series` has nothing to say."""
         runs = []
         for method in who.choices():
@@ -304,20 +669,43 @@ class Evidence:
         return runs
 
     def lacks(self, who: Who, metric: str) -> str:
-        """Why the runs of this edition cannot have a metric, if so: what no training would fill."""
-        if not metric.startswith("shifted:"):
-            return ""
-        place = who.dataset or self.dataset
-        kept = grid.EDITIONS[self.edition].protocol(place).shifted
-        if kept and not self.missing(who, metric):
-            found = [
-                m for method in who.choices() for m in self.models(method, who, metric).values()
-            ]
-            kept = all(model.record.shifted for model in found)  # text and toy data have no shifts
-        return "" if kept else f"records of this edition hold no shifted test sets of {place}"
+        """Why the runs at hand cannot have a metric, if so: what no further one would fill."""
+        if self.missing(who, metric):
+            return self._never_shifted(who) if metric.startswith("shifted:") else ""
+        found = [m for method in who.choices() for m in self.models(method, who, metric).values()]
+        name, after, _ = split(metric)
+        if metric.startswith("shifted:") and not all(model.record.shifted for model in found):
+            return self._never_shifted(who, kept=False)  # text and toy data have no shifts
+        if metric.startswith("collected:") and not all(
+            np.isin(model.record.shifted.get("shift", ()), COLLECTED).any() for model in found
+        ):
+            return "records of this setting hold no test set that was collected a second time"
+        for key in {"passes", "sharpness"} & {name}:
+            if any(m.record.info["provenance"].get(key) is None for m in found):
+                return f"records of before its {key} were counted"
+        if "confidnet" in who.methods:
+            if any(model.record.history["train_accuracy"][-1] > 1 - FEW_ERRORS for model in found):
+                return (
+                    "not testable here: the network makes next to no errors on its training set, "
+                    "and from those ConfidNet learns what an error looks like"
+                )
+        for model in found:
+            needs_arrays = name in _OWN and name not in _CHEAP or model.validation
+            if model.record.light and (model.score or needs_arrays and not worked_out(model)):
+                return (
+                    f"a light record has no predictions; calibkit train --again {model.record.name}"
+                )
+        return ""
 
-    def series(self, who: Who, metric: str) -> dict[int, float]:
-        """A metric by seed.
+    def _never_shifted(self, who: Who, kept: bool = True) -> str:
+        place = who.dataset or self.dataset
+        if kept and self.setting.protocol.shifted:
+            return ""
+        name = terms.DATASETS.get(place, place)
+        return f"records of this setting hold no shifted test sets of {name}"
+
+    def series(self, who: Who, metric: str) -> Series:
+        """A metric by seed, with its deviations on resamples where records have them.
 
         ``lowest:ece`` of ``focal(gamma=1|3|5)`` is the coefficient with the lowest ECE.
         ``since_best:auroc:accuracy`` is the change of accuracy from the epoch of best AUROC to the
@@ -325,48 +713,52 @@ class Evidence:
         one which the *other* seeds find best on average.
         """
         if metric.startswith("lowest:"):
-            return self._lowest(who, metric.partition(":")[2])
-        one = self._since_best if metric.startswith("since_best:") else self._values
-        first, *second = [one(method, who, metric) for method in who.methods]
+            return Series(self._lowest(who, metric.partition(":")[2]))
+        if metric.startswith("since_best:"):
+            one = lambda method: Series(self._since_best(method, who, metric))  # noqa: E731
+        else:
+            one = lambda method: of_models(self.models(method, who, metric), metric)  # noqa: E731
+        first, *second = map(one, who.methods)
         if not second:
             return first
-        both = {seed: (first[seed], second[0][seed]) for seed in first if seed in second[0]}
-        return {seed: a - b if who.operator == "-" else a / b for seed, (a, b) in both.items()}
+        return first - second[0] if who.operator == "-" else first / second[0]
 
-    def samples(self, whose: list[Who], metric: str) -> tuple[int, float]:
-        """Test samples, and the half-width they leave a metric or its difference (95 %, one seed).
+    def difference(
+        self, first: Who, second: Who | float, metric: str, against: str = ""
+    ) -> Difference:
+        """One method (or a difference of two) minus another, or a number; see `difference`.
 
-        0 for a metric that has no bootstrap, or where the two do not share a test set. A metric
-        under shift has none, since records keep no predictions there.
+        `against` is the metric of the second, if it is another. With one seed only, the spread
+        between seeds is that of the same difference at default coefficients.
         """
-        sides = [self.models(next(iter(who.choices())), who, metric) for who in whose]
-        seeds = [seed for seed in sides[0] if all(seed in side for side in sides)]
-        if not seeds:
-            return 0, 0.0
-        models = [side[seeds[0]] for side in sides]
-        n, (name, _, _) = len(models[0].labels), split(metric)
-        if metric.startswith("shifted:"):
-            n = int(models[0].record.shifted["n"][0])
-        apart = len({(who.dataset, who.network) for who in whose}) > 1
-        if name not in _BOOTSTRAPPED or whose[0].operator or apart:
-            return n, 0.0
-        key = (name, *map(id, models))
-        if key not in self._halves:
-            if any(model.score for model in models):
-                found = _resampled(models, name)
-            else:
-                interval_of = stats.compare if len(models) > 1 else stats.bootstrap
-                logits = [model.logits for model in models]
-                found = interval_of(*logits, models[0].labels, [name], n=200)[name]
-            self._halves[key] = 0.0 if isnan(found.low) else (found.high - found.low) / 2
-        return n, self._halves[key]
 
-    def _values(self, method: str, who: Who, metric: str) -> dict[int, float]:
-        name, _, _ = split(metric)
-        return {s: model.value(name) for s, model in self.models(method, who, metric).items()}
+        def series(name: str, a: Who = first, b: Who | float = second) -> Series:
+            other = b
+            if isinstance(b, Who):
+                # An excess is compared with an excess.
+                behind = against and ("excess_" * name.startswith("excess_") + against)
+                other = self.series(b, behind or name)
+            return self.series(a, name) - other
+
+        def defaults(name: str) -> Series:
+            a = first.at_defaults()
+            b = second.at_defaults() if isinstance(second, Who) else second
+            try:
+                if a != b:
+                    return series(name, a, b)
+                # Two coefficients of one method: runs of their own, with no pairing to credit.
+                alone = self.series(a, name)
+                return replace(alone, values={s: 2**0.5 * v for s, v in alone.values.items()})
+            except Missing:
+                return Series({})
+
+        return difference(series, metric, None if metric.startswith("lowest:") else defaults)
 
     def _lowest(self, who: Who, metric: str) -> dict[int, float]:
-        values = {c: self._values(method, who, metric) for method, c in who.choices().items()}
+        values = {
+            c: of_models(self.models(method, who, metric), metric).values
+            for method, c in who.choices().items()
+        }
         seeds = set.intersection(*(set(v) for v in values.values()))
         return {seed: min(values, key=lambda c: values[c][seed]) for seed in sorted(seeds)}
 
@@ -384,22 +776,13 @@ class Evidence:
         return found
 
 
-def _resampled(models: list[Model], metric: str, n: int = 200) -> stats.Interval:
-    """Paired bootstrap of a metric (or a difference) of confidences which are no probabilities."""
-    size = len(models[0].labels)
-    draws = [slice(None), *np.random.default_rng(0).integers(size, size=(n, size))]
-    values = np.array([[model.ranked(metric, drawn) for model in models] for drawn in draws])
-    gaps = values[:, 0] - values[:, 1] if len(models) > 1 else values[:, 0]
-    return stats.Interval(float(gaps[0]), *np.nanquantile(gaps[1:], [0.025, 0.975]).tolist())
-
-
 def split(metric: str) -> tuple[str, str, int | None]:
-    """Take a metric from the map it is measured behind, and that from its validation samples.
+    """Take a metric from its recalibration, and that from its validation samples.
 
     >>> split("ece_scaled@100"), split("ece")
     (('ece', 'scaled', 100), ('ece', '', None))
     """
-    match = re.fullmatch(r"(\w+)_(scaled|optimal|binned)(?:@(\d+))?", metric)
+    match = re.fullmatch(r"(\w+?)_(nll_scaled|scaled|optimal|binned)(?:@(\d+))?", metric)
     if not match:
         return metric, "", None
     return match[1], match[2], int(match[3]) if match[3] else None

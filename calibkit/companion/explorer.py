@@ -1,9 +1,9 @@
-"""Sliders for JupyterLab: what temperature, bins and threshold do to the three pictures.
+"""Sliders for JupyterLab: what temperature, bins and threshold do to three figures.
 
 `numbers` says what is shown at one setting, `figure` and `table` show it; `Explorer` is the same
 with sliders, and needs ipywidgets.
 
->>> from calibkit.predictions import from_arrays
+>>> from calibkit.report.predictions import from_arrays
 >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
 >>> numbers(from_arrays(scores), threshold=0.8)["point"]["coverage"]
 0.3333333333333333
@@ -21,9 +21,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from calibkit import assessment, metrics, plots, posthoc
-from calibkit.predictions import Predictions
-from calibkit.store import Record
+from calibkit import curves, metrics, plots, posthoc, stats, terms
+from calibkit.report import assessment, text
+from calibkit.report.predictions import Predictions
+from calibkit.training.store import Record
 
 SAMPLES = 20_000  # of a larger file a random part, so that the pictures keep up with the sliders
 
@@ -31,13 +32,13 @@ Key = tuple[str, int, int]  # method, seed, epoch
 
 
 def from_records(records: Mapping[str, Sequence[Record]]) -> dict[Key, Predictions]:
-    """Every method, seed and snapshot of some records, such as those of an `nb.Page`.
+    """Every method, seed and snapshot of some records, such as those of an `notebook.Page`.
 
     Early snapshots have no validation scores, and may be of the first test samples only.
     """
     models = {}
-    for method, trainings in records.items():
-        for record in trainings:
+    for method, runs in records.items():
+        for record in runs:
             arrays, seed = record.arrays, record.info["run"]["seed"]
             labels, snapshots = arrays["test_labels"].astype(int), record.snapshots
             for epoch, logits in sorted(snapshots.items()):
@@ -78,12 +79,12 @@ def numbers(
     confidence, correct = samples["confidence"], samples["correct"]
     accept = confidence >= threshold
     accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
-    low, high = plots.wilson(wrong, accepted)
+    low, high = stats.wilson(wrong, accepted)
     with warnings.catch_warnings():  # what is undefined is shown as such
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         found = {
-            "reliability": plots.prepare_reliability(confidence, correct, bins),
-            "histogram": plots.prepare_confidence_histogram(confidence, correct, bins),
+            "reliability": curves.prepare_reliability(confidence, correct, bins),
+            "histogram": curves.prepare_confidence_histogram(confidence, correct, bins),
             "risk_coverage": assessment.risk_coverage(confidence, correct),
         }
     return found | {
@@ -155,13 +156,15 @@ def table(found: dict, before: dict) -> str:
     """The key numbers as HTML, beside those `before` (at temperature 1, say)."""
     point = found["point"]
     rows = [
-        (plots.METRICS[name][0], _shown(before["metrics"][name], name), _shown(value, name))
+        (terms.METRICS[name][0], _shown(before["metrics"][name], name), _shown(value, name))
         for name, value in found["metrics"].items()
     ]
-    ends = f" [{100 * point['low']:.1f}, {100 * point['high']:.1f}]" if point["accepted"] else ""
-    for label, name, more in (("Accepted", "coverage", ""), ("Wrong among them", "risk", ends)):
-        shares = [f"{100 * x['point'][name]:.1f} %".replace("nan %", "–") for x in (before, found)]
-        rows.append((label, shares[0], shares[1] + more))
+    risk = stats.Interval(point["risk"], point["low"], point["high"])
+    old = before["point"]
+    rows += [
+        ("Accepted", text.percent(old["coverage"]), text.percent(point["coverage"])),
+        ("Wrong among them", text.percent(old["risk"]), risk.format(100, 1, terms.UNITS[100])),
+    ]
     cells = "".join(
         f"<tr><th style='text-align: left{_PADDED}'>{label}</th>"
         f"<td style='{_PADDED}'>{old}</td><td style='{_PADDED}'>{new}</td></tr>"
@@ -171,13 +174,12 @@ def table(found: dict, before: dict) -> str:
         "<table class='dataframe calibkit-table' "
         "style='text-align: right; white-space: nowrap; line-height: 1.4'>"
         f"<thead><tr><th></th><th>T = 1</th><th>now</th></tr></thead><tbody>{cells}</tbody></table>"
-    ).replace(" %", "\u00a0%")
+    )
 
 
 def _shown(value: float, name: str) -> str:
-    scale = plots.METRICS[name][1]
-    text = {100: f"{100 * value:.1f} %", 1000: f"{1000 * value:.1f} ‰", 1: f"{value:.3f}"}[scale]
-    return "–" if math.isnan(value) else text
+    scale = terms.METRICS[name][1]
+    return text.number(value, scale, terms.UNITS[scale])
 
 
 class Explorer(widgets.VBox):
@@ -199,7 +201,7 @@ class Explorer(widgets.VBox):
 
     Examples
     --------
-    >>> from calibkit.predictions import from_arrays
+    >>> from calibkit.report.predictions import from_arrays
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
     >>> explorer = Explorer({("your model", 0, 0): from_arrays(scores)})
     >>> explorer.threshold.value = 0.65  # as the slider would
@@ -220,7 +222,7 @@ class Explorer(widgets.VBox):
         methods, seeds, epochs = (list(dict.fromkeys(x)) for x in zip(*models, strict=True))
         look = {"style": {"description_width": "7em"}, "layout": {"width": "27em"}}
         self.method = widgets.Dropdown(
-            options=[(plots.look(m)["label"], m) for m in methods], description="Method", **look
+            options=[(terms.label(m), m) for m in methods], description="Method", **look
         )
         self.seed = widgets.Dropdown(options=seeds, description="Seed", **look)
         epochs.sort()

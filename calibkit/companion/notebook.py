@@ -1,7 +1,40 @@
-"""What a notebook starts and ends with: parameters checked, records at hand, provenance."""
+"""What a notebook starts and ends with, and how it speaks: records, sentences, tables, boxes.
+
+A page begins with what it stands on, and ends there if no run has a record yet::
+
+    page = notebook.page(methods, edition, dataset, network, seeds, epochs)
+    notebook.require(page)  # shows the setting; without records the workflow makes a short page
+
+A sentence with a number is printed by the cell that computes the number, as Markdown, so that
+JupyterLab, nbconvert, papermill and the book show the same words::
+
+    notebook.say(f"One temperature takes the ECE from {percent(before)} to {percent(after)}.")
+
+`say` refuses a sentence with a hole ("–", "nan", "None", nothing before a full stop), so write the
+sentence for each case: ``if worse: say(f"{named(worse)} ...") else: say("No method ...")``.
+
+====================  ===========================================================================
+``say(*paragraphs)``  print Markdown: paragraphs, lists, tables
+``percent(x)``        "71.3 %", "71.3 % [69.0, 73.0]" for an interval
+``change(d, metric)``  "+1.2 points [−0.1, +2.5]", a difference in the units of its tables
+``named(methods)``    "ERM, SAM and FMFP"
+``effect(d, metric)``  "lowers the AURC by 1.2 points [0.1, 2.3]", behind the name of a method
+``verdict(d, ...)``   "FMFP has a higher AUROC than ERM, by 1.2 points [0.1, 2.3]"
+``statements(rows)``  what papers state beside what comes out here, and how many hold
+``tabulate(table)``   a DataFrame or Styler as every table of the book looks
+``box(words, cmd)``   in place of an exhibit that has no records: what is lacking, the command
+====================  ===========================================================================
+
+Text around them names a paper by a link, ``[Zhu et al. (2022)](https://…)``, a page by its file,
+``[part two](fmfp_2.ipynb)``, and a section by its label, ``[after table 2](#bsce-regime)``: roles
+in braces are raw text in JupyterLab.
+"""
 
 import ast
 import html
+import inspect
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,24 +44,9 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from calibkit import grid, metrics, stats, store
-
-DATASETS = {  # how pages call them; other names are shown as they are
-    "gaussians": "five Gaussians",
-    "mnist1d": "MNIST-1D",
-    "digits": "8×8 digits",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "svhn": "SVHN",
-    "tiny_imagenet": "Tiny-ImageNet",
-    "20newsgroups": "20 Newsgroups",
-    "imagenet": "ImageNet",
-    "cifar10c": "CIFAR-10-C",
-    "cifar10.1": "CIFAR-10.1",
-    "cifar10.2": "CIFAR-10.2",
-    "imagenet_v2": "ImageNet-v2",
-}
+from calibkit import metrics, stats, terms
+from calibkit.companion import plan
+from calibkit.training import store
 
 
 @dataclass(repr=False)
@@ -36,11 +54,12 @@ class Page:
     """The records of a notebook, by method, and what it says about them."""
 
     edition: str
-    runs: list[grid.Run]
+    runs: list[plan.Run]
     records: dict[str, list[store.Record]] = field(default_factory=dict)
-    missing: list[grid.Run] = field(default_factory=list)
-    diverged: list[grid.Run] = field(default_factory=list)
+    missing: list[plan.Run] = field(default_factory=list)
+    diverged: list[plan.Run] = field(default_factory=list)
     settings: dict[str, object] = field(default_factory=dict)  # of the protocol, if changed
+    chosen: plan.Setting | None = None  # the setting of the edition, as planned
 
     @property
     def methods(self) -> list[str]:
@@ -54,17 +73,26 @@ class Page:
 
     @property
     def _any(self) -> store.Record:
-        return next(iter(self.records.values()))[0]
+        """A record with predictions, where there is one."""
+        found = [r for records in self.records.values() for r in records]
+        return next((r for r in found if not r.light), found[0])
+
+    def whole(self, method: str) -> list[store.Record]:
+        """The records of a method that keep predictions; `LightRecord` if none does."""
+        records = [r for r in self.records[method] if not r.light]
+        if not records:
+            _ = self.records[method][0].arrays  # says how to make them
+        return records
 
     def logits(self, method: str) -> list[np.ndarray]:
         """Test logits (n, k) of every seed."""
-        return [r.arrays["test_logits"] for r in self.records[method]]
+        return [r.arrays["test_logits"] for r in self.whole(method)]
 
     def validation(self, method: str) -> list[tuple[np.ndarray, np.ndarray]]:
         """Validation logits and labels of every seed."""
         return [
             (r.arrays["validation_logits"], r.arrays["validation_labels"].astype(np.int64))
-            for r in self.records[method]
+            for r in self.whole(method)
         ]
 
     def answers(self, logits: Iterable[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -88,7 +116,7 @@ class Page:
         faint : with samples which are learned to all intents, of a Brier score below 2⁻¹⁴
         """
         brier, norm = [], []
-        for record in self.records[method]:
+        for record in self.whole(method):
             i = record.arrays["train_epochs"].tolist().index(epoch)
             b, g = (
                 record.arrays[f"train_{k}"][i].astype(float) for k in ("brier", "gradient_norm")
@@ -134,8 +162,9 @@ class Page:
         seeds = sorted({len(records) for records in self.records.values()})
         many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
         size = self._any.info["provenance"].get("training_samples") or run.protocol.train_size
+        dataset = terms.DATASETS.get(run.dataset, run.dataset)
         return (
-            f"{DATASETS.get(run.dataset, run.dataset)}{f', {size:,} to train' if size else ''} · "
+            f"{dataset}{f', {size:,} to train' if size else ''} · "
             f"{run.network} · "
             f"{run.protocol.epochs} epochs · "
             + "".join(f"{name} {value} · " for name, value in self.settings.items())
@@ -151,15 +180,26 @@ class Page:
             lines.append("Diverged: " + html.escape(", ".join(r.name for r in self.diverged)))
         if self.missing:
             names = sorted({run.method for run in self.missing})
-            lines.append(f"Not trained yet: {html.escape(', '.join(names))}. To fill the gap:")
+            without = [name for name in names if name not in self.records]
+            fewer = [name for name in names if name in self.records]
+            gaps = [f"Not trained yet: {', '.join(without)}."] if without else []
+            gaps += [f"With fewer seeds than planned: {', '.join(fewer)}."] if fewer else []
+            lines.append(html.escape(" ".join([*gaps, "To fill the gap:"])))
             lines.append(f"<code>{html.escape(self.command(names))}</code>")
         return f'<div class="calibkit-page">{"<br>".join(lines)}</div>'
 
+    @property
+    def title(self) -> str:
+        """The setting in words: data and regime."""
+        return self.chosen.title if self.chosen else self.setting
+
     def command(self, methods: Sequence[str]) -> str:
         """The command which trains the runs of some methods of this page."""
-        run, chosen = self.runs[0], grid.EDITIONS[self.edition]
+        run, chosen = self.runs[0], self.chosen or plan.setting(self.edition, "")
         parts = ["calibkit train", f"--edition {self.edition}"]
         parts += [f"--method '{m}'" for m in methods]
+        if chosen.name != "shared":
+            parts.append(f"--setting {chosen.name}")
         if run.dataset != chosen.dataset:
             parts.append(f"--dataset {run.dataset}")
         if run.network != chosen.network:
@@ -167,7 +207,9 @@ class Page:
         seeds = len({r.seed for r in self.runs})
         if seeds != chosen.seeds:
             parts.append(f"--seeds {seeds}")
-        own = chosen.protocol(run.dataset)
+        own = chosen.protocol
+        if chosen.name == "shared":
+            own = plan.EDITIONS[self.edition].protocol(run.dataset)
         if run.protocol.epochs != own.epochs:
             parts.append(f"--epochs {run.protocol.epochs}")
         if run.protocol.train_size != own.train_size:
@@ -188,7 +230,7 @@ class Page:
 
 def page(
     methods: Sequence[str],
-    edition: str = "demo",
+    edition: str = "released",
     dataset: str = "",
     network: str = "",
     seeds: int = 0,
@@ -196,6 +238,8 @@ def page(
     train_size: int = 0,
     variant: str = "code",
     settings: Mapping[str, object] = MappingProxyType({}),
+    setting: str = "",
+    paper: str = "",
 ) -> Page:
     """Check the notebook's parameters and bring the records of its runs.
 
@@ -204,11 +248,13 @@ def page(
 
     Parameters
     ----------
-    methods : such as "erm" or "focal(gamma=5)+sam"; see `grid.METHODS`
-    edition : one of `grid.EDITIONS`
-    dataset, network, seeds, epochs, train_size : empty or zero for the edition's own
+    methods : such as "erm" or "focal(gamma=5)+sam"; see `plan.METHODS`
+    edition : one of `plan.EDITIONS`
+    dataset, network, seeds, epochs, train_size : empty or zero for the setting's own
     variant : "code" or "paper", see `protocols.Protocol.rate`
     settings : fields of `protocols.Protocol` to change, such as ``{"batch_size": 512}``
+    setting : name of one of `plan.settings`; default the one that all methods share
+    paper : instead of `setting`, the first setting of this paper that has a record
 
     Raises
     ------
@@ -217,21 +263,78 @@ def page(
         valid ones.
     """
     check_parameters()
-    runs = grid.select(
-        edition, methods, dataset, network, seeds, epochs, train_size, variant, settings
+    changes = dict(
+        seeds=seeds, epochs=epochs, train_size=train_size, variant=variant, settings=settings
     )
-    found = collect(edition, runs, train=grid.EDITIONS[edition].on_the_spot)
-    found.settings = dict(settings)
+    if paper:
+        found = pages(methods, edition, paper, dataset, network, **changes)
+        if found:
+            return found[0]
+        setting = _settings(edition, paper, dataset, network)[0]
+    runs = plan.select(edition, methods, dataset, network, **changes, setting=setting)
+    found = collect(edition, runs, train=plan.EDITIONS[edition].on_the_spot)
+    found.settings, found.chosen = dict(settings), plan.setting(edition, setting)
     return found
 
 
-def collect(edition: str, runs: Sequence[grid.Run], train: bool = False) -> Page:
+def pages(
+    methods: Sequence[str],
+    edition: str = "released",
+    paper: str = "",
+    dataset: str = "",
+    network: str = "",
+    **changes,
+) -> list[Page]:
+    """One `Page` for each setting of a paper that has a record of these methods.
+
+    A paper's own settings come first (CIFAR-10 before Fashion-MNIST), then the one that all
+    methods share. `dataset` and `network` leave out the others; `changes` are as in `page`.
+    """
+    found = []
+    for name in _settings(edition, paper, dataset, network):
+        one = page(methods, edition, dataset, network, setting=name, **changes)
+        if one.records:
+            found.append(one)
+    return found
+
+
+def beside(
+    methods: Sequence[str],
+    edition: str = "released",
+    paper: str = "",
+    dataset: str = "",
+    network: str = "",
+    **changes,
+) -> list[Page]:
+    """A `Page` for each data set: the setting that all methods share, then a paper's own on others.
+
+    Others need records of the first of the methods. `changes` are as in `page`.
+    """
+    found = [page(methods, edition, dataset, network, **changes)]
+    for one in pages(methods, edition, paper, dataset, network, **changes):
+        known = {page.runs[0].dataset for page in found}
+        if methods[0] in one.records and one.runs[0].dataset not in known:
+            found.append(one)
+    return found if found[0].records or len(found) == 1 else found[1:]
+
+
+def _settings(edition: str, paper: str, dataset: str, network: str) -> list[str]:
+    """Names of the settings of a paper with a data set and a network; "shared" can have any."""
+    return [
+        s.name
+        for s in plan.settings(edition, paper)
+        if s.name == "shared"
+        or (s.dataset == (dataset or s.dataset) and s.network == (network or s.network))
+    ]
+
+
+def collect(edition: str, runs: Sequence[plan.Run], train: bool = False) -> Page:
     """The records of some runs, as far as they are there; on demand missing ones are trained."""
     result = Page(edition, list(runs))
     for number, run in enumerate(result.runs, 1):
         record = store.verify(run)
         if record is None and train:
-            from calibkit.train import train as train_one
+            from calibkit.training.loop import train as train_one
 
             print(f"training {number}/{len(result.runs)}: {run.name}", flush=True)
             record = train_one(run)
@@ -264,7 +367,7 @@ def check_parameters(cells: Sequence[str] | None = None) -> None:
         return
     valid = set().union(*(_assigned(cell) for cell in cells[: injected[0]]))
     for name in sorted(_assigned(cells[injected[0]]) - valid):
-        grid.choose("parameter", name, valid)
+        plan.choose("parameter", name, valid)
 
 
 def _assigned(source: str) -> set[str]:
@@ -276,16 +379,183 @@ def _assigned(source: str) -> set[str]:
     return {t.id for t in targets if isinstance(t, ast.Name)}
 
 
-def number(key: str, value: float, form: str = "{:.3f}") -> None:
-    """Name a number, so that prose can show it: ``{glue:text}`key` ``."""
-    text(key, form.format(value))
+class NoRecords(Exception):
+    """No run of a page has a record, so there is nothing to show."""
+
+    def _render_traceback_(self) -> list[str]:  # what JupyterLab shows in place of a traceback
+        return [f"{type(self).__name__}: {self}"]
 
 
-def text(key: str, words: str) -> None:
-    """Name a few words that depend on the numbers, such as a verdict, as `number` does."""
-    from myst_nb import glue
+def require(*pages: Page) -> None:
+    """Show what a notebook stands on, and end it here if that is not one record.
 
-    glue(key, words.replace(" %", "\u00a0%"), display=False)  # a number keeps its unit
+    Raises
+    ------
+    NoRecords
+        Nothing has been trained; the boxes shown say with which command. The workflow keeps the
+        page as far as it came, see `shorten`.
+    """
+    from IPython.display import display
+
+    for one in pages:
+        display(one)
+    if not any(one.records for one in pages):
+        raise NoRecords("nothing to show yet; the box above has the command that trains the runs.")
+
+
+def shorten(path: str | Path) -> bool:
+    """Make a page of its own of an executed notebook that ended at `require`.
+
+    What stands behind is dropped. Its labels move to the title, so that links from other pages
+    still lead here.
+
+    Returns
+    -------
+    bool
+        Whether it is such a notebook; others are left as they are.
+    """
+    import nbformat
+
+    page = nbformat.read(path, as_version=4)
+    marks = ("papermill-error-cell-tag",)  # what papermill adds to point at the error
+    cells = [c for c in page.cells if not set(marks) & set(c.metadata.get("tags", []))]
+    ended = [
+        i
+        for i, cell in enumerate(cells)
+        if any(o.get("ename") == NoRecords.__name__ for o in cell.get("outputs", []))
+    ]
+    if not ended:
+        return False
+    (end,) = ended
+    cells[end].outputs = [o for o in cells[end].outputs if o.output_type != "error"]
+    lost = "\n".join(c.source for c in cells[end + 1 :] if c.cell_type == "markdown")
+    labels = re.findall(r"^\([\w-]+\)=$", lost, re.MULTILINE)
+    cells[0].source = "\n".join([*labels, cells[0].source])
+    page.cells = cells[: end + 1]
+    nbformat.write(page, path)
+    return True
+
+
+def stamp(fig, *pages: Page) -> None:
+    """Small print under a figure of several settings, a line each, as `Page.stamp` for one."""
+    lines = dict.fromkeys(page.setting for page in pages)
+    fig.supxlabel("\n".join(lines), fontsize=9, color="0.45")
+
+
+_HOLES = re.compile(
+    r"\b(nan|None(?! of\b)|NaT)\b|\binf\b"  # of a number or a name
+    r"|(?<![^\s(\[|*])–(?![^\s.,;:)\]|*%])"  # a dash in place of a word
+    r"|\[\s*\]|\(\s*\)|[{}]"  # of a list or a template
+    r"|(?<=\S)  +(?=\S)|\s[.,;:)](?=\s|$)|(?<!\d)[\s\u00a0]%",  # nothing between the words
+    re.MULTILINE,
+)
+
+
+def say(*paragraphs: str) -> None:
+    """Print Markdown: a sentence with its numbers, where they were computed.
+
+    Raises
+    ------
+    ValueError
+        Where a word is missing: an insertion that is empty, not a number or a lone dash.
+    """
+    from IPython.display import Markdown, display
+
+    text = "\n\n".join(inspect.cleandoc(p) for p in paragraphs)
+    prose = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)", "x", text)
+    rows = re.compile(r"^\|[-| :]+\|$|(?<=\|) +| +(?=\|)", re.MULTILINE)  # how tables are laid out
+    hole = _HOLES.search(rows.sub("", prose))
+    if not prose.strip() or hole:
+        raise ValueError(f"a sentence with a hole ({hole and hole.group()!r}): {text!r}")
+    text = re.sub(
+        r"(?:\A|\n\n|^- )(?:\*\*)?[a-z]", lambda m: m[0][:-1] + m[0][-1].upper(), text, flags=re.M
+    )
+    display(Markdown(text.replace(" %", "\u00a0%")))  # a number keeps its unit
+
+
+def percent(value: float | stats.Interval, digits: int = 1) -> str:
+    """A fraction, or its interval, in per cent.
+
+    >>> percent(0.7134), percent(stats.Interval(0.7134, 0.69, 0.73))
+    ('71.3 %', '71.3 % [69.0, 73.0]')
+    """
+    interval = value if isinstance(value, stats.Interval) else stats.Interval(value, *[np.nan] * 2)
+    return interval.format(100, digits, " %")
+
+
+def named(methods: Iterable[str]) -> str:
+    """The labels of some methods in a sentence; `say` gives its beginning a capital letter.
+
+    >>> named(["erm", "label_smoothing", "fmfp"]), named(["brier"])
+    ('ERM, label smoothing and FMFP', 'Brier loss')
+
+    Raises
+    ------
+    ValueError
+        No method: that takes another sentence.
+    """
+    labels = [
+        label
+        if label.startswith("Brier") or not label[1:2].islower()
+        else label[0].lower() + label[1:]
+        for label in map(terms.label, methods)
+    ]
+    if not labels:
+        raise ValueError("no method to name: write the sentence for this case")
+    return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
+
+
+def change(interval: stats.Interval, metric: str, digits: int | None = None) -> str:
+    """A difference in the units in which tables have a metric.
+
+    >>> change(stats.Interval(0.012, -0.001, 0.025), "ece")
+    '+1.2 points [−0.1, +2.5]'
+    """
+    scale = terms.METRICS.get(metric, ("", 1))[1]
+    unit = {100: " points", 1000: " × 10⁻³"}.get(scale, "")
+    if digits is None and metric in terms.METRICS:
+        digits = 1 if scale > 1 else 3
+    return interval.format(scale, digits, unit, sign=True)
+
+
+def verdict(interval: stats.Interval, metric: str, subject: str, than: str) -> str:
+    """A difference of two methods as a sentence without its full stop.
+
+    >>> verdict(stats.Interval(0.012, 0.001, 0.023), "auroc", "FMFP", "ERM")
+    'FMFP has a higher AUROC than ERM, by 1.2 points [0.1, 2.3]'
+    >>> verdict(stats.Interval(0.012, -0.01, 0.034), "auroc", "FMFP", "ERM")
+    'FMFP and ERM do not differ clearly in AUROC (+1.2 points [−1.0, +3.4])'
+    """
+    name, found = terms.METRICS[metric][0], interval.verdict
+    if found not in ("higher", "lower"):
+        return f"{subject} and {than} do not differ clearly in {name} ({change(interval, metric)})"
+    return f"{subject} has a {found} {name} than {than}, by {_size(interval, metric)}"
+
+
+def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
+    """What a method does to a metric, for behind its name.
+
+    >>> effect(stats.Interval(-0.012, -0.023, -0.001), "auroc")
+    'lowers the AUROC by 1.2 points [0.1, 2.3]'
+    >>> effect(stats.Interval(0.012, -0.01, 0.034), "accuracy", "accuracy on blurred images")
+    'does not clearly change accuracy on blurred images (+1.2 points [−1.0, +3.4])'
+    """
+    label = terms.METRICS[metric][0]
+    name = name or "the " + (label if label[1].isupper() or label[1] == "-" else label.lower())
+    found = interval.verdict
+    if found in ("higher", "lower"):
+        verb = {"higher": "raises", "lower": "lowers"}[found]
+        return f"{verb} {name} by {_size(interval, metric)}"
+    if found == "cannot be told":
+        return f"changes {name} by {change(interval, metric)}"
+    return f"does not clearly change {name} ({change(interval, metric)})"
+
+
+def _size(interval: stats.Interval, metric: str) -> str:
+    """How large a difference is whose direction stands before it."""
+    low, high = sorted((abs(interval.low), abs(interval.high)))
+    size = stats.Interval(abs(interval.estimate), low, high)
+    return change(size, metric).replace("+", "")
 
 
 def difference(values: pd.Series, method: str, reference: str) -> stats.Interval:
@@ -303,29 +573,22 @@ def difference(values: pd.Series, method: str, reference: str) -> stats.Interval
     return stats.seed_interval(pairs if len(pairs) else [np.nan])
 
 
-def points(interval: stats.Interval, digits: int = 1, scale: float = 100) -> str:
-    """A difference with its interval in words, as percentage points unless scaled otherwise.
+def points(interval: stats.Interval, digits: int | None = 1, scale: float = 100) -> str:
+    """A difference with its interval, as percentage points unless scaled otherwise.
 
     >>> points(stats.Interval(0.012, -0.001, 0.025))
-    '+1.2 (−0.1 to +2.5)'
+    '+1.2 [−0.1, +2.5]'
     """
-    if np.isnan(interval.estimate):
-        return "–"
-    estimate, low, high = (
-        f"{round(scale * x, digits) + 0.0:+.{digits}f}".replace("-", "−") for x in interval
-    )  # adding zero takes the minus off a rounded zero
-    return f"{estimate} ({low} to {high})" if np.isfinite(interval.low) else estimate
+    return interval.format(scale, digits, sign=True)
 
 
 def in_units(interval: stats.Interval, metric: str, digits: int = 1) -> str:
     """`points` in the units in which tables have a metric; two more digits where it has no factor.
 
     >>> in_units(stats.Interval(0.0012, 0.0002, 0.0022), "aurc")
-    '+1.2 (+0.2 to +2.2)'
+    '+1.2 [+0.2, +2.2]'
     """
-    from calibkit import plots  # here, as below, so that reading records needs no matplotlib
-
-    scale = plots.METRICS[metric][1]
+    scale = terms.METRICS[metric][1]
     return points(interval, digits if scale > 1 else digits + 2, scale)
 
 
@@ -336,31 +599,49 @@ def outcome(interval: stats.Interval, stated: str) -> str:
     'the opposite'
     """
     if np.isnan(interval.estimate):
-        return "not on this page"
+        return "not available"
     if interval.verdict not in ("higher", "lower"):
         return "undecided"
     return "holds" if interval.verdict == stated else "the opposite"
 
 
-def statement(
-    key: str, interval: stats.Interval, stated: str, digits: int = 1, scale: float = 100
-) -> str:
-    """Name the `outcome` of a statement, and its difference (`points`) as ``key-by``."""
-    text(key, outcome(interval, stated))
-    text(f"{key}-by", points(interval, digits, scale))
-    return outcome(interval, stated)
+def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
+    """Print what papers state beside what comes out here: a line each, then how many hold.
+
+    Parameters
+    ----------
+    rows : the statement in Markdown, the interval of the difference it is about, the direction
+        stated ("higher" or "lower"), and the metric, whose units it has
+    """
+    lines, found = ["| Statement | Here | Difference |", "| --- | --- | --- |"], []
+    for words, interval, stated, metric in rows:
+        found.append(outcome(interval, stated))
+        by = "" if found[-1] == "not available" else change(interval, metric)
+        lines.append(f"| {words} | {found[-1]} | {by} |")
+    say("\n".join(lines), score(found))
 
 
-def tally(key: str, outcomes: Iterable[str]) -> None:
-    """Name how many statements hold or not: ``key-holds``, ``key-opposite``, ``key-open``."""
-    outcomes = list(outcomes)
-    for end, found, one, many in (
-        ("holds", "holds", "holds", "hold"),
-        ("opposite", "the opposite", "comes out the opposite way", "come out the opposite way"),
-        ("open", "undecided", "is undecided", "are undecided"),
-    ):
-        count = outcomes.count(found)
-        text(f"{key}-{end}", f"{count} {one if count == 1 else many}")
+def score(outcomes: Iterable[str]) -> str:
+    """How many statements hold, as a sentence.
+
+    >>> score(["holds", "holds", "undecided"])
+    'Of these 3 statements, 2 hold here and 1 is undecided.'
+    """
+    outcomes = [found for found in outcomes if found != "not available"]
+    counts = [
+        f"{count} {one if count == 1 else many}"
+        for found, one, many in (
+            ("holds", "holds here", "hold here"),
+            ("the opposite", "comes out the opposite way", "come out the opposite way"),
+            ("undecided", "is undecided", "are undecided"),
+        )
+        if (count := outcomes.count(found))
+    ]
+    if not counts:
+        return "None of these statements can be checked with the records at hand."
+    listed = " and ".join(filter(None, [", ".join(counts[:-1]), counts[-1]]))
+    many = f"these {len(outcomes)} statements" if len(outcomes) > 1 else "this one statement"
+    return f"Of {many}, {listed}."
 
 
 def rank(values: pd.Series, method: str, lowest: bool = True) -> str:
@@ -399,29 +680,51 @@ def differences(values: pd.DataFrame, pairs: Iterable[tuple[str, str]], digits: 
     pairs : method and reference; a row each
     digits : as `plots.style_table`
     """
-    from calibkit import plots
 
     rows = {}
     for method, reference in pairs:
-        row = rows[plots.minus(method, reference)] = {}
+        row = rows[terms.minus(method, reference)] = {}
         for metric in values:
             found = difference(values[metric], method, reference)
             shown = in_units(found, metric, digits)
-            row[plots.header(metric)] = f"<b>{found.verdict}</b><br>{shown}"
-    table = pd.DataFrame(rows).T.style.set_table_attributes('class="dataframe calibkit-table"')
-    return table.set_properties(**{"text-align": "right"})
+            row[terms.header(metric)] = f"<b>{found.verdict}</b><br>{shown}"
+    return tabulate(pd.DataFrame(rows).T)
+
+
+def tabulate(table, index: bool = True, words: bool = False, classes: str = ""):
+    """A table as all tables of the book look.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame or pandas.io.formats.style.Styler
+    index : whether to show its index
+    words : whether its cells are words, which wrap and stand left, and not numbers
+    classes : more classes of the HTML table, such as "calibkit-sortable"
+
+    Returns
+    -------
+    pandas.io.formats.style.Styler
+    """
+    styled = table.style if isinstance(table, pd.DataFrame) else table
+    if not index:
+        styled = styled.hide(axis="index")
+    names = " ".join(["dataframe", "calibkit-table", "words" * words, classes]).split()
+    left = {"text-align": "left", "vertical-align": "top", "white-space": "normal"}
+    return styled.set_table_attributes(f'class="{" ".join(names)}"').set_properties(
+        **left if words else {"text-align": "right"}
+    )
 
 
 def lists(rows: Mapping[str, Mapping[str, str]]):
     """A table whose cells are words, which may wrap: {row: {column: words}}."""
-    table = pd.DataFrame(rows).T.style.set_table_attributes('class="dataframe calibkit-table"')
     heading = {"selector": "th.row_heading", "props": "white-space: normal; min-width: 11rem"}
-    left = {"text-align": "left", "vertical-align": "top", "white-space": "normal"}
-    return table.set_properties(**left).set_table_styles([heading])
+    return tabulate(pd.DataFrame(rows).T, words=True).set_table_styles([heading])
 
 
 @dataclass(repr=False)
-class Gap:
+class Box:
+    """What is lacking, and how to get it."""
+
     lacking: str
     command: str
 
@@ -432,9 +735,9 @@ class Gap:
         return f'<div class="calibkit-page">{"<br>".join(words)}</div>'
 
 
-def gap(lacking: str, command: str = "") -> Gap:
+def box(lacking: str, command: str = "") -> Box:
     """A box in place of an exhibit: what is lacking, and the command which would fill it."""
-    return Gap(lacking, command)
+    return Box(lacking, command)
 
 
 @dataclass(repr=False)
@@ -462,3 +765,7 @@ class Provenance:
 def book_index(edition: str) -> Path:
     """Where `make book` puts the first page of an edition."""
     return Path("build", edition, "book", "_build", "html", "index.html").resolve()
+
+
+if __name__ == "__main__":  # the workflow, when a notebook has failed
+    sys.exit(not shorten(sys.argv[1]))

@@ -9,16 +9,18 @@ Ours is seldom the same experiment: other data, another network, fewer epochs. T
 differs, and the two columns are there to compare orders and gaps, not third digits.
 """
 
+import csv
 import html
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 
-from calibkit import grid, metrics, nb, posthoc, stats
+from calibkit import metrics, posthoc, stats, terms
+from calibkit.companion import papers, plan
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
 # Variants which say that a map came after the network, and what we call the metric then.
@@ -38,7 +40,7 @@ _COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "m
 # Test sets under shift. What we have on an unshifted one is no counterpart; our own corruptions are
 # one to published corruptions, though not to pictures collected a second time.
 _CORRUPTED = ("cifar10c",)
-_COLLECTED = ("cifar10.1", "cifar10.2", "imagenet_v2")
+_COLLECTED = {"cifar10_1": "cifar10.1", "cifar10_2": "cifar10.2", "imagenet_v2": "imagenet_v2"}
 # Epochs and trainings behind a published cell; None where the paper does not say.
 _TRAINED = {
     "fmfp": ("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
@@ -55,7 +57,7 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> pd.DataFrame:
     Per cents and AURC times 1000 are divided out: an ECE of 4.14 % is 0.0414. A calibration error
     after a post-hoc map is a metric of its own, named as in a run's history: ``ece_scaled`` after a
     temperature from validation data, ``ece_optimal`` from test data, ``ece_binned`` after histogram
-    binning. A coefficient becomes part of the method's name, as `grid.method` reads it.
+    binning. A coefficient becomes part of the method's name, as `plan.method` reads it.
 
     Parameters
     ----------
@@ -66,8 +68,9 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``paper, exhibit, dataset, network, method, metric, value, std, variant``: `std` between the
-        paper's seeds (nan where none is printed), `variant` as the paper has it.
+        ``paper, exhibit, dataset, network, method, metric, value, std, digit, variant``: `std`
+        between the paper's seeds (nan where none is printed), `digit` a step of the last printed
+        digit, `variant` as the paper has it.
 
     Raises
     ------
@@ -83,18 +86,29 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> pd.DataFrame:
     """
     table = _cells()
     if paper is not None:
-        grid.choose("paper", paper, _TRAINED)
+        plan.choose("paper", paper, _TRAINED)
         table = table[table.paper == paper]
     if exhibit is not None:
-        grid.choose("exhibit", exhibit, list(exhibits().id))
+        plan.choose("exhibit", exhibit, list(exhibits().id))
         table = table[table.exhibit == exhibit]
     return table.reset_index(drop=True)
 
 
+def ledger() -> list[dict[str, str]]:
+    """The lines of ``numbers.csv`` as they are, in the order of `cells`.
+
+    >>> ledger()[0]["metric"], ledger()[0]["value"]
+    ('aurc', '9.94')
+    """
+    text = (files("calibkit") / "companion/ledger" / "numbers.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
 @cache
 def _cells() -> pd.DataFrame:
-    table = pd.read_csv(files("calibkit") / "ledger" / "numbers.csv", keep_default_na=False)
+    table = pd.DataFrame(ledger())
     scale = table["scale"].map(_SCALES).fillna(1)
+    table["digit"] = 10.0 ** -table["value"].str.partition(".")[2].str.len() / scale
     for column in ("value", "std"):
         table[column] = pd.to_numeric(table[column]) / scale  # an empty std becomes nan
     rows = [_named(*row) for row in zip(table.method, table.variant, table.metric, strict=True)]
@@ -109,7 +123,7 @@ def _named(method: str, variant: str, metric: str) -> tuple[str, str]:
         option, _, value = part.partition("=")
         if (method, option) in _OPTIONS:
             text = f"{method}({_OPTIONS[method, option]}={value})"
-            method = grid.method_name(grid.method(text))
+            method = plan.method_name(plan.method(text))
         if metric in _CALIBRATION:
             metric += _AFTER.get(part, "")
     return method, metric
@@ -133,9 +147,11 @@ def exhibits(paper: str | None = None) -> pd.DataFrame:
     >>> len(exhibits()), exhibits("bsce").id[0]
     (83, 'bsce-fig1')
     """
-    table = pd.read_csv(files("calibkit") / "ledger" / "exhibits.csv", keep_default_na=False)
+    table = pd.read_csv(
+        files("calibkit") / "companion/ledger" / "exhibits.csv", keep_default_na=False
+    )
     if paper is not None:
-        grid.choose("paper", paper, _TRAINED)
+        plan.choose("paper", paper, _TRAINED)
         table = table[table.paper == paper]
     return table.reset_index(drop=True)
 
@@ -143,10 +159,11 @@ def exhibits(paper: str | None = None) -> pd.DataFrame:
 def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
     """One row per training with every metric at its end: what `beside` takes.
 
-    Beyond the last row of the history there are the calibration errors after a post-hoc map:
-    ``adaptive_ece_scaled``, ``classwise_ece_scaled`` (temperature of lowest validation ECE, as
-    ``ece_scaled``) and ``ece_binned`` (histogram binning). Each run of ``erm`` has a second row,
-    method ``ts``: the same network with that temperature for good.
+    Beyond the last row of the history there are the calibration errors after recalibration:
+    ``adaptive_ece_scaled``, ``classwise_ece_scaled`` (with the temperature of ``ece_scaled``: of
+    lowest validation ECE, or the one that the protocol fixes) and ``ece_binned`` (histogram
+    binning). Each run of ``erm`` has a second row, method ``ts``: the same network with that
+    temperature for good.
 
     Parameters
     ----------
@@ -162,7 +179,7 @@ def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
     for method, its in records.items():
         for record in its:
             last = {name: values[-1] for name, values in record.history.items()}
-            after = _afterwards(record.arrays, last["temperature"])
+            after = _afterwards(record, last["temperature"])
             row = _run(method, record) | {
                 **{name: value for name, value in last.items() if name != "epoch"},
                 **{f"{name}_scaled": after[name] for name in _CALIBRATION[1:]},
@@ -175,11 +192,12 @@ def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
 
 
 def under_shift(records: Mapping[str, Sequence]) -> pd.DataFrame:
-    """One row per training with every metric under shift: the mean over kinds and severities.
+    """A row for each training and shifted test set, with every metric.
 
-    What `beside` puts next to published corruptions. The shifts are those of `calibkit.shifts`,
-    other pixels than CIFAR-10-C. As in `trainings`, ``ts`` is ``erm`` with the temperature of the
-    unshifted validation set, here with ``ece, brier, nll, auroc`` only.
+    What `beside` puts next to published corruptions and to sets that were collected a second time.
+    Of corruptions it is the mean over kinds and severities: of CIFAR-10-C where the record has it,
+    else of our own, which have other pixels. As in `trainings`, ``ts`` is ``erm`` with the
+    temperature of the unshifted test set, here with ``ece, brier, nll, auroc`` only.
 
     Parameters
     ----------
@@ -189,24 +207,41 @@ def under_shift(records: Mapping[str, Sequence]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``method, dataset, network, seed, epochs, train_size``, ``shifts`` (in words) and the
-        metrics.
+        ``method, dataset, network, seed, epochs, train_size``, ``tested_on`` (as in `cells`; empty
+        for our own corruptions), ``shifts`` (in words) and the metrics.
     """
     rows = []
     for method, its in records.items():
-        for record in filter(lambda r: r.shifted, its):
-            table = record.shifted
-            kinds, severities = len(set(table["shift"])), len(set(table["severity"]))
-            many = f"{kinds} own kinds" if kinds > 1 else "an own kind"
-            row = _run(method, record) | {
-                "shifts": f"{many} of shift, {severities} severities, {table['n'][0]:,.0f} samples",
-                **{k: v.mean() for k, v in table.items() if k not in ("shift", "severity", "n")},
-            }
-            rows.append(row)
-            if method == "erm":
-                scaled = {k.removesuffix("_scaled"): v for k, v in row.items() if "_scaled" in k}
-                rows.append(_run("ts", record) | {"shifts": row["shifts"]} | scaled)
+        for record in its:
+            for tested_on, words, table in _shifts(record):
+                where = {"tested_on": tested_on, "shifts": words}
+                row = {k: v.mean() for k, v in table.items() if k not in _OF_SHIFTS}
+                rows.append(_run(method, record) | where | row)
+                if method == "erm":
+                    scaled = {k.removesuffix("_scaled"): row[k] for k in row if "_scaled" in k}
+                    rows.append(_run("ts", record) | where | scaled)
     return pd.DataFrame(rows)
+
+
+_OF_SHIFTS = ("shift", "severity", "n")  # columns that are no metrics
+
+
+def _shifts(record) -> Iterator[tuple[str, str, dict[str, np.ndarray]]]:
+    """Of each kind of shifted test set: its name, what it is in words, and its rows."""
+    table = record.shifted
+    if table:
+        published = [shift.partition(":") for shift in table["shift"]]
+        name = published[0][0] if published[0][1] else ""
+        kinds, severities = len(set(table["shift"])), len(set(table["severity"]))
+        many = f"{kinds} own kinds" if kinds > 1 else "an own kind"
+        many = f"{terms.DATASETS[name]}, {kinds} kinds" if name else many
+        samples = f"{table['n'][0]:,.0f} samples"
+        yield name, f"{many} of shift, {severities} severities, {samples}", table
+    collected = record.collected
+    for i, shift in enumerate(collected.get("shift", ())):
+        name = _COLLECTED[shift]
+        row = {column: values[i : i + 1] for column, values in collected.items()}
+        yield name, f"{terms.DATASETS[name]}, {row['n'][0]:,.0f} samples", row
 
 
 def _run(method: str, record) -> dict:
@@ -220,8 +255,21 @@ def _run(method: str, record) -> dict:
     }
 
 
-def _afterwards(arrays: dict[str, np.ndarray], temperature: float) -> dict[str, float]:
-    """Every metric of the test set under a temperature, and the ECE after histogram binning."""
+def _afterwards(record, temperature: float) -> dict[str, float]:
+    """Metrics of the test set under a temperature, and the ECE after histogram binning."""
+    fixed = record.info["run"]["protocol"].get("temperature")
+    if "replicates.npz" in record.info["sha256"] and (fixed is None or record.light):
+        kept = record.replicates  # measured already
+        if fixed is not None:  # but with another temperature
+            scaled = {"ece": record.history["ece_scaled"][-1]}
+            return (
+                scaled
+                | {n: np.nan for n in _CALIBRATION[1:]}
+                | {"ece_binned": kept.estimate("ece_binned")}
+            )
+        scaled = {n.removesuffix("_ts_ece"): kept.estimate(n) for n in kept.names if "_ts_ece" in n}
+        return scaled | {"ece_binned": kept.estimate("ece_binned")}
+    arrays = record.arrays
     labels = arrays["test_labels"].astype(np.int64)
     with warnings.catch_warnings():  # AUROC of a network without errors, a bin without samples
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
@@ -279,7 +327,7 @@ def beside(
         raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
     for column, wanted in (("dataset", dataset), ("network", network)):
         if wanted:
-            grid.choose(f"{column} of {exhibit}", wanted, set(table[column]))
+            plan.choose(f"{column} of {exhibit}", wanted, set(table[column]))
             table = table[table[column] == wanted]
     if metrics:
         table = table[table.metric.isin(metrics)]
@@ -290,7 +338,7 @@ def beside(
     table = table[[*key, "published", "published_std"]].reset_index(drop=True)
     mine = pd.DataFrame(
         [
-            _seeds(ours if _alike(row.dataset, ours) else ours[:0], row.method, row.metric)
+            _seeds(_alike(row.dataset, ours), _method(row, exhibit, ours), row.metric)
             for row in table.itertuples()
         ],
         columns=["ours", "ours_std", "low", "high", "seeds"],
@@ -300,9 +348,24 @@ def beside(
     return result
 
 
-def _alike(dataset: str, ours: pd.DataFrame) -> bool:
-    """Whether ours was measured on a test set of the same kind as a published one."""
-    return dataset not in _COLLECTED and (dataset in _CORRUPTED) == ("shifts" in ours)
+def _alike(dataset: str, ours: pd.DataFrame) -> pd.DataFrame:
+    """The rows that were measured on a test set of the same kind as a published one."""
+    under_shift = "shifts" in ours
+    tested_on = ours.get("tested_on", pd.Series("", ours.index))
+    if dataset in _COLLECTED.values():
+        return ours[tested_on == dataset] if under_shift else ours[:0]
+    if (dataset in _CORRUPTED) != under_shift:
+        return ours[:0]
+    own = (tested_on == dataset) if (tested_on == dataset).any() else (tested_on == "")
+    return ours[own] if under_shift else ours
+
+
+def _method(row, exhibit: str, ours: pd.DataFrame) -> str:
+    """What a cell's method is called in `ours`: with its coefficient where the table has none."""
+    if "method" not in ours or (ours.method == row.method).any():
+        return row.method
+    runs = papers.find(exhibit.partition("-")[0], exhibit, row.dataset, row.network, row.method)
+    return runs[0].method if runs and row.method not in papers.OF_ERM else row.method
 
 
 def _seeds(ours: pd.DataFrame, method: str, metric: str) -> tuple[float, float, float, float, int]:
@@ -338,7 +401,7 @@ def _differs(ours: pd.DataFrame, exhibit: str, table: pd.DataFrame) -> str:
 
 def _each(ours: pd.DataFrame, column: str) -> list[str]:
     values = ours[column].dropna().unique() if column in ours else ()
-    return [nb.DATASETS.get(v, v) if isinstance(v, str) else f"{v:,.0f}" for v in values]
+    return [terms.DATASETS.get(v, v) if isinstance(v, str) else f"{v:,.0f}" for v in values]
 
 
 def show(table: pd.DataFrame, digits: int = 2):
@@ -356,7 +419,6 @@ def show(table: pd.DataFrame, digits: int = 2):
     pandas.io.formats.style.Styler
         ``mean ± standard deviation over seeds`` on both sides, what differs in the caption.
     """
-    from calibkit import plots  # here, so that reading the numbers needs no matplotlib
 
     def cell(value: float, std: float, scale: int) -> str:
         if not np.isfinite(value):
@@ -367,11 +429,11 @@ def show(table: pd.DataFrame, digits: int = 2):
 
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for row in table.itertuples():
-        where = [nb.DATASETS.get(row.dataset, row.dataset)] * (table.dataset.nunique() > 1)
+        where = [terms.DATASETS.get(row.dataset, row.dataset)] * (table.dataset.nunique() > 1)
         where += [row.network] * (table.network.nunique() > 1)
-        method = plots.look(row.method)["label"]
+        method = terms.label(row.method)
         name = " · ".join((*where, method))
-        label, scale, higher = plots.METRICS.get(row.metric, (row.metric, 1, None))
+        label, scale, higher = terms.METRICS.get(row.metric, (row.metric, 1, None))
         label += {True: " ↑", False: " ↓", None: ""}[higher]
         theirs = lines.setdefault((name, "published"), {})
         theirs[label] = cell(row.published, row.published_std, scale)
@@ -412,7 +474,6 @@ def by_setting(
     pandas.io.formats.style.Styler
         Means over seeds, the best of a line in bold.
     """
-    from calibkit import plots
 
     several = {"": ours} if isinstance(ours, pd.DataFrame) else ours
     tables = {name: beside(its, exhibit, metrics=metrics) for name, its in several.items()}
@@ -422,7 +483,7 @@ def by_setting(
     def line(block: pd.DataFrame, side: str) -> dict[str, str]:
         values = block.pivot(index="metric", columns="method", values=side)
         values = values.reindex(index=metrics, columns=methods)
-        best = values.max(axis=1) if plots.METRICS[metrics[0]][2] else values.min(axis=1)
+        best = values.max(axis=1) if terms.METRICS[metrics[0]][2] else values.min(axis=1)
 
         def cell(value: float, metric: str) -> str:
             if not np.isfinite(value):
@@ -431,15 +492,14 @@ def by_setting(
             return f"<b>{text}</b>" if np.isclose(value, best[metric], 0, 1e-9) else text
 
         return {
-            plots.look(m)["label"]: " → ".join(cell(values.loc[k, m], k) for k in metrics)
-            for m in methods
+            terms.label(m): " → ".join(cell(values.loc[k, m], k) for k in metrics) for m in methods
         }
 
     def settings(table: pd.DataFrame):
         return table.groupby(["dataset", "network"], sort=False)
 
     lines = {
-        f"{nb.DATASETS.get(where, where)} · {net}": line(block, "published")
+        f"{terms.DATASETS.get(where, where)} · {net}": line(block, "published")
         for (where, net), block in settings(table)
     }
     for name, its in several.items():

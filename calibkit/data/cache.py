@@ -1,6 +1,6 @@
 """Decoded copies of data sets: ``decoded/KEY/*.npy`` with an ``info.json`` of checksums.
 
-Decoding 60,000 pictures takes ten seconds, mapping them half of one. A copy is used while the
+Decoding 60,000 images takes ten seconds, mapping them half of one. A copy is used while the
 originals are the ones it was made from and its arrays have the checksums that were written down;
 otherwise it is made again. It is written into a draft folder and renamed, so half of one never
 counts.
@@ -16,11 +16,19 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from calibkit import store
-from calibkit.formats import Parts
+from calibkit.data.readers import Parts
 
-LAYOUT = 1  # raise it when a reader changes what it makes: every copy is then made again
+LAYOUT = 2  # raise it when a reader changes what it makes: every copy is then made again
 ARRAYS = ("train", "train_labels", "test", "test_labels")
+
+
+def cache_root() -> Path:
+    """`$CALIBKIT_CACHE`, else the checkout's ``data_cache``, else ``data_cache`` where we stand."""
+    if os.environ.get("CALIBKIT_CACHE"):
+        return Path(os.environ["CALIBKIT_CACHE"])
+    checkout = Path(__file__).resolve().parent.parent.parent
+    here = checkout if (checkout / "notebooks").is_dir() else Path.cwd()
+    return here / "data_cache"
 
 
 def kept(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
@@ -28,7 +36,7 @@ def kept(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Pa
 
     The arrays are private maps of files: only pages which are looked at are read.
     """
-    folders = [root / "decoded", store.cache_root() / "datasets" / "decoded"]
+    folders = [root / "decoded", cache_root() / "datasets" / "decoded"]
     for folder in folders:  # the second serves data folders that cannot be written
         if parts := _open(folder / key, origin):
             return parts
@@ -59,7 +67,7 @@ def kept(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Pa
 
 def _write(draft: Path, origin: str, parts: Parts) -> None:
     for name in ARRAYS:
-        if not (draft / f"{name}.npy").exists():  # pictures are decoded into place
+        if not (draft / f"{name}.npy").exists():  # images are decoded into place
             np.save(draft / f"{name}.npy", getattr(parts, name), allow_pickle=False)
     facts = {f: getattr(parts, f) for f in ("classes", "note", "mean", "std")}
     sums = {name: _digest(draft / f"{name}.npy") for name in ARRAYS}

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-
-from calibkit import decoded, formats, store
-from calibkit.formats import Parts
-from calibkit.grid import choose
+from calibkit.data import cache, own, readers
+from calibkit.data.readers import Parts
+from calibkit.terms import choose
 
 
 @dataclass(frozen=True)
@@ -37,25 +35,39 @@ class Source:
     augment: str = "none"
     validation: float = 0.1  # share of the training part that is held out unless asked otherwise
     keep: bool = True  # the decoded arrays
-    huge: bool = False  # stays on disk: stored in random order, cut into slices, never copied
+    # Images of class folders, which are read while training where they do not fit in memory: the
+    # side of their central square, 0 for images of one size.
+    streamed: int | None = None
 
     def find(self, root: Path) -> Path | None:
         return next(((root / p).parent for p in self.places if (root / p).exists()), None)
 
 
 def data_root() -> Path:
-    """`$CALIBKIT_DATA`, else ``datasets`` in `store.cache_root`."""
+    """`$CALIBKIT_DATA`, else ``datasets`` in `cache.cache_root`."""
     given = os.environ.get("CALIBKIT_DATA")
-    return Path(given) if given else store.cache_root() / "datasets"
+    return Path(given) if given else cache.cache_root() / "datasets"
+
+
+def in_memory() -> float:
+    """Bytes above which a folder of images is not decoded: `$CALIBKIT_IN_MEMORY` GiB, else 16."""
+    given = os.environ.get("CALIBKIT_IN_MEMORY", "16")
+    try:
+        return float(given) * 2**30
+    except ValueError:
+        raise ValueError(f"CALIBKIT_IN_MEMORY: got {given!r}, expected a number of GiB") from None
 
 
 def source(name: str) -> Source:
-    """The row of a name; ``imagefolder:PATH`` makes its own."""
+    """The row of a name; ``imagefolder:PATH`` and ``FILE.npz`` make their own."""
     kind, _, path = name.partition(":")
     if kind == "imagefolder" and path:
         folder = Path(path).expanduser().resolve()
         return replace(_IMAGE_FOLDER, places=(str(folder / "train"),))
-    choose("data set", name, [*SOURCES, "imagefolder:PATH"])
+    if name.endswith(".npz") or ".npz@" in name:
+        path = own.place(name if "@" in name else own.named(name))
+        return replace(_ARRAYS, read=lambda base, draft: readers.arrays(path, draft))
+    choose("data set", name, [*SOURCES, "imagefolder:PATH", "FILE.npz"])
     return SOURCES[name]
 
 
@@ -68,15 +80,19 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
     def finished(draft: Path) -> Parts:
         return _finish(name, row, base, row.read(base, draft))
 
+    if row.streamed is not None and readers.decoded_size(base, row.streamed) > in_memory():
+        from calibkit.data import stream  # late: it needs torch and torchvision
+
+        return _finish(name, row, base, stream.of_folder(base, row.streamed))
     if not row.keep:
         return finished(root)
     if base is None:  # generated, and worth keeping
-        return decoded.kept(name, root, f"mnist1d {version('mnist1d')}", finished)
+        return cache.kept(name, root, f"mnist1d {version('mnist1d')}", finished)
     folders = [f for part in ("train", "test", "val") if (f := base / part).is_dir()]
     key = name
-    if name not in SOURCES:  # somebody's own pictures
+    if name not in SOURCES:  # somebody's own images
         key = f"imagefolder-{base.name}-{hashlib.sha256(str(base).encode()).hexdigest()[:8]}"
-    return decoded.kept(key, root, decoded.listing_digest(folders or [base]), finished)
+    return cache.kept(key, root, cache.listing_digest(folders or [base]), finished)
 
 
 def locate(name: str, root: Path, download: bool = False) -> Path:
@@ -113,29 +129,7 @@ def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
             f"{base}: incomplete copy of {name}: {found[0]} training and {found[1]} test samples, "
             f"expected {row.counts[0]} and {row.counts[1]}; get it again"
         )
-    return parts if parts.mean else replace(parts, **_moments(parts.train))
-
-
-def _moments(train: np.ndarray) -> dict:
-    """Mean and standard deviation by channel; pictures count as numbers from 0 to 1."""
-    channels = range(train.shape[1])
-    if train.dtype == np.uint8:
-        counts = np.zeros((len(channels), 256), np.int64)
-        for start in range(0, len(train), 4096):  # a histogram is exact and needs no float copy
-            block = np.asarray(train[start : start + 4096])
-            counts += [np.bincount(block[:, c].ravel(), minlength=256) for c in channels]
-        share, value = counts / counts.sum(1, keepdims=True), np.arange(256) / 255
-        mean = share @ value
-        std = np.sqrt(np.maximum(share @ value**2 - mean**2, 0))
-    elif train.dtype.kind == "f":
-        rows = np.moveaxis(train, 1, 0).reshape(len(channels), -1).astype(np.float64)
-        mean, std = rows.mean(1), rows.std(1)
-    else:
-        return {}  # token ids
-    return {
-        "mean": tuple(round(float(m), 6) for m in mean),
-        "std": tuple(max(round(float(s), 6), 1e-6) for s in std),  # a channel may be constant
-    }
+    return parts if parts.mean else replace(parts, **readers.moments(parts.train))
 
 
 # --- downloads ---
@@ -143,7 +137,7 @@ def _moments(train: np.ndarray) -> dict:
 
 def _torchvision(name: str, folder: str, **options) -> Callable[[Path], None]:
     def fetch(root: Path) -> None:
-        from calibkit.vision import torchvision
+        from calibkit.data.torchvision import torchvision
 
         getattr(torchvision.datasets, name)(root / folder, download=True, **options)
 
@@ -157,7 +151,7 @@ def _svhn(root: Path) -> None:
 
 def _archive(url: str, md5: str) -> Callable[[Path], None]:
     def fetch(root: Path) -> None:
-        from calibkit.vision import torchvision
+        from calibkit.data.torchvision import torchvision
 
         torchvision.datasets.utils.download_and_extract_archive(url, root, md5=md5)
 
@@ -166,7 +160,7 @@ def _archive(url: str, md5: str) -> Callable[[Path], None]:
 
 def _files(folder: str, *urls: str) -> Callable[[Path], None]:
     def fetch(root: Path) -> None:
-        from calibkit.vision import torchvision
+        from calibkit.data.torchvision import torchvision
 
         for url in urls:
             torchvision.datasets.utils.download_url(url, root / folder)
@@ -201,7 +195,7 @@ SOURCES: dict[str, Source] = {
         origin="generated, after the toy data of bsce",
         licence="none needed",
         size="0 MB",
-        read=formats.gaussians,
+        read=readers.gaussians,
         keep=False,
     ),
     "mnist1d": Source(
@@ -209,7 +203,7 @@ SOURCES: dict[str, Source] = {
         origin="generated by the package mnist1d (https://github.com/greydanus/mnist1d)",
         licence="Apache-2.0",
         size="0 MB",
-        read=formats.mnist1d,
+        read=readers.mnist1d,
         validation=0.2,
     ),
     "digits": Source(
@@ -217,7 +211,7 @@ SOURCES: dict[str, Source] = {
         origin="scikit-learn, from UCI",
         licence="CC BY 4.0",
         size="0 MB",
-        read=formats.digits,
+        read=readers.digits,
         keep=False,
     ),
     "fashion_mnist": Source(
@@ -225,7 +219,7 @@ SOURCES: dict[str, Source] = {
         origin="https://github.com/zalandoresearch/fashion-mnist",
         licence="MIT",
         size="30 MB",
-        read=formats.fashion_mnist,
+        read=readers.fashion_mnist,
         places=(
             "FashionMNIST/raw/train-images-idx3-ubyte.gz",
             "FashionMNIST/raw/train-images-idx3-ubyte",
@@ -241,10 +235,12 @@ SOURCES: dict[str, Source] = {
         origin=_TORONTO,
         licence="none stated",
         size="170 MB",
-        read=formats.cifar,
+        read=readers.cifar,
         places=(
             "cifar10/cifar-10-batches-py/batches.meta",
             "cifar-10-batches-py/batches.meta",
+            "cifar10/cifar-10-batches-bin/batches.meta.txt",
+            "cifar-10-batches-bin/batches.meta.txt",
             "cifar10/train",
         ),
         fetch=_torchvision("CIFAR10", "cifar10"),
@@ -256,8 +252,14 @@ SOURCES: dict[str, Source] = {
         origin=_TORONTO,
         licence="none stated",
         size="169 MB",
-        read=formats.cifar,
-        places=("cifar100/cifar-100-python/meta", "cifar-100-python/meta", "cifar100/train"),
+        read=readers.cifar,
+        places=(
+            "cifar100/cifar-100-python/meta",
+            "cifar-100-python/meta",
+            "cifar100/cifar-100-binary/fine_label_names.txt",
+            "cifar-100-binary/fine_label_names.txt",
+            "cifar100/train",
+        ),
         fetch=_torchvision("CIFAR100", "cifar100"),
         counts=(50_000, 10_000),
         augment="crop_flip",
@@ -267,7 +269,7 @@ SOURCES: dict[str, Source] = {
         origin="http://ufldl.stanford.edu/housenumbers",
         licence="non-commercial use only",
         size="246 MB",
-        read=formats.svhn,
+        read=readers.svhn,
         places=("svhn/train_32x32.mat",),
         fetch=_svhn,
         counts=(73_257, 26_032),
@@ -277,7 +279,7 @@ SOURCES: dict[str, Source] = {
         origin=_TINY,
         licence="ImageNet terms: non-commercial research",
         size="248 MB",
-        read=formats.tiny_imagenet,
+        read=readers.tiny_imagenet,
         places=(
             "tiny-imagenet-200/wnids.txt",
             "tiny_imagenet/wnids.txt",
@@ -291,19 +293,29 @@ SOURCES: dict[str, Source] = {
         what="1,000 kinds of things, colour crops of 224×224; 1,281,167 + 50,000",
         origin="https://image-net.org",
         licence="ImageNet terms: non-commercial research",
-        size="155 GB, and 187 GiB decoded",
-        read=formats.imagenet,
+        size="155 GB",
+        read=readers.imagenet,
         places=("imagenet/train",),
         hint="register at image-net.org and unpack as imagenet/{train,val}/WNID/*.JPEG",
         augment="crop_flip",
-        huge=True,
+        streamed=readers.IMAGENET_SIDE,
+    ),
+    "imagenet_v2": Source(
+        what="a new test set for ImageNet (matched frequency); 10,000",
+        origin="https://github.com/modestyachts/ImageNetV2",
+        licence="MIT for its code, none stated for pictures",
+        size="1.2 GB",
+        read=readers.imagenet_v2,
+        places=("imagenetv2-matched-frequency-format-val/0", "imagenet_v2/0"),
+        hint="unpack its imagenetv2-matched-frequency.tar.gz",
+        counts=(0, 10_000),
     ),
     "20newsgroups": Source(
         what="posts to 20 news groups, split by date; 11,314 + 7,532",
         origin="http://qwone.com/~jason/20Newsgroups",
         licence="none stated",
         size="14 MB",
-        read=formats.newsgroups,
+        read=readers.newsgroups,
         places=("20newsgroups/20news-bydate-train",),
         fetch=_newsgroups,
         counts=(11_314, 7_532),
@@ -313,7 +325,7 @@ SOURCES: dict[str, Source] = {
         origin=_ZENODO,
         licence="CC BY 4.0",
         size="2.9 GB",
-        read=formats.cifar10c,
+        read=readers.cifar10c,
         places=("CIFAR-10-C/labels.npy", "cifar10c/labels.npy"),
         fetch=_archive(f"{_ZENODO}/files/CIFAR-10-C.tar", "56bf5dcef84df0e2308c6dcbcbbd8499"),
         counts=(0, 750_000),
@@ -324,7 +336,7 @@ SOURCES: dict[str, Source] = {
         origin=_RECHT,
         licence="MIT for its code, none stated for pictures",
         size="6 MB",
-        read=formats.cifar10_1,
+        read=readers.cifar10_1,
         places=("cifar10_1/cifar10.1_v6_data.npy",),
         fetch=_files(
             "cifar10_1",
@@ -339,18 +351,27 @@ SOURCES: dict[str, Source] = {
         origin=_LU,
         licence="none stated",
         size="6 MB",
-        read=formats.cifar10_2,
+        read=readers.cifar10_2,
         places=("cifar10_2/cifar102_test.npz",),
         fetch=_files("cifar10_2", f"{_LU}/raw/master/cifar102_test.npz"),
         counts=(0, 2_000),
         keep=False,
     ),
 }
+_ARRAYS = Source(
+    what="inputs and labels in a file",
+    origin="you",
+    licence="yours",
+    size="",
+    read=readers.arrays,
+    keep=False,
+)
 _IMAGE_FOLDER = Source(
     what="pictures of one size in PATH/{train,test}/CLASS",
     origin="you",
     licence="yours",
     size="",
-    read=formats.picture_folder,
+    read=readers.picture_folder,
     augment="crop_flip",
+    streamed=0,
 )

@@ -1,4 +1,4 @@
-"""How the originals of a data set are read: archives, picture folders, posts, generators.
+"""How the originals of a data set are read: archives, image folders, posts, generators.
 
 Each reader gets the folder of a copy and a draft folder into which it may write large arrays, and
 returns `Parts`. A file that is not what it should be is refused by name. Nothing is unpickled
@@ -8,7 +8,6 @@ unless its checksum is the published one.
 import gzip
 import os
 import re
-import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable
@@ -33,6 +32,7 @@ CIFAR10C_EXTRA = ("gaussian_blur", "saturate", "spatter", "speckle_noise")  # no
 GAUSSIAN_MEANS = np.random.RandomState(53).uniform(-10, 10, (5, 2))
 MNIST1D_TEST_SEED = 43
 IMAGENET_SIDE = 224
+IMAGENET_MOMENTS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 _PICTURES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
 
 
@@ -55,29 +55,36 @@ def _damaged(path: Path, why: object) -> ValueError:
     return ValueError(f"{path}: truncated, altered or unreadable ({reason}); get it again")
 
 
-# --- pictures ---
+# --- images ---
 
 
-def _picture(path: Path, side: int = 0) -> np.ndarray:
-    """Decode a picture to uint8 (3, h, w); with `side`, the central square of the resized one."""
+def opened(path: Path):
+    """An image in colour, read whole."""
     from PIL import Image
 
     try:
         with Image.open(path) as picture:
-            picture = picture.convert("RGB")
-            if side:  # the usual 224 of 256
-                scale = side * 8 / 7 / min(picture.size)
-                picture = picture.resize([round(s * scale) for s in picture.size], Image.BILINEAR)
-                left, top = ((s - side) // 2 for s in picture.size)
-                picture = picture.crop((left, top, left + side, top + side))
-            return np.asarray(picture).transpose(2, 0, 1)
+            return picture.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise _damaged(path, error) from None
 
 
+def picture(path: Path, side: int = 0) -> np.ndarray:
+    """Decode an image to uint8 (3, h, w); with `side`, the central square of the resized one."""
+    from PIL import Image
+
+    found = opened(path)
+    if side:  # the usual 224 of 256
+        scale = side * 8 / 7 / min(found.size)
+        found = found.resize([round(s * scale) for s in found.size], Image.BILINEAR)
+        left, top = ((s - side) // 2 for s in found.size)
+        found = found.crop((left, top, left + side, top + side))
+    return np.asarray(found).transpose(2, 0, 1)
+
+
 def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
-    """Decode pictures of one size into the new file `out`, with a thread for each core."""
-    shape = _picture(files[0], side).shape
+    """Decode images of one size into the new file `out`, with a thread for each core."""
+    shape = picture(files[0], side).shape
     array = np.lib.format.open_memmap(out, mode="w+", dtype=np.uint8, shape=(len(files), *shape))
     if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and a crash later
         with open(out, "r+b") as file:
@@ -85,11 +92,11 @@ def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
 
     def fill(start: int) -> None:
         for i in range(start, min(start + 256, len(files))):
-            picture = _picture(files[i], side)
-            if picture.shape != shape:
-                got, want = ("×".join(map(str, s[:0:-1])) for s in (picture.shape, shape))
+            found = picture(files[i], side)
+            if found.shape != shape:
+                got, want = ("×".join(map(str, s[:0:-1])) for s in (found.shape, shape))
                 raise ValueError(f"{files[i]}: picture of {got}, expected {want} like the others")
-            array[i] = picture
+            array[i] = found
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(fill, range(0, len(files), 256)))
@@ -98,7 +105,7 @@ def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
 
 
 def _files(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray]:
-    """The pictures of class folders, in order, and their labels."""
+    """The images of class folders, in order, and their labels."""
     files, labels = [], []
     for label, name in enumerate(classes):
         found = sorted(p for p in (folder / name).rglob("*") if p.suffix.lower() in _PICTURES)
@@ -124,29 +131,109 @@ def _lossy(files: list[Path]) -> str:
 
 
 def picture_folder(base: Path, draft: Path, side: int = 0) -> Parts:
-    """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``)."""
-    test_folder = base / ("test" if (base / "test").is_dir() else "val")
-    classes = _folders(base / "train")
-    if _folders(test_folder) != classes:
-        raise ValueError(f"{test_folder}: its class folders are not those of {base / 'train'}")
+    """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), in a random order that stays the same.
+
+    Sorted by class, the first samples of a part would be all of one class.
+    """
+    folders = part_folders(base)
+    classes = _folders(folders["train"])
     parts = {}
-    for part, folder in (("train", base / "train"), ("test", test_folder)):
+    for part, folder in folders.items():
         files, labels = _files(folder, classes)
-        if side:  # a huge set is stored in random order, see `Source.huge`
-            order = np.random.RandomState(42).permutation(len(files))
-            files, labels = [files[i] for i in order], labels[order]
+        order = np.random.RandomState(42).permutation(len(files))
+        files, labels = [files[i] for i in order], labels[order]
         parts |= {part: _decode(files, draft / f"{part}.npy", side), f"{part}_labels": labels}
     return Parts(**parts, classes=classes, note="" if side else _lossy(files))
 
 
+def arrays(path: Path, draft: Path) -> Parts:
+    """Somebody's own ``.npz``: inputs and labels, of two parts or to be parted.
+
+    ``train_inputs`` (n, ...), ``train_labels`` (n,), ``test_inputs``, ``test_labels``; or
+    ``inputs`` and ``labels``, of which a random fifth becomes the test part. Inputs are images
+    (uint8; channels first or last), other numbers (signals, vectors) or token ids (int64).
+    ``class_names`` (k,) if there are any.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            found = {key: archive[key] for key in archive.files}
+    except OSError:
+        raise
+    except Exception as error:  # zip, zlib, header and pickle errors have no common class
+        raise _damaged(path, error) from None
+    names = [f"{part}_{kind}" for part in ("train", "test") for kind in ("inputs", "labels")]
+    if {"inputs", "labels"} <= found.keys() and len(found["inputs"]) == len(found["labels"]):
+        order = np.random.RandomState(42).permutation(len(found["labels"]))
+        cut = len(order) // 5
+        for part, rows in (("train", order[cut:]), ("test", order[:cut])):
+            found |= {f"{part}_{kind}": found[kind][rows] for kind in ("inputs", "labels")}
+    if not set(names) <= found.keys():
+        raise ValueError(
+            f"{path}: got {', '.join(sorted(found)) or 'nothing'}; expected {', '.join(names)}, or "
+            "inputs and labels of one length"
+        )
+    for part in ("train", "test"):
+        inputs, labels = (found[f"{part}_{kind}"] for kind in ("inputs", "labels"))
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise ValueError(
+                f"{path}: {part}_labels: got {labels.dtype} {labels.shape}, expected integers (n,)"
+            )
+        if inputs.ndim < 2 or inputs.dtype.kind not in "fiu":
+            raise ValueError(
+                f"{path}: {part}_inputs: got {inputs.dtype} {inputs.shape}, "
+                "expected numbers (n, ...)"
+            )
+        if inputs.dtype == np.uint8 and inputs.ndim == 3:
+            inputs = inputs[:, np.newaxis]
+        elif inputs.dtype == np.uint8 and inputs.ndim == 4 and inputs.shape[3] in (1, 3):
+            inputs = np.ascontiguousarray(inputs.transpose(0, 3, 1, 2))
+        elif inputs.dtype.kind == "f":
+            inputs = inputs.astype(np.float32)
+            if not np.isfinite(inputs).all():
+                raise ValueError(f"{path}: {part}_inputs: not all of them are finite")
+        elif inputs.dtype != np.uint8:
+            inputs = inputs.astype(np.int64)
+        found[f"{part}_inputs"] = inputs
+        found[f"{part}_labels"] = labels.astype(np.int64)
+    classes = int(max(found["train_labels"].max(initial=0), found["test_labels"].max(initial=0)))
+    given = found.get("class_names", np.arange(classes + 1))
+    return Parts(
+        *(found[name] for name in names), classes=tuple(given.astype(str).ravel().tolist())
+    )
+
+
+def part_folders(base: Path) -> dict[str, Path]:
+    """Where the training and the test part lie, which have the same classes."""
+    test_folder = base / ("test" if (base / "test").is_dir() else "val")
+    if _folders(test_folder) != _folders(base / "train"):
+        raise ValueError(f"{test_folder}: its class folders are not those of {base / 'train'}")
+    return {"train": base / "train", "test": test_folder}
+
+
+def decoded_size(base: Path, side: int = 0) -> int:
+    """Bytes of all images of a folder once they are decoded, judged by the first of them."""
+    folders = part_folders(base)
+    classes = _folders(folders["train"])
+    files = [file for folder in folders.values() for file in _files(folder, classes)[0]]
+    return len(files) * picture(files[0], side).nbytes
+
+
 def imagenet(base: Path, draft: Path) -> Parts:
-    """Like `picture_folder`, with crops of one size; says first how much room they take."""
-    total = sum(len(_files(base / p, _folders(base / p))[0]) for p in ("train", "val"))
-    size = total * 3 * IMAGENET_SIDE**2 / 2**30
-    text = f"imagenet: decoding {total:,} pictures to {size:,.1f} GiB in {draft.parent}"
-    warnings.warn(text, stacklevel=2)
+    """Like `picture_folder`, with central crops of one size."""
     note = "central crops of 224, no random resized ones; test is the official validation part"
-    return replace(picture_folder(base, draft, IMAGENET_SIDE), note=note)
+    return replace(picture_folder(base, draft, IMAGENET_SIDE), note=note, **IMAGENET_MOMENTS)
+
+
+def imagenet_v2(base: Path, draft: Path) -> Parts:
+    """``0/*`` to ``999/*``: folders are numbered as the classes of ImageNet are, by WordNet id."""
+    numbered = sorted(_folders(base), key=lambda name: int(name) if name.isdigit() else -1)
+    if numbered != [str(i) for i in range(len(numbered))]:
+        raise ValueError(f"{base}: got folders such as {numbered[0]!r}, expected 0, 1, 2, ...")
+    files, labels = _files(base, numbered)
+    test = _decode(files, draft / "test.npy", IMAGENET_SIDE)
+    none = np.empty((0, *test.shape[1:]), np.uint8), np.empty(0, np.int64)
+    note = "matched frequency; central crops of 224"
+    return Parts(*none, test, labels, tuple(numbered), note, **IMAGENET_MOMENTS)
 
 
 def tiny_imagenet(base: Path, draft: Path) -> Parts:
@@ -172,11 +259,33 @@ def tiny_imagenet(base: Path, draft: Path) -> Parts:
     return Parts(train, labels, test, np.array(test_labels, np.int64), classes, note)
 
 
+def moments(train: np.ndarray) -> dict:
+    """Mean and standard deviation by channel; images count as numbers from 0 to 1."""
+    channels = range(train.shape[1])
+    if train.dtype == np.uint8:
+        counts = np.zeros((len(channels), 256), np.int64)
+        for start in range(0, len(train), 4096):  # a histogram is exact and needs no float copy
+            block = np.asarray(train[start : start + 4096])
+            counts += [np.bincount(block[:, c].ravel(), minlength=256) for c in channels]
+        share, value = counts / counts.sum(1, keepdims=True), np.arange(256) / 255
+        mean = share @ value
+        std = np.sqrt(np.maximum(share @ value**2 - mean**2, 0))
+    elif train.dtype.kind == "f":
+        rows = np.moveaxis(train, 1, 0).reshape(len(channels), -1).astype(np.float64)
+        mean, std = rows.mean(1), rows.std(1)
+    else:
+        return {}  # token ids
+    return {
+        "mean": tuple(round(float(m), 6) for m in mean),
+        "std": tuple(max(round(float(s), 6), 1e-6) for s in std),  # a channel may be constant
+    }
+
+
 # --- archives, as torchvision reads them ---
 
 
 def _check(path: Path, md5: str) -> None:
-    from calibkit.vision import torchvision
+    from calibkit.data.torchvision import torchvision
 
     if not path.is_file():
         raise FileNotFoundError(f"{path}: missing from the archive's folder; get it again")
@@ -189,7 +298,10 @@ def cifar(base: Path, draft: Path) -> Parts:
         parts = picture_folder(base, draft)
         effect = ": accuracy sits a little under published values" if parts.note else ""
         return replace(parts, note=parts.note + effect)
-    from calibkit.vision import torchvision
+    for names in _BINARY:
+        if (base / names).is_file():
+            return _cifar_binary(base, names)
+    from calibkit.data.torchvision import torchvision
 
     sets = torchvision.datasets
     kind = sets.CIFAR100 if base.name == sets.CIFAR100.base_folder else sets.CIFAR10
@@ -206,8 +318,44 @@ def cifar(base: Path, draft: Path) -> Parts:
     )
 
 
+# The binary versions: files and records by layout, and what names the classes.
+_BINARY = {
+    "batches.meta.txt": ([f"data_batch_{i}.bin" for i in range(1, 6)], "test_batch.bin", 1),
+    "fine_label_names.txt": (["train.bin"], "test.bin", 2),  # a coarse label before the fine one
+}
+
+
+def _cifar_binary(base: Path, names: str) -> Parts:
+    """The official ``cifar-10-batches-bin`` and ``cifar-100-binary``: labels, then three planes."""
+    train, test, labels_each = _BINARY[names]
+    record = labels_each + 3 * 32 * 32
+    classes = tuple((base / names).read_text().split())
+    parts = []
+    for files in (train, [test]):
+        rows = []
+        for file in files:
+            try:
+                content = np.fromfile(base / file, np.uint8)
+            except FileNotFoundError:
+                raise FileNotFoundError(
+                    f"{base / file}: missing from the archive's folder; get it again"
+                ) from None
+            if not len(content) or len(content) % record:
+                raise _damaged(
+                    base / file, f"{len(content)} bytes, expected records of {record} bytes"
+                )
+            rows.append(content.reshape(-1, record))
+            largest = rows[-1][:, labels_each - 1].max()
+            if largest >= len(classes):
+                raise _damaged(base / file, f"label {largest} of {len(classes)} classes")
+        found = np.concatenate(rows)
+        labels = found[:, labels_each - 1].astype(np.int64)
+        parts += [np.ascontiguousarray(found[:, labels_each:]).reshape(-1, 3, 32, 32), labels]
+    return Parts(*parts, classes)
+
+
 def svhn(base: Path, draft: Path) -> Parts:
-    from calibkit.vision import torchvision
+    from calibkit.data.torchvision import torchvision
 
     kind = torchvision.datasets.SVHN
     for split in ("train", "test"):
@@ -218,7 +366,7 @@ def svhn(base: Path, draft: Path) -> Parts:
 
 
 def fashion_mnist(base: Path, draft: Path) -> Parts:
-    from calibkit.vision import torchvision
+    from calibkit.data.torchvision import torchvision
 
     def idx(name: str) -> np.ndarray:
         path = next((p for p in (base / f"{name}.gz", base / name) if p.exists()), base / name)

@@ -1,13 +1,13 @@
-"""Test sets that have moved away from the training set: corrupted pictures, distorted signals.
+"""Test sets that have moved away from the training set: corrupted images, distorted signals.
 
-`corrupt` makes CIFAR-style corruptions of any pictures, where CIFAR-10-C itself is not at hand: the
+`corrupt` makes CIFAR-style corruptions of any images, where CIFAR-10-C itself is not at hand: the
 same idea (one kind of damage in five strengths) and many of the same names, but other code and
 other pixels, so its numbers must not be put beside published CIFAR-10-C numbers. `cifar10c` reads
 the real one.
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,30 +17,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from calibkit import data, decoded, formats, sources
-from calibkit.vision import torchvision
+from calibkit.data import cache, catalogue, readers, splits
+from calibkit.data.torchvision import torchvision
 
 SEVERITIES = (1, 2, 3, 4, 5)
 # Arguments of the package mnist1d that grow with severity, and their usual values.
 MNIST1D_SCALES = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
-_BLOCK = (
-    1000  # pictures at a time, to bound memory; part of the definition: draws go block by block
-)
+_BLOCK = 1000  # images at a time, to bound memory; part of the definition: draws go block by block
 _v2 = torchvision.transforms.v2.functional
 
 
 def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
-    """Damage pictures in a CIFAR-style way; see `CORRUPTIONS` for the names.
+    """Damage images in a CIFAR-style way; see `CORRUPTIONS` for the names.
 
     Parameters
     ----------
     inputs : (n, c, h, w) uint8 Tensor
-        One or three channels; "saturate" needs three. Strengths suit pictures of about 32 pixels.
+        One or three channels; "saturate" needs three. Strengths suit images of about 32 pixels.
     name : str
     severity : int
         1 (mild) to 5.
     seed : int
-        Of everything random: equal seeds give equal pictures.
+        Of everything random: equal seeds give equal images.
 
     Returns
     -------
@@ -76,7 +74,7 @@ def _check_severity(severity: int) -> None:
         raise ValueError(f"severity: got {severity!r}, expected 1 to 5")
 
 
-# Each takes pictures (n, c, h, w) in 0..1, a strength and a generator; what it returns is clamped.
+# Each takes images (n, c, h, w) in 0..1, a strength and a generator; what it returns is clamped.
 
 
 def _gaussian_noise(x: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
@@ -107,7 +105,7 @@ def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tenso
 
 
 def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor:
-    """Mean along a line, whose direction each picture draws for itself."""
+    """Mean along a line, whose direction each image draws for itself."""
     reach = int(np.ceil(length / 2))
     angle = torch.rand(len(x), 1, 1, generator=generator) * torch.pi
     along = torch.linspace(-length / 2, length / 2, 8 * reach + 1)[:, None]
@@ -119,7 +117,7 @@ def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor
 
 
 def _filter(x: Tensor, kernels: Tensor) -> Tensor:
-    """Convolve each picture (n, c, h, w) with its own kernel (n, s, s), mirrored at the border."""
+    """Convolve each image (n, c, h, w) with its own kernel (n, s, s), mirrored at the border."""
     n, c, h, w = x.shape
     padded = F.pad(x, [kernels.shape[-1] // 2] * 4, mode="reflect").flatten(0, 1)[None]
     kernels = kernels / kernels.sum((1, 2), keepdim=True)
@@ -196,7 +194,7 @@ CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
 }
 
 
-def mnist1d_shifted(severity: int, root: Path | str | None = None) -> data.Split:
+def mnist1d_shifted(severity: int, root: Path | str | None = None) -> splits.Split:
     """The test set of ``mnist1d`` with more noise and a steeper slope.
 
     Three scales of the generator (independent noise, correlated noise, shear) are multiplied by
@@ -208,80 +206,132 @@ def mnist1d_shifted(severity: int, root: Path | str | None = None) -> data.Split
     severity : int
         1 to 5.
     root : path, optional
-        As in `data.load`; made once, then kept there.
+        As in `splits.load`; made once, then kept there.
 
     Returns
     -------
-    data.Split
+    splits.Split
         Signals (10000, 1, 40) in the units of the test set and labels.
     """
     _check_severity(severity)
     scales = {name: scale * (1 + severity / 5) for name, scale in MNIST1D_SCALES.items()}
 
-    def make(draft: Path) -> formats.Parts:
+    def make(draft: Path) -> readers.Parts:
         none = np.empty((0, 1, 40), np.float32), np.empty(0, np.int64)
-        test = formats.mnist1d_signals(10_000, formats.MNIST1D_TEST_SEED, **scales)
-        return formats.Parts(*none, *test, formats.DIGITS)
+        test = readers.mnist1d_signals(10_000, readers.MNIST1D_TEST_SEED, **scales)
+        return readers.Parts(*none, *test, readers.DIGITS)
 
-    root = Path(root) if root else sources.data_root()
+    root = Path(root) if root else catalogue.data_root()
     origin = f"mnist1d {version('mnist1d')} {scales}"
-    parts = decoded.kept(f"mnist1d-shifted-{severity}", root, origin, make)
-    return data.Split.of(np.array(parts.test), parts.test_labels)
+    parts = cache.kept(f"mnist1d-shifted-{severity}", root, origin, make)
+    return splits.Split.of(np.array(parts.test), parts.test_labels)
 
 
-def cifar10c(corruption: str, severity: int, root: Path | str | None = None) -> data.Split:
+def cifar10c(
+    corruption: str, severity: int, root: Path | str | None = None, n: int | None = None
+) -> splits.Split:
     """One corruption of the real CIFAR-10-C at one severity.
 
     Parameters
     ----------
     corruption : str
-        One of `formats.CIFAR10C_CORRUPTIONS` or `formats.CIFAR10C_EXTRA`.
+        One of `readers.CIFAR10C_CORRUPTIONS` or `readers.CIFAR10C_EXTRA`.
     severity : int
         1 to 5.
     root : path, optional
-        As in `data.load`.
+        As in `splits.load`.
+    n : int, optional
+        Only the first of them.
 
     Returns
     -------
-    data.Split
-        (10000, 3, 32, 32) pictures, the test pictures of CIFAR-10 in their official order.
+    splits.Split
+        (10000, 3, 32, 32) images, the test images of CIFAR-10 in their official order.
     """
     _check_severity(severity)
-    valid = formats.CIFAR10C_CORRUPTIONS + formats.CIFAR10C_EXTRA
+    valid = readers.CIFAR10C_CORRUPTIONS + readers.CIFAR10C_EXTRA
     if corruption not in valid:
         raise ValueError(f"corruption: got {corruption!r}, expected one of {', '.join(valid)}")
-    base = sources.locate("cifar10c", Path(root) if root else sources.data_root())
-    pictures, labels = formats.cifar10c_file(base, corruption)
-    n = len(labels) // 5
-    rows = slice((severity - 1) * n, severity * n)
-    return data.Split.of(np.ascontiguousarray(pictures[rows].transpose(0, 3, 1, 2)), labels[rows])
+    base = catalogue.locate("cifar10c", Path(root) if root else catalogue.data_root())
+    pictures, labels = readers.cifar10c_file(base, corruption)
+    each = len(labels) // 5
+    start = (severity - 1) * each
+    rows = slice(start, start + min(each, n or each))
+    return splits.Split.of(np.ascontiguousarray(pictures[rows].transpose(0, 3, 1, 2)), labels[rows])
 
 
-@lru_cache(maxsize=1)  # the runs of a process share their test set
-def all_of(dataset: str, n: int) -> dict[tuple[str, int], data.Split]:
-    """The first n test samples of a data set under every kind of shift it has, by severity.
+# Published test sets under shift: in every corruption and severity, or collected a second time.
+CORRUPTED = {"cifar10": "cifar10c"}
+COLLECTED = {"cifar10": ("cifar10_1", "cifar10_2"), "imagenet": ("imagenet_v2",)}
+
+
+def shifted_sets(dataset: str, n: int) -> Iterator[tuple[tuple[str, int], splits.Split]]:
+    """The first n samples of each shifted test set of a data set, by kind and severity.
+
+    Published ones wherever their data are at hand: ``cifar10c:fog`` for a corruption of CIFAR-10-C,
+    and sets that were collected a second time, such as ``cifar10_1``, with severity 0. Where
+    published corruptions are not, `made` ones stand in, under names of their own.
 
     Parameters
     ----------
     dataset : str
-        A name which `data.load` knows.
+        What was trained on, a name which `splits.load` knows.
+    n : int
+
+    Yields
+    ------
+    (kind, severity), splits.Split
+        One by one, as all of them may be large.
+
+    Raises
+    ------
+    ValueError
+        For a published set that is damaged.
+    """
+    root = catalogue.data_root()
+    corrupted = CORRUPTED.get(dataset)
+    if corrupted and catalogue.source(corrupted).find(root):
+        for kind in readers.CIFAR10C_CORRUPTIONS:
+            for severity in SEVERITIES:
+                found = cifar10c(kind, severity, n=n)
+                yield (f"{corrupted}:{kind}", severity), found
+    else:
+        yield from made(dataset, n).items()
+    for name in COLLECTED.get(dataset, ()):
+        if catalogue.source(name).find(root):
+            test = splits.load(name).test
+            yield (name, 0), splits.Split(test.inputs[:n], test.labels[:n])
+
+
+@lru_cache(maxsize=1)  # the runs of a process share their test set
+def made(dataset: str, n: int) -> dict[tuple[str, int], splits.Split]:
+    """The first n test samples of a data set under every kind of shift made here, by severity.
+
+    Parameters
+    ----------
+    dataset : str
+        A name which `splits.load` knows.
     n : int
 
     Returns
     -------
-    dict of (kind, severity) to data.Split
-        Signals are shifted by `mnist1d_shifted` ("distortion"), pictures by `corrupt` (every name
-        in `CORRUPTIONS`; "saturate" only in colour). Empty for text and for toy data.
+    dict of (kind, severity) to splits.Split
+        Signals are shifted by `mnist1d_shifted` ("distortion"), images by `corrupt` (every name
+        in `CORRUPTIONS`; "saturate" only in colour). Empty for text, for toy data and for images
+        that do not fit in memory.
     """
-    test = data.load(dataset).test
+    test = splits.load(dataset).test
     if dataset == "mnist1d":
         shifted = {("distortion", s): mnist1d_shifted(s) for s in SEVERITIES}
-        return {key: data.Split(x.inputs[:n], x.labels[:n]) for key, x in shifted.items()}
-    if test.inputs.dtype != torch.uint8:
+        return {key: splits.Split(x.inputs[:n], x.labels[:n]) for key, x in shifted.items()}
+    streamed = not isinstance(test.inputs, Tensor)
+    many = len(CORRUPTIONS) * len(SEVERITIES)
+    size = min(n, len(test)) * np.prod(test.inputs.shape[1:]) * many
+    if test.inputs.dtype != torch.uint8 or streamed or size > catalogue.in_memory():
         return {}
     grey = test.inputs.shape[1] == 1
     return {
-        (kind, severity): data.Split(corrupt(test.inputs[:n], kind, severity), test.labels[:n])
+        (kind, severity): splits.Split(corrupt(test.inputs[:n], kind, severity), test.labels[:n])
         for kind in CORRUPTIONS
         if not (grey and kind == "saturate")
         for severity in SEVERITIES

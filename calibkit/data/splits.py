@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibkit import arrays, formats, sources
+from calibkit import arrays
+from calibkit.data import catalogue, readers
 
 
 class LeakWarning(UserWarning):
@@ -27,8 +28,8 @@ class Split:
     Attributes
     ----------
     inputs : Tensor
-        Pictures (n, c, h, w) uint8; signals (n, 1, length) or points (n, 2) float32; or token ids
-        (n, length) int64, below `formats.VOCABULARY`, 0 for padding.
+        Images (n, c, h, w) uint8; signals (n, 1, length) or points (n, 2) float32; or token ids
+        (n, length) int64, below `readers.VOCABULARY`, 0 for padding.
     labels : Tensor
         (n,) int64.
     """
@@ -41,7 +42,12 @@ class Split:
 
     @staticmethod
     def of(inputs: np.ndarray, labels: np.ndarray) -> "Split":
-        """Tensors of arrays: pictures and numbers share memory, token ids become int64."""
+        """Tensors of arrays: images and numbers share memory, token ids become int64.
+
+        Images that are read while training (`stream.Stream`) stay what they are.
+        """
+        if not isinstance(inputs, np.ndarray):
+            return Split(inputs, torch.from_numpy(labels.astype(np.int64)))
         if inputs.dtype.kind in "iu" and inputs.dtype != np.uint8:
             inputs = inputs.astype(np.int64)  # on disk they take two bytes
         return Split(torch.from_numpy(inputs), torch.from_numpy(labels.astype(np.int64)))
@@ -59,9 +65,10 @@ class Dataset:
     classes : tuple of str
     mean, std : tuple of float
         Of each channel of the training part, in units of the inputs, or of inputs scaled to 0..1
-        if those are pictures; see `normalise`. Empty for token ids.
+        if those are images; see `normalise`. Empty for token ids.
     augment : str
-        "crop_flip" or "none": what suits these data.
+        "crop_flip", "resized_crop" (of images of any size, read while training) or "none": what
+        suits these data.
     note : str
         What a reader of results should know, such as lossy copies; "" for nothing.
     licence, source : str
@@ -99,7 +106,8 @@ def load(
     Parameters
     ----------
     name : str
-        One of `listing`, or ``imagefolder:PATH`` for ``PATH/{train,test}/CLASS/*.png``.
+        One of `listing`; ``imagefolder:PATH`` for ``PATH/{train,test}/CLASS/*.png``; or
+        ``FILE.npz`` with ``inputs`` and ``labels`` (see `readers.arrays`).
     root : path, optional
         Folder of the data sets; default `$CALIBKIT_DATA`, else ``data_cache/datasets``.
     validation : int or "test", optional
@@ -130,10 +138,8 @@ def load(
     >>> digits.train.inputs.shape, digits.validation.inputs.dtype
     (torch.Size([1237, 1, 8, 8]), torch.uint8)
     """
-    row, seed = sources.source(name), 42 if split_seed is None else split_seed
-    if row.huge and seed != 42:
-        raise ValueError(f"split_seed: got {seed}, expected 42: {name} is stored in that order")
-    parts = sources.read(name, root, download)
+    row, seed = catalogue.source(name), 42 if split_seed is None else split_seed
+    parts = catalogue.read(name, root, download)
     n, held_out = len(parts.train), _held_out(validation, len(parts.train), row.validation)
     if not (train_size is None or (_is_count(train_size) and 0 < train_size <= n - held_out)):
         raise ValueError(
@@ -143,11 +149,12 @@ def load(
     end = n if train_size is None else held_out + train_size
 
     def cut(start: int, stop: int) -> Split:
-        index = slice(start, stop) if row.huge else order[start:stop]
+        index = order[start:stop]
         return Split.of(parts.train[index], parts.train_labels[index])
 
     order = np.random.RandomState(seed).permutation(n)
-    mapped = row.keep and not row.huge  # to be read into memory
+    streamed = not isinstance(parts.test, np.ndarray)
+    mapped = row.keep and not streamed  # to be read into memory
     test = Split.of(np.array(parts.test) if mapped else parts.test, parts.test_labels)
     if validation == "test":
         warnings.warn(
@@ -163,7 +170,7 @@ def load(
         classes=parts.classes,
         mean=parts.mean,
         std=parts.std,
-        augment=row.augment,
+        augment="resized_crop" if streamed and row.streamed else row.augment,
         note=parts.note,
         licence=row.licence,
         source=row.origin,
@@ -190,9 +197,9 @@ def listing(root: Path | str | None = None) -> list[dict]:
     >>> [row["name"] for row in listing() if row["size"] == "0 MB"]
     ['gaussians', 'mnist1d', 'digits']
     """
-    root = Path(root) if root else sources.data_root()
+    root = Path(root) if root else catalogue.data_root()
     rows = []
-    for name, row in sources.SOURCES.items():
+    for name, row in catalogue.SOURCES.items():
         path = row.find(root)
         rows.append(
             {
@@ -218,7 +225,7 @@ def gaussian_posterior(x: arrays.ArrayLike) -> arrays.ArrayLike:
 
     .. math:: \\eta_i(x) = N(x; \\mu_i, I) / \\sum_j N(x; \\mu_j, I)
 
-    with equal priors and the means `formats.GAUSSIAN_MEANS` (bsce, section 4).
+    with equal priors and the means `readers.GAUSSIAN_MEANS` (bsce, section 4).
 
     Parameters
     ----------
@@ -230,13 +237,13 @@ def gaussian_posterior(x: arrays.ArrayLike) -> arrays.ArrayLike:
 
     Examples
     --------
-    >>> gaussian_posterior(formats.GAUSSIAN_MEANS[:1]).round(2)
+    >>> gaussian_posterior(readers.GAUSSIAN_MEANS[:1]).round(2)
     array([[1., 0., 0., 0., 0.]])
     """
     points = arrays.to_numpy(x).astype(np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"x: got shape {points.shape}, expected (n, 2)")
-    exponent = -0.5 * ((points[:, None] - formats.GAUSSIAN_MEANS) ** 2).sum(2)
+    exponent = -0.5 * ((points[:, None] - readers.GAUSSIAN_MEANS) ** 2).sum(2)
     weight = np.exp(exponent - exponent.max(1, keepdims=True))
     return arrays.like(weight / weight.sum(1, keepdims=True), x)
 
@@ -247,7 +254,7 @@ def normalise(
     std: tuple[float, ...],
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Scale pictures to 0..1, then every channel to mean 0 and standard deviation 1.
+    """Scale images to 0..1, then every channel to mean 0 and standard deviation 1.
 
     Parameters
     ----------
@@ -276,10 +283,10 @@ def normalise(
 
 
 def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -> Tensor:
-    """Shift each picture by up to `padding` pixels each way and mirror half of them.
+    """Shift each image by up to `padding` pixels each way and mirror half of them.
 
-    The same as a random crop of the zero-padded picture and a random horizontal flip, for the whole
-    batch at once and on its device. What is moved in is 0: the mean colour in normalised pictures,
+    The same as a random crop of the zero-padded image and a random horizontal flip, for the whole
+    batch at once and on its device. What is moved in is 0: the mean colour in normalised images,
     black in raw ones (where authors' code pads).
 
     Parameters
@@ -309,7 +316,7 @@ def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -
     column = torch.arange(w, device=x.device)
     rows = top + torch.arange(h, device=x.device)
     columns = left + torch.where(mirrored == 1, w - 1 - column, column)
-    # One gather on pictures laid out as rows of pixels: a copy, whatever each picture's shift is.
+    # One gather on images laid out as rows of pixels: a copy, whatever each image's shift is.
     pixels = (rows[:, :, None] * (w + 2 * padding) + columns[:, None, :]).view(n, 1, h * w)
     padded = torch.nn.functional.pad(x, (padding,) * 4).flatten(2)
     moved = padded.gather(2, pixels.expand(n, c, h * w)).view(n, c, h, w)

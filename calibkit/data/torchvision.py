@@ -5,7 +5,7 @@ PyPI's torchvision is a CUDA build. Next to a CPU-only torch its compiled librar
 All that calibkit uses (data sets, network blocks, transforms) is plain Python, so it is enough to
 declare the operators which the import looks up. They still cannot be called.
 
->>> from calibkit.vision import torchvision
+>>> from calibkit.data.torchvision import torchvision
 >>> torchvision.datasets.CIFAR10.base_folder
 'cifar-10-batches-py'
 """

@@ -1,7 +1,8 @@
 """From saved predictions to all numbers of a report: what can this confidence be used for?
 
-Nobody fools themselves: what a threshold or a map of the confidences would do is measured on
-samples that it was not chosen on, the validation set's if there is one, else by cross-fitting.
+Nobody fools themselves: what a threshold or a recalibration would do is measured on samples that it
+was not chosen on, the validation set's if there is one, else by cross-fitting. Confidence,
+correctness and scores of each sample are computed once, by `assess`, and handed to every part.
 """
 
 import math
@@ -9,22 +10,22 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binomtest
 
-from calibkit import __version__, metrics, plots, posthoc, predictions, stats
+from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array
-from calibkit.predictions import Predictions
+from calibkit.report import predictions
+from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are thinned out at random: intervals are narrow enough by then
 LEAST = 10  # samples
 MANY = 20_000  # samples of which half are plenty to choose on
-FIT = 8_000_000  # numbers (samples × classes) a map is fitted on: bounds memory, costs no accuracy
-BLOCK = 4_000_000  # numbers mapped at a time
+FIT = 8_000_000  # numbers (samples × classes) to fit on: bounds memory, costs no accuracy
+BLOCK = 4_000_000  # numbers recalibrated at a time
 GROUPS = 50  # shown at most
 FEW = 30  # errors, or samples of a group, below which nothing is said for sure
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
-MAPS = {
+RECALIBRATIONS = {
     "temperature scaling": posthoc.TemperatureScaling,
     "histogram binning": posthoc.HistogramBinning,
     "isotonic regression": posthoc.IsotonicCalibration,
@@ -47,7 +48,7 @@ def assess(
         ``name``, ``samples``, ``classes``, ``errors``, ``notes``; ``metrics`` (the intervals of
         `metrics.summary`, ``nan`` ends where there is none); ``gap`` (confidence minus accuracy);
         ``chance_ece`` (what a model without calibration error would show on as many samples);
-        ``reliability``, ``histogram``, ``risk_coverage`` (as `plots` draws them);
+        ``reliability``, ``histogram``, ``risk_coverage`` (of `curves`);
         ``operating_points``; ``recalibration``; ``groups``, ``predicted``; ``comparison`` (None
         without a second model); ``checks``.
 
@@ -76,11 +77,11 @@ def assess(
     with warnings.catch_warnings():
         # What is undefined is shown as such, where it would stand.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-        samples = metrics.per_sample(data.logits, data.labels)
-        confidence, correct = samples["confidence"], samples["correct"]
-        names = [*metrics.ranked_metrics(), "nll", "brier"]
-        names += ["classwise_ece"] if n * k <= 200_000 else []  # a resample costs a pass over it
-        intervals = stats.bootstrap(data.logits, data.labels, names, n=_replicates(n))
+        confidence, correct = data.samples["confidence"], data.samples["correct"]
+        names, scores = [*metrics.ranked_metrics(), "nll", "brier"], stats.Samples(**data.samples)
+        if n * k <= 200_000:  # every resample costs a pass over the array
+            names, scores = [*names, "classwise_ece"], data.logits
+        intervals = stats.bootstrap(scores, data.labels, names, n=_replicates(n))
         values = metrics.summary(data.logits, data.labels)
         del values["n"]
         found = {
@@ -102,9 +103,9 @@ def assess(
             "metrics": found,
             "gap": _gap(confidence, correct),
             "chance_ece": _chance_ece(confidence, _replicates(n) // 5),
-            "reliability": plots.prepare_reliability(confidence, correct)
+            "reliability": curves.prepare_reliability(confidence, correct)
             | {"count": metrics.reliability_bins(confidence, correct)["count"]},
-            "histogram": plots.prepare_confidence_histogram(confidence, correct),
+            "histogram": curves.prepare_confidence_histogram(confidence, correct),
             "risk_coverage": risk_coverage(confidence, correct),
             "operating_points": points,
             "main_point": chosen,
@@ -139,11 +140,8 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
         (with Wilson intervals); ``accepted``, ``wrong`` (counts); ``kept`` (True or False if the
         interval of the risk is on one side of the target, else None).
     """
-    test = metrics.per_sample(data.logits, data.labels)
-    confidence, correct = test["confidence"], test["correct"]
-    chosen_on = test
-    if data.val_logits is not None:
-        chosen_on = metrics.per_sample(data.val_logits, data.val_labels)
+    confidence, correct = data.samples["confidence"], data.samples["correct"]
+    chosen_on = data.val_samples or data.samples
     if not target_risk:
         target_risk = [t for t in TARGETS if t < np.mean(~chosen_on["correct"])][-4:]
     points = []
@@ -178,19 +176,19 @@ def recalibration(data: Predictions) -> dict[str, dict]:
     Returns
     -------
     dict of str to dict
-        For "none" and each of `MAPS`: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``, ``brier``,
-        ``auroc``, ``aurc``; ``brier_change`` (mean with a t interval over samples, paired);
+        For "none" and each of `RECALIBRATIONS`: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``,
+        ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
         ``temperatures`` (one per fit, of temperature scaling), ``fitted_on`` (samples),
-        ``warnings``. A map that cannot be fitted has only ``warnings``.
+        ``warnings``. One that cannot be fitted has only ``warnings``.
     """
     n, k = data.logits.shape
     logits, labels, folds = data.logits, data.labels, _folds(n)
     if data.val_logits is not None:
         logits, labels = data.val_logits, data.val_labels
         folds = [(np.random.default_rng(0).permutation(len(labels)), np.arange(n))]
-    before = metrics.per_sample(data.logits, data.labels)
+    before = data.samples
     found = {"none": _scores(before, before)}
-    for name, kind in MAPS.items():
+    for name, kind in RECALIBRATIONS.items():
         temperatures, after = [], {key: np.empty(n) for key in before}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", posthoc.PosthocWarning)
@@ -267,23 +265,38 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
 
 
 def comparison(data: Predictions, against: Predictions) -> dict:
-    """Every metric of a second model, and the paired difference (first minus second)."""
+    """Every metric of a second model, and the paired difference (first minus second).
+
+    Parameters
+    ----------
+    data, against : Predictions
+        Of the same samples in the same order.
+
+    Returns
+    -------
+    dict
+        ``metrics`` (of the second), ``difference`` (as of `stats.compare`), and of the second
+        ``gap``, ``reliability`` and ``risk_coverage``.
+    """
     names = [*metrics.ranked_metrics(), "nll", "brier"]
     replicates = _replicates(len(data.labels))
-    difference = stats.compare(data.logits, against.logits, data.labels, names, n=replicates)
-    other = metrics.summary(against.logits, against.labels)
-    samples = metrics.per_sample(against.logits, against.labels)
+    samples = against.samples
+    pair = (stats.Samples(**model.samples) for model in (data, against))
+    difference = stats.compare(*pair, None, names, n=replicates)
+    ranking = metrics.Ranking.of(samples["confidence"], samples["correct"])
+    other = {name: metric(ranking) for name, metric in metrics.ranked_metrics().items()}
+    other |= {name: float(samples[name].mean()) for name in ("nll", "brier")}
     return {
-        "metrics": {name: other[name] for name in names},
+        "metrics": other,
         "difference": difference,
         "gap": _gap(samples["confidence"], samples["correct"]),
-        "reliability": plots.prepare_reliability(samples["confidence"], samples["correct"]),
+        "reliability": curves.prepare_reliability(samples["confidence"], samples["correct"]),
         "risk_coverage": risk_coverage(samples["confidence"], samples["correct"]),
     }
 
 
 def risk_coverage(confidence: Array, correct: Array) -> dict:
-    """`plots.prepare_risk_coverage`, with the interval of one test set in place of seeds'.
+    """`curves.prepare_risk_coverage`, with the interval of one test set in place of seeds'.
 
     Parameters
     ----------
@@ -295,10 +308,10 @@ def risk_coverage(confidence: Array, correct: Array) -> dict:
         ``low`` and ``high`` are the 95 % Wilson interval of the error rate at a fixed coverage,
         ``nan`` where fewer than 100 samples, or a tenth of them, are accepted.
     """
-    numbers, n = plots.prepare_risk_coverage(confidence, correct), len(correct)
+    numbers, n = curves.prepare_risk_coverage(confidence, correct), len(correct)
     accepted = np.maximum(np.round(numbers["coverage"] * n), 1)
     accepted[accepted < min(100, n / 10)] = np.nan  # so few that the band would fill the figure
-    low, high = plots.wilson(numbers["mean"] * accepted, accepted)
+    low, high = stats.wilson(numbers["mean"] * accepted, accepted)
     return numbers | {"low": low, "high": high}
 
 
@@ -313,8 +326,7 @@ def checks(data: Predictions) -> dict[str, float]:
         ``distinct`` (different confidences below 1), ``improbable`` (samples whose class was given
         a probability below 1e-37, or 0).
     """
-    samples = metrics.per_sample(data.logits, data.labels)
-    confidence, overlap = samples["confidence"], 0
+    confidence, overlap = data.samples["confidence"], 0
     if data.val_logits is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", posthoc.PosthocWarning)  # the report says it
@@ -325,7 +337,7 @@ def checks(data: Predictions) -> dict[str, float]:
         "classes_seen": len(np.unique(data.labels)),
         "saturated": float((confidence >= 1).mean()),
         "distinct": len(np.unique(confidence[confidence < 1])),
-        "improbable": int((samples["nll"] > 85).sum()),
+        "improbable": int((data.samples["nll"] > 85).sum()),
     }
 
 
@@ -374,7 +386,7 @@ def _main_point(points: list[dict], error: float) -> dict | None:
 
 
 def _share(some: int, of: int) -> Interval:
-    low, high = plots.wilson(some, of)
+    low, high = stats.wilson(some, of)
     return Interval(float(some / of) if of else math.nan, float(low), float(high))
 
 
@@ -385,15 +397,18 @@ def _gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
     if min(right, n - right) >= FEW:
         return gap
     # Samples that are all right hardly vary, and a t interval would take that for certainty.
-    low, high = binomtest(right, n).proportion_ci(level, "wilson")
+    low, high = stats.wilson(right, n, level)
     return Interval(gap.estimate, *(float(gap.estimate + right / n - end) for end in (high, low)))
 
 
 def _chance_ece(confidence: Array, draws: int) -> Interval:
     """The ECE of a model whose confidences are exactly right: labels drawn from them."""
     ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
-    drawn = (rng.random(len(confidence)) < confidence for _ in range(draws))
-    values = [ece(metrics.Ranking.of(confidence, correct)) for correct in drawn]
+    # Sorted once, as in `stats.bootstrap`: a draw changes only how many are right at each place.
+    negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
+    drawn = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
+    right = (np.bincount(places, minlength=len(count)) for places in drawn)
+    values = [ece(metrics.Ranking(-negative, r, count - r)) for r in right]
     return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
 
 

@@ -11,7 +11,7 @@ file                       what is in it
                            ``class_names`` (k,)
 ``.csv``, ``.parquet``     a column ``label``; columns ``prob_NAME`` or ``logit_NAME``, or bare
                            class names over probabilities; if there are any: ``group``, and
-                           ``split`` (``test`` or ``val``)
+                           ``split`` (``test`` or ``val``); commas, semicolons or tabs between
 ``.npz`` of fd-shifts      ``raw_logits.npz``: one array, columns logits, label, data set
 ``.npz`` of netcal         ``predictions`` (probabilities) and ``ground_truth``
 ``.npy`` or ``.npz`` of    ``predictions`` (logits); labels in ``label_ids``, in ``labels.npy``
@@ -24,10 +24,12 @@ record
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from calibkit import metrics
 from calibkit.arrays import Array, ArrayLike, as_labels, as_logits, as_probs, row_sums, to_numpy
 
 # Names of the arrays in an .npz file: ours first, then whose file it is.
@@ -46,6 +48,16 @@ _LAYOUTS = {
 }
 _LABEL_COLUMNS = ("label", "labels", "y_true", "target")
 _GROUP_COLUMNS = ("group", "groups")
+# Of the answer alone, which says too little for a report.
+_ANSWER_COLUMNS = (
+    "y_pred",
+    "pred",
+    "prediction",
+    "predicted",
+    "predicted_class",
+    "predicted_label",
+)
+_CONFIDENCE_COLUMNS = ("confidence", "conf", "max_prob", "msp")
 _PREFIXES = {"logit_": "logits", "prob_": "probs"}
 _VALIDATION = ("val", "validation")
 _OBJECTS = "holds Python objects, not read because they could run code: save numbers or strings"
@@ -80,6 +92,18 @@ class Predictions:
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @cached_property
+    def samples(self) -> dict[str, Array]:
+        """`metrics.per_sample` of the test set, computed once."""
+        return metrics.per_sample(self.logits, self.labels)
+
+    @cached_property
+    def val_samples(self) -> dict[str, Array] | None:
+        """The same of the validation set; None without one."""
+        if self.val_logits is None:
+            return None
+        return metrics.per_sample(self.val_logits, self.val_labels)
+
     def sample(self, most: int, seed: int = 0) -> "Predictions":
         """Return a random part of at most `most` samples, in order, with a note that says so."""
         rng, n, changes = np.random.default_rng(seed), len(self.labels), {}
@@ -95,6 +119,14 @@ class Predictions:
             changes["val_logits"] = self.val_logits[rows]
             changes["val_labels"] = self.val_labels[rows]
         return replace(self, **changes) if changes else self
+
+
+def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
+    """Raise the plain `OSError` of the first file that cannot be opened, before any is read."""
+    for file in files:
+        if file is not None and not isinstance(file, Predictions):
+            with Path(file).open("rb"):
+                pass
 
 
 def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Predictions:
@@ -128,8 +160,7 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
     readers = {".npz": _npz, ".npy": _npy, ".csv": _table, ".parquet": _table}
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path}: got a file {path.suffix!r}, expected {', '.join(readers)}")
-    with path.open("rb"):  # the plain OSError, before any library wraps it
-        pass
+    check_files(path, labels)  # before any library wraps the error
     try:
         arrays, notes = readers[path.suffix.lower()](path)
         if labels is not None:
@@ -272,7 +303,7 @@ def _are_probs(scores: Array) -> bool:
     return bool(inside and np.abs(row_sums(scores) - 1).max() <= 1e-3)
 
 
-def _class_names(names: ArrayLike | None) -> tuple[str, ...]:
+def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
     if names is None:
         return ()
     array = np.asarray(names)
@@ -471,8 +502,10 @@ def _label_file(path: Path) -> Array:
 def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
     import pandas as pd  # late: slow to import
 
+    notes = []
     if path.suffix.lower() == ".csv":
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])  # NA may be a class
+        form, notes = _form(path)
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""], **form)  # NA: a class?
     else:
         try:
             frame = pd.read_parquet(path)
@@ -509,8 +542,20 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
             arrays[key] = arrays[key][test]
         if group is not None:
             arrays["groups"] = arrays["groups"][test]
-    notes = [f"Columns not used: {_few(unused)}."] if unused else []
+    notes += [f"Columns not used: {_few(unused)}."] if unused else []
     return arrays, notes
+
+
+def _form(path: Path) -> tuple[dict[str, str], list[str]]:
+    """What stands between the columns of a CSV file and in its decimals, by its first two lines."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        head, row = file.readline(1_000_000), file.readline(1_000_000)
+    separator = max(",;\t", key=head.count)  # a comma where neither is there
+    if separator == ",":
+        return {}, []
+    form = {"sep": separator, "decimal": "," if "," in row else "."}
+    notes = [f"Columns are separated by {'semicolons' if separator == ';' else 'tabs'}."]
+    return form, notes + (["Decimals have a comma."] if form["decimal"] == "," else [])
 
 
 def _values(column) -> Array:
@@ -535,6 +580,13 @@ def _class_columns(frame, taken: set) -> tuple[str, list[str], list[str], list[s
         columns = [c for c in rest if frame[c].dtype.kind in "fiu"]
         if not columns:
             raise ValueError(f"got columns {_few(rest)}, expected prob_NAME for each class")
+        answer = any(c.lower() in _ANSWER_COLUMNS for c in rest)
+        if answer or all(c.lower() in _CONFIDENCE_COLUMNS for c in columns):
+            raise ValueError(
+                f"got columns {_few(rest)}, expected prob_NAME or logit_NAME for each class, since "
+                "an answer and its confidence do not say what the other classes were given; "
+                "calibkit.metrics and calibkit.stats take the confidence alone"
+            )
     names = [c.removeprefix(prefix) for c in columns]
     text = [c for c in columns if frame[c].dtype.kind not in "fiu"]
     if text:

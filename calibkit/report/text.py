@@ -1,96 +1,13 @@
-"""The practitioner's report: one HTML page that needs nothing else, and its numbers as JSON.
+"""The sentences and the tables of a report: what its numbers say, without a figure."""
 
-`build` makes it from a prediction file. Its steps serve as well in a notebook: `predictions.read`,
-`assessment.assess` (numbers), `verdict` (in words), `tables` and `draw` (what is shown of them).
-"""
-
-import base64
-import io
-import json
 import math
-import os
-import re
-from collections.abc import Sequence
-from pathlib import Path
 
-import jinja2
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from calibkit import metrics, plots, posthoc, predictions
-from calibkit.assessment import FEW, MAPS, assess
-from calibkit.predictions import Predictions
-from calibkit.stats import Interval
-
-# Beside those of `plots.METRICS`: label, factor, higher is better?
-_METRICS = plots.METRICS | {
-    "confidence": ("Mean confidence", 100, None),
-    "risk_at_coverage_0.8": ("Risk at 80 % coverage", 100, False),
-    "coverage_at_risk_0.05": ("Coverage at 5 % risk", 100, True),
-    "brier_calibration": ("Brier score: calibration", 1, False),
-    "brier_refinement": ("Brier score: refinement", 1, False),
-}
-_UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}
-
-
-def build(
-    path: str | os.PathLike | Predictions,
-    out: str | os.PathLike = "report",
-    against: str | os.PathLike | Predictions | None = None,
-    labels: str | os.PathLike | None = None,
-    target_risk: Sequence[float] = (),
-) -> Path:
-    """Write the report on a prediction file: ``report.html`` and ``report.json``.
-
-    Parameters
-    ----------
-    path : path or Predictions
-        What to report on; see `calibkit.predictions` for the files that are read.
-    out : path
-        Folder to write to; it is made if need be.
-    against : path or Predictions, optional
-        A second model on the same samples, in the same order.
-    labels : path, optional
-        Labels in a file of their own.
-    target_risk : sequence of float
-        Error rates to find thresholds for; by default some below that of the model.
-
-    Returns
-    -------
-    Path
-        Of the HTML page.
-
-    Raises
-    ------
-    ValueError
-        In one line, as `predictions.read`; if the two models have other labels; if a target is no
-        share.
-    OSError
-        A file cannot be read or written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
-    >>> build(predictions.from_arrays(scores), tempfile.mkdtemp()).name
-    'report.html'
-    """
-    data, other = (
-        x if x is None or isinstance(x, Predictions) else predictions.read(x, labels)
-        for x in (path, against)
-    )
-    numbers = assess(data, other, target_risk)
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
-    text = json.dumps(plain(numbers | words), indent=1, ensure_ascii=False, allow_nan=False)
-    _write(out / "report.json", text + "\n")
-    _write(out / "report.html", page(numbers))
-    return out / "report.html"
-
+from calibkit import posthoc, terms
+from calibkit.report.assessment import FEW, RECALIBRATIONS
+from calibkit.stats import Interval, Unjudged
 
 # --- words ---
 
@@ -166,9 +83,9 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
         title, tone = "Too few samples to say", "unsure"
     else:
         title, tone = "No calibration error to be seen", "good"
-    points = _number(gap, 100, "\u00a0points", sign=not sure)
+    points = number(gap, 100, "\u00a0points", sign=not sure)
     if gap.high < 0:
-        points = _number(Interval(-gap.estimate, -gap.high, -gap.low), 100, "\u00a0points")
+        points = number(Interval(-gap.estimate, -gap.high, -gap.low), 100, "\u00a0points")
     text = (
         f"It claims to be right in {percent(found['confidence'].estimate)} of the cases and is in "
         f"{percent(found['accuracy'].estimate)}: {points} "
@@ -182,7 +99,7 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
         worst = max(apart, key=lambda row: abs(row["gap"].estimate))
         text += (
             f" It is off in {len(apart)} of {len(numbers['groups'])} groups, most in "
-            f"“{worst['group']}” ({_number(worst['gap'], 100, ' points', sign=True)})."
+            f"“{worst['group']}” ({number(worst['gap'], 100, ' points', sign=True)})."
         )
     return {"title": title, "text": text, "tone": tone}
 
@@ -241,7 +158,9 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
 
 def _on_recalibration(numbers: dict) -> dict[str, str]:
     found = numbers["recalibration"]
-    helping = [x for x in MAPS if "brier" in found[x] and found[x]["brier_change"].high < 0]
+    helping = [
+        x for x in RECALIBRATIONS if "brier" in found[x] and found[x]["brier_change"].high < 0
+    ]
     low, high = posthoc.RANGE
     fitted = found["temperature scaling"].get("temperatures", [])
     if not all(1.01 * low < t < high / 1.01 for t in fitted):  # no minimum: too few errors
@@ -257,7 +176,7 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         }
     best = min(helping, key=lambda name: found[name]["brier"])
     after = found[best]
-    change = _number(after["brier_change"], 1, "", sign=True)
+    change = number(after["brier_change"], 1, "", sign=True)
     text = (
         f"ECE {percent(before['ece'])} → {percent(after['ece'])}, Brier score "
         f"{before['brier']:.3f} → {after['brier']:.3f} (change {change})"
@@ -273,9 +192,9 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
 
 def _on_comparison(numbers: dict) -> dict[str, str]:
     won, lost = [], []
-    for name in ("accuracy", "ece", "brier", "auroc", "aurc"):
+    for name in ("accuracy", "excess_ece", "brier", "auroc", "aurc"):
         outcome = _better(name, numbers["comparison"]["difference"][name])
-        label = _METRICS[name][0]
+        label = terms.METRICS[name][0]
         won += [label] * (outcome == "yours")
         lost += [label] * (outcome == "the other")
     either = (("better", won), ("worse", lost))
@@ -291,59 +210,14 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
 
 
 def _better(name: str, difference: Interval) -> str:
-    higher = _METRICS.get(name, ("", 1, None))[2]
-    if higher is None or not (difference.low > 0 or difference.high < 0):
-        return "–"
-    return "yours" if (difference.estimate > 0) == higher else "the other"
+    """Whose is better by the rule of `stats.compare`: calibration errors by their excess only."""
+    verdict, higher = difference.verdict, terms.METRICS[name][2]
+    if higher is None or verdict not in ("higher", "lower"):
+        return verdict if isinstance(difference, Unjudged) else "–"
+    return "yours" if (verdict == "higher") == higher else "the other"
 
 
-def percent(value: float | Interval) -> str:
-    """A share as per cent; with its interval if it has one, as precise as that is.
-
-    >>> percent(Interval(0.7134, 0.69, 0.73)).replace("\\u00a0", " ")
-    '71 % [69, 73]'
-    """
-    return _number(value, 100, "\u00a0%")
-
-
-def _round(target: float) -> str:
-    return f"{100 * target:g}\u00a0%"
-
-
-def decimals(confidence: float | None) -> str:
-    """A confidence with two digits of what it lacks to 1.
-
-    >>> decimals(0.93), decimals(0.99987)
-    ('0.930', '0.99987')
-    """
-    if confidence is None or not 0 < confidence < 1:
-        return "–" if confidence is None else f"{confidence:g}"
-    return f"{confidence:.{max(1 - math.floor(math.log10(1 - confidence)), 2)}f}"
-
-
-def _number(value: float | Interval, scale: float, unit: str, sign: bool = False) -> str:
-    estimate, low, high = value if isinstance(value, Interval) else (value, math.nan, math.nan)
-    if math.isnan(estimate):
-        return "–"
-    if math.isinf(estimate):
-        return "∞"
-    half = scale * (high - low) / 2
-    if half > 0:
-        digits = int(np.clip(math.ceil(-math.log10(half / 2)), 0, 6))
-        ends = [abs(scale * end) for end in (low, high) if end]
-        while digits < 6 and min(ends) < 0.5 / 10**digits:  # an end that is not 0 must not look it
-            digits += 1
-    else:
-        digits = 1 if scale > 1 else 3
-    plus = "+" if sign else ""
-    shown = [round(scale * x, digits) + 0.0 for x in (estimate, low, high)]  # no minus before 0
-    text = f"{shown[0]:{plus}.{digits}f}{unit}"
-    if not math.isnan(half):
-        text += f" [{shown[1]:.{digits}f}, {shown[2]:.{digits}f}]"
-    return text.replace("-", "−")
-
-
-# --- what is shown: tables, pictures, the page ---
+# --- tables ---
 
 
 def tables(numbers: dict) -> dict[str, pd.DataFrame]:
@@ -361,9 +235,13 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
             }
             for p in numbers["operating_points"]
         ],
-        "metrics": [_metric_row(*item) for item in numbers["metrics"].items()],
+        "metrics": [  # without the terms of a paper's own decomposition of the ECE
+            _metric_row(name, value)
+            for name, value in numbers["metrics"].items()
+            if not name.startswith("eq9_")
+        ],
         "recalibration": [
-            _map_row(name, found)
+            _recalibration_row(name, found)
             for name, found in numbers["recalibration"].items()
             if "brier" in found
         ],
@@ -396,37 +274,27 @@ def _bins_table(bins: dict) -> list[dict[str, str]]:
 
 
 def _metric_row(name: str, value: Interval) -> dict[str, str]:
-    label, scale, higher = _METRICS.get(name, (_label(name), 1, None))
-    function = getattr(metrics, name, None)
+    label, scale, higher = terms.METRICS[name]
     return {
         "Metric": label,
-        "Value [95 % interval]": _number(value, scale, _UNITS[scale]),
+        "Value [95 % interval]": number(value, scale, terms.UNITS[scale]),
         "Better": {True: "higher", False: "lower", None: "–"}[higher],
-        "What it is": _what(function) if function else "",
+        "What it is": terms.MEANINGS[name],
     }
 
 
-def _what(function) -> str:
-    """The first sentence of its documentation, without what is in brackets."""
-    return re.sub(r" \([^)]*\)|`", "", function.__doc__.split("\n")[0])
-
-
-def _label(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-def _map_row(name: str, found: dict) -> dict[str, str]:
-    change = _number(found["brier_change"], 1, "", sign=True)
+def _recalibration_row(name: str, found: dict) -> dict[str, str]:
+    change = number(found["brier_change"], 1, "", sign=True)
     return {
-        "Map": "as it is" if name == "none" else name,
+        "Recalibration": "none" if name == "none" else name,
         "ECE": percent(found["ece"]),
         "Adaptive ECE": percent(found["adaptive_ece"]),
         "Brier score": f"{found['brier']:.4f}",
         "… change": "–" if name == "none" else change,
-        "NLL": _number(found["nll"], 1, ""),
+        "NLL": number(found["nll"], 1, ""),
         "Accuracy": percent(found["accuracy"]),
         "AUROC": percent(found["auroc"]),
-        "AURC": _number(found["aurc"], 1000, "\u00a0‰"),
+        "AURC": number(found["aurc"], 1000, "\u00a0‰"),
     }
 
 
@@ -438,7 +306,7 @@ def _group_row(row: dict, point: dict | None) -> dict[str, str]:
         "Samples": f"{row['samples']:,}",
         "Accuracy": percent(row["accuracy"]),
         "Confidence": percent(row["confidence"]),
-        "Gap": _number(gap, 100, "", sign=True),
+        "Gap": number(gap, 100, "", sign=True),
         "Verdict": words if row["stands_out"] else "too few" if row["samples"] < FEW else "–",
         "AUROC": percent(row["auroc"]),
     } | (
@@ -453,108 +321,52 @@ def _comparison_table(numbers: dict) -> list[dict[str, str]]:
         return []
     rows = []
     for name, difference in numbers["comparison"]["difference"].items():
-        label, scale, _ = _METRICS.get(name, (_label(name), 1, None))
-        unit = _UNITS[scale]
+        label, scale, _ = terms.METRICS[name]
+        unit = terms.UNITS[scale]
         rows.append(
             {
                 "Metric": label,
-                "Yours": _number(numbers["metrics"][name].estimate, scale, unit),
-                "Other": _number(numbers["comparison"]["metrics"][name], scale, unit),
-                "Difference [95 % interval]": _number(difference, scale, "", sign=True),
+                "Yours": number(numbers["metrics"][name].estimate, scale, unit),
+                "Other": number(numbers["comparison"]["metrics"][name], scale, unit),
+                "Difference [95 % interval]": number(difference, scale, "", sign=True),
                 "Better": _better(name, difference),
             }
         )
     return rows
 
 
-def draw(name: str, numbers: dict) -> Figure:
-    """Draw "reliability", "histogram", "risk_coverage", or of two models "comparison"."""
-    with plots.style():
-        if name == "comparison":
-            fig, axes = plt.subplots(2, 1, figsize=(6, 7))
-            pairs = {"your model": numbers, "the other one": numbers["comparison"]}
-            plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, axes[0])
-            plots.plot_risk_coverage({m: x["risk_coverage"] for m, x in pairs.items()}, axes[1])
-            return fig
-        fig, ax = plt.subplots(figsize=(6, 4) if name == "risk_coverage" else (5, 4.6))
-        if name == "reliability":
-            plots.plot_reliability(numbers["reliability"], ax)
-        elif name == "histogram":
-            plots.plot_confidence_histogram(numbers["histogram"], ax)
-        else:
-            plots.plot_risk_coverage({"your model": numbers["risk_coverage"]}, ax)
-            _mark(numbers["operating_points"], ax)
-        return fig
+# --- numbers as text ---
 
 
-def _mark(points: list[dict], ax: Axes) -> None:
-    """Put operating points on a risk-coverage curve, and their thresholds where there is room."""
-    labelled = -1.0
-    for point in (p for p in points if p["accepted"]):
-        x, y = point["coverage"].estimate, point["risk"].estimate
-        ax.plot(x, y, "o", color=plots.WRONG, zorder=5)
-        if x - labelled > 0.15:
-            words, side = f"≥ {decimals(point['threshold'])}", "right" if x > 0.3 else "left"
-            ax.annotate(words, (x, y), (-5, 7), textcoords="offset points", ha=side)
-            labelled = x
+def percent(value: float | Interval) -> str:
+    """A share as per cent, with its interval if it has one.
+
+    >>> percent(Interval(0.7134, 0.69, 0.73)).replace("\\u00a0", " ")
+    '71.3 % [69.0, 73.0]'
+    """
+    return number(value, 100, terms.UNITS[100])
 
 
-def page(numbers: dict) -> str:
-    """The report as one HTML page: pictures inside, no script, nothing fetched."""
-    shown = ["reliability", "histogram", "risk_coverage"]
-    shown += ["comparison"] if numbers["comparison"] else []
-    facts = [f"{numbers['samples']:,} samples", f"{numbers['classes']:,} classes"]
-    facts += [f"{numbers['errors']:,} wrong"]
-    if numbers["validation"]:
-        facts.append(f"a validation set of {numbers['validation']:,}")
-    if numbers["against"]:
-        facts.append(f"compared with {numbers['against']}")
-    template = Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(template).render(
-        numbers=numbers,
-        facts=facts,
-        verdict=verdict(numbers),
-        cautions=cautions(numbers),
-        pictures={name: _picture(draw(name, numbers)) for name in shown},
-        tables={name: _table(frame) for name, frame in tables(numbers).items()},
-        percent=percent,
-    )
+def _round(target: float) -> str:
+    return f"{100 * target:g}\u00a0%"
 
 
-def _table(frame: pd.DataFrame) -> dict:
-    """Rows of strings for the template, which escapes them."""
-    frame = frame.reset_index(names=frame.columns.name)
-    return {"head": list(frame.columns), "rows": frame.to_numpy().tolist()}
+def decimals(confidence: float | None) -> str:
+    """A confidence with two digits of what it lacks to 1.
+
+    >>> decimals(0.93), decimals(0.99987)
+    ('0.930', '0.99987')
+    """
+    if confidence is None or not 0 < confidence < 1:
+        return "–" if confidence is None else f"{confidence:g}"
+    return f"{confidence:.{max(1 - math.floor(math.log10(1 - confidence)), 2)}f}"
 
 
-def _picture(figure: Figure) -> str:
-    """As a data address. Inside an <img> no SVG runs a script or fetches anything."""
-    file = io.BytesIO()
-    with plots.style():
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
+def number(value: float | Interval, scale: float = 1, unit: str = "", sign: bool = False) -> str:
+    """Write a number as `Interval.format` does, whether or not it has an interval.
 
-
-def plain(value):
-    """Numbers as JSON takes them: intervals by name, ``nan`` as null, infinity as "inf"."""
-    if isinstance(value, Interval):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {str(key): plain(x) for key, x in value.items()}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [plain(x) for x in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf"
-    return value
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".part")  # a page is whole or not there
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
+    >>> number(Interval(-0.012, -0.031, 0.007), sign=True), number(0.5)
+    ('−0.012 [−0.031, +0.007]', '0.500')
+    """
+    interval = value if isinstance(value, Interval) else Interval(value, math.nan, math.nan)
+    return interval.format(scale, unit=unit, sign=sign)

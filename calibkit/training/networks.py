@@ -15,10 +15,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
 from math import prod
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from calibkit.data import catalogue
+from calibkit.training import plugins
 
 Shape = tuple[int, ...]
 
@@ -116,7 +120,7 @@ def _he_normal(network: Network) -> Network:
 
 def _theirs():
     """torchvision's models, imported when asked for: they take longer to load than torch."""
-    from calibkit.vision import torchvision
+    from calibkit.data.torchvision import torchvision
 
     return torchvision.models
 
@@ -241,9 +245,11 @@ def _thin_resnet(depth: int, shape: Shape, classes: int, width: int = 16) -> Net
     return _resnet("BasicBlock", (n, n, n), width, width, _PadShortcut, shape, classes)
 
 
-def _wide_resnet(block: str, blocks: Sequence[int], shape: Shape, classes: int) -> Network:
+def _wide_resnet(
+    block: str, blocks: Sequence[int], width: int, shape: Shape, classes: int
+) -> Network:
     """The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR."""
-    return _resnet(block, blocks, 64, 64, _projection, shape, classes)
+    return _resnet(block, blocks, width, width, _projection, shape, classes)
 
 
 def _wrn_26_10(shape: Shape, classes: int) -> Network:
@@ -353,10 +359,11 @@ class _Mixer(nn.Module):
         return x + self.mix(x)
 
 
-def _vgg16_bn(shape: Shape, classes: int) -> Network:
+def _vgg16_bn(shape: Shape, classes: int, weights: str | None = None) -> Network:
     """VGG-16 with batch norm (Simonyan & Zisserman, 2015) and one linear layer behind it.
 
-    Pooling rounds up, so that 28 pixels survive five halvings.
+    Pooling rounds up, so that 28 pixels survive five halvings. Weights, which are of colour
+    images, fill all but the linear layer.
     """
     _expect_picture(shape)
     stages, inputs = [], shape[0]
@@ -367,7 +374,14 @@ def _vgg16_bn(shape: Shape, classes: int) -> Network:
             nn.init.zeros_(layers[-3].bias)
             inputs = width
         stages.append(nn.Sequential(*layers, nn.MaxPool2d(2, ceil_mode=True)))
-    return _he_normal(Network(stages, nn.Sequential(*_average()), nn.Linear(inputs, classes)))
+    network = Network(stages, nn.Sequential(*_average()), nn.Linear(inputs, classes))
+    _he_normal(network)
+    if weights is not None:
+        _expect(shape[0] == 3, shape, "colour images when it starts from weights")
+        theirs = _imagenet("vgg16_bn", weights, shape, classes).features.state_dict()
+        ours = network.stages.state_dict()
+        network.stages.load_state_dict(dict(zip(ours, theirs.values(), strict=True)))
+    return network
 
 
 def _mobile(
@@ -421,15 +435,75 @@ def _imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.
     if weights is None:
         return models.get_model(name, num_classes=classes)
     known = models.get_model_weights(name).__members__
-    if weights not in known:
-        raise ValueError(f"weights: got {weights!r}, expected None or one of {', '.join(known)}")
+    if weights in known:
+        try:
+            return models.get_model(name, weights=known[weights])
+        except OSError as error:
+            folder = f"{torch.hub.get_dir()}/checkpoints"
+            raise OSError(
+                f"weights: cannot fetch {known[weights].url} ({error}); put the file in {folder}"
+            ) from None
+    places = (Path(weights).expanduser(), catalogue.data_root() / "weights" / weights)
+    file = next(filter(Path.is_file, places), None)
+    if file is None:
+        raise ValueError(
+            f"weights: got {weights!r}, expected one of {', '.join(known)} or a file, "
+            f"such as {places[1].parent / 'mine.pth'}"
+        )
+    return _from_file(name, file)
+
+
+def _from_file(name: str, file: Path) -> nn.Module:
+    """torchvision's network `name` with the weights of a file: torchvision's names or Google's."""
     try:
-        return models.get_model(name, weights=known[weights])
-    except OSError as error:
-        folder = f"{torch.hub.get_dir()}/checkpoints"
-        raise OSError(
-            f"weights: cannot fetch {known[weights].url} ({error}); put the file in {folder}"
-        ) from None
+        state = torch.load(file, "cpu", weights_only=True)
+        state = state.get("state_dict", state)
+        if any(key.startswith("vit.") for key in state):
+            state = _google_vit(state)
+        net = _theirs().get_model(name, num_classes=len(next(reversed(state.values()))))
+        net.load_state_dict(state)
+    except Exception as error:  # pickles, zip files and names of layers fail in many ways
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{file}: holds no weights of {name} ({reason})") from None
+    return net
+
+
+def _google_vit(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of google/vit-base-patch16-224, as transformers names them, by torchvision's names.
+
+    Query, key and value are one matrix there.
+    """
+    names = {
+        "vit.embeddings.cls_token": "class_token",
+        "vit.embeddings.position_embeddings": "encoder.pos_embedding",
+        "vit.embeddings.patch_embeddings.projection": "conv_proj",
+        "vit.layernorm": "encoder.ln",
+        "classifier": "heads.head",
+    }
+    parts = {
+        "attention.output.dense": "self_attention.out_proj",
+        "layernorm_before": "ln_1",
+        "layernorm_after": "ln_2",
+        "intermediate.dense": "mlp.0",
+        "output.dense": "mlp.3",
+    }
+    found = {}
+    for theirs, ours in names.items():
+        for end in ("", ".weight", ".bias"):
+            if theirs + end in state:
+                found[ours + end] = state[theirs + end]
+    for i in range(sum(key.endswith("layernorm_before.bias") for key in state)):
+        theirs, ours = f"vit.encoder.layer.{i}.", f"encoder.layers.encoder_layer_{i}."
+        for end in ("weight", "bias"):
+            three = [state[f"{theirs}attention.attention.{x}.{end}"] for x in _THREE]
+            found[f"{ours}self_attention.in_proj_{end}"] = torch.cat(three)
+            for a, b in parts.items():
+                found[f"{ours}{b}.{end}"] = state[f"{theirs}{a}.{end}"]
+    found["heads.head.bias"] = found.pop("heads.head.bias")  # the number of classes is read off it
+    return found
+
+
+_THREE = ("query", "key", "value")
 
 
 def _new_head(head: nn.Linear, classes: int) -> nn.Linear:
@@ -484,6 +558,7 @@ def _vit_b_16(shape: Shape, classes: int, weights: str | None = None) -> Network
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "mlp": _mlp,
+    "two_layers": partial(_mlp, hidden=(10,)),  # bsce's toy, as in its public notebook
     "cnn": _cnn,
     "resnet1d": _resnet1d,
     "textcnn": _textcnn,
@@ -492,10 +567,11 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet32": partial(_thin_resnet, 32),
     "resnet110_thin": partial(_thin_resnet, 110),
     "preact_resnet110": partial(_preact_picture, 18, 16),
-    "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2)),
-    "resnet50": partial(_wide_resnet, "Bottleneck", (3, 4, 6, 3)),
-    "resnet110_bottleneck": partial(_wide_resnet, "Bottleneck", (3, 4, 26, 3)),
-    "resnet152": partial(_wide_resnet, "Bottleneck", (3, 8, 36, 3)),
+    "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 64),
+    "resnet18_w16": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 16),
+    "resnet50": partial(_wide_resnet, "Bottleneck", (3, 4, 6, 3), 64),
+    "resnet110_bottleneck": partial(_wide_resnet, "Bottleneck", (3, 4, 26, 3), 64),
+    "resnet152": partial(_wide_resnet, "Bottleneck", (3, 8, 36, 3), 64),
     "wrn_28_10": partial(_preact_picture, 4, 160),
     "wrn_26_10": _wrn_26_10,
     "densenet_bc_100_12": partial(_densenet, 12, (16, 16, 16), 24),
@@ -523,7 +599,8 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     Parameters
     ----------
     name : str
-        A key of `NETWORKS`.
+        A key of `NETWORKS`, with ``:WEIGHTS`` behind it for the option ``weights``; or
+        ``FILE.py:NAME`` (see `plugins`).
     input_shape : sequence of int
         Of one sample: a signal `(channels, length)`, a picture `(channels, height, width)`, a
         vector `(d,)`, or token ids `(tokens,)` for ``textcnn``, which also needs ``vocabulary=``.
@@ -532,8 +609,8 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     **options
         ``hidden`` (mlp: widths of its layers), ``width`` (cnn, resnet1d, textcnn and the thin
         ResNets: channels of the first stage), ``vocabulary`` (textcnn: number of token ids),
-        ``weights`` (ImageNet nets and ViT: name of a torchvision weight set, downloaded unless
-        it lies in torch's hub folder).
+        ``weights`` (ImageNet nets, VGG and ViT: name of a torchvision weight set, downloaded
+        unless it lies in torch's hub folder; or a file of weights, for the ViT also Google's).
 
     Raises
     ------
@@ -555,9 +632,16 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
             "name: 'resnet110' means two networks: 'resnet110_thin' (1.7M parameters; He et al.) or"
             " 'resnet110_bottleneck' (46M; mixup, bsce); fmfp's is 'preact_resnet110'"
         )
+    shape = tuple(input_shape)
+    if plugins.own(name):
+        from calibkit.training import trials  # here, as it needs this module
+
+        return trials.network(name, shape, classes)
+    name, _, weights = name.partition(":")
+    if weights:
+        options["weights"] = weights
     if name not in NETWORKS:
         raise ValueError(f"name: got {name!r}, expected one of {', '.join(NETWORKS)}")
-    shape = tuple(input_shape)
     if not shape or not all(isinstance(side, int) and side > 0 for side in shape):
         raise ValueError(f"input_shape: got {input_shape!r}, expected positive integers")
     if not isinstance(classes, int) or classes < 2:

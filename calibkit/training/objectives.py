@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from calibkit import losses
-from calibkit.grid import Method
+from calibkit.training import plugins
+from calibkit.training.runs import Method
 
 Score = Callable[[nn.Module], Tensor]
 
@@ -58,6 +59,9 @@ def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
     """The loss of a plain sample under a method; cross-entropy where the method only mixes."""
     if method.objective in _OBJECTIVES:
         return losses.cross_entropy
+    if plugins.own(method.objective):
+        is_loss, found = plugins.objective(method.objective, dict(method.options))
+        return found if is_loss else losses.cross_entropy
     chosen = getattr(losses, method.objective)
     return chosen(**dict(method.options)) if method.options else chosen
 
@@ -74,8 +78,25 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
         raise ValueError(f"{method.objective}: token ids cannot be mixed; use pictures or signals")
     if method.objective in _OBJECTIVES:
         return _OBJECTIVES[method.objective](train, **dict(method.options))
+    if plugins.own(method.objective):
+        is_loss, factory = plugins.objective(method.objective, dict(method.options))
+        if not is_loss:
+            return _own(factory, plugins.source(method.objective), train)
     loss = base_loss(method)
     return lambda batch, rng: lambda network: loss(network(batch.inputs), batch.labels)
+
+
+def _own(factory: Callable, source: plugins.Source, train: TrainingSet):
+    """Draws of somebody's own factory, whose errors are one line."""
+
+    def checked(value: object, what: str) -> Callable:
+        if not callable(value):
+            got = type(value).__name__
+            raise plugins.PluginError(f"{source.result()}: gives a {got}, expected {what}")
+        return plugins.guarded(source, value)
+
+    draw = checked(factory(train), "draw(batch, rng) -> score")
+    return lambda batch, rng: checked(draw(batch, rng), "score(network) -> (B,)")
 
 
 # --- mixtures of two inputs -----------------------------------------------------------------------
@@ -263,7 +284,8 @@ def crl(train: TrainingSet, weight: float):
     train.memory.update(right=right, seen=seen)
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        least, most = right.min(), seen.max()
+        # This batch comes up once an epoch: it has been seen in every epoch that is over.
+        least, most = right.min(), seen[batch.index].max()
         share = (right[batch.index] - least) / (most - least).clamp(min=1)
         difference = share - share.roll(-1)
         counted = False
@@ -285,9 +307,13 @@ def crl(train: TrainingSet, weight: float):
     return draw
 
 
-def mmce(train: TrainingSet, weight: float):
-    """CE plus w times the kernel calibration error of the batch, balanced (bsce baseline)."""
-    penalty = losses.mmce(weighted=True)
+def mmce(train: TrainingSet, weight: float, formula: float = 0):
+    """CE plus w times the kernel calibration error of the batch, balanced (bsce baseline).
+
+    The weight of 2 belongs to the penalty of the public code, which divides twice by the counts.
+    `formula` 1 divides once, as the formula does, which is 16 to 18 times as much.
+    """
+    penalty = losses.mmce(weighted=True, normalisation="formula" if formula else "code")
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         def score(network):
@@ -300,6 +326,9 @@ def mmce(train: TrainingSet, weight: float):
 
     return draw
 
+
+# Passes of a sample through the network in a step, forward and backward, where not one of each.
+PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
 
 _OBJECTIVES = {
     f.__name__: f

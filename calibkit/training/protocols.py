@@ -32,16 +32,24 @@ class Protocol:
     swa_learning_rate: float = 0.05
     swa_anneal: int = 10
     augment: bool = True
-    validation: int | None = None  # samples held out of the training set; None: the data's default
-    split_seed: int | None = None
+    # Samples held out of the training set; None: the data's default; "test": the test set, as some
+    # authors' code has it.
+    validation: int | str | None = None
+    # Of the order in which the training part is split; "run": the seed of the run, so that each
+    # seed has a validation set of its own; None: 42.
+    split_seed: int | str | None = None
     train_size: int | None = None
-    precision: str = "float32"
+    precision: str = "float32"  # or "bfloat16", of the training steps; evaluation is in float32
     # What is written down while training.
     evaluate_every: int = 1
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
     tracked: int = 10_000  # the first training samples, followed one by one
     shifted: int = 0  # the first test samples, put through every shift the data have
-    scores: bool = False  # also confidences from features: Trust Score and ConfidNet
+    feature_scores: bool = False  # also Trust Score and ConfidNet, fitted on the training set
+    # Fine-tuning, and a temperature that a paper fixes instead of fitting it.
+    optimizer: str = "sgd"  # or "adam"
+    schedule: str = "steps"  # or "cosine", down to zero
+    temperature: float | None = None
 
     def shortened(self, epochs: int) -> "Protocol":
         """The same protocol in fewer (or more) epochs: every epoch number scaled in proportion."""
@@ -70,6 +78,8 @@ class Protocol:
         `swa_learning_rate`. `variant="paper"` is what they write: the baseline's own steps up to
         `swa_start`, then the constant rate.
         """
+        if averaging == "none" and self.schedule == "cosine":
+            return self.learning_rate * (1 + cos(pi * (epoch - 1) / self.epochs)) / 2
         if averaging == "none" or (variant == "paper" and epoch <= self.swa_start):
             return self.learning_rate * self.decay ** sum(epoch > m for m in self.milestones)
         if variant == "paper":
@@ -99,8 +109,19 @@ FMFP_CIFAR = Protocol(
 FMFP_TINY = Protocol(
     epochs=90, milestones=(40, 70), swa_start=50, snapshots=(9, 36, 63), evaluate_every=3
 )
-# darkside, section 4: CIFAR, 300 epochs, steps after 150 and 225 (divided by 5 for cross-entropy,
-# entropy regularisation and mixup, by 10 for label smoothing and focal loss).
+# fmfp names ImageNet and states nothing of its training: the usual recipe, the choice is ours.
+FMFP_IMAGENET = Protocol(
+    epochs=90,
+    batch_size=256,
+    weight_decay=1e-4,
+    milestones=(30, 60),
+    swa_start=50,
+    validation=10_000,
+    snapshots=(9, 30, 60),
+    evaluate_every=5,
+)
+# darkside, supplement A.3: CIFAR, 300 epochs, steps after 150 and 225 (divided by 5 for
+# cross-entropy, entropy regularisation and mixup, by 10 for label smoothing and focal loss).
 DARKSIDE_CIFAR = Protocol(
     epochs=300,
     milestones=(150, 225),
@@ -108,6 +129,44 @@ DARKSIDE_CIFAR = Protocol(
     swa_start=180,
     snapshots=(30, 150, 225),
     evaluate_every=5,
+)
+DARKSIDE_DECAY = (("label_smoothing", (("decay", 0.1),)), ("focal", (("decay", 0.1),)))
+# darkside, supplement A.3: ImageNet, 100 epochs, divided by 10 after 30, 60, 90; temperature 1.1.
+# Batch and weight decay are not stated: the usual ones.
+DARKSIDE_IMAGENET = Protocol(
+    epochs=100,
+    batch_size=256,
+    weight_decay=1e-4,
+    milestones=(30, 60, 90),
+    swa_start=60,
+    validation=10_000,
+    snapshots=(10, 30, 60),
+    evaluate_every=5,
+    shifted=10_000,
+    temperature=1.1,
+)
+# darkside, supplement A.2: the public code of ConfidNet, whose networks for CIFAR-10 start from
+# ImageNet weights and those for CIFAR-100 do not.
+CONFIDNET_CIFAR10 = Protocol(
+    epochs=250,
+    learning_rate=0.001,
+    validation=5000,
+    split_seed=42,
+    swa_start=150,
+    snapshots=(25, 100, 175),
+    evaluate_every=5,
+    feature_scores=True,
+)
+CONFIDNET_CIFAR100 = Protocol(
+    epochs=170,
+    weight_decay=1e-4,
+    milestones=(90, 135),
+    validation=5000,
+    split_seed=42,
+    swa_start=100,
+    snapshots=(17, 68, 119),
+    evaluate_every=5,
+    feature_scores=True,
 )
 # overconf, public code: 200 epochs of batches of 512, steps after 100 and 150.
 OVERCONF_CIFAR = Protocol(
@@ -164,7 +223,33 @@ BSCE_TINY = replace(
     milestones=(40, 60),
     swa_start=60,
     snapshots=(14, 43, 71),
-    validation=None,
+    validation="test",
+)
+# bsce, section 16: a ViT fine-tuned in 50 epochs; the rate is that of the guide which it follows.
+BSCE_VIT = replace(
+    BSCE_CIFAR,
+    epochs=50,
+    milestones=(),
+    learning_rate=5e-5,
+    weight_decay=0.0,
+    swa_start=30,
+    snapshots=(7, 21, 36),
+    optimizer="adam",
+)
+# bsce, section 17: a ResNet-50 fine-tuned on ImageNet, 90 epochs of Adam along a cosine; the rate
+# is not stated.
+BSCE_IMAGENET = replace(
+    BSCE_CIFAR,
+    epochs=90,
+    milestones=(),
+    learning_rate=1e-4,
+    weight_decay=0.0,
+    validation=10_000,
+    split_seed=None,
+    swa_start=54,
+    snapshots=(13, 39, 64),
+    optimizer="adam",
+    schedule="cosine",
 )
 # bsce, section 4.3: five epochs on five Gaussians; nothing else is said.
 BSCE_TOY = Protocol(epochs=5, swa_start=3, swa_anneal=1, augment=False, tracked=1000)

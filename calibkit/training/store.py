@@ -5,9 +5,13 @@ A record is a folder named like its run:
 - ``run.json``: the run, its provenance, the checksums of the other files, and its own (seal);
 - ``history.csv``: one row per evaluated epoch;
 - ``arrays.npz``: logits, labels and what was followed for each training sample;
-- ``shifted.csv``, where asked for: one row per shift of the test set and severity.
+- ``shifted.csv``, where asked for: one row per shift of the test set and severity;
+- ``replicates.npz``: its metrics on resamples of the test set (`stats.Replicates`).
 
-It is written into a temporary folder and renamed, so half a record never counts.
+A **light** record has no ``arrays.npz``: its metrics, their doubt and its history are there, its
+predictions are not. Which is which, `lighten` decides after training; the name is the same.
+
+A record is written into a temporary folder and renamed, so half a record never counts.
 """
 
 import csv
@@ -22,10 +26,12 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit.grid import Run
+from calibkit.data.cache import cache_root
+from calibkit.training.runs import Run
 
-FIELDS = {"status", "run", "sha256", "provenance", "seal"}  # of run.json
-FILES = {"history.csv", "arrays.npz", "shifted.csv"}  # beside it, the last where asked for
+VERSION = 2  # of what a record holds; records of before say nothing
+FIELDS = {"version", "status", "run", "sha256", "provenance", "seal"}  # of run.json
+FILES = {"history.csv", "arrays.npz", "shifted.csv", "replicates.npz"}  # beside it
 ABSENT = FileNotFoundError, IsADirectoryError  # other errors say nothing about the record
 
 
@@ -33,13 +39,8 @@ class DamagedRecord(Exception):
     """A record on disk which is not what was written."""
 
 
-def cache_root() -> Path:
-    """`$CALIBKIT_CACHE`, else the checkout's ``data_cache``, else ``data_cache`` where we stand."""
-    if os.environ.get("CALIBKIT_CACHE"):
-        return Path(os.environ["CALIBKIT_CACHE"])
-    checkout = Path(__file__).resolve().parent.parent
-    here = checkout if (checkout / "notebooks").is_dir() else Path.cwd()
-    return here / "data_cache"
+class LightRecord(Exception):
+    """A record which keeps no predictions was asked for them."""
 
 
 def runs_root() -> Path:
@@ -61,6 +62,11 @@ class Record:
     def diverged(self) -> bool:
         return self.info["status"] == "diverged"
 
+    @property
+    def light(self) -> bool:
+        """Whether the predictions were left out."""
+        return "arrays.npz" not in self.info["sha256"]
+
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
         """Columns over evaluated epochs; ``pandas.DataFrame(record.history)`` makes a table."""
@@ -69,11 +75,33 @@ class Record:
     @cached_property
     def shifted(self) -> dict[str, np.ndarray]:
         """Columns over shifts of the test set, "shift" and "severity" first; empty if not taken."""
-        return self._table("shifted.csv") if "shifted.csv" in self.info["sha256"] else {}
+        return self._shifted(lambda severity: severity > 0)
+
+    @cached_property
+    def collected(self) -> dict[str, np.ndarray]:
+        """As `shifted`, over test sets that were collected a second time (severity 0)."""
+        return self._shifted(lambda severity: severity == 0)
+
+    def _shifted(self, wanted) -> dict[str, np.ndarray]:
+        if "shifted.csv" not in self.info["sha256"]:
+            return {}
+        table = self._table("shifted.csv")
+        rows = wanted(table["severity"]) if table else np.array([], bool)
+        return {name: column[rows] for name, column in table.items()} if rows.any() else {}
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every array by name; what was stored in half precision comes back as float32."""
+        """Every array by name; what was stored in half precision comes back as float32.
+
+        Raises
+        ------
+        LightRecord
+            The record keeps none; the line has the command that trains the run again.
+        """
+        if self.light:
+            raise LightRecord(
+                f"{self.name} keeps no predictions; calibkit train --again {self.name} makes them"
+            )
         path = self._checked("arrays.npz")
         try:
             with np.load(path, allow_pickle=False) as stored:
@@ -83,6 +111,23 @@ class Record:
         except Exception as error:  # NumPy and zipfile have many ways to say that a file is none
             raise DamagedRecord(f"{path}: cannot be read ({error})") from None
         return {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
+
+    @cached_property
+    def replicates(self):
+        """Its metrics on resamples of the test set: `stats.Replicates`."""
+        from calibkit import stats
+
+        if "replicates.npz" in self.info["sha256"]:
+            return stats.Replicates.load(self._checked("replicates.npz"))
+        arrays = self.arrays
+        splits = (
+            (arrays[f"{split}_logits"], arrays[f"{split}_labels"].astype(np.int64))
+            for split in ("test", "validation")
+        )
+        (logits, labels), (held_out, held_out_labels) = splits
+        if len(held_out) == 0:
+            return stats.replicates_of_run(logits, labels)
+        return stats.replicates_of_run(logits, labels, held_out, held_out_labels)
 
     @property
     def snapshots(self) -> dict[int, np.ndarray]:
@@ -142,9 +187,12 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         if info["run"] != run.content():
             raise DamagedRecord(f"{path}: holds another run than its name says")
         sound = info["status"] in ("done", "diverged") and isinstance(info["provenance"], dict)
-        sound = sound and FILES - {"shifted.csv"} <= info["sha256"].keys() <= FILES
-        # Records of the first days have no seal.
-        sealed = set(info) | {"seal"} == FIELDS and info.get("seal", "") in ("", _seal(info))
+        files = info["sha256"].keys()
+        sound = sound and "history.csv" in files and files <= FILES
+        sound = sound and bool(files & {"arrays.npz", "replicates.npz"})
+        # Records of the first days have neither a seal nor a version.
+        sealed = set(info) | {"seal", "version"} == FIELDS
+        sealed = sealed and info.get("seal", "") in ("", _seal(info))
         if not (sound and sealed):
             raise DamagedRecord(f"{path}: run.json is altered; delete the folder to train it again")
         return Record(run.name, path, info)
@@ -167,7 +215,7 @@ def verify(run: Run, root: Path | None = None) -> Record | None:
         if record:
             record.check()
             if not record.diverged:
-                _ = record.history, record.arrays, record.shifted
+                _ = record.history, record.shifted, None if record.light else record.arrays
         return record
     except DamagedRecord as error:
         path = (root or runs_root()) / run.name
@@ -202,22 +250,55 @@ def save(
         if shifted:
             _write_table(draft / "shifted.csv", shifted)
         np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
-        info = {
-            "status": status,
-            "run": run.content(),
-            "sha256": {file.name: _digest(file) for file in sorted(draft.iterdir())},
-            "provenance": provenance,
-        }
-        info["seal"] = _seal(info)
-        (draft / "run.json").write_text(json.dumps(info, indent=1) + "\n")
-        for file in draft.iterdir():  # on disk before the name says so
-            with open(file, "rb") as handle:
-                os.fsync(handle.fileno())
-        draft.rename(root / run.name)
+        _finish(draft, {"status": status, "run": run.content(), "provenance": provenance})
+        path = root / run.name
+        if path.is_dir():  # a light record, trained again for its predictions
+            path.rename(draft.with_name(f".replaced-{run.name}-{os.getpid()}"))
+        draft.rename(path)
+        shutil.rmtree(draft.with_name(f".replaced-{run.name}-{os.getpid()}"), ignore_errors=True)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    return Record(run.name, root / run.name, info)
+    return Record(run.name, path, json.loads((path / "run.json").read_text()))
+
+
+def _finish(draft: Path, info: dict) -> None:
+    """Write ``run.json`` with the sums of the other files, and see all of them to the disk."""
+    sums = {f.name: _digest(f) for f in sorted(draft.iterdir()) if f.name != "run.json"}
+    provenance = info.pop("provenance")
+    info = {"version": VERSION} | info | {"sha256": sums, "provenance": provenance}
+    info["seal"] = _seal(info)
+    (draft / "run.json").write_text(json.dumps(info, indent=1) + "\n")
+    for file in draft.iterdir():  # on disk before the name says so
+        with open(file, "rb") as handle:
+            os.fsync(handle.fileno())
+
+
+def lighten(record: Record, whole: bool = False) -> Record:
+    """Add a record's replicates and, unless it is to stay `whole`, leave its predictions out.
+
+    ``run.json`` says which files count and is replaced in one step: killed at any moment, the
+    record is the one of before or the one of after.
+    """
+    record.check()
+    kept = {f for f in record.info["sha256"] if whole or f != "arrays.npz"} | {"replicates.npz"}
+    if record.diverged or kept == record.info["sha256"].keys():
+        return record
+    draft = record.path.with_name(f".draft-{record.name}-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        for file in kept - {"replicates.npz"}:
+            os.link(record.path / file, draft / file)
+        record.replicates.save(draft / "replicates.npz")
+        _finish(draft, {k: record.info[k] for k in ("status", "run", "provenance")})
+        for file in ("replicates.npz", "run.json"):  # in this order
+            (draft / file).replace(record.path / file)
+        for file in record.info["sha256"].keys() - kept:
+            (record.path / file).unlink()
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return Record(record.name, record.path, json.loads((record.path / "run.json").read_text()))
 
 
 def _write_table(path: Path, rows: list[dict]) -> None:
@@ -254,6 +335,12 @@ def locked(run: Run, root: Path | None = None):
         # We hold the lock, so drafts of this run are what a killed process left behind.
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
+        # It was killed between two renames: what it had replaced is the record, if there is no new.
+        for old in root.glob(f".replaced-{run.name}-*"):
+            if (root / run.name).exists():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.rename(root / run.name)
         for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):
             draft.unlink(missing_ok=True)
         yield

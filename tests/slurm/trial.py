@@ -29,7 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from calibkit import grid, store  # noqa: E402
+from calibkit.companion import plan  # noqa: E402
+from calibkit.training import store  # noqa: E402
 
 PARTITION = "low"  # of tests/slurm/up.sh; jobs in "high" take its nodes
 
@@ -170,7 +171,7 @@ def main() -> int:
         return 1
     folder = options.folder or Path(tempfile.mkdtemp(prefix="calibkit-slurm-"))
     folder.mkdir(parents=True, exist_ok=True)
-    runs = grid.runs("book", options.edition)[: options.runs or None]
+    runs = plan.runs("book", options.edition)[: options.runs or None]
     index = f"{folder}/build/{options.edition}/book/_build/html/index.html"
     records = [f"{folder}/cache/runs/{run.name}/run.json" for run in runs]
     targets = records + [index] * options.book
@@ -192,7 +193,7 @@ def main() -> int:
     command += [run.name for run in runs]
     subprocess.run(command, check=True, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
 
-    def content(cache: Path, run: grid.Run) -> list[bytes]:
+    def content(cache: Path, run: plan.Run) -> list[bytes]:
         home = cache / "runs" / run.name
         sums = json.loads((home / "run.json").read_text())["sha256"]
         store.load(run, cache / "runs").check()

@@ -1,0 +1,86 @@
+"""How often intervals cover the truth: simulated test sets of a population that is known.
+
+    python benchmarks/coverage.py [benchmarks/results/coverage.json] [sets]
+
+A population is 200,000 samples of two models, calibrated or not. Test sets of 500, 2,000 and 10,000
+are drawn from it, and each interval of `calibkit.stats` is asked whether it has the truth in it:
+the metric of the population. A calibration error of a test set is about the number that sets of its
+size give on average, so its truth is the mean over the sets. `shares` should be near 0.95;
+`outside` lists those that are not between 0.92 and 0.98.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from calibkit import metrics, stats
+
+SIZES, POPULATION, REPLICATES, LEVEL = (500, 2_000, 10_000), 200_000, 100, 0.95
+METRICS = ("accuracy", "auroc", "aurc", "eaurc", "nll", "brier", "ece", "excess_ece")
+OF_THEIR_SIZE = ("ece", "excess_ece", "eaurc")  # whose expectation depends on the size of a set
+
+
+def population(sharpness: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logits of two models and labels: at sharpness 1 the first is calibrated, at 2 too sure."""
+    rng = np.random.default_rng(seed)
+    logits = 2.5 * rng.standard_normal((POPULATION, 4))
+    probs = np.exp(logits - logits.max(1, keepdims=True))
+    cumulative = (probs / probs.sum(1, keepdims=True)).cumsum(1)
+    labels = (cumulative > rng.random((POPULATION, 1))).argmax(1)
+    other = logits + rng.standard_normal(logits.shape)
+    return sharpness * logits, sharpness * other / 1.5, labels
+
+
+def values(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Every metric of one test set."""
+    found = metrics.summary(logits, labels)
+    return np.array([found[name] for name in METRICS])
+
+
+def measure(sharpness: float, n: int, sets: int) -> dict[str, float]:
+    """Share of test sets whose interval covers, by metric, and of paired differences."""
+    a, b, labels = population(sharpness)
+    rng = np.random.default_rng(n)
+    drawn = [rng.choice(POPULATION, n, replace=False) for _ in range(sets)]
+    whole = [values(x, labels) for x in (a, b)]
+    seen = [np.array([values(x[i], labels[i]) for i in drawn]) for x in (a, b)]
+    own = np.isin(METRICS, OF_THEIR_SIZE)
+    truth = [np.where(own, s.mean(0), w) for s, w in zip(seen, whole, strict=True)]
+    inside = np.zeros((2, len(METRICS)))
+    for i in drawn:
+        alone = stats.bootstrap(a[i], labels[i], METRICS, n=REPLICATES, level=LEVEL)
+        paired = stats.compare(a[i], b[i], labels[i], METRICS, n=REPLICATES, level=LEVEL)
+        for row, (found, true) in enumerate(((alone, truth[0]), (paired, truth[0] - truth[1]))):
+            inside[row] += [
+                found[m].low <= t <= found[m].high for m, t in zip(METRICS, true, strict=True)
+            ]
+    shares = inside / sets
+    found = dict(zip(METRICS, shares[0].round(3).tolist(), strict=True))
+    return found | {
+        f"{m}, difference": float(s.round(3)) for m, s in zip(METRICS, shares[1], strict=True)
+    }
+
+
+def main(path: str = "benchmarks/results/coverage.json", sets: str = "200") -> None:
+    """Measure all and write them down."""
+    warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+    shares = {}
+    for name, sharpness in (("calibrated", 1.0), ("over-confident", 2.0)):
+        for n in SIZES:
+            shares[f"{name}, n = {n:,}"] = measure(sharpness, n, int(sets))
+            print(name, n, shares[f"{name}, n = {n:,}"], flush=True)
+    outside = {
+        f"{place}: {metric}": share
+        for place, found in shares.items()
+        for metric, share in found.items()
+        if not 0.92 <= share <= 0.98
+    }
+    result = {"level": LEVEL, "sets": int(sets), "shares": shares, "outside": outside}
+    Path(path).write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

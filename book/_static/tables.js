@@ -1,0 +1,50 @@
+// A table that is wider than its place is set tighter; if that is not enough, its rows become cards.
+const headings = (table) => {
+  const names = [];
+  for (const row of table.tHead?.rows ?? []) {
+    let column = 0;
+    for (const cell of row.cells) {
+      const text = cell.textContent.trim();
+      for (let i = 0; i < cell.colSpan; i++, column++) {
+        names[column] ??= [];
+        if (text && !names[column].includes(text)) names[column].push(text);
+      }
+    }
+  }
+  return names.map((parts) => parts.join(", "));
+};
+
+const label = (table) => {
+  const names = headings(table);
+  let above = { text: "", rows: 0 }; // a heading that stands for several rows
+  for (const row of table.tBodies[0]?.rows ?? []) {
+    if (above.rows > 0) row.dataset.head = above.text;
+    let column = names.length - [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
+    for (const cell of row.cells) {
+      if (cell.rowSpan > 1) above = { text: cell.textContent.trim(), rows: cell.rowSpan };
+      cell.dataset.label = names[column] ?? "";
+      column += cell.colSpan;
+    }
+    above.rows -= 1;
+  }
+};
+
+const fit = (table) => {
+  const place = table.closest(".cell_output, .pst-scrollable-table-container") ?? table.parentElement;
+  table.classList.remove("tight", "stacked");
+  for (const kind of ["tight", "stacked"]) {
+    if (table.getBoundingClientRect().width <= place.clientWidth + 1) return;
+    table.classList.remove("tight");
+    table.classList.add(kind);
+  }
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+  const tables = [...document.querySelectorAll(".bd-article table")].filter((t) => t.tHead);
+  tables.forEach(label);
+  let timer;
+  const all = () => tables.forEach(fit);
+  addEventListener("resize", () => (clearTimeout(timer), (timer = setTimeout(all, 150))));
+  all();
+  addEventListener("load", all); // fonts and figures are there
+});

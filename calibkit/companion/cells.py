@@ -1,0 +1,304 @@
+"""For each published cell the run that fills it, and what all of them would cost.
+
+`rows` is what ``calibkit plan`` prints: data sets, networks, methods and metrics as the papers'
+ledger spells them, and the name of a run or one of `REASONS`. Free of torch.
+"""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+
+from calibkit import terms
+from calibkit.companion import papers, plan, published
+from calibkit.training.runs import Run
+
+COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
+# Why no run can fill a cell, in full.
+HYPOTHETICAL = "hypothetical row"
+AVERAGE = "average of other cells"
+NETWORK = "network not stated"
+METHOD = "method only cited"
+ABSENT = "not in this edition"
+REASONS = {
+    HYPOTHETICAL: "distributions that the paper made up, without a network",
+    AVERAGE: "computed from cells of the same table",
+    NETWORK: "the text gives a number without saying of which network",
+    METHOD: "the text names a method of another paper and not how it was set",
+    ABSENT: "small editions leave out some methods",
+}
+# The ledger of the papers keeps their words where this library has its own.
+_SPELT = {
+    "dataset": {
+        "tiny_imagenet": "tinyimagenet",
+        "imagenet_v2": "imagenetv2",
+        "gaussians": "toy_gaussians",
+    },
+    "network": {"two_layers": "2layer_net"},
+    "method": {"entropy_regularization": "erl", "brier": "brier_loss"},
+    "metric": {"fpr_at_tpr": "fpr95", "adaptive_ece": "adaece"},
+}
+_SPELT_IN = {
+    "darkside-fig1": {"cifar10": "cifar10(inferred)", "vgg16": "vgg16(inferred)"},
+    "bsce-tab8": {
+        "pre_ts": "main_value(assumed pre_ts)",
+        "post_ts": "value_in_parentheses(assumed post_ts)",
+    },
+}
+
+
+def rows(paper: str = "", edition: str = "paper") -> list[dict]:
+    """A row for each published cell, in the order of the ledger.
+
+    Parameters
+    ----------
+    paper : str
+        Only that paper's; empty for all.
+    edition : str
+        "paper", or another edition, whose runs stand in for the published ones.
+
+    Returns
+    -------
+    list of dict
+        `COLUMNS`, and ``runs``: all seeds, of which ``run`` is the name of the first. ``run`` or
+        ``reason`` is empty. The name of a run begins with what it is trained on, which is not
+        always what a cell was tested on.
+
+    Examples
+    --------
+    >>> row = rows("darkside")[126]
+    >>> row["dataset"], row["run"][:24], row["reason"]
+    ('cifar10.1', 'cifar10-vgg16_bn-erm-s0-', '')
+    """
+    terms.choose("edition", edition, plan.EDITIONS)
+    if paper:
+        terms.choose("paper", paper, papers.PAPERS)
+    found = []
+    stand_ins: dict[str, dict] = {}
+    for cell, raw in zip(published.cells().itertuples(), published.ledger(), strict=True):
+        if paper and cell.paper != paper:
+            continue
+        reason = _reason(cell)
+        runs: Sequence[Run] = ()
+        if not reason and edition == "paper":
+            runs = papers.find(cell.paper, cell.exhibit, cell.dataset, cell.network, cell.method)
+        elif not reason:
+            if cell.paper not in stand_ins:
+                stand_ins[cell.paper] = _stand_ins(cell.paper, edition)
+            runs = _stand_in(stand_ins[cell.paper], cell)
+        if not (runs or reason):
+            reason = ABSENT
+        spelt = {
+            c: _SPELT_IN.get(cell.exhibit, {}).get(raw[c], _SPELT.get(c, {}).get(raw[c], raw[c]))
+            for c in COLUMNS[:-2]
+        }
+        name = runs[0].name if runs else ""
+        found.append(spelt | {"run": name, "reason": reason, "runs": tuple(runs)})
+    return found
+
+
+def runs(exhibit: str, edition: str = "paper", paper: str = "", **changes) -> list[Run]:
+    """The runs of an exhibit: as published, or those of another edition by the same methods.
+
+    `changes` narrow them down, as `papers.runs` and `plan.runs` take them; `paper` may name the
+    paper once more.
+    """
+    wanted = papers.runs(paper, exhibit, **(changes if edition == "paper" else {}))
+    if edition == "paper":
+        return wanted
+    methods = {run.method for run in wanted}
+    page = exhibit.partition("-")[0]
+    return [run for run in plan.runs(page, edition, **changes) if run.method in methods]
+
+
+def _reason(cell) -> str:
+    if cell.dataset == "hypothetical":
+        return HYPOTHETICAL
+    if cell.network.startswith("avg_"):
+        return AVERAGE
+    if cell.network == "-" and cell.dataset != "imagenet":
+        return NETWORK
+    return METHOD if cell.method == "consistency_gra" else ""
+
+
+def _stand_ins(paper: str, edition: str) -> dict[str, dict[str, list[Run]]]:
+    """The runs of a small edition by data set and method, each in its first setting."""
+    found: dict[str, dict[str, list[Run]]] = {}
+    for run in plan.runs(paper, edition):
+        if run.variant == "code":
+            its = found.setdefault(run.dataset, {}).setdefault(run.method, [])
+            if not its or (its[0].network, its[0].protocol) == (run.network, run.protocol):
+                its.append(run)
+    return found
+
+
+def _stand_in(known: dict[str, dict[str, list[Run]]], cell) -> Sequence[Run]:
+    method = "erm" if cell.method in papers.OF_ERM else cell.method
+    place = papers.TRAINED_ON.get(cell.dataset, cell.dataset)
+    for methods in (known.get(place, {}), *known.values()):
+        if method in methods:
+            return methods[method]
+    return ()
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+
+def as_csv(table: Sequence[dict]) -> str:
+    """`COLUMNS`, one line for each cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return text.getvalue()
+
+
+def as_text(table: Sequence[dict]) -> str:
+    """A table of the cells, then `totals`."""
+    lines = []
+    for row in table:
+        place = row["dataset"]
+        if row["runs"] and row["runs"][0].dataset != row["dataset"]:
+            trained = _SPELT["dataset"].get(row["runs"][0].dataset, row["runs"][0].dataset)
+            place = place if place.startswith(f"{trained}(") else f"{trained} → {place}"
+            place = row["dataset"] if trained == row["dataset"] else place
+        what = f"({row['reason']})"
+        if row["run"]:
+            seeds = len(row["runs"])
+            what = row["run"] + (f"  × {seeds} seeds" if seeds > 1 else "")
+        known = (
+            row["exhibit"],
+            place,
+            row["network"],
+            row["method"],
+            row["variant"],
+            row["metric"],
+        )
+        lines.append((*known, what))
+    widths = [max(len(line[i]) for line in lines) for i in range(6)] if lines else []
+    text = [
+        "  ".join(f"{part:{width}}" for part, width in zip(line, widths, strict=False))
+        + "  "
+        + line[-1]
+        for line in lines
+    ]
+    return "\n".join([*text, "", *totals(table)])
+
+
+# --- what it costs --------------------------------------------------------------------------------
+
+# Samples of the training part of each data set, and pixels a side.
+_SAMPLES = {
+    "gaussians": 50_000,
+    "mnist1d": 5_000,
+    "fashion_mnist": 60_000,
+    "cifar10": 50_000,
+    "cifar100": 50_000,
+    "svhn": 73_257,
+    "tiny_imagenet": 100_000,
+    "imagenet": 1_281_167,
+    "20newsgroups": 11_314,
+}
+_SIDES = {"tiny_imagenet": 64, "imagenet": 224}
+# Millions of multiplications for an image of 32 pixels a side, of 224 where the stem is ImageNet's
+# and for the ViT, whatever the size of its images. `tests/test_papers.py` counts them anew.
+MULTIPLICATIONS = {
+    "preact_resnet110": 253.1,
+    "wrn_28_10": 5243.3,
+    "densenet_bc_100_12": 287.9,
+    "convmixer_256_16": 1343.0,
+    "mobilenet_v2": 296.5,
+    "efficientnet_b0": 62.8,
+    "vgg16_bn": 313.2,
+    "resnet32": 68.9,
+    "resnet18": 555.4,
+    "resnet50": 1297.8,
+    "resnet110_bottleneck": 2723.9,
+    "resnet152": 3722.1,
+    "wrn_26_10": 5243.3,
+    "densenet121": 888.4,
+    "resnet18_imagenet": 1813.6,
+    "resnet50_imagenet": 4087.2,
+    "resnet152_imagenet": 11511.5,
+    "vit_b_16": 17563.1,
+}
+# Samples a second in training. bsce, section 15: ResNet-50, 350 epochs of 45,000 images in 128
+# minutes on one RTX 4090. The others are ours, on one thread of an AMD EPYC with bfloat16.
+MEASURED = {
+    "resnet50": 350 * 45_000 / (128 * 60),
+    "textcnn": 1519.0,
+    "cnn": 9091.0,
+    "mlp": 64857.0,
+    "resnet18_w16": 560.0,
+}
+
+
+FASTEST = 10_000.0  # small networks wait for memory and launches, whatever they multiply
+
+
+def rate(network: str, dataset: str) -> tuple[float, bool]:
+    """Samples a second in training, and whether that was measured for this network and size.
+
+    Where it was not, it is taken to fall as the number of multiplications rises.
+    """
+    name = network.partition(":")[0]
+    side = _SIDES.get(dataset, 32)
+    if name in MEASURED and (side == 32 or name != "resnet50"):
+        return MEASURED[name], True
+    if name not in MULTIPLICATIONS:
+        return FASTEST, False
+    usual = 224 if name.endswith("_imagenet") else 32
+    scale = 1.0 if name == "vit_b_16" else (side / usual) ** 2
+    assumed = MEASURED["resnet50"] * MULTIPLICATIONS["resnet50"] / (MULTIPLICATIONS[name] * scale)
+    return min(assumed, FASTEST), False
+
+
+def images(run: Run) -> int:
+    """Epochs times training samples."""
+    protocol = run.protocol
+    if protocol.train_size:
+        return protocol.epochs * protocol.train_size
+    n = _SAMPLES[run.dataset]
+    held_out = 0 if protocol.validation == "test" else protocol.validation
+    return protocol.epochs * (n - (n // 10 if held_out is None else held_out))
+
+
+# Passes of a sample through the network, forward and backward, where not one of each: as in
+# `training.objectives`, which imports torch.
+PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
+
+
+def hours(run: Run) -> float:
+    """At `rate`: SAM takes each step twice; some objectives pass more than one image a sample."""
+    forward, backward = PASSES.get(run.recipe.objective, (1, 1))
+    passes = (forward + 2 * backward) / 3 * (2 if run.recipe.update == "sam" else 1)
+    return images(run) * passes / rate(run.network, run.dataset)[0] / 3600
+
+
+def totals(table: Sequence[dict]) -> list[str]:
+    """Cells by run or reason; then runs, images and hours of each network, and of all."""
+    reasons = Counter(row["reason"] for row in table if row["reason"])
+    runs = list(dict.fromkeys(run for row in table for run in row["runs"]))
+    filled = sum(bool(row["run"]) for row in table)
+    counts = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
+    lines = [
+        f"{len(table):,} published cells: {filled:,} filled by {len(runs):,} runs"
+        + (f", {len(table) - filled:,} by none ({counts})" if counts else ""),
+        "hours: samples a second of each network, * measured (resnet50: RTX 4090, by bsce; others:",
+        "one CPU thread, by us), else assumed from resnet50 by the number of multiplications",
+    ]
+    kinds: dict[tuple[str, int], list[Run]] = {}
+    for run in runs:
+        kinds.setdefault((run.network, _SIDES.get(run.dataset, 32)), []).append(run)
+    for (network, _), its in kinds.items():
+        pace, known = rate(network, its[0].dataset)
+        places = "/".join(dict.fromkeys(run.dataset for run in its))
+        lines.append(
+            f"  {network:32} {places:24} {len(its):5,} runs {sum(map(images, its)) / 1e6:10,.0f} M "
+            f"images {pace:9,.0f}/s{'*' if known else ' '} {sum(map(hours, its)):9,.1f} h"
+        )
+    lines.append(
+        f"  {'all':57} {len(runs):5,} runs {sum(map(images, runs)) / 1e6:10,.0f} M images "
+        f"{'':12} {sum(map(hours, runs)):9,.1f} h"
+    )
+    return lines

@@ -1,0 +1,540 @@
+"""What the chapters of the five papers share: one exhibit over several settings, and its words.
+
+A chapter opens with the settings of its paper that have records, a `notebook.Page` each::
+
+    pages = chapter.begin("fmfp", methods, edition, dataset, network, seeds, epochs)
+
+Everything here takes such a list. A figure has a block for each setting (`blocks`), a difference is
+drawn by `forest` or shaded by `shaded` rather than spelt out in a wall of numbers, a sentence about
+it is `told`, and what the paper states is put to every setting by `judge`.
+
+The words of a difference are those of `stats.Interval.direction`. *Practically none* is a
+difference whose whole interval lies within the ± that the paper itself prints, see `margin`.
+"""
+
+import html
+import re
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from calibkit import plots, stats, terms
+from calibkit.companion import notebook, plan, published
+
+_OPENED = {"at": 0.0}
+# After recalibration: what a history calls a metric, and what replicates do.
+_AFTER = {
+    "adaptive_ece_scaled": "adaptive_ece_ts_ece",
+    "classwise_ece_scaled": "classwise_ece_ts_ece",
+    "ece_binned": "ece_binned",
+}
+_EXCESS = {"": "", "_scaled": "_ts_ece", "_optimal": "_optimal"}
+BETTER, WORSE, NONE = "#4477AA", "#EE6677", "#999999"
+
+
+def begin(
+    paper: str,
+    methods: Sequence[str],
+    edition: str = "released",
+    dataset: str = "",
+    network: str = "",
+    seeds: int = 0,
+    epochs: int = 0,
+) -> list[notebook.Page]:
+    """Show in one box what a chapter stands on; the settings that have records.
+
+    Parameters
+    ----------
+    paper : whose settings
+    methods, edition, dataset, network, seeds, epochs : as `notebook.page`
+
+    Raises
+    ------
+    NoRecords
+        No setting has one; the box has the command that trains them.
+    """
+    from IPython.display import HTML, display
+
+    _OPENED["at"] = time.perf_counter()
+    changes = {"seeds": seeds, "epochs": epochs}
+    notebook.check_parameters()
+    names = [s.name for s in plan.settings(edition, paper)]
+    found = notebook.pages(methods, edition, paper, dataset, network, **changes)
+    if not found:
+        notebook.require(notebook.page(methods, edition, dataset, network, paper=paper, **changes))
+    lines = [f"<b>{html.escape(p.title)}</b>: {html.escape(p.setting)}" for p in found]
+    cells = published.cells(paper)
+    theirs = len(cells.groupby(["dataset", "network"]))
+    lines.append(
+        f"The paper prints numbers for {theirs} combinations of data and network. Shown here: "
+        f"{len(found)} of this edition's {len(names)} settings."
+    )
+    lacking = {
+        p.title: list(dict.fromkeys(r.method for r in p.missing if r.method not in p.records))
+        for p in found
+        if p.missing
+    }
+    wanted = len(names) > len(found) and not (dataset or network)
+    if lacking or wanted:
+        said = [
+            f"{', '.join(map(terms.label, m)) or 'some seeds'} ({title})"
+            for title, m in lacking.items()
+        ]
+        said += ["the other settings of this edition"] if wanted else []
+        said = f"Without records: {'; '.join(said)}."
+        lines.append(html.escape(said) + " To train what is missing:")
+        lines.append(f"<code>calibkit train --edition {edition} --paper {paper}</code>")
+    diverged = [run.name for p in found for run in p.diverged]
+    if diverged:
+        lines.append("Diverged: " + html.escape(", ".join(diverged)))
+    display(HTML(f'<div class="calibkit-page">{"<br>".join(lines)}</div>'))
+    return found
+
+
+def whole(pages: Iterable[notebook.Page], *methods: str) -> list[notebook.Page]:
+    """The settings in which each of some methods has a record with predictions."""
+    return [
+        p for p in pages if all(any(not r.light for r in p.records.get(m, ())) for m in methods)
+    ]
+
+
+def values(page: notebook.Page) -> pd.DataFrame:
+    """Every metric at the end of training, indexed by method and seed; "ts" is ERM, rescaled.
+
+    The temperature is the one of lowest ECE on the validation samples, whether a record keeps its
+    predictions or their replicates.
+    """
+    full = {m: [r for r in its if not r.light] for m, its in page.records.items()}
+    rows = published.trainings({m: its for m, its in full.items() if its}).to_dict("records")
+    for method, its in page.records.items():
+        for record in filter(lambda r: r.light, its):
+            last = {name: column[-1] for name, column in record.history.items() if name != "epoch"}
+            kept, run = record.replicates, record.info["run"]
+            last |= {ours: kept.estimate(name) for ours, name in _AFTER.items() if name in kept}
+            about = {k: run[k] for k in ("dataset", "network", "seed")}
+            about |= {k: run["protocol"].get(k) for k in ("epochs", "train_size")}
+            rows.append({"method": method} | about | last)
+            if method == "erm":
+                after = {
+                    n.removesuffix("_ts_ece"): kept.estimate(n)
+                    for n in kept.names
+                    if n.endswith("_ts_ece")
+                }
+                rows.append({"method": "ts"} | about | after)
+    table = pd.DataFrame(rows).set_index(["method", "seed"]).sort_index()
+    for method, its in page.records.items():  # what is left of an ECE without chance
+        for record in (r for r in its if "replicates.npz" in r.info["sha256"]):
+            for end, kept in _EXCESS.items():
+                if f"excess_ece{kept}" in record.replicates:
+                    place = (method, record.info["run"]["seed"]), f"excess_ece{end}"
+                    table.loc[place] = record.replicates.estimate(f"excess_ece{kept}")
+    if "ece_correct" in table and "confidence_gap" in table:
+        table["mean_correct"] = 1 - table["ece_correct"]
+        table["mean_wrong"] = table["mean_correct"] - table["confidence_gap"]
+    return table
+
+
+def flat(table: pd.DataFrame) -> pd.DataFrame:
+    """`values` as `published.beside` takes them: a row per run, its method in a column."""
+    return table.reset_index()
+
+
+def margin(exhibit: str, metric: str) -> float:
+    """The ± that a paper prints for a metric: the median over the cells of an exhibit, or 0.
+
+    Differences within it are practically none. A paper that prints no spread claims every digit.
+    """
+    cells = published.cells(exhibit=exhibit)
+    spread = cells["std"][cells["metric"] == metric].median()
+    return float(spread) if np.isfinite(spread) else 0.0
+
+
+def differences(
+    table: pd.DataFrame, metric: str, methods: Iterable[str], than: str = "erm"
+) -> dict[str, stats.Interval]:
+    """Methods minus one, in pairs of the same seed; those without a pair are left out."""
+    there = set(table.index.get_level_values(0)) if metric in table else set()
+    if than not in there:
+        return {}
+    found = {
+        m: notebook.difference(table[metric], m, than) for m in methods if m in there and m != than
+    }
+    return {m: d for m, d in found.items() if np.isfinite(d.estimate)}
+
+
+def inline(method: str) -> str:
+    """What a method is called within a sentence.
+
+    >>> [inline(m) for m in ("label_smoothing", "l1_norm", "erm", "brier", "focal(gamma=5)")]
+    ['label smoothing', 'L1 norm', 'ERM', 'Brier loss', 'focal (gamma=5)']
+    """
+    label = terms.label(method).replace("reg.", "regularisation")
+    common = re.match(r"[A-Z][a-z]+(?![\w-])", label) and not label.startswith("Brier")
+    return label[0].lower() + label[1:] if common else label
+
+
+def listed(words: Iterable[str]) -> str:
+    """Some words as a list in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    words = list(words)
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
+
+
+def told(
+    found: Mapping[str, stats.Interval], metric: str, than: str = "ERM", within: float = 0.0
+) -> str:
+    """Differences in a sentence, without its full stop: who is higher, lower, or neither.
+
+    Parameters
+    ----------
+    found : from `differences`
+    metric : in whose units they are told
+    than : what they were compared with
+    within : see `margin`
+
+    Examples
+    --------
+    >>> found = {"focal": stats.Interval(0.02, 0.01, 0.03), "mixup": stats.Interval(0, -1, 1)}
+    >>> told(found, "auroc")
+    'AUROC is higher than that of ERM with focal (+2.0 points [+1.0, +3.0]); no clear difference \
+with mixup'
+    """
+    groups: dict[str, list[str]] = {}
+    for method, interval in found.items():
+        groups.setdefault(interval.direction(within), []).append(method)
+    parts, name = [], terms.METRICS.get(metric, (metric.replace("_", " "),))[0]
+    for word in ("lower", "higher"):
+        if word in groups:
+            each = [f"{inline(m)} ({notebook.change(found[m], metric)})" for m in groups[word]]
+            lead = f"{name} is {word} than that of {than}" if not parts else word
+            parts.append(f"{lead} with {listed(each)}")
+    for word, said in (
+        ("practically none", "practically the same"),
+        ("no clear difference", "no clear difference"),
+        ("cannot be told", "one run each"),
+        ("see its excess", "no verdict"),
+    ):
+        if word in groups:
+            alone = word == "cannot be told"
+            each = [
+                inline(m) + f" ({notebook.change(found[m], metric)})" * alone for m in groups[word]
+            ]
+            lead = "" if parts else f"{name} against that of {than}: "
+            parts.append(f"{lead}{said} with {listed(each)}")
+    return "; ".join(parts)
+
+
+def tell(
+    pages: Sequence[notebook.Page],
+    sentence: Callable[[notebook.Page], str],
+    lead: str = "",
+) -> None:
+    """Print a sentence about each setting; the setting is named where there are several."""
+    said = [(p, sentence(p)) for p in pages]
+    said = [(p, s) for p, s in said if s]
+    if not said:
+        return
+    lines = [f"- **{p.title}.** {s}" for p, s in said] if len(pages) > 1 else [said[0][1]]
+    notebook.say(*([lead] if lead else []), "\n".join(lines))
+
+
+def blocks(pages: Sequence[notebook.Page], rows: int = 1, columns: int = 1, size=(3.2, 3.0), **how):
+    """A figure with a block of axes for each setting, under its title and above its small print.
+
+    Parameters
+    ----------
+    pages : the settings
+    rows, columns : axes of a block
+    size : width and height of one of them in inches
+    how : passed to ``subplots``, such as ``sharey=True``
+
+    Returns
+    -------
+    figure, list of (page, axes (rows, columns))
+    """
+    height = size[1] * rows + 0.6
+    fig = plt.figure(figsize=(size[0] * columns + 0.3, height * len(pages)))
+    parts = fig.subfigures(len(pages), 1, squeeze=False)[:, 0]
+    found = []
+    for part, page in zip(parts, pages, strict=True):
+        if len(pages) > 1:
+            part.suptitle(page.title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+        found.append((page, part.subplots(rows, columns, squeeze=False, **how)))
+        page.stamp(part)
+    return fig, found
+
+
+def forest(
+    pages: Sequence[notebook.Page],
+    tables: Sequence[pd.DataFrame],
+    metrics: Sequence[str],
+    methods: Sequence[str],
+    than: str = "erm",
+    exhibit: str = "",
+    dataset: str = "",
+    network: str = "",
+    columns: int = 3,
+):
+    """Draw differences from one method: a row per method, a panel per metric, a block per setting.
+
+    Filled with its interval: here. Hollow: the same difference in an exhibit of the paper.
+    """
+    theirs = {}
+    if exhibit:
+        cells = published.cells(exhibit=exhibit)
+        cells = cells[(cells.dataset == dataset) & (cells.network == network)]
+        cells = cells.drop_duplicates(["method", "metric"])
+        wide = cells.pivot(index="method", columns="metric", values="value")
+        theirs = {
+            (m, k): wide.loc[m, k] - wide.loc[than, k]
+            for m in wide.index
+            for k in wide
+            if than in wide.index
+        }
+    columns = min(columns, len(metrics))
+    rows = -(-len(metrics) // columns)
+    size = (6.6 / columns, 0.75 + 0.27 * len(methods))
+    fig, parts = blocks(pages, rows, columns, size, sharey=True)
+    shown = False
+    for (_, axes), table in zip(parts, tables, strict=True):
+        for ax, metric in zip(axes.flat, metrics, strict=False):
+            found = differences(table, metric, methods, than)
+            label, scale, higher = terms.metric_label(metric)
+            for y, m in enumerate(methods):
+                seen = {k: v for k, v in plots.look(m).items() if k in ("color", "marker")}
+                if m in found:
+                    middle, low, high = (scale * x for x in found[m])
+                    ax.plot([low, high], [y, y], color=seen["color"], linewidth=2.2, alpha=0.6)
+                    ax.plot(middle, y, **seen, markersize=6.5, linestyle="")
+                if np.isfinite(theirs.get((m, metric), np.nan)):
+                    shown = True
+                    ax.plot(
+                        scale * theirs[m, metric], y + 0.28, **seen, mfc="white", ms=6, linestyle=""
+                    )
+            ax.axvline(0, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
+            arrow = {True: " →", False: " ←", None: ""}[higher]
+            wrapped = textwrap.fill(f"Δ {label}{arrow}", 48 // columns)
+            ax.set_xlabel(wrapped, fontsize=10)
+            ax.set_yticks(range(len(methods)), [plots.look(m)["label"] for m in methods])
+            ax.set_ylim(len(methods) - 0.4, -0.6)
+            ax.grid(axis="y", visible=False)
+            ax.xaxis.set_major_locator(plt.MaxNLocator(4))
+        for ax in axes.flat[len(metrics) :]:
+            ax.set_axis_off()
+    if shown:
+        dot = {"linestyle": "", "marker": "o", "color": "0.5"}
+        handles = [
+            plt.Line2D([], [], **dot, label="here, 95 % interval"),
+            plt.Line2D([], [], **dot, mfc="white", label="the paper"),
+        ]
+        fig.legend(handles=handles, loc="outside upper right", ncols=2)
+    return fig
+
+
+def shaded(
+    pages: Sequence[notebook.Page],
+    tables: Sequence[pd.DataFrame],
+    metrics: Sequence[str],
+    methods: Sequence[str],
+    than: str = "erm",
+    within: Mapping[str, float] = {},
+) -> None:
+    """Display differences from one method as coloured cells, a table for each setting.
+
+    Blue is better than the reference and red is worse, where the interval leaves out 0; grey is
+    practically none; no colour is not decided. The interval is in the cell's tooltip.
+    """
+    parts = []
+    for page, table in zip(pages, tables, strict=True):
+        head = "".join(f"<th>{html.escape(plots.look(m)['label'])}</th>" for m in methods)
+        body = []
+        for metric in metrics:
+            label, scale, higher = terms.metric_label(metric)
+            found, cells = differences(table, metric, methods, than), []
+            for m in methods:
+                if m not in found:
+                    cells.append("<td>·</td>")
+                    continue
+                way = found[m].direction(within.get(metric, 0.0))
+                good = way == ("higher" if higher else "lower")
+                color = {"higher": True, "lower": True}.get(way) and (BETTER if good else WORSE)
+                color = NONE if way == "practically none" else color
+                style = (
+                    f' style="background-color: {color}55"' if color and higher is not None else ""
+                )
+                digits = 1 if scale > 1 else 3
+                shown = found[m]._replace(low=np.nan, high=np.nan).format(scale, digits, sign=True)
+                tip = f"{way}, {notebook.in_units(found[m], metric)}"
+                cells.append(f'<td{style} title="{html.escape(tip)}">{shown}</td>')
+            body.append(f"<tr><th>{html.escape(label)}</th>{''.join(cells)}</tr>")
+        parts.append((page.title, f"<thead><tr><th></th>{head}</tr></thead>", "".join(body)))
+    note = (
+        f"Minus {html.escape(terms.label(than))}. Blue: better, red: worse, grey: practically "
+        "none, no colour: undecided."
+    )
+    _display(parts, note, len(pages) > 1)
+
+
+def beside(
+    pages: Sequence[notebook.Page],
+    tables: Sequence[pd.DataFrame],
+    exhibit: str,
+    metrics: Sequence[str] = (),
+    dataset: str = "",
+    network: str = "",
+    digits: int = 1,
+    across: int = 3,
+) -> None:
+    """Display an exhibit's cells with ours below each: small tables of a few metrics, side by side.
+
+    Parameters
+    ----------
+    exhibit, metrics, dataset, network : as `published.beside`
+    across : metrics of one table, so that none is wider than a phone
+    """
+    parts = []
+    ours = [flat(t) for t in tables] or [pd.DataFrame()]  # without pages: the published cells
+    sides = [published.beside(one, exhibit, dataset, network, metrics) for one in ours]
+    first = sides[0]
+    several = first.groupby(["dataset", "network"], sort=False).ngroups > 1
+    names = list(metrics) or list(dict.fromkeys(first.metric))
+    first = first.sort_values(["dataset", "network"], kind="stable") if several else first
+    keys = list(dict.fromkeys(zip(first.dataset, first.network, first.method, strict=True)))
+    every = [s.set_index(["dataset", "network", "method", "metric"]) for s in sides]
+    for start in range(0, len(names), across):
+        some = names[start : start + across]
+        head = "".join(f"<th>{html.escape(terms.header(m))}</th>" for m in some)
+        body = []
+        for where, net, method in keys:
+            cells = []
+            for metric in some:
+                key = (where, net, method, metric)
+                if key not in every[0].index:
+                    cells.append("<td>·</td>")
+                    continue
+                row = every[0].loc[key]
+                lines = [f"<i>{_plus(row.published, row.published_std, metric, digits)}</i>"]
+                for one in every:
+                    mine = one.loc[key]
+                    if np.isfinite(mine.ours):
+                        half = mine.high - mine.ours
+                        lines.append(_plus(mine.ours, half, metric, digits))
+                cells.append(f"<td>{'<br>'.join(lines)}</td>")
+            place = f"{terms.DATASETS.get(where, where)} · {net}<br>" if several else ""
+            name = place + html.escape(plots.look(method)["label"])
+            body.append(f"<tr><th>{name}</th>{''.join(cells)}</tr>")
+        parts.append(("", f"<thead><tr><th></th>{head}</tr></thead>", "".join(body)))
+    note = "<i>Italic: published</i> (± standard deviation). "
+    if pages:
+        ours = "; then ".join(p.title for p in pages)
+        note += f"Below: {html.escape(ours)} (± 95 % interval). "
+        note += html.escape(first.attrs["differs"])
+    _display(parts, note, False)
+
+
+def _plus(value: float, half: float, metric: str, digits: int) -> str:
+    scale = terms.metric_label(metric)[1]
+    return stats.Interval(value, value - half, value + half).format(
+        scale, digits if scale > 1 else digits + 1, half=True
+    )
+
+
+def _display(parts: Iterable[tuple[str, str, str]], note: str, titled: bool) -> None:
+    """Small tables side by side, or one below the other where there is no room."""
+    from IPython.display import HTML, display
+
+    tables = "".join(
+        '<div style="margin: 0.3rem 0">'
+        + (f"<b>{html.escape(title)}</b>" if titled else "")
+        + f'<table class="dataframe calibkit-table">{head}<tbody>{body}</tbody></table></div>'
+        for title, head, body in parts
+    )
+    display(
+        HTML(
+            '<div style="display: flex; flex-wrap: wrap; gap: 0 1.6rem; font-size: 0.9em">'
+            f'{tables}</div><p style="font-size: 0.85em; margin: 0.2rem 0">{note}</p>'
+        )
+    )
+
+
+def judge(
+    pages: Sequence[notebook.Page],
+    tables: Sequence[pd.DataFrame],
+    statements: Iterable[tuple[str, str, str, Sequence[str], str]],
+    exhibit: Mapping[str, str] = {},
+) -> None:
+    """Put a paper's statements to every setting: a line each, method by method, then a count.
+
+    Parameters
+    ----------
+    statements : what is said, the metric, "higher" or "lower", of which methods, than which
+    exhibit : {statement: exhibit whose printed ± is the margin}
+    """
+    marks = {"holds": "✓", "the opposite": "✗", "practically none": "=", "undecided": "?"}
+    colors = {"holds": BETTER, "the opposite": WORSE, "practically none": NONE}
+    head = "".join(f"<th>{html.escape(p.title)}</th>" for p in pages)
+    body, counts = [], [{k: 0 for k in marks} for _ in pages]
+    for said, metric, stated, methods, than in statements:
+        within = margin(exhibit[said], metric) if said in exhibit else 0.0
+        cells = []
+        for table, count in zip(tables, counts, strict=True):
+            chips = []
+            for m, d in differences(table, metric, methods, than).items():
+                word = d.direction(within)
+                word = notebook.outcome(d, stated) if word != "practically none" else word
+                count[word] += 1
+                color = f"background-color: {colors[word]}44; " if word in colors else ""
+                tip = html.escape(f"{word}: {notebook.in_units(d, metric)}")
+                chips.append(
+                    f'<span title="{tip}" style="{color}padding: 0 0.3em; border-radius: 3px; '
+                    f'white-space: nowrap">{marks[word]} {html.escape(inline(m))}</span>'
+                )
+            cells.append(f'<td style="text-align: left">{" ".join(chips) or "·"}</td>')
+        body.append(
+            f'<tr><th style="text-align: left; white-space: normal">{html.escape(said)}</th>'
+            f"{''.join(cells)}</tr>"
+        )
+    note = "✓ as the paper says, ✗ the opposite, = practically none, ? undecided."
+    _display([("", f"<thead><tr><th></th>{head}</tr></thead>", "".join(body))], note, False)
+
+    def score(page: notebook.Page) -> str:
+        count = counts[list(pages).index(page)]
+        total = sum(count.values())
+        if not total:
+            return ""
+        kinds = (
+            ("holds", "agrees with the paper", "agree with the paper"),
+            ("the opposite", "contradicts it", "contradict it"),
+            ("practically none", "is too small to matter", "are too small to matter"),
+            ("undecided", "is undecided", "are undecided"),
+        )
+        said = listed(f"{n} {one if n == 1 else many}" for k, one, many in kinds if (n := count[k]))
+        return f"Of {total} comparisons, {said}."
+
+    tell(pages, score)
+
+
+def rerun(name: str, edition: str, paper: str, pages: Iterable[notebook.Page]) -> None:
+    """Print how to run a chapter again, with the minutes that this took."""
+    records = {r.name: r for p in pages for its in p.records.values() for r in its}
+    minutes = sum(r.info["provenance"]["seconds"] for r in records.values()) / 60
+    taken = time.perf_counter() - _OPENED["at"]
+    code = [
+        "```bash",
+        f"calibkit train --edition {edition} --paper {paper}   # what is missing",
+        f"papermill notebooks/{name}.ipynb out.ipynb -k python3 --cwd notebooks \\",
+        f"    -p edition {edition}",
+        "```",
+    ]
+    notebook.say(
+        "\n".join(code),
+        f"The records of this page took {max(minutes, 0.1):,.1f} minutes of training; drawing it "
+        f"from them took {max(taken, 1):.0f} seconds. `out.ipynb` opens in JupyterLab.",
+    )

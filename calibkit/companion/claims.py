@@ -1,0 +1,1056 @@
+"""The claims of the five papers, put to the records and to the papers' own tables.
+
+A claim is data (``ledger/claims.json``): what the paper says, in our words, and a check made of
+comparisons. No verdict is written by hand; `evaluate` computes all of them from the records that
+are there, or from a derivation where a claim is mathematics.
+
+**A comparison** is a difference of one metric between two methods and the side on which the claim
+has it: below 0, above 0, near 0, at most or at least 0. Its interval counts two doubts, the runs
+and the test set (`calibkit.stats.mean_over_seeds`), and `calibkit.companion.contrasts.outcome` puts
+the claim to it. It *holds* if the interval lies on the claimed side, *fails* if it lies on the
+other one or if all of it lies within the margin where a difference is claimed, and is *open*
+otherwise.
+
+**The margin** of a metric is written down with each claim, by one rule (`margin`) that looks at the
+paper's printed numbers alone: half the smallest effect that the paper prints for the claim, but at
+least its printed ± (or its last printed digit). Where a claim is that nothing changes, it is that ±
+alone, but no less than the largest change that the paper itself prints under those words.
+
+**A claim** joins comparisons. "all": holds if every one does, fails if any fails. "any": holds if
+any does, fails if every one fails. "most": holds if more than half do, fails if at least half fail.
+"nearly all": the same with four fifths. Where one comparison decides for many, it is judged at a
+level of 0.05 divided by their number. A claim needs data if records are missing and those at hand
+do not decide it.
+
+**The paper's own table** is put to the same rule (`printed`): by the printed means, place by place
+(a data set and network), where `Claim.across` says in how many places the paper's words need it.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise, product
+from math import inf, isnan, nan, sqrt
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from calibkit import metrics, posthoc, stats, terms
+from calibkit.companion import contrasts, plan
+from calibkit.companion.contrasts import Difference, Evidence, Who, split
+
+VERDICTS = ("holds", "fails", "open", "needs data")
+QUANTIFIERS = ("all", "any", "most", "nearly all")
+
+# --- a claim as data ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric of one method against another method, or against a number."""
+
+    metric: str
+    of: str
+    than: str | float
+    side: str
+    margin: float = 0.0
+    against: str = ""  # the metric of the second, where it is another
+    sized: bool = False  # the largest training set of the edition against the smallest
+    # Only at coverages that turn away so many times what plain training gets wrong.
+    rejects: float = 0.0
+
+    @property
+    def sides(self) -> list[Who]:
+        """The methods it names."""
+        return [Who.read(x) for x in (self.of, self.than) if isinstance(x, str)]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A number of `calibkit.companion.derivations`."""
+
+    name: str
+    side: str
+    margin: float = 0.0
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """What no record of this library can say, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Checks under a quantifier."""
+
+    quantifier: str
+    parts: tuple["Check", ...]
+
+    def leaves(self) -> Iterator[Comparison | Computed | Beyond]:
+        """What it joins, in order."""
+        for part in self.parts:
+            yield from part.leaves() if isinstance(part, Joined) else [part]
+
+
+Check = Comparison | Computed | Beyond | Joined
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, the check of it, and what is known of it before any run.
+
+    Attributes
+    ----------
+    across : in how many of the places that a paper prints its words need the check: "all", "most",
+        "half" or "some"
+    each : each part of the check is a case of its own where the paper's table is counted
+    ours : nobody says it in so many words; it is our reading of the paper's tables
+    support : what the paper's numbers say, in words
+    exception : why the check does not hold on the paper's own table, where it does not
+    """
+
+    id: str
+    paper: str
+    exhibits: tuple[str, ...]
+    statement: str
+    check: Joined
+    margins: Mapping[str, float]
+    across: str
+    support: str
+    exception: str = ""
+    each: bool = False
+    ours: bool = False
+    tables: tuple[str, ...] = ()  # further exhibits that print what the check needs
+
+
+def claims(paper: str | None = None) -> list[Claim]:
+    """The claims as data.
+
+    Parameters
+    ----------
+    paper : {"fmfp", "darkside", "overconf", "mixup", "bsce"}, optional
+
+    Examples
+    --------
+    >>> len(claims()), claims("bsce")[0].id
+    (101, 'bsce-c01')
+    """
+    found = _claims()
+    if paper is not None:
+        plan.choose("paper", paper, dict.fromkeys(claim.paper for claim in found))
+    return [claim for claim in found if paper in (None, claim.paper)]
+
+
+@cache
+def _claims() -> tuple[Claim, ...]:
+    text = (files("calibkit") / "companion/ledger/claims.json").read_text("utf-8")
+    return tuple(_read(entry) for entry in json.loads(text))
+
+
+def _read(entry: dict) -> Claim:
+    margins = entry.get("margins", {})
+    check = _read_check(entry["check"], margins)
+    check = check if isinstance(check, Joined) else Joined("all", (check,))
+    return Claim(
+        entry["id"],
+        entry["paper"],
+        tuple(entry["exhibits"]),
+        entry["statement"],
+        check,
+        margins,
+        entry.get("across", "all"),
+        entry["support"],
+        entry.get("exception", ""),
+        entry.get("each", False),
+        entry.get("ours", False),
+        tuple(entry.get("tables", ())),
+    )
+
+
+def _read_check(check: dict, margins: Mapping[str, float]) -> Check:
+    """A check from its entry; lists of metrics and methods are multiplied out."""
+    for quantifier in QUANTIFIERS:
+        if quantifier in check:
+            parts = (_read_check(part, margins) for part in check[quantifier])
+            return Joined(quantifier, tuple(parts))
+    if "beyond" in check:
+        return Beyond(check["beyond"])
+    if "computed" in check:
+        return Computed(check["computed"], check["is"], check.get("by", 0.0))
+    if "order" in check:  # highest first
+        steps = [product(_list(a), _list(b)) for a, b in pairwise(check["order"])]
+        pairs, side = [pair for step in steps for pair in step], "above"
+    else:
+        pairs, side = list(product(_list(check["of"]), _list(check["than"]))), check["is"]
+    leaves = [
+        Comparison(
+            metric,
+            of,
+            than,
+            side,
+            check.get("by", margins.get(metric, 0.0)),
+            check.get("against", ""),
+            check.get("sized", False),
+            check.get("rejects", 0.0),
+        )
+        for metric in _list(check["metric"])
+        for of, than in pairs
+    ]
+    return leaves[0] if len(leaves) == 1 else Joined(check.get("rows", "all"), tuple(leaves))
+
+
+def _list(value) -> list:
+    return value if isinstance(value, list) else [value]
+
+
+# --- what the paper prints ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A printed mean in natural units, its printed ± (nan if there is none) and its last digit."""
+
+    value: float
+    std: float
+    digit: float
+
+
+_SEEDS = {"fmfp": 3, "darkside": 3, "overconf": 5, "mixup": 3, "bsce": 3}  # behind a printed ±
+# Printed columns that are other test sets of the networks of another column.
+_UNDER = {
+    "cifar10c": "shifted",
+    **dict.fromkeys(("cifar10.1", "cifar10.2", "imagenet_v2"), "collected"),
+}
+_BESIDE = ("avg_over_backbones",)  # means of the rows above them
+
+
+@cache
+def _cells(paper: str, exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
+    """Cells of some exhibits by place, then by method and metric."""
+    from calibkit.companion import published  # late: it takes pandas
+
+    found: dict[tuple[str, str], dict] = {}
+    table = published.cells(paper)
+    table = table[table.exhibit.isin(exhibits) & ~table.network.isin(_BESIDE)]
+    for row in table.itertuples():
+        metric = f"{_UNDER[row.dataset]}:{row.metric}" if row.dataset in _UNDER else row.metric
+        cell = Cell(row.value, row.std, row.digit)
+        found.setdefault((row.dataset, row.network), {}).setdefault((row.method, metric), cell)
+    return found
+
+
+def _cell(cells: Mapping, method: str, metric: str) -> Cell | None:
+    """A cell by method and metric; of a method that the paper prints once, whatever coefficient."""
+    if method == "ts_ece":
+        method = "ts"
+    if method not in _METHODS:
+        base, options, axes = terms.parts(method)
+        exact = plan.method_name(plan.method(method))
+        if (exact, metric) in cells:
+            return cells[exact, metric]
+        if options or axes:
+            return None
+        named = [key for key in cells if key[1] == metric and terms.parts(key[0])[0] == base]
+        return cells[named[0]] if len(named) == 1 else None
+    return cells.get((method, metric))
+
+
+def _printed(leaf: Comparison, places: Mapping, place: tuple[str, str]) -> list[tuple[float, Cell]]:
+    """The cells of a comparison in a place, each with its sign; empty if one is not printed."""
+    found = []
+    for sign, who, metric in (
+        (1, leaf.of, leaf.metric),
+        (-1, leaf.than, leaf.against or leaf.metric),
+    ):
+        if not isinstance(who, str):
+            continue
+        side = Who.read(who)
+        where = (side.dataset, _network(side.network)) if side.dataset else place
+        if metric == "train_accuracy":  # printed without a network
+            where = (where[0], "-")
+        if len(side.choices()) > len(side.methods) or side.operator == "/":
+            return []
+        for i, method in enumerate(side.methods):
+            cell = _cell(places.get(where, {}), method, metric)
+            if cell is None:
+                return []
+            found.append((sign * (-1) ** i, cell))
+    return found
+
+
+def _network(name: str) -> str:
+    """What the tables call a network."""
+    return {
+        "resnet50_imagenet": "resnet50",
+        "resnet18_imagenet": "resnet18",
+        "resnet110_bottleneck": "resnet110",
+        "wrn_26_10": "wrn26_10",
+    }.get(name, name)
+
+
+def _places(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
+    """Cells by place, and the places which a check of this claim is put to."""
+    places = _cells(claim.paper, claim.exhibits + claim.tables)
+    bound = any(
+        side.dataset
+        for leaf in claim.check.leaves()
+        if isinstance(leaf, Comparison)
+        for side in leaf.sides
+    )
+    return places, [("", "")] if bound else list(places)
+
+
+def effects(claim: Claim, metric: str = "") -> list[float]:
+    """Every printed difference that a comparison of the claim is about, in natural units."""
+    places, names = _places(claim)
+    found = []
+    for leaf in claim.check.leaves():
+        if isinstance(leaf, Comparison) and leaf.metric == (metric or leaf.metric):
+            for place in names:
+                cells = _printed(leaf, places, place)
+                if cells:
+                    constant = 0.0 if isinstance(leaf.than, str) else leaf.than
+                    found.append(sum(sign * cell.value for sign, cell in cells) - constant)
+    return found
+
+
+def margin(claim: Claim, metric: str) -> float:
+    """The largest difference of a metric that would not matter, from the printed numbers alone.
+
+    Half the smallest printed effect, but at least the printed ± (the median over the cells that the
+    claim compares) or the last printed digit. Where all that is claimed is that nothing changes, or
+    not for the worse: that ±, but at least the change with which the claim still holds in as many
+    places of the paper's own tables as its words need. What the claim's own exhibits do not print
+    has the ± of the paper's other tables; a share or a probability that these do not print either
+    has half a point (0.005), anything else 0.
+    """
+    places, names = _places(claim)
+    leaves = [
+        leaf
+        for leaf in claim.check.leaves()
+        if isinstance(leaf, Comparison) and leaf.metric == metric
+    ]
+    cells, effects_, changes = [], [], []
+    for leaf, place in product(leaves, names):
+        found = _printed(leaf, places, place)
+        if not found or not isinstance(leaf.than, str):
+            continue
+        cells += [cell for _, cell in found]
+        change = sum(sign * cell.value for sign, cell in found)
+        if leaf.side in ("below", "above"):
+            effects_.append(abs(change))
+        else:  # only what goes against the claim: a gain is no change for the worse
+            against = {"at most": change, "at least": -change}.get(leaf.side, abs(change))
+            changes.append(max(against, 0.0))
+    known = [cell.std for cell in cells if not isnan(cell.std)]
+    if not cells and not metric.startswith("lowest:"):
+        name = metric.rpartition(":")[2]
+        known = [
+            cell.std
+            for its in _cells(claim.paper, _tables(claim.paper)).values()
+            for (_, printed), cell in its.items()
+            if printed in (metric, name, split(name)[0]) and not isnan(cell.std)
+        ]
+    if not (cells or known):
+        share = measure(metric)[1] == 100 or metric == "histogram_overlap"
+        return 0.005 if share else 0.0
+    least = float(np.median(known)) if known else min(cell.digit for cell in cells)
+    if effects_:
+        return _rounded(max(min(effects_) / 2, least))
+    needed = max if claim.across == "all" else np.median
+    return _rounded(max(least, needed(changes) if changes else 0.0))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+@cache
+def _tables(paper: str) -> tuple[str, ...]:
+    from calibkit.companion import published
+
+    return tuple(published.exhibits(paper).id)
+
+
+class Printed(NamedTuple):
+    """How a check fares on the paper's own printed numbers.
+
+    `verdict` is "holds", "fails" or "not printed"; it held in `held` of `places`. `clear` is in how
+    many of them it would be found by the rule for records, from the printed ± and number of runs.
+    """
+
+    verdict: str
+    held: int
+    places: int
+    clear: int
+
+    def __str__(self) -> str:
+        if self.verdict == "not printed":
+            return self.verdict
+        return f"{self.verdict} ({self.held} of {self.places})"
+
+
+def printed(claim: Claim) -> Printed:
+    """Put the check of a claim to the paper's own cells: printed means, place by place.
+
+    >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
+    'holds (8 of 8)'
+    """
+    places, names = _places(claim)
+    seeds = _SEEDS[claim.paper]
+    verdicts, clear = [], 0
+    cases = claim.check.parts if claim.each else [claim.check]
+    for place, case in product(names, cases):
+        means, doubtful = (
+            _put(case, lambda leaf, n=n, at=place: _by_print(leaf, places, at, n))
+            for n in (0, seeds)
+        )
+        if means.parts:
+            verdicts.append(means.verdict(0.95, 0.95))
+            clear += doubtful.verdict(0.95, 0.95) == "holds"
+    held, total = verdicts.count("holds"), len(verdicts)
+    if not total:
+        return Printed("not printed", 0, 0, 0)
+    needed = {"all": total, "most": total // 2 + 1, "half": (total + 1) // 2, "some": 1}
+    return Printed("holds" if held >= needed[claim.across] else "fails", held, total, clear)
+
+
+def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list["_Row"]:
+    """The row of a comparison, by printed means alone or with the doubt of so many runs each.
+
+    None for what is not printed: the paper is judged by what it prints of a claim.
+    """
+    found = _printed(leaf, places, place) if isinstance(leaf, Comparison) else []
+    if not found:
+        return []
+    value = sum(sign * cell.value for sign, cell in found)
+    value = round(value - (0.0 if isinstance(leaf.than, str) else leaf.than), 12)
+    if not seeds:  # of means alone, no difference is too small to have a side
+        sided = leaf.side in ("below", "above")
+        return [_Row(replace(leaf, margin=0.0) if sided else leaf, exact=value)]
+    spread = [cell.std for _, cell in found if not isnan(cell.std)]
+    half = nan
+    if spread:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
+    return [_Row(leaf, known=stats.Interval(value, value - half, value + half))]
+
+
+# --- a comparison, from records -------------------------------------------------------------------
+
+
+@dataclass
+class _Row:
+    """A comparison and what is known of it: a difference from records, or one number."""
+
+    leaf: Comparison | Computed | Beyond
+    found: Difference | None = None
+    exact: float | None = None
+    known: stats.Interval | None = None
+    where: tuple[str, str] = ("", "")
+    size: tuple[int, int] = (0, 0)
+    missing: list[plan.Run] = field(default_factory=list)
+    beyond: str = ""
+
+    def interval(self, level: float) -> stats.Interval:
+        if self.exact is not None:
+            return stats.Interval(self.exact, self.exact, self.exact)
+        if self.known is not None:
+            return self.known
+        return self.found.interval(level) if self.found else stats.Interval(nan, nan, nan)
+
+    def outcome(self, level: float) -> str:
+        if self.missing or self.beyond:
+            return "needs data"
+        return contrasts.outcome(self.interval(level), self.leaf.side, self.leaf.margin)
+
+    def verdict(self, level: float) -> str:
+        word = self.outcome(level)
+        return "fails" if word in ("the opposite", "practically none") else word
+
+    def clarity(self) -> float:
+        """How far the interval is from being open, in half-widths."""
+        estimate, low, high = self.interval(0.95)
+        if isnan(low):
+            return -inf
+        side, by = self.leaf.side, self.leaf.margin
+        ends = {"below": (-inf, 0.0), "above": (0.0, inf), "near": (-by, by)}
+        ends |= {"at most": (-inf, by), "at least": (-by, inf)}
+        inside = min(low - ends[side][0], ends[side][1] - high)
+        outside = max(ends[side][0] - high, low - ends[side][1])
+        none = by - max(abs(low), abs(high)) if side in ("below", "above") else -inf
+        return max(inside, outside, none) / max(high - estimate, 1e-12)
+
+    @property
+    def text(self) -> str:
+        """The comparison in words."""
+        if isinstance(self.leaf, Beyond):
+            return self.leaf.reason
+        if isinstance(self.leaf, Computed):
+            return _DERIVED.get(self.leaf.name, self.leaf.name.replace("_", " "))
+        return described(self.leaf, *self.size)
+
+    def shown(self, level: float = 0.95) -> str:
+        """The estimate with its interval, in the units of tables."""
+        interval = self.interval(level)
+        if isinstance(self.leaf, Computed):
+            return f"{interval.estimate:.3g} (exact)"
+        _, scale, unit = measure(self.leaf.metric)
+        alone = not isinstance(self.leaf.than, str) and self.leaf.than == 0
+        return interval.format(scale, unit=unit, sign=isinstance(self.leaf.than, str) or alone)
+
+
+def _compare(evidence: Evidence, leaf: Comparison, sizes: tuple[int, int]) -> _Row:
+    """The row of a comparison from the records of a setting."""
+    first = replace(Who.read(leaf.of), size=sizes[1])
+    second = leaf.than
+    if isinstance(second, str):
+        second = replace(Who.read(second), size=sizes[0])
+    row = _Row(leaf, size=sizes)
+    row.where = (first.dataset or evidence.dataset, first.network or evidence.network)
+    asked = [(first, leaf.metric)]
+    if isinstance(second, Who):
+        asked.append((second, leaf.against or leaf.metric))
+    for who, metric in asked:
+        row.missing += evidence.missing(who, metric)
+        row.beyond = row.beyond or evidence.lacks(who, metric)
+    if row.beyond:
+        row.missing = []  # trained or not, they would not have it
+    if not (row.missing or row.beyond):
+        row.found = evidence.difference(first, second, leaf.metric, leaf.against)
+    return row
+
+
+def _derived(leaf: Computed) -> _Row:
+    return _Row(leaf, exact=_computed(leaf.name))
+
+
+@cache
+def _computed(name: str) -> float:
+    from calibkit.companion import derivations  # late: it imports torch
+
+    return float(getattr(derivations, name)())
+
+
+# --- a claim, judged ------------------------------------------------------------------------------
+
+
+@dataclass
+class _Join:
+    """Rows and further joins, under a quantifier."""
+
+    quantifier: str
+    parts: list
+
+    def rows(self) -> Iterable[_Row]:
+        for part in self.parts:
+            yield from part.rows() if isinstance(part, _Join) else [part]
+
+    def _verdicts(self, level: float, strict: float) -> list[str]:
+        return [
+            p.verdict(level, strict) if isinstance(p, _Join) else p.verdict(level)
+            for p in self.parts
+        ]
+
+    def verdict(self, level: float, strict: float) -> str:
+        """Judge at a level; what one part decides for the others, at the strict level."""
+        usual, sure = self._verdicts(level, strict), self._verdicts(strict, strict)
+        total = len(usual)
+        if self.quantifier == "all":
+            holds, fails = set(usual) == {"holds"}, "fails" in sure
+        elif self.quantifier == "any":
+            holds, fails = "holds" in sure, set(usual) == {"fails"}
+        elif self.quantifier == "most":
+            holds, fails = usual.count("holds") > total / 2, usual.count("fails") >= total / 2
+        else:  # nearly all: four fifths
+            holds, fails = usual.count("holds") >= 0.8 * total, usual.count("fails") > 0.2 * total
+        if holds or fails:
+            return "holds" if holds else "fails"
+        return "needs data" if "needs data" in usual else "open"
+
+    def deciding(self, level: float, strict: float) -> _Row:
+        """The comparison on which the verdict hangs.
+
+        The weakest of those which all had to go one way, the clearest of those of which one was
+        enough, the one in the middle of a majority; where nothing is decided, the clearest of
+        those in the way.
+        """
+        own = self.verdict(level, strict)
+        alone = {"all": "fails", "any": "holds"}.get(self.quantifier, "")
+        # What one part decides it decides at the strict level; see `verdict`.
+        verdicts = self._verdicts(strict if own == alone else level, strict)
+        if own == "open":
+            agreeing = "fails" if self.quantifier == "any" else "holds"
+            fit = [v != agreeing for v in verdicts]
+        else:
+            fit = [v == own for v in verdicts]
+        rows = [
+            part.deciding(level, strict) if isinstance(part, _Join) else part
+            for part, fits in zip(self.parts, fit, strict=True)
+            if fits
+        ]
+        rows.sort(key=_Row.clarity)
+        if own in (alone, "open"):
+            return rows[-1]
+        return rows[len(rows) // 2 if self.quantifier in ("most", "nearly all") else 0]
+
+
+def _put(check: Joined, rows: Callable[[Comparison | Computed | Beyond], list[_Row]]) -> _Join:
+    """A check with the rows of each of its leaves; one without any is left out."""
+    parts = []
+    for part in check.parts:
+        if isinstance(part, Joined):
+            inner = _put(part, rows)
+            parts += [inner] if inner.parts else []
+        else:
+            parts += rows(part)
+    return _Join(check.quantifier, parts)
+
+
+def _rows(leaf: Comparison | Computed | Beyond, evidence: Evidence) -> list[_Row]:
+    """The rows of a leaf from records: none at a coverage that says nothing here."""
+    if isinstance(leaf, Computed):
+        return [_derived(leaf)]
+    if isinstance(leaf, Beyond):
+        return [_Row(leaf, beyond=leaf.reason)]
+    if leaf.rejects:
+        who = Who(("erm",))
+        if not evidence.missing(who, "accuracy"):
+            wrong = 1 - evidence.series(who, "accuracy").mean().estimate
+            if 1 - float(leaf.metric.rpartition("_")[2]) < leaf.rejects * wrong:
+                return []
+    sizes = (0, 0)
+    if leaf.sized:
+        sizes = (
+            plan.EDITIONS[evidence.edition].sizes[0],
+            plan.EDITIONS[evidence.edition].sizes[-1],
+        )
+    return [_compare(evidence, leaf, sizes)]
+
+
+class Verdict(NamedTuple):
+    """A claim and what the records of one setting say; numbers are of the deciding comparison.
+
+    `outcome` is its own word, see `contrasts.outcome`. `estimate`, `low`, `high`, `margin`,
+    `detectable` (the true difference that would be found in 80 of 100 cases) and `effect` (the
+    median of what the paper prints for it) are in natural units, nan where there is none. `needed`
+    is how many seeds would decide it if the estimate stays: 0 if it is decided, -1 if none would.
+    `held`, `failed` and `undecided` count the comparisons, each by itself; `command` trains what is
+    missing. `dataset` and `network` are empty for mathematics.
+    """
+
+    id: str
+    paper: str
+    statement: str
+    verdict: str
+    outcome: str
+    metric: str
+    comparison: str
+    shown: str
+    estimate: float
+    low: float
+    high: float
+    margin: float
+    detectable: float
+    effect: float
+    needed: int
+    held: int
+    failed: int
+    undecided: int
+    why: str
+    seeds: int
+    n: int
+    setting: str
+    dataset: str
+    network: str
+    command: str
+    support: str
+    exhibits: tuple[str, ...]
+
+
+def evaluate(
+    edition: str,
+    dataset: str = "",
+    network: str = "",
+    paper: str | None = None,
+    seeds: int = 0,
+    epochs: int = 0,
+    settings: Mapping[str, object] = MappingProxyType({}),
+    setting: str = "",
+    told: Callable[[str], None] = lambda line: None,
+) -> list[Verdict]:
+    """A verdict for every claim, from the records of one setting of an edition. Trains nothing.
+
+    Parameters
+    ----------
+    edition : str
+        One of `plan.EDITIONS`.
+    dataset, network : str
+        Empty for the setting's own. A claim about particular data looks for those instead.
+    paper : str, optional
+        Only that paper's claims.
+    seeds, epochs : int
+        0 for the setting's own.
+    settings : mapping
+        Fields of `protocols.Protocol` other than the setting's, such as
+        ``{"reduction": "sum", "clip_norm": 2.0}``: verdicts on runs trained so.
+    setting : str
+        The name of a setting, see `plan.settings`; by default the one that all methods share.
+    told : function
+        Is told the id of each claim before it is judged.
+
+    Returns
+    -------
+    list of Verdict
+        In the order of `claims`; ``pandas.DataFrame(evaluate("demo"))`` makes a table.
+
+    Raises
+    ------
+    ValueError
+        For an unknown edition, setting or paper.
+    store.DamagedRecord
+        For a record which is not what was written.
+    """
+    evidence = Evidence(edition, dataset, network, seeds, epochs, settings, setting)
+    with warnings.catch_warnings():
+        # A metric undefined for a network is nan, and leaves a comparison open.
+        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        found = []
+        for claim in claims(paper):
+            told(claim.id)
+            found.append(_judge(claim, evidence))
+        contrasts.keep_derived()
+        return found
+
+
+class Line(NamedTuple):
+    """A line of the scoreboard: a claim, the paper's own table, and every setting with records.
+
+    `verdict` sums the settings up: "holds" or "fails" if every setting that decides says so,
+    "depends" if they disagree, "open" if none decides.
+    """
+
+    claim: Claim
+    verdict: str
+    printed: Printed
+    here: tuple[Verdict, ...]
+
+    @property
+    def shown(self) -> Verdict:
+        """The verdict to show first: of the first setting that says what the line says."""
+        return next((v for v in self.here if v.verdict == self.verdict), self.here[0])
+
+
+SUMS = {  # the verdict of a line, and how so many of them are spoken of
+    "holds": "hold",
+    "fails": "fail",
+    "depends": "depend on the setting",
+    "open": "are open",
+    "needs data": "need data",
+}
+
+
+def board(
+    edition: str,
+    paper: str | None = None,
+    told: Callable[[str], None] = lambda line: None,
+    **where,
+) -> list[Line]:
+    """Every claim in every setting of its paper, and on the paper's own table.
+
+    Parameters
+    ----------
+    edition, paper, told
+        As `evaluate`.
+    where
+        Further arguments of `evaluate`: with any of them, only the setting that they name.
+
+    Examples
+    --------
+    >>> [line.verdict for line in board("smoke", "bsce") if line.claim.id == "bsce-c08"]
+    ['holds']
+    """
+    lines = []
+    for name in dict.fromkeys(claim.paper for claim in claims(paper)):
+        asked = (
+            [where]
+            if any(where.values())
+            else [{"setting": place.name} for place in plan.settings(edition, name)]
+        )
+        each = [evaluate(edition, paper=name, told=told, **one) for one in asked]
+        for claim, *verdicts in zip(claims(name), *each, strict=True):
+            # Mathematics and what is bound to data of its own is the same in every setting.
+            kept = [v for v in verdicts if v.verdict != "needs data"] or verdicts[-1:]
+            kept = list({(v.setting, v.dataset, v.network): v for v in kept}.values())
+            lines.append(Line(claim, _sum(kept), printed(claim), tuple(kept)))
+    return lines
+
+
+def _sum(verdicts: Iterable[Verdict]) -> str:
+    words = {v.verdict for v in verdicts}
+    decided = words & {"holds", "fails"}
+    if len(decided) == 2:
+        return "depends"
+    return next(iter(decided)) if decided else "open" if "open" in words else "needs data"
+
+
+def _judge(claim: Claim, evidence: Evidence) -> Verdict:
+    join = _put(claim.check, lambda leaf: _rows(leaf, evidence))
+    rows = list(join.rows())
+    each = [row.verdict(0.95) for row in rows]
+    strict = 1 - 0.05 / max(len(rows), 1)
+    verdict = join.verdict(0.95, strict) if rows else "needs data"
+    shown, needed = _Row(Beyond("")), 0
+    if verdict == "needs data":
+        if rows:
+            shown.where = next(row for row in rows if row.missing or row.beyond).where
+        why = _lacking(rows, evidence)
+    else:
+        shown = join.deciding(0.95, strict)
+        level = 0.95 if verdict != "open" or shown.verdict(0.95) == "open" else strict
+        if shown.found:
+            needed = shown.found.seeds_needed(shown.leaf.side, shown.leaf.margin, level)
+        why = _why(each, verdict, shown, needed)
+    measured = isinstance(shown.leaf, Comparison)
+    effects_ = _effects_of(claim, shown.leaf) if measured else []
+    missing = list(dict.fromkeys(run for row in rows for run in row.missing))
+    there = shown.found is not None
+    return Verdict(
+        claim.id,
+        claim.paper,
+        claim.statement,
+        verdict,
+        shown.outcome(0.95) if verdict != "needs data" else verdict,
+        shown.leaf.metric if measured else "",
+        shown.text if verdict != "needs data" else "",
+        shown.shown() if verdict != "needs data" else "",
+        *shown.interval(0.95),
+        shown.leaf.margin if measured else nan,
+        shown.found.mean.detectable() if there else nan,
+        float(np.median(effects_)) if effects_ else nan,
+        needed,
+        *(each.count(word) for word in ("holds", "fails", "open")),
+        why,
+        shown.found.mean.seeds if there else 0,
+        shown.found.n if there else 0,
+        "" if isinstance(shown.leaf, Computed) else evidence.setting.name,
+        *shown.where,
+        _command(evidence, missing) if verdict == "needs data" else "",
+        claim.support,
+        claim.exhibits,
+    )
+
+
+def _effects_of(claim: Claim, leaf: Comparison) -> list[float]:
+    """What the paper prints for one comparison, in all its places."""
+    places, names = _places(claim)
+    found = [_printed(leaf, places, place) for place in names]
+    constant = 0.0 if isinstance(leaf.than, str) else leaf.than
+    return [sum(sign * cell.value for sign, cell in cells) - constant for cells in found if cells]
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+_AFTER = {
+    "scaled": "after TS (ECE)",
+    "nll_scaled": "after TS (NLL)",
+    "optimal": "after the optimal temperature",
+    "binned": "after histogram binning",
+}
+_PERIODS = {
+    "late": "over the last quarter of training",
+    "settled": "after the first tenth of training",
+    "second_rate": "between the first two drops of the learning rate",
+    "third_rate": "after the second drop of the learning rate",
+    "shifted": "under shift",
+    "collected": "on test sets collected a second time",
+}
+# What only claims ask for: name, factor, unit.
+_ASKED = {
+    "confidence_correct": ("confidence of correct predictions", 100, " points"),
+    "confidence_wrong": ("confidence of wrong predictions", 100, " points"),
+    "sure_when_wrong": ("share of wrong predictions with confidence above 0.95", 100, " points"),
+    "overconfidence_below_half": ("confidence minus accuracy below 0.5", 100, " points"),
+    "extra_ece_of_binning": ("ECE that few validation samples cost binning", 100, " points"),
+    "ece_beyond_gap": ("ECE beyond |confidence − accuracy|", 100, " points"),
+    "eq9_residual": ("what equation 9 leaves out of the ECE", 100, " points"),
+    "passes": ("forward and backward passes", 1, ""),
+    "sharpness": ("sharpness", 1, ""),
+    "max_logit_range": ("range of the largest logit", 1, ""),
+    "learned_late_means_unsure": ("rank correlation of early learning and a large logit", 1, ""),
+    "gradient_spread": ("spread of the gradient norm at a given Brier score", 1, ""),
+    "median_gradient_norm": ("median gradient norm in mid-training", 1, ""),
+    "correlation_of_brier_beyond_dual_focal": (
+        "correlation with the true error, Brier weight minus dual focal weight", 1, ""),
+    "correlation_of_dual_focal_beyond_focal": (
+        "correlation with the true error, dual focal weight minus focal weight", 1, ""),
+}  # fmt: skip
+_METHODS = {
+    "ts": "ERM + TS (NLL)",
+    "ts_ece": "ERM + TS (ECE)",
+    "ts_test": "ERM + optimal temperature",
+    "trust_score": "Trust Score",
+    "confidnet": "ConfidNet",
+}
+_DERIVED = {
+    "ece_of_overconfident_bins": "ECE minus (mean confidence − accuracy), all bins over-confident",
+    "entropy_minimum": "distance from 1/K of the confidence with the largest entropy",
+    "calibration_without_refinement": "gap in ECE and AUROC between two made-up models",
+    "smoothing_identity": "largest violation of the identity",
+    "focal_bound": "smallest slack of the bound",
+    "inverse_focal_slope": "slope of inverse focal loss beyond that of cross-entropy at certainty",
+    "mixup_noise": "largest violation of the identity",
+    "decoupling_residual": "largest error of the decoupled outputs",
+    "focal_factor_peak": "height of the peak above both ends",
+    "weight_axes": "weights with another number of active axes than claimed",
+    "brier_offset": "largest violation of the identity",
+    "binary_brier": "largest violation of the identity for two classes",
+    "ternary_alignment": "rank correlation with the Brier score for three classes, dual focal "
+    "weight minus focal weight",
+    "gradient_weight_bias": "distance of the fixed point from a posterior of 0.7",
+}
+
+
+def measure(metric: str) -> tuple[str, float, str]:
+    """How a metric is called, and the factor and unit of its differences.
+
+    >>> measure("ece_scaled"), measure("since_best:auroc:accuracy")[0]
+    (('ECE after TS (ECE)', 100, ' points'), 'change of accuracy since the epoch of best AUROC')
+    """
+    if metric.startswith("since_best:"):
+        _, best, changed = metric.split(":")
+        label, scale, unit = measure(changed)
+        when = "its best epoch" if best == changed else f"the epoch of best {measure(best)[0]}"
+        return f"change of {label} since {when}", scale, unit
+    if metric.startswith("lowest:"):
+        return f"coefficient of lowest {measure(metric.partition(':')[2])[0]}", 1, ""
+    period, _, rest = metric.rpartition(":")
+    name, after, size = split(rest)
+    if name in _ASKED:
+        label, scale, unit = _ASKED[name]
+    elif name.startswith("risk_at_coverage_"):
+        label, scale = f"risk at {100 * float(name.rpartition('_')[2]):.0f} % coverage", 100
+        unit = " points"
+    else:
+        label, scale, _ = terms.METRICS.get(name, (name.replace("_", " "), 1, None))
+        unit = {100: " points", 1000: " thousandths"}.get(scale, "")
+        # Inside a sentence, a word is in lower case, an abbreviation is not.
+        label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
+    if after:
+        label += f" {_AFTER[after]}" + (f" on {size} validation samples" if size else "")
+    return label + (f" {_PERIODS[period]}" if period else ""), scale, unit
+
+
+def _named(who: Who) -> str:
+    """What a side is called."""
+    words = f" {'minus' if who.operator == '-' else 'over'} ".join(
+        _METHODS.get(m, terms.label(m)).replace("|", ", ") for m in who.methods
+    )
+    if not who.dataset:
+        return words
+    return f"{words} on {terms.DATASETS.get(who.dataset, who.dataset)}"
+
+
+def described(leaf: Comparison, smallest: int = 0, largest: int = 0) -> str:
+    """A comparison in words, without its number.
+
+    >>> described(Comparison("eaurc", "cs_kd", "erm", "above"))
+    'E-AURC, CS-KD minus ERM'
+    """
+    label, *_ = measure(leaf.metric)
+    label = label[0].upper() + label[1:]
+    of = _named(Who.read(leaf.of))
+    if not isinstance(leaf.than, str):
+        return f"{label}, {of}" + (f" minus {leaf.than:g}" if leaf.than else "")
+    than = _named(Who.read(leaf.than))
+    if largest:
+        return f"{label}, {of} with {largest:,} training samples minus {smallest:,}"
+    if leaf.against:
+        return f"{label} minus {measure(leaf.against)[0]}, {of}"
+    if any(Who.read(x).operator == "-" for x in (leaf.of, leaf.than)):
+        return f"{label}, ({of}) minus ({than})"
+    return f"{label}, {of} minus {than}"
+
+
+def _why(each: list[str], verdict: str, shown: _Row, needed: int) -> str:
+    """How the comparisons went, and the one which decides, in sentences."""
+    one = {"holds": "holds", "fails": "fails", "open": "is open", "needs data": "lacks data"}
+    many = {"holds": "hold", "fails": "fail", "open": "are open", "needs data": "lack data"}
+    found = [(each.count(v), (one if each.count(v) == 1 else many)[v]) for v in VERDICTS]
+    counts = ", ".join(f"{count} {word}" for count, word in found if count)
+    by = "Left open by" if verdict == "open" else "Decided by"
+    lead = f"{len(each)} comparisons: {counts}. {by}: " if len(each) > 1 else ""
+    said = lead + shown.text
+    interval = shown.interval(0.95)
+    if isnan(interval.estimate):
+        return f"{said}: undefined, or every run diverged."
+    said += f": {shown.shown()}"
+    if shown.found is None:
+        return said + "."
+    _, scale, unit = measure(shown.leaf.metric)
+    if isnan(interval.low):
+        return said + "; one run only, so nothing tells its spread."
+    if shown.outcome(0.95) == "practically none" or (
+        shown.leaf.side not in ("below", "above") and shown.leaf.margin
+    ):
+        said += f", with a margin of {_number(shown.leaf.margin, scale)}{unit}"
+    if shown.found.borrowed:
+        said += "; one run, its spread between seeds taken from the default coefficient"
+    if verdict == "open":
+        if shown.verdict(0.95) != verdict:
+            said += "; not enough where one comparison decides for all"
+        if needed > 0:
+            said += f". If it stays like this, {needed} seeds would decide"
+        elif needed < 0:
+            said += ". Near the edge of what counts: no number of seeds on this test set decides it"
+    return said + "."
+
+
+def _number(value: float, scale: float) -> str:
+    return f"{scale * value:.2g}"
+
+
+def _lacking(rows: list[_Row], evidence: Evidence) -> str:
+    """What is missing: something no record keeps, or runs."""
+    if not rows:
+        return "Errors are so many here that no coverage of the claim is about them."
+    reasons = dict.fromkeys(row.beyond for row in rows if row.beyond)
+    places: dict[str, dict[str, None]] = {}
+    for run in (run for row in rows for run in row.missing):
+        own = evidence.setting.protocol.train_size
+        sized = run.dataset == evidence.dataset and run.protocol.train_size != own
+        place = f"{terms.DATASETS.get(run.dataset, run.dataset)}, {run.network}"
+        places.setdefault(place + " with more or fewer training samples" * sized, {})[
+            _METHODS.get(run.method, terms.label(run.method))
+            + " with scores" * run.protocol.feature_scores
+        ] = None
+    for place, found in places.items():
+        names = list(found)
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        reasons[f"no record of {shown} on {place}"] = None
+    text = "; ".join(reasons)
+    return text[:1].upper() + text[1:] + "."
+
+
+def _command(evidence: Evidence, runs: list[plan.Run]) -> str:
+    """What trains missing runs: a command for each data set, network and training size."""
+    from calibkit.companion import notebook  # late: it takes pandas
+
+    groups: dict[tuple, list[plan.Run]] = {}
+    for run in runs:
+        groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
+    commands = []
+    for (*_, protocol), group in groups.items():
+        settings = evidence.settings | ({"feature_scores": True} if protocol.feature_scores else {})
+        chosen = evidence.setting if group[0].dataset == evidence.setting.dataset else None
+        page = notebook.Page(evidence.edition, group, settings=settings, chosen=chosen)
+        commands.append(page.command(list(dict.fromkeys(run.method for run in group))))
+    return " && ".join(commands)

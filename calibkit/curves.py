@@ -1,0 +1,407 @@
+"""The numbers behind the figures, without anything that draws: ``plots.plot_x`` shows `prepare_x`.
+
+One array is one run, a list of arrays is one run per seed. Uncertainty comes with every number:
+over seeds it is the 95 % Student t interval of the mean (two seeds are needed, else it is ``nan``),
+within one test set the 95 % Wilson interval of a proportion.
+"""
+
+import numpy as np
+from scipy.special import stdtrit
+
+from calibkit import metrics, stats, terms
+from calibkit.arrays import as_confidence_correct, to_numpy
+
+__all__ = [
+    "prepare_confidence_histogram",
+    "prepare_forest",
+    "prepare_gradient_norms",
+    "prepare_overfitting",
+    "prepare_reliability",
+    "prepare_risk_coverage",
+    "prepare_severity",
+    "seed_band",
+]
+
+
+def seed_band(values) -> dict[str, np.ndarray]:
+    """`stats.seed_interval` of many numbers at once.
+
+    Parameters
+    ----------
+    values : array_like (seeds, ...)
+
+    Returns
+    -------
+    dict
+        ``mean``, ``low``, ``high`` (...); the bounds are ``nan`` for one seed.
+
+    Examples
+    --------
+    >>> band = seed_band([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]])
+    >>> band["mean"].tolist(), band["high"].round(3).tolist()
+    ([2.0, 4.0], [4.484, 4.0])
+    """
+    values = np.asarray(values, dtype=float)
+    n, mean = len(values), values.mean(axis=0)
+    half = np.full_like(mean, np.nan)
+    if n > 1:
+        half = stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def _seeds(values) -> list:
+    """One array (one run) or several (one per seed) as a list of arrays."""
+    several = np.ndim(values[0]) > 0 if isinstance(values, list | tuple) and values else False
+    if several or getattr(values, "ndim", 1) == 2:
+        return list(values)
+    return [values]
+
+
+def _runs(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Checked (confidence, correct) of every seed."""
+    pairs = _seeds(confidence), _seeds(correct)
+    if len(pairs[0]) != len(pairs[1]):
+        raise ValueError(
+            f"correct: got {len(pairs[1])} seeds, expected {len(pairs[0])} as in confidence"
+        )
+    return [as_confidence_correct(c, z, unit=unit) for c, z in zip(*pairs, strict=True)]
+
+
+def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
+    """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
+
+    Each density integrates to one over its own samples, so that a few wrong predictions are seen as
+    well as many correct ones.
+
+    Parameters
+    ----------
+    confidence : array_like (n,) or list of them, one per seed
+        Probability of the predicted class, in [0, 1].
+    correct : array_like (n,) of bool or list of them
+        Whether the prediction was right.
+    bins : int
+        Bins of equal width on [0, 1].
+
+    Returns
+    -------
+    dict
+        ``edges`` (bins + 1,); per seed ``correct`` and ``wrong`` (seeds, bins), densities, ``nan``
+        where there is no such prediction; ``n_correct``, ``n_wrong``, ``mean_correct``,
+        ``mean_wrong``, ``overlap`` (area under the lower of the two densities), ``auroc`` (seeds,).
+
+    Raises
+    ------
+    ValueError
+        Lengths or numbers of seeds differ, or a confidence is not a probability.
+
+    Examples
+    --------
+    >>> numbers = prepare_confidence_histogram([0.9, 0.8, 0.3], [True, True, False], bins=2)
+    >>> numbers["correct"].tolist(), numbers["wrong"].tolist(), numbers["overlap"].tolist()
+    ([[0.0, 2.0]], [[2.0, 0.0]], [0.0])
+    """
+    edges = np.linspace(0, 1, bins + 1)
+    rows = []
+    for c, z in _runs(confidence, correct):
+        table = metrics.reliability_bins(c, z, bins)
+        right = np.nan_to_num(table["accuracy"]) * table["count"]
+        row = {"overlap": metrics.histogram_overlap(c, z, bins), "auroc": metrics.auroc(c, z)}
+        for name, chosen, counts in (
+            ("correct", c[z], right),
+            ("wrong", c[~z], table["count"] - right),
+        ):
+            some = len(chosen) > 0
+            row[name] = counts * bins / len(chosen) if some else np.full(bins, np.nan)
+            row[f"mean_{name}"] = chosen.mean() if some else np.nan
+            row[f"n_{name}"] = len(chosen)
+        rows.append(row)
+    return {"edges": edges} | {k: np.array([row[k] for row in rows]) for k in rows[0]}
+
+
+def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
+    """Accuracy against mean confidence per bin, with 95 % Wilson intervals of the accuracy.
+
+    Several seeds are pooled bin by bin. They were tested on the same samples, so the interval is
+    that of their mean count, not of their sum: pooling seeds does not make a test set larger.
+
+    Parameters
+    ----------
+    confidence, correct : as in `prepare_confidence_histogram`
+    bins : int
+        Bins (lo, hi] of equal width on [0, 1], as in `metrics.ece`.
+
+    Returns
+    -------
+    dict
+        ``edges`` (bins + 1,); per bin ``share`` of the samples, ``confidence``, ``accuracy``,
+        ``low``, ``high`` (bins,), ``nan`` where empty; ``seed_accuracy`` (seeds, bins); per seed
+        ``ece``, ``accuracy_all``, ``confidence_all`` (seeds,).
+
+    Examples
+    --------
+    >>> numbers = prepare_reliability([0.9, 0.7, 0.9, 0.7], [True, False, True, True], bins=5)
+    >>> numbers["accuracy"][3:].tolist(), numbers["confidence"][3:].tolist()
+    ([0.5, 1.0], [0.7, 0.9])
+    >>> numbers["ece"].round(3).tolist()
+    [0.15]
+    """
+    runs = _runs(confidence, correct)
+    tables = [metrics.reliability_bins(c, z, bins) for c, z in runs]
+    count, seed_accuracy, seed_confidence = (
+        np.array([table[key] for table in tables]) for key in ("count", "accuracy", "confidence")
+    )  # (seeds, bins)
+
+    def pooled(values):
+        total = np.where(count.sum(0) > 0, count.sum(0), np.nan)
+        return np.nansum(values * count, axis=0) / total
+
+    accuracy, mean_count = pooled(seed_accuracy), count.mean(0)
+    low, high = stats.wilson(accuracy * mean_count, mean_count)
+    gap = np.nan_to_num(np.abs(seed_accuracy - seed_confidence))
+    return {
+        "edges": np.asarray(tables[0]["edges"]),
+        "share": count.sum(0) / count.sum(),
+        "confidence": pooled(seed_confidence),
+        "accuracy": accuracy,
+        "low": low,
+        "high": high,
+        "seed_accuracy": seed_accuracy,
+        "ece": (count * gap).sum(1) / count.sum(1),
+        "accuracy_all": np.array([z.mean() for _, z in runs]),
+        "confidence_all": np.array([c.mean() for c, _ in runs]),
+    }
+
+
+def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = None) -> dict:
+    """A metric over epochs, mean over seeds, and what is lost between its best epoch and the last.
+
+    The best epoch is that of the mean curve, the same for every seed. The best of each seed alone
+    would count the luck of a noisy epoch as something that was lost.
+
+    Parameters
+    ----------
+    histories : mapping of columns (a DataFrame, say) or list of them, one per seed
+        With columns ``epoch`` and `metric`. Seeds must share their epochs.
+    metric : str
+        Such as ``"auroc"``; see `terms.METRICS` for those with a known direction.
+    higher_is_better : bool, optional
+        The direction of any other metric.
+
+    Returns
+    -------
+    dict
+        ``metric``, ``higher_is_better``, ``epoch`` (e,), ``values`` (seeds, e), ``mean``, ``low``,
+        ``high`` (e,), ``best_epoch``, ``best``, ``final``, ``drop`` (seeds,): last value minus that
+        of the best epoch, negative for a loss of a metric that should be high.
+
+    Examples
+    --------
+    >>> runs = [{"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}]
+    >>> numbers = prepare_overfitting(runs, "auroc")
+    >>> numbers["best_epoch"], numbers["drop"].round(2).tolist()
+    (2, [-0.1])
+    """
+    histories = histories if isinstance(histories, list | tuple) else [histories]
+    for history in histories:
+        for column in ("epoch", metric):
+            if column not in history:
+                raise ValueError(
+                    f"histories: got no column {column!r}, expected epoch and {metric}"
+                )
+    if higher_is_better is None:
+        higher_is_better = terms.metric_label(metric)[2]
+    if higher_is_better is None:
+        raise ValueError(f"higher_is_better: got None, expected True or False for {metric!r}")
+    epochs = [np.asarray(history["epoch"], dtype=int) for history in histories]
+    if any(not np.array_equal(e, epochs[0]) for e in epochs):
+        raise ValueError("histories: got seeds with different epochs, expected the same in all")
+    values = np.array([np.asarray(history[metric], dtype=float) for history in histories])
+    band = seed_band(values)
+    best = int(np.nanargmax(band["mean"] if higher_is_better else -band["mean"]))
+    return {
+        "metric": metric,
+        "higher_is_better": higher_is_better,
+        "epoch": epochs[0],
+        "values": values,
+        **band,
+        "best_epoch": int(epochs[0][best]),
+        "best": float(band["mean"][best]),
+        "final": float(band["mean"][-1]),
+        "drop": values[:, -1] - values[:, best],
+    }
+
+
+def prepare_gradient_norms(
+    brier, norm, exponent: float | None = None, log: bool = False, bins: int = 60
+) -> dict:
+    """Joint density of Brier score and last-layer gradient norm of training samples (bsce fig. 4).
+
+    The gradient of a loss at the last layer is the outer product of its gradient at the logits and
+    the features h, so its norm is the product of theirs. A loss whose gradient is that of the cross
+    entropy times a weight ``‖p − y‖^gamma`` (BSCE-GRA with beta = 2; plain cross entropy is gamma =
+    0) gives ``BS^((gamma + 1) / 2) · ‖h‖``: one curve, blurred by ``‖h‖`` alone.
+
+    Parameters
+    ----------
+    brier, norm : array_like (n,) or list of them, one per seed
+        Brier score, 0 to 2, and gradient norm of each training sample.
+    exponent : float, optional
+        ``(gamma + 1) / 2`` of a loss with such a law.
+    log : bool
+        Cells of equal width in the logarithms, from the 1 % quantiles on. The law is then a line.
+    bins : int
+        Cells along each axis. The norm axis ends at the 99.9 % quantile.
+
+    Returns
+    -------
+    dict
+        ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
+        ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if 20
+        samples are there, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``, ``exponent``,
+        ``scale`` (median of norm / BS^exponent).
+
+    Raises
+    ------
+    ValueError
+        Shapes differ, or a value is negative, not finite, or a Brier score above 2.
+
+    Examples
+    --------
+    >>> brier = np.linspace(0.01, 2, 100)
+    >>> numbers = prepare_gradient_norms(brier, 3 * brier**2.5, exponent=2.5)
+    >>> round(numbers["scale"], 6), numbers["spearman"].round(6).tolist()
+    (3.0, [1.0])
+    """
+    from scipy.stats import rankdata  # here, because it takes a second to import
+
+    x, y = ([np.asarray(to_numpy(v), dtype=float) for v in _seeds(a)] for a in (brier, norm))
+    if [v.shape for v in x] != [v.shape for v in y]:
+        raise ValueError(
+            f"norm: got shapes {[v.shape for v in y]}, expected {[v.shape for v in x]} as in brier"
+        )
+    all_x, all_y = np.concatenate(x), np.concatenate(y)
+    for name, values, top in (("brier", all_x, 2 + 1e-6), ("norm", all_y, np.finfo(float).max)):
+        if not (values.size and ((values >= 0) & (values <= top)).all()):
+            raise ValueError(f"{name}: got empty, negative, too large or non-finite values")
+    limit = float(np.quantile(all_y, 0.999)) or 1.0
+    brier_edges, norm_edges = _cells(all_x, 2.0, bins, log), _cells(all_y, limit, bins, log)
+    coarse = _cells(all_x, 2.0, 20, log)
+    quantiles = np.full((3, 20), np.nan)
+    cell = (np.searchsorted(coarse, all_x, side="left") - 1).clip(0, 19)
+    for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
+        quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
+    seen = all_x > 0
+    return {
+        "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
+        "brier_edges": brier_edges,
+        "norm_edges": norm_edges,
+        "middle": np.sqrt(coarse[1:] * coarse[:-1]) if log else (coarse[1:] + coarse[:-1]) / 2,
+        "low": quantiles[0],
+        "median": quantiles[1],
+        "high": quantiles[2],
+        "spearman": np.array(
+            [_correlation(rankdata(a), rankdata(b)) for a, b in zip(x, y, strict=True)]
+        ),
+        "pearson": np.array([_correlation(a, b) for a, b in zip(x, y, strict=True)]),
+        "log": log,
+        "exponent": exponent,
+        "scale": None
+        if exponent is None
+        else float(np.median(all_y[seen] / all_x[seen] ** exponent)),
+    }
+
+
+def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:
+    low = np.quantile(values[values > 0], 0.01) if log and (values > 0).any() else top
+    return np.geomspace(low, top, n + 1) if low < top else np.linspace(0, top, n + 1)
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else np.nan
+
+
+def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
+    """Error rate among the accepted samples against the share accepted, most confident first.
+
+    Parameters
+    ----------
+    confidence, correct : as in `prepare_confidence_histogram`; any score that ranks will do
+    points : int
+        Coverages at which the seeds are averaged, from 1 / points to 1.
+
+    Returns
+    -------
+    dict
+        ``coverage`` (points,), ``risk`` (seeds, points), ``mean``, ``low``, ``high`` (points,),
+        ``aurc`` (seeds,).
+
+    Examples
+    --------
+    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], points=4)
+    >>> numbers["mean"].round(3).tolist()
+    [0.0, 0.0, 0.333, 0.25]
+    """
+    coverage = np.arange(1, points + 1) / points
+    runs = _runs(confidence, correct, unit=False)
+    curves = [metrics.risk_coverage(c, z) for c, z in runs]
+    risk = np.array([np.interp(coverage, *curve) for curve in curves])
+    aurc = np.array([metrics.aurc(c, z) for c, z in runs])
+    return {"coverage": coverage, "risk": risk, **seed_band(risk), "aurc": aurc}
+
+
+def prepare_forest(values: dict, published: dict | None = None) -> dict:
+    """A metric of many methods: seeds, mean and 95 % interval, and the published value beside it.
+
+    Parameters
+    ----------
+    values : dict
+        ``{method: value or array (seeds,)}``, natural units.
+    published : dict, optional
+        ``{method: value}`` in the same units; methods without one are left out.
+
+    Returns
+    -------
+    dict
+        ``method`` (list), ``values`` (list of arrays), ``mean``, ``low``, ``high``, ``published``
+        (methods,), ``nan`` where there is none.
+
+    Examples
+    --------
+    >>> numbers = prepare_forest({"erm": [0.90, 0.92], "fmfp": [0.95]}, {"fmfp": 0.94})
+    >>> numbers["mean"].round(3).tolist(), numbers["published"].tolist()
+    ([0.91, 0.95], [nan, 0.94])
+    """
+    if not values:
+        raise ValueError("values: got nothing to draw, expected {method: values over seeds}")
+    rows = {m: np.atleast_1d(np.asarray(to_numpy(v), dtype=float)) for m, v in values.items()}
+    bands = [seed_band(row) for row in rows.values()]
+    return {
+        "method": list(rows),
+        "values": list(rows.values()),
+        **{k: np.array([band[k] for band in bands]) for k in ("mean", "low", "high")},
+        "published": np.array([(published or {}).get(m, np.nan) for m in rows], dtype=float),
+    }
+
+
+def prepare_severity(by_seed) -> dict:
+    """A metric against the severity of a shift: mean and 95 % interval over seeds.
+
+    Parameters
+    ----------
+    by_seed : pandas.DataFrame
+        A row per seed and a column per severity, 0 for the unshifted test set.
+
+    Returns
+    -------
+    dict
+        ``severity`` (s,), ``values`` (seeds, s), ``mean``, ``low``, ``high`` (s,).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> prepare_severity(pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]}))["mean"].round(2).tolist()
+    [0.85, 0.7]
+    """
+    values = by_seed.sort_index(axis=1)
+    numbers = values.to_numpy(float)
+    return {"severity": values.columns.to_numpy(float), "values": numbers, **seed_band(numbers)}

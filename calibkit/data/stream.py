@@ -1,0 +1,154 @@
+"""Images that do not fit in memory: files of class folders, decoded when they are asked for.
+
+A `Stream` stands where a data set has a tensor of all its inputs. Worker processes decode the
+batches of an epoch in advance; what a worker draws for an image depends on seed, epoch and image
+alone, so that the number of workers changes nothing.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from calibkit.data import readers
+from calibkit.data.torchvision import torchvision
+
+_transforms = torchvision.transforms.v2
+
+
+def workers() -> int:
+    """Processes that decode: `$CALIBKIT_WORKERS`, else one for each core but one, at most 16."""
+    given = os.environ.get("CALIBKIT_WORKERS", "")
+    if given and not given.isdigit():
+        raise ValueError(f"CALIBKIT_WORKERS: got {given!r}, expected a number of processes")
+    return int(given) if given else min(16, max(1, (os.cpu_count() or 1) - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Images by position, as a uint8 tensor of them all would be.
+
+    Attributes
+    ----------
+    files : (n,) array of str
+    size : height, width
+    crop : whether files are of any size, of which the central square counts
+    """
+
+    files: np.ndarray
+    size: tuple[int, int]
+    crop: bool
+    dtype: torch.dtype = torch.uint8
+    ndim: int = 4
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.files), 3, *self.size)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index) -> "Stream | Tensor":
+        """Some of the files for an array or a slice, decoded images for a tensor of positions."""
+        if isinstance(index, Tensor):
+            return self.read(index)
+        return replace(self, files=self.files[index])
+
+    def to(self, device) -> "Stream":
+        return self  # batches go there one by one
+
+    def read(self, index: Tensor, seed: Sequence[int] = ()) -> Tensor:
+        """Decode images now; with a `seed`, random resized crops, half of them mirrored.
+
+        Returns
+        -------
+        (len(index), 3, height, width) uint8 Tensor on the device of `index`
+        """
+        found = np.empty((len(index), 3, *self.size), np.uint8)
+        for image, i in zip(found, index.tolist(), strict=True):
+            image[:] = self._image(i, (*seed, i) if len(seed) else ())
+        return torch.from_numpy(found).to(index.device)
+
+    def batches(self, parts: Sequence[Tensor], seed: Sequence[int] = ()) -> Iterator[Tensor]:
+        """What `read` gives for each of the parts in turn, decoded in advance by `workers`."""
+        if not parts:
+            return
+        loader = DataLoader(
+            _Parts(self, [part.cpu() for part in parts], tuple(seed)),
+            batch_size=None,
+            num_workers=workers(),
+            pin_memory=parts[0].device.type == "cuda",
+            multiprocessing_context="fork" if workers() else None,
+        )
+        for found in loader:
+            if isinstance(found, Exception):
+                raise found
+            yield found.to(parts[0].device, non_blocking=True)
+
+    def _image(self, i: int, seed: Sequence[int]) -> np.ndarray:
+        path = Path(str(self.files[i]))
+        if not seed:
+            found = readers.picture(path, self.size[0] if self.crop else 0)
+        else:
+            found = np.asarray(_augmented(readers.opened(path), self.size, seed)).transpose(2, 0, 1)
+        if found.shape[1:] != self.size:
+            got, want = ("×".join(map(str, s[::-1])) for s in (found.shape[1:], self.size))
+            raise ValueError(f"{path}: picture of {got}, expected {want} like the others")
+        return found
+
+
+def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
+    """A random area and shape of an image, resized; half of them mirrored."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1))
+        image = _transforms.RandomResizedCrop(size)(image)
+        return _transforms.RandomHorizontalFlip()(image)
+
+
+class _Parts(Dataset):
+    """Whole batches, so that a worker decodes one while others decode the next."""
+
+    def __init__(self, stream: Stream, parts: list[Tensor], seed: tuple[int, ...]):
+        self.stream, self.parts, self.seed = stream, parts, seed
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, i: int) -> Tensor | Exception:
+        try:
+            return self.stream.read(self.parts[i], self.seed)
+        except (OSError, ValueError) as error:  # raised by the reader, in one line
+            return error
+
+
+def of_folder(base: Path, side: int = 0) -> readers.Parts:
+    """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), as `readers.picture_folder` has them.
+
+    Mean and deviation are ImageNet's for central crops, else those of 2,000 training images.
+    """
+    found = {}
+    for part, folder in readers.part_folders(base).items():
+        folder = torchvision.datasets.ImageFolder(str(folder))
+        order = np.random.RandomState(42).permutation(len(folder.samples))
+        files = np.array([file for file, _ in folder.samples])[order]
+        found[part] = files, np.array(folder.targets)[order]
+    size = (side, side) if side else readers.picture(Path(str(found["train"][0][0]))).shape[1:]
+    streams = {part: Stream(files, size, bool(side)) for part, (files, _) in found.items()}
+    moments = readers.IMAGENET_MOMENTS
+    if not side:
+        few = torch.arange(min(2000, len(streams["train"])))
+        moments = readers.moments(streams["train"].read(few).numpy())
+    return readers.Parts(
+        streams["train"],
+        found["train"][1],
+        streams["test"],
+        found["test"][1],
+        tuple(folder.classes),
+        "images are read from their files while training",
+        **moments,
+    )

@@ -1,0 +1,837 @@
+"""Figures to explore in the page itself: offline, without a kernel, by mouse, touch or keys.
+
+As in `calibkit.plots` each is two functions: ``prepare_x`` returns numbers, ``show_x`` the figure.
+A figure carries its numbers and one plain script, ``explorable.js``. Where scripts are off (in a
+notebook that JupyterLab does not trust, say) a still picture stands in its place. ``show_*`` take
+the numbers of one model, or ``{method: numbers}`` for a choice of several.
+
+The module is a Sphinx extension too: it takes the script out of the pages of a book, which then
+load one copy of it.
+
+>>> import numpy as np
+>>> logits = np.random.default_rng(0).normal(size=(200, 3))
+>>> figure = show_reliability(prepare_reliability(logits, logits.argmax(1)))
+>>> "<img" in figure.html and "<script" in figure._repr_html_()
+True
+"""
+
+import base64
+import html
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from calibkit import metrics, plots, terms
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    as_confidence_correct,
+    as_labels,
+    as_logits,
+    to_numpy,
+)
+
+MOST = 10_000  # samples that a reliability diagram carries: 133 KB of ten classes, 147 of more
+COLUMNS = 9  # margins to the top class that a sample keeps
+STEPS = 1000  # of the threshold, from 0 to 1
+TARGETS = np.r_[0:51, 52.5:100:2.5, 100:200:5, 200:610:10] / 1000  # error rates
+_SCRIPT = Path(__file__).with_suffix(".js")
+_TAG = "data-calibkit-explorable"
+_ONE = "the model"  # what is called so has no other to be told from
+
+
+class Explorable:
+    """A figure that a notebook shows.
+
+    Attributes
+    ----------
+    html : str
+        The element with its numbers and its still picture, for a page that has `script`.
+    label : str
+        What it is, in words.
+    """
+
+    def __init__(self, kind: str, data: dict, still: str, label: str) -> None:
+        self.label = label
+        numbers = html.escape(json.dumps(_plain(data), separators=(",", ":")), quote=False)
+        self.html = (
+            f'<calibkit-explorable kind="{kind}" label="{html.escape(label)}" '
+            f"numbers='{numbers.replace(chr(39), '&#39;')}'>"
+            f'<img src="{still}" alt="{html.escape(label)} (not interactive here)">'
+            "</calibkit-explorable>"
+        )
+
+    def __repr__(self) -> str:
+        return f"<explorable figure: {self.label}>"
+
+    def _repr_html_(self) -> str:
+        return f"{self.html}<script {_TAG}>{script()}</script>"
+
+
+@cache
+def script() -> str:
+    """Return the script, without which an `Explorable` is its still picture."""
+    return _SCRIPT.read_text(encoding="utf-8")
+
+
+# ------------------------------------------------------------------------------- packed logits
+
+
+def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
+    """Logits in about a byte a class: all that a temperature, the NLL and gradients need of them.
+
+    Softmax depends on margins to the top logit alone. A sample keeps the smallest margin in 14 bits
+    and the others in 8, on a scale that is fine near 0 and coarse where a probability is next to
+    nothing, with the true class first or second. Beyond ten classes a number of equal ones, another
+    byte, stands for all the others: with the same probability at temperature 1, and nearly at 2.
+
+    Parameters
+    ----------
+    logits : array (n, k)
+    labels : array (n,)
+    most : int
+        Of more samples a random part is kept.
+
+    Returns
+    -------
+    dict
+        ``bytes`` (n, columns + 1 or + 2) of uint8; ``n``, ``total`` (samples given), ``columns``
+        (margins), ``counted`` (whether a byte says how many classes have the last margin), ``top``
+        (largest margin), ``bend`` (of the scale).
+
+    Examples
+    --------
+    >>> packed = pack([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0]], [0, 2])
+    >>> restored, truth = unpack(packed)
+    >>> restored.round(1).tolist(), truth.tolist()
+    ([[0.0, -1.0, -2.0], [0.0, -2.0, -3.0]], [0, 1])
+    """
+    scores = as_logits(logits).astype(np.float64)
+    total, k = scores.shape
+    labels = as_labels(labels, k, total)
+    if total > most:
+        kept = np.sort(np.random.default_rng(0).permutation(total)[:most])
+        scores, labels = scores[kept], labels[kept]
+    n, row = len(scores), np.arange(len(scores))
+    predicted = scores.argmax(axis=1)
+    margins = scores[row, predicted][:, None] - scores
+    wrong = predicted != labels
+    # Order of the classes: the predicted one, its nearest rival, the true one, the others.
+    rank = margins.copy()
+    rank[row, predicted] = -3
+    rival = np.where(np.arange(k) == predicted[:, None], np.inf, margins).argmin(axis=1)
+    rank[row[wrong], labels[wrong]] = -1
+    rank[row, rival] = -2
+    margins = np.take_along_axis(margins, rank.argsort(axis=1, kind="stable"), axis=1)[:, 1:]
+    truth = np.where(wrong, np.where(rival == labels, 1, 2), 0)
+    columns, copies = min(k - 1, COLUMNS), np.zeros((n, 0), np.uint8)
+    if k - 1 > COLUMNS:
+        rest = margins[:, columns - 1 :]
+        least = rest.min(axis=1)
+        whole, root = (np.exp((least[:, None] - rest) / t).sum(axis=1) for t in (1, 2))
+        # So many classes, all the same, have these sums at the temperatures 1 and 2.
+        copies = np.ceil(root**2 / whole - 1e-9).clip(1, 255).astype(np.uint8)
+        margins = np.c_[margins[:, : columns - 1], least - np.log(whole / copies)]
+    top, bend = max(min(float(margins.max()), 100.0), 1e-6), 5.0
+    code = np.log1p(margins.clip(0, top) / top * np.expm1(bend)) / bend
+    fine = np.round(code[:, 0] * 16383).astype(np.uint16) << 2 | truth.astype(np.uint16)
+    coarse = np.round(code[:, 1:] * 255).astype(np.uint8)
+    packed = np.c_[(fine & 255).astype(np.uint8), (fine >> 8).astype(np.uint8), coarse, copies]
+    shape = {"n": n, "total": total, "columns": columns, "counted": k - 1 > COLUMNS}
+    return {"bytes": packed, **shape, "top": top, "bend": bend}
+
+
+def unpack(packed: dict) -> tuple[Array, Array]:
+    """Return the logits and labels (n,) that `pack` keeps; the top class is always class 0.
+
+    Parameters
+    ----------
+    packed : dict
+        As `pack` returns it, or the numbers of `prepare_reliability`.
+
+    Examples
+    --------
+    >>> unpack(pack([[0.5, 1.5]], [1]))[0].round(2).tolist()
+    [[0.0, -1.0]]
+    """
+    raw, columns = packed["bytes"].astype(np.int64), packed["columns"]
+    word = raw[:, 0] + 256 * raw[:, 1]
+    code = np.c_[(word >> 2) / 16383, raw[:, 2 : columns + 1] / 255]
+    margins = packed["top"] * np.expm1(packed["bend"] * code) / np.expm1(packed["bend"])
+    if packed["counted"]:
+        copies = raw[:, -1:]
+        rest = np.arange(1, copies.max()) < copies  # beside the last margin itself
+        margins = np.c_[margins, np.where(rest, margins[:, -1:], 1000.0)]
+    return np.c_[np.zeros(len(raw)), -margins], word & 3
+
+
+# ------------------------------------------------------------------------------- 1. reliability
+
+
+def prepare_reliability(
+    logits: ArrayLike, labels: ArrayLike, temperature: float | None = None, most: int = MOST
+) -> dict:
+    """Logits of one model, small enough for a page: see `pack`.
+
+    Parameters
+    ----------
+    logits : array (n, k)
+        Scores on a test set.
+    labels : array (n,)
+        True classes.
+    temperature : float, optional
+        One that was fitted on other samples; the figure then has a button for it.
+    most : int
+        Samples to keep at most.
+
+    Returns
+    -------
+    dict
+        As `pack`, and ``temperature``.
+
+    Examples
+    --------
+    >>> prepare_reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.234)["temperature"]
+    1.23
+    """
+    fitted = None if temperature is None else round(float(temperature), 2)
+    return pack(logits, labels, most) | {"temperature": fitted}
+
+
+def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> Explorable:
+    """Turn the temperature and the bins of a reliability diagram.
+
+    Shown are the ECE, the part of it that chance explains (`metrics.ece_floor`), NLL, accuracy and
+    AUROC, with their curves over the temperature.
+
+    Parameters
+    ----------
+    table : dict
+        Numbers of `prepare_reliability`, or ``{method: numbers}``.
+    bins : int
+        Where that slider starts, from 2 to 50.
+    still : str, optional
+        Address (``data:…``) of another still picture.
+
+    Examples
+    --------
+    In a notebook of the book, with `page.records` and validation logits at hand::
+
+        scaling = posthoc.TemperatureScaling().fit(*page.validation("erm")[0])
+        numbers = explorable.prepare_reliability(
+            page.logits("erm")[0], page.labels, scaling.temperature_
+        )
+        explorable.show_reliability({"erm": numbers})
+    """
+    models = _models(table)
+
+    def draw() -> Figure:
+        drawn = {}
+        for name, numbers in list(models.items())[:2]:
+            found = metrics.per_sample(*unpack(numbers))
+            drawn[_title(name)] = plots.prepare_reliability(
+                found["confidence"], found["correct"], bins
+            )
+        return plots.panels(drawn, plots.plot_reliability, size=(3.6, 3.4))
+
+    data = {
+        "bins": bins,
+        "models": [
+            _named(name)
+            | {"temperature": numbers["temperature"], "total": numbers["total"]}
+            | {"n": numbers["n"], "packed": _packed(numbers)}
+            for name, numbers in models.items()
+        ],
+    }
+    label = "Reliability diagram with a temperature and bins to choose"
+    return Explorable("reliability", data, still or _png(draw), label)
+
+
+# ------------------------------------------------------------------------------- 2. histograms
+
+
+def prepare_histograms(confidence: ArrayLike, correct: ArrayLike, bins: int = 25) -> dict:
+    """Confidence histograms of right and of wrong answers, and what each threshold accepts.
+
+    Parameters
+    ----------
+    confidence : array (n,)
+        Probability of the predicted class.
+    correct : array (n,)
+        Whether it is the true one.
+    bins : int
+        Bins (lo, hi] of equal width.
+
+    Returns
+    -------
+    dict
+        ``edges`` (bins + 1,); ``right``, ``wrong`` (bins,), counts; ``accepted_right``,
+        ``accepted_wrong`` (STEPS + 1,), how many have at least the confidence 0, 0.001, ..., 1;
+        ``auroc``; ``still``, for `plots.plot_confidence_histogram`.
+
+    Examples
+    --------
+    >>> numbers = prepare_histograms([0.9, 0.8, 0.3], [True, True, False], bins=2)
+    >>> numbers["right"].tolist(), numbers["accepted_wrong"][[300, 301]].tolist()
+    ([0, 2], [1, 0])
+    """
+    c, z = as_confidence_correct(confidence, correct, unit=True)
+    table = metrics.reliability_bins(c, z, bins)
+    right = np.round(np.nan_to_num(table["accuracy"]) * table["count"]).astype(int)
+    thresholds = np.arange(STEPS + 1) / STEPS
+
+    def accepted(values: Array) -> Array:
+        return len(values) - np.searchsorted(np.sort(values.astype(np.float64)), thresholds)
+
+    return {
+        "edges": table["edges"],
+        "right": right,
+        "wrong": table["count"] - right,
+        "accepted_right": accepted(c[z]),
+        "accepted_wrong": accepted(c[~z]),
+        "auroc": _auroc(c, z),
+        "still": plots.prepare_confidence_histogram(c, z, bins) if 0 < z.sum() < len(z) else None,
+    }
+
+
+def show_histograms(table: dict, threshold: float = 0.9, still: str | None = None) -> Explorable:
+    """Drag a threshold over the confidence of right and of wrong answers.
+
+    Shown are the share accepted, its error rate with a 95 % interval, the errors let through and
+    caught, and the right answers turned away.
+
+    Parameters
+    ----------
+    table : dict
+        Numbers of `prepare_histograms`, or ``{method: numbers}``, with the same bins.
+    threshold : float
+        Where the slider starts, in [0, 1].
+    still : str, optional
+        As `show_reliability`.
+
+    Examples
+    --------
+    In a notebook of the book::
+
+        by_method = {}
+        for method in ("erm", "label_smoothing", "fmfp"):
+            (confidence, *_), (correct, *_) = page.answers(page.logits(method))
+            by_method[method] = explorable.prepare_histograms(confidence, correct)
+        explorable.show_histograms(by_method)
+    """
+    models = _models(table)
+    _same(models, "edges")
+
+    def draw() -> Figure:
+        first = list(models.items())[:2]
+        drawn = {_title(name): numbers["still"] for name, numbers in first}
+        return plots.panels(drawn, plots.plot_confidence_histogram, size=(3.6, 3.0))
+
+    data = {
+        "edges": next(iter(models.values()))["edges"],
+        "steps": STEPS,
+        "threshold": round(threshold * STEPS) / STEPS,
+        "models": [
+            _named(name) | {k: v for k, v in numbers.items() if k not in ("edges", "still")}
+            for name, numbers in models.items()
+        ],
+    }
+    label = "Confidence of right and of wrong answers with a threshold to drag"
+    return Explorable("histograms", data, still or _png(draw), label)
+
+
+# ------------------------------------------------------------------------------- 3. overfitting
+
+
+def prepare_overfitting(
+    histories: Mapping | Sequence[Mapping],
+    snapshots: Mapping[int, tuple[ArrayLike, ArrayLike]],
+    names: Sequence[str] = ("auroc", "accuracy", "ece", "nll"),
+    bins: int = 25,
+) -> dict:
+    """Curves over the epochs, and histograms at the epochs of which predictions were stored.
+
+    Parameters
+    ----------
+    histories : mapping of columns, or list of them, one per seed
+        With ``epoch`` and the metrics `names`, such as ``record.history``; seeds are averaged.
+    snapshots : dict
+        ``{epoch: (confidence (n,), correct (n,))}`` of one seed.
+    names : sequence of str
+        Metrics with a direction in `terms.METRICS`.
+    bins : int
+        Of the histograms.
+
+    Returns
+    -------
+    dict
+        ``epochs`` (e,); ``curves`` and ``best``, by metric: means (e,) and the place of the best
+        epoch; ``snapshots``: list of ``epoch``, ``right``, ``wrong`` (bins,), ``auroc``; ``edges``;
+        ``still``, for `plots.plot_overfitting`.
+
+    Examples
+    --------
+    >>> history = {"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}
+    >>> stored = {3: ([0.9, 0.8, 0.3], [True, True, False])}
+    >>> numbers = prepare_overfitting(history, stored, names=["auroc"])
+    >>> numbers["best"]["auroc"], numbers["snapshots"][0]["auroc"]
+    (1, 1.0)
+    """
+    curves = {name: plots.prepare_overfitting(histories, name) for name in names}
+    first = next(iter(curves.values()))
+    epochs = first["epoch"].tolist()
+    rows = []
+    for epoch, answers in sorted(snapshots.items()):
+        found = prepare_histograms(*answers, bins)
+        rows.append({"epoch": int(epoch)} | {k: found[k] for k in ("right", "wrong", "auroc")})
+    return {
+        "epochs": epochs,
+        "curves": {name: found["mean"] for name, found in curves.items()},
+        "best": {name: epochs.index(found["best_epoch"]) for name, found in curves.items()},
+        "snapshots": rows,
+        "edges": np.linspace(0, 1, bins + 1),
+        "still": first,
+    }
+
+
+def show_overfitting(table: dict, still: str | None = None) -> Explorable:
+    """Scrub through the epochs: curves on one side, the histogram at that time on the other.
+
+    Parameters
+    ----------
+    table : dict
+        Numbers of `prepare_overfitting`, or ``{method: numbers}`` with the same epochs and metrics.
+    still : str, optional
+        As `show_reliability`.
+
+    Examples
+    --------
+    In a notebook of the book::
+
+        def numbers(method):
+            record = page.records[method][0]
+            stored = {}
+            for epoch, logits in record.snapshots.items():
+                found = metrics.per_sample(logits, page.labels[: len(logits)])
+                stored[epoch] = found["confidence"], found["correct"]
+            histories = [r.history for r in page.records[method]]
+            return explorable.prepare_overfitting(histories, stored)
+
+        explorable.show_overfitting({m: numbers(m) for m in ("erm", "fmfp")})
+    """
+    models = _models(table)
+    _same(models, "epochs")
+    _same(models, "edges")
+    first = next(iter(models.values()))
+
+    def draw() -> Figure:
+        fig, ax = plt.subplots(figsize=(6.4, 3.4))
+        plots.plot_overfitting({name: numbers["still"] for name, numbers in models.items()}, ax)
+        return fig
+
+    data = {
+        "epochs": first["epochs"],
+        "edges": first["edges"],
+        "metrics": [
+            {"key": key, "label": terms.METRICS[key][0], "scale": terms.METRICS[key][1]}
+            for key in first["curves"]
+        ],
+        "models": [
+            _named(name)
+            | {"curves": {k: _digits(v, 7) for k, v in numbers["curves"].items()}}
+            | {key: numbers[key] for key in ("best", "snapshots")}
+            for name, numbers in models.items()
+        ],
+    }
+    label = "Metrics over the epochs of training, and the confidence histogram at each"
+    return Explorable("overfitting", data, still or _png(draw), label)
+
+
+# ------------------------------------------------------------------------------- 4. gradients
+
+LOSSES = {  # key: whether it has γ, whether it has β
+    "cross_entropy": (False, False),
+    "focal": (True, False),
+    "inverse_focal": (True, False),
+    "focal_gra": (True, False),
+    "dual_focal_gra": (True, False),
+    "bsce": (True, True),
+    "bsce_gra": (True, True),
+    "brier": (False, False),
+}
+
+
+def prepare_gradients(
+    logits: ArrayLike,
+    feature_norm: ArrayLike,
+    labels: ArrayLike,
+    epochs: Sequence[int] = (0,),
+    most: int = 2000,
+) -> dict:
+    """What the gradients of training samples at the last layer depend on, for any loss.
+
+    The norm of a sample's gradient in the last layer's weights and bias is
+    ``‖∂L/∂z‖ · √(‖h‖² + 1)``: its logits z, its label and the norm of its features h are enough.
+
+    Parameters
+    ----------
+    logits : array (epochs, n, k)
+        Of some training samples at some moments.
+    feature_norm : array (epochs, n)
+        Norms of the inputs of the last layer.
+    labels : array (n,)
+        True classes.
+    epochs : sequence of int
+        What to call the moments.
+    most : int
+        Samples to keep at most, the same at each moment.
+
+    Returns
+    -------
+    dict
+        ``moments``: list of ``epoch``, ``packed`` (see `pack`), ``features`` (n,).
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not belong together.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> logits, labels = rng.normal(size=(2, 50, 3)), rng.integers(3, size=50)
+    >>> numbers = prepare_gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
+    >>> [moment["epoch"] for moment in numbers["moments"]]
+    [1, 20]
+    """
+    logits, norms = (to_numpy(x).astype(np.float64) for x in (logits, feature_norm))
+    if logits.ndim != 3 or norms.shape != logits.shape[:2] or len(epochs) != len(logits):
+        raise ValueError(
+            f"feature_norm: got shape {norms.shape} with logits {logits.shape} and {len(epochs)} "
+            "epochs, expected (epochs, n) with (epochs, n, k)"
+        )
+    labels, n = as_labels(labels, logits.shape[2], logits.shape[1]), logits.shape[1]
+    kept = np.sort(np.random.default_rng(0).permutation(n)[:most])
+    return {
+        "moments": [
+            {"epoch": int(epoch), "packed": pack(z[kept], labels[kept]), "features": h[kept]}
+            for epoch, z, h in zip(epochs, logits, norms, strict=True)
+        ]
+    }
+
+
+def show_gradients(
+    numbers: dict,
+    loss: str = "bsce_gra",
+    gamma: float = 4.0,
+    beta: float = 2.0,
+    log: bool = False,
+    still: str | None = None,
+) -> Explorable:
+    """Choose a loss, its γ and β: how does the gradient norm of a sample follow its Brier score?
+
+    The samples are those of one trained network; the gradient is what a loss would do to it next.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `prepare_gradients`.
+    loss : str
+        A key of `LOSSES`, where the choice starts.
+    gamma, beta : float
+        Where the sliders start: γ from 0 to 8, β from 1 to 4, in steps of 0.5.
+    log : bool
+        Whether it starts with logarithmic axes: best where most Brier scores are tiny.
+    still : str, optional
+        As `show_reliability`.
+
+    Examples
+    --------
+    In a notebook of the book, of a record with tracked logits::
+
+        a = page.records["erm"][0].arrays
+        explorable.show_gradients(explorable.prepare_gradients(
+            a["train_logits"], a["train_feature_norm"], a["train_labels"], a["train_epochs"]
+        ))
+    """
+    if loss not in LOSSES:
+        raise ValueError(f"loss: got {loss!r}, expected one of {', '.join(LOSSES)}")
+
+    def draw() -> Figure:
+        moment = numbers["moments"][-1]
+        found = gradient_norms(moment, loss, gamma, beta)
+        exponent = (gamma + 1) / 2 if loss == "bsce_gra" and beta == 2 else None
+        fig, ax = plt.subplots(figsize=(5.2, 3.8))
+        plots.plot_gradient_norms(plots.prepare_gradient_norms(*found, exponent, log), ax)
+        return fig
+
+    def stored(moment: dict) -> dict:
+        top = float(moment["features"].max()) or 1.0
+        codes = np.round(moment["features"] / top * 65535).astype("<u2")
+        return {
+            "epoch": moment["epoch"],
+            "packed": _packed(moment["packed"]),
+            "features": {"top": top, "base64": _base64(codes)},
+        }
+
+    data = {
+        "loss": loss,
+        "gamma": gamma,
+        "beta": beta,
+        "axes": "log" if log else "linear",
+        "losses": [
+            _named("erm" if key == "cross_entropy" else key)
+            | {"key": key, "gamma": has_gamma, "beta": has_beta}
+            | ({"label": "Cross-entropy"} if key == "cross_entropy" else {})
+            for key, (has_gamma, has_beta) in LOSSES.items()
+        ],
+        "moments": [stored(moment) for moment in numbers["moments"]],
+    }
+    label = "Gradient norm against Brier score of training samples, for a loss to choose"
+    return Explorable("gradients", data, still or _png(draw), label)
+
+
+def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[Array, Array]:
+    """Return Brier score and gradient norm of the samples of one moment, by `calibkit.losses`.
+
+    Parameters
+    ----------
+    moment : dict
+        One of ``prepare_gradients(...)["moments"]``.
+    loss : str
+        A key of `LOSSES`.
+    gamma, beta : float
+        Its parameters, where it has them.
+
+    Returns
+    -------
+    brier, norm : arrays (n,)
+
+    Examples
+    --------
+    >>> numbers = prepare_gradients(np.zeros((1, 2, 4)), np.zeros((1, 2)), [0, 1])
+    >>> [x.round(3).tolist() for x in gradient_norms(numbers["moments"][0], "brier", 0, 0)]
+    [[0.75, 0.75], [0.433, 0.433]]
+    """
+    import torch
+
+    from calibkit import losses
+
+    options = {"gamma": gamma} if LOSSES[loss][0] else {}
+    options |= {"beta": beta} if LOSSES[loss][1] else {}
+    function = getattr(losses, loss)
+    logits, labels = map(torch.from_numpy, unpack(moment["packed"]))
+    features = torch.from_numpy(moment["features"])[:, None]  # a vector of that norm
+    norm = losses.last_layer_gradient_norm(function(**options), logits, features, labels)
+    return losses.brier(logits, labels).numpy(), norm.numpy()
+
+
+# ------------------------------------------------------------------------------- 5. risk, coverage
+
+
+def prepare_risk_coverage(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    points: int = 250,
+) -> dict:
+    """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that allows it.
+
+    A threshold is the lowest down to which the error rate is at most the target. With `validation`
+    it is chosen there and measured on the test set, as it would be in use; without, it is chosen on
+    the samples it is measured on, which flatters it.
+
+    Parameters
+    ----------
+    confidence : array (n,)
+        Any score by which answers are ranked.
+    correct : array (n,)
+        Whether they are right.
+    validation : (confidence, correct), optional
+        Of other samples.
+    points : int
+        Of the curve, at most.
+
+    Returns
+    -------
+    dict
+        ``n``; ``coverage``, ``risk``: the curve; ``targets``, ``threshold`` (``inf`` if none keeps
+        the target), ``accepted``, ``wrong`` (counts on the test set), all (len(TARGETS),);
+        ``validated``; ``still``, for `plots.plot_risk_coverage`.
+
+    Examples
+    --------
+    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    >>> numbers["threshold"][0], numbers["accepted"][0]  # without an error
+    (np.float64(0.8), np.int64(2))
+    """
+    c, z = as_confidence_correct(confidence, correct)
+    chosen_on = (c, z) if validation is None else as_confidence_correct(*validation)
+    distinct = np.unique(chosen_on[0])[::-1]
+    _, risk = metrics.risk_coverage(*chosen_on)
+    kept = [np.flatnonzero(risk <= target) for target in TARGETS]
+    threshold = np.array([distinct[k[-1]] if len(k) else np.inf for k in kept], dtype=np.float64)
+    right, wrong = (np.sort(c[part].astype(np.float64)) for part in (z, ~z))
+    rejected_right, rejected_wrong = (np.searchsorted(x, threshold) for x in (right, wrong))
+    curve = metrics.risk_coverage(c, z)
+    thin = np.unique(np.linspace(0, len(curve[0]) - 1, points).round().astype(int))
+    return {
+        "n": len(z),
+        "coverage": curve[0][thin],
+        "risk": curve[1][thin],
+        "targets": TARGETS,
+        "threshold": threshold,
+        "accepted": len(z) - rejected_right - rejected_wrong,
+        "wrong": len(wrong) - rejected_wrong,
+        "validated": validation is not None,
+        "still": plots.prepare_risk_coverage(c, z),
+    }
+
+
+def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = None) -> Explorable:
+    """Say which error rate is allowed: which threshold keeps it, and how much is answered?
+
+    Parameters
+    ----------
+    table : dict
+        Numbers of `prepare_risk_coverage`, or ``{method: numbers}`` of two or three.
+    target : float
+        Where the slider starts; it ends at the largest error rate.
+    still : str, optional
+        As `show_reliability`.
+
+    Examples
+    --------
+    In a notebook of the book::
+
+        by_method = {}
+        for method in ("erm", "fmfp"):
+            test = metrics.per_sample(page.logits(method)[0], page.labels)
+            held_out = metrics.per_sample(*page.validation(method)[0])
+            by_method[method] = explorable.prepare_risk_coverage(
+                test["confidence"], test["correct"],
+                (held_out["confidence"], held_out["correct"]),
+            )
+        explorable.show_risk_coverage(by_method)
+    """
+    models = _models(table)
+
+    def draw() -> Figure:
+        fig, ax = plt.subplots(figsize=(6.4, 3.4))
+        plots.plot_risk_coverage({name: numbers["still"] for name, numbers in models.items()}, ax)
+        return fig
+
+    end = max(numbers["risk"][-1] for numbers in models.values())
+    few = max(int(np.searchsorted(TARGETS, end)), 1) + 1
+    validated = all(numbers["validated"] for numbers in models.values())
+    data = {
+        "targets": TARGETS[:few],
+        "target": target,
+        "chosen": "Thresholds are chosen on the validation set and measured on the test set."
+        if validated
+        else "Thresholds are chosen on the samples that they are measured on.",
+        "models": [
+            _named(name)
+            | {"n": numbers["n"]}
+            | {key: _digits(numbers[key], 6) for key in ("coverage", "risk")}
+            | {key: numbers[key][:few] for key in ("threshold", "accepted", "wrong")}
+            for name, numbers in models.items()
+        ],
+    }
+    label = "Risk and coverage with an error rate to allow"
+    return Explorable("risk_coverage", data, still or _png(draw), label)
+
+
+# ------------------------------------------------------------------------------- helpers
+
+
+def _models(table: dict) -> dict[str, dict]:
+    """``{method: numbers}``, of one model too."""
+    if not table:
+        raise ValueError("table: got nothing to show, expected numbers or {method: numbers}")
+    several = all(isinstance(numbers, dict) for numbers in table.values())
+    return table if several else {_ONE: table}
+
+
+def _same(models: dict, key: str) -> None:
+    first, *others = (np.asarray(numbers[key]) for numbers in models.values())
+    if any(not np.array_equal(first, other) for other in others):
+        raise ValueError(f"table: got models with different {key}, expected the same in all")
+
+
+def _title(method: str) -> str:
+    return "" if method == _ONE else method
+
+
+def _named(method: str) -> dict:
+    if method == _ONE:
+        return {"label": "The model", "color": plots.COLORS["bsce_gra"]}
+    seen = plots.look(method)
+    return {"label": seen["label"], "color": seen["color"]}
+
+
+def _auroc(confidence: Array, correct: Array) -> float:
+    return metrics.auroc(confidence, correct) if 0 < correct.sum() < len(correct) else np.nan
+
+
+def _packed(numbers: dict) -> dict:
+    shape = ("n", "columns", "counted", "top", "bend")
+    return {key: numbers[key] for key in shape} | {"base64": _base64(numbers["bytes"])}
+
+
+def _base64(array: Array) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _digits(values: Array, digits: int) -> list[float]:
+    return [float(f"{v:.{digits}g}") for v in values]
+
+
+def _plain(value):
+    """Numbers as JSON has them; what is no number is null."""
+    if isinstance(value, dict):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _png(draw: Callable[[], Figure]) -> str:
+    """A still picture as a ``data:`` address, small: in 64 colours."""
+    from PIL import Image
+
+    with plots.style(), plt.ioff():
+        fig = draw()
+        file = io.BytesIO()
+        fig.savefig(file, dpi=110, bbox_inches="tight")
+        plt.close(fig)
+    small = io.BytesIO()
+    image = Image.open(file).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    image.save(small, "png", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}"
+
+
+# ------------------------------------------------------------------------------- Sphinx
+
+
+def setup(app) -> dict:
+    """Let the pages of a book share one copy of the script: Sphinx calls this."""
+    app.connect("builder-inited", lambda app: app.config.html_static_path.append(str(_SCRIPT)))
+    app.connect("html-page-context", _share_script)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _share_script(app, pagename, templatename, context, doctree) -> None:
+    body, found = re.subn(rf"<script {_TAG}>.*?</script>", "", context.get("body", ""), flags=re.S)
+    if found:
+        context["body"] = body
+        app.add_js_file(_SCRIPT.name)

@@ -1,0 +1,79 @@
+"""An honest report on your own predictions: ``report.build("preds.npz", out="report/")``.
+
+Its steps serve as well in a notebook: `read` (predictions), `assess` (numbers), `verdict` and
+`cautions` (in words), `tables` and `draw` (what is shown of them).
+"""
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from calibkit.report.predictions import Predictions, check_files, read
+
+_HOMES = {
+    "assess": "assessment",
+    "verdict": "text",
+    "cautions": "text",
+    "tables": "text",
+    "draw": "page",
+}
+__all__ = ["Predictions", "assess", "build", "cautions", "draw", "read", "tables", "verdict"]
+
+
+def __getattr__(name: str):
+    if name in _HOMES:  # imported when asked for: to read predictions needs no matplotlib
+        return getattr(import_module(f"calibkit.report.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def build(
+    path: str | os.PathLike | Predictions,
+    out: str | os.PathLike = "report",
+    against: str | os.PathLike | Predictions | None = None,
+    labels: str | os.PathLike | None = None,
+    target_risk: Sequence[float] = (),
+) -> Path:
+    """Write the report on a prediction file: ``report.html`` and ``report.json``.
+
+    Parameters
+    ----------
+    path : path or Predictions
+        What to report on; see `calibkit.report.predictions` for the files that are read.
+    out : path
+        Folder to write to; it is made if need be.
+    against : path or Predictions, optional
+        A second model on the same samples, in the same order.
+    labels : path, optional
+        Labels in a file of their own.
+    target_risk : sequence of float
+        Error rates to find thresholds for; by default some below that of the model.
+
+    Returns
+    -------
+    Path
+        Of the HTML page.
+
+    Raises
+    ------
+    ValueError
+        In one line, as `predictions.read`; if the two models have other labels; if a target is no
+        share.
+    OSError
+        A file cannot be read or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> from calibkit.report.predictions import from_arrays
+    >>> build(from_arrays(scores), tempfile.mkdtemp()).name
+    'report.html'
+    """
+    check_files(path, against, labels)
+    data, other = (
+        x if x is None or isinstance(x, Predictions) else read(x, labels) for x in (path, against)
+    )
+    from calibkit.report import assessment, page  # late: drawing takes a second to import
+
+    return page.write(assessment.assess(data, other, target_risk), Path(out), data, other)

@@ -1,0 +1,249 @@
+"""Any number of models on the same samples: every pair compared, one HTML page, numbers as JSON."""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+import calibkit
+from calibkit import metrics, plots, stats, terms
+from calibkit.report import html, predictions
+from calibkit.report.predictions import Predictions
+from calibkit.stats import Interval
+
+COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
+DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what the words are about
+LEVEL = 0.95
+MOST = 12  # models: 66 pairs
+
+
+def build(
+    paths: Sequence[str | os.PathLike | Predictions],
+    out: str | os.PathLike = "compare",
+    labels: str | os.PathLike | None = None,
+) -> Path:
+    """Compare the models of some prediction files; write ``compare.html`` and ``compare.json``.
+
+    Parameters
+    ----------
+    paths : sequence of path or Predictions
+        At least two, of the same samples in the same order.
+    out : path
+        Folder to write to; it is made if need be.
+    labels : path, optional
+        Labels in a file of their own.
+
+    Returns
+    -------
+    Path
+        Of the HTML page.
+
+    Raises
+    ------
+    ValueError
+        In one line, as `predictions.read`; if the samples are not the same.
+    """
+    models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
+    numbers = compare(models)
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    words = [{"title": f"{len(numbers['models'])} models", "verdict": verdict(numbers)}]
+    text = json.dumps(html.plain(numbers | {"verdicts": words}), indent=1, ensure_ascii=False)
+    html.write(out / "compare.json", text + "\n")
+    page = html.render(
+        Path(__file__).with_name("compare.html.jinja"),
+        numbers=numbers,
+        verdict=verdict(numbers),
+        tables={name: html.table(frame) for name, frame in tables(numbers).items()},
+        pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
+        version=calibkit.__version__,
+    )
+    html.write(out / "compare.html", page)
+    return out / "compare.html"
+
+
+def compare(models: Sequence[Predictions]) -> dict:
+    """Every metric of every model, and the paired difference of every pair.
+
+    Intervals of differences hold together: with m pairs each is at the level 1 - 0.05 / m
+    (Bonferroni), so that the chance of one false verdict about a metric is 5 % at most.
+
+    Parameters
+    ----------
+    models : sequence of Predictions
+
+    Returns
+    -------
+    dict
+        ``models`` (names), ``samples``, ``classes``, ``metrics`` (for each model a dict of
+        intervals at 95 %), ``pairs`` (``first``, ``second``, ``difference``: first minus second),
+        ``level`` (of each interval of a difference), ``reliability`` (numbers of the figure).
+
+    Raises
+    ------
+    ValueError
+        Fewer than two models, more than `MOST`, or not the same samples.
+    """
+    if not 2 <= len(models) <= MOST:
+        raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
+    first = models[0]
+    for other in models[1:]:
+        if len(other.labels) != len(first.labels):
+            raise ValueError(
+                f"{other.name}: got {len(other.labels):,} samples, expected the "
+                f"{len(first.labels):,} of {first.name}"
+            )
+        differ = int((other.labels != first.labels).sum())
+        if differ:
+            raise ValueError(
+                f"{other.name}: labels differ from those of {first.name} in {differ:,} samples; "
+                "expected the same samples in the same order"
+            )
+    names = _names(models)
+    pairs = list(combinations(range(len(models)), 2))
+    level = 1 - (1 - LEVEL) / len(pairs)
+    # An end of the interval is a quantile: some 25 replicates should lie beyond it.
+    replicates = max(int(np.clip(20_000_000 // len(first.labels), 200, 1000)), 1000 * len(pairs))
+    replicates = min(replicates, 4000)
+    found = [stats.bootstrap(m.logits, m.labels, COMPARED, n=200) for m in models]
+    reliability = {}
+    for name, model in zip(names, models, strict=True):
+        answers = metrics.per_sample(model.logits, model.labels)
+        shown = plots.prepare_reliability(answers["confidence"], answers["correct"])
+        reliability[name] = shown
+    return {
+        "models": names,
+        "samples": len(first.labels),
+        "classes": first.logits.shape[1],
+        "notes": [f"{n}: {note}" for n, m in zip(names, models, strict=True) for note in m.notes],
+        "level": level,
+        "metrics": dict(zip(names, found, strict=True)),
+        "pairs": [
+            {
+                "first": names[i],
+                "second": names[j],
+                "difference": stats.compare(
+                    models[i].logits,
+                    models[j].logits,
+                    first.labels,
+                    COMPARED,
+                    n=replicates,
+                    level=level,
+                ),
+            }
+            for i, j in pairs
+        ],
+        "reliability": reliability,
+    }
+
+
+def _names(models: Sequence[Predictions]) -> list[str]:
+    """Of the files, numbered where two are the same."""
+    names = [m.name for m in models]
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]
+
+
+def verdict(numbers: dict) -> list[dict[str, str]]:
+    """For each of `DECIDING`, who is better than whom: ``title``, ``text``, ``tone``."""
+    answers, models = [], numbers["models"]
+    for name in DECIDING:
+        label, scale, higher = terms.METRICS[name]
+        wins = {m: set() for m in models}
+        for pair in numbers["pairs"]:
+            found = pair["difference"][name].verdict
+            if found in ("higher", "lower"):
+                both = pair["first"], pair["second"]
+                better, worse = both if (found == "higher") == higher else both[::-1]
+                wins[better].add(worse)
+        best = [m for m in models if len(wins[m]) == len(models) - 1]
+        values = {m: numbers["metrics"][m][name].estimate for m in models}
+        listed = ", ".join(f"{m} {_bare(values[m], scale)}" for m in models)
+        if best:
+            title, tone = f"{label}: {best[0]} beats all others", "good"
+        elif any(wins.values()):
+            each = [f"{m} beats {', '.join(sorted(w))}" for m, w in wins.items() if w]
+            title, tone = f"{label}: {'; '.join(each)}", "fair"
+        else:
+            title, tone = f"{label}: no two can be told apart", "unsure"
+        answers.append({"title": title, "text": f"{listed}{_unit(scale)}.", "tone": tone})
+    return answers
+
+
+def tables(numbers: dict) -> dict[str, pd.DataFrame]:
+    """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
+    own, pairs = {}, {}
+    for model, found in numbers["metrics"].items():
+        own[model] = {_head(n): found[n].format(terms.METRICS[n][1]) for n in COMPARED}
+    for pair in numbers["pairs"]:
+        shown = {
+            _head(
+                n
+            ): f"{pair['difference'][n].format(terms.METRICS[n][1], sign=True)}{_better(pair, n)}"
+            for n in COMPARED
+        }
+        pairs[f"{pair['first']} − {pair['second']}"] = shown
+    return {
+        "metrics": pd.DataFrame(own).T.rename_axis(index=None, columns="Model"),
+        "pairs": pd.DataFrame(pairs).T.rename_axis(index=None, columns="Pair"),
+    }
+
+
+def _better(pair: dict, name: str) -> str:
+    found, higher = pair["difference"][name].verdict, terms.METRICS[name][2]
+    if found not in ("higher", "lower"):
+        return ""
+    return " ✓" if (found == "higher") == higher else " ✗"
+
+
+def draw(name: str, numbers: dict) -> Figure:
+    """Draw "forest" (differences of pairs) or "reliability"."""
+    with plots.style():
+        if name == "reliability":
+            fig, ax = plt.subplots(figsize=(6.4, 4.4))
+            plots.plot_reliability_lines(numbers["reliability"], ax)
+            return fig
+        return _forest(numbers)
+
+
+def _forest(numbers: dict) -> Figure:
+    shown, pairs = ("excess_ece", "brier", "auroc", "aurc"), numbers["pairs"]
+    height = 1.0 + 0.3 * len(pairs)
+    fig, axes = plt.subplots(2, 2, figsize=(8.4, 2 * height + 0.6), sharey=True)
+    for ax, name in zip(axes.flat, shown, strict=True):
+        label, scale, higher = terms.METRICS[name]
+        ax.axvline(0, color="0.6", linewidth=1, linestyle="--")
+        for y, pair in enumerate(pairs):
+            estimate, low, high = (scale * x for x in pair["difference"][name])
+            mark = _better(pair, name).strip()
+            colour = {"✓": plots.CORRECT, "✗": plots.WRONG}.get(mark, "0.5")
+            ax.plot([low, high], [y, y], color=colour, linewidth=2.2)
+            ax.plot(estimate, y, "o", color=colour, markersize=6)
+        better = "higher" if higher else "lower"
+        unit = {100: ", points", 1000: " × 1000", 1: ""}[scale]
+        ax.set(xlabel=f"{label}{unit} ({better} is better)", ylim=(len(pairs) - 0.5, -0.5))
+        ax.set_yticks(range(len(pairs)), [f"{p['first']} − {p['second']}" for p in pairs])
+        ax.grid(axis="y", visible=False)
+    return fig
+
+
+def _head(metric: str) -> str:
+    label, scale, _ = terms.METRICS[metric]
+    return label + {100: " (%)", 1000: " × 1000", 1: ""}[scale]
+
+
+def _unit(scale: int) -> str:
+    return {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}[scale]
+
+
+def _bare(value: float, scale: int) -> str:
+    return Interval(value, math.nan, math.nan).format(scale, 2 if scale > 1 else 4)

@@ -1,0 +1,147 @@
+"""The page of a report: its figures, and the HTML around them and around `text`."""
+
+import base64
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from calibkit import explorable, plots
+from calibkit.report import html
+from calibkit.report.assessment import ROWS
+from calibkit.report.predictions import Predictions
+from calibkit.report.text import cautions, decimals, percent, tables, verdict
+
+
+def write(
+    numbers: dict, out: Path, data: Predictions | None = None, against: Predictions | None = None
+) -> Path:
+    """Write ``report.html``, of which the path is returned, and ``report.json`` to a folder.
+
+    Parameters
+    ----------
+    numbers, data, against
+        As in `page`.
+    out : Path
+        It is made if need be.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
+    plain = html.plain(numbers | words)
+    lines = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    html.write(out / "report.json", lines)
+    html.write(out / "report.html", page(numbers, data, against))
+    return out / "report.html"
+
+
+def draw(name: str, numbers: dict) -> Figure:
+    """Draw "reliability", "histogram", "risk_coverage", or of two models "comparison"."""
+    with plots.style():
+        if name == "comparison":
+            fig, axes = plt.subplots(2, 1, figsize=(6, 7))
+            pairs = {"your model": numbers, "the other one": numbers["comparison"]}
+            plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, axes[0])
+            plots.plot_risk_coverage({m: x["risk_coverage"] for m, x in pairs.items()}, axes[1])
+            return fig
+        fig, ax = plt.subplots(figsize=(6, 4) if name == "risk_coverage" else (5, 4.6))
+        if name == "reliability":
+            plots.plot_reliability(numbers["reliability"], ax)
+        elif name == "histogram":
+            plots.plot_confidence_histogram(numbers["histogram"], ax)
+        else:
+            plots.plot_risk_coverage({"your model": numbers["risk_coverage"]}, ax)
+            _mark(numbers["operating_points"], ax)
+        return fig
+
+
+def explore(
+    numbers: dict, data: Predictions, against: Predictions | None, pictures: dict[str, str]
+) -> dict[str, explorable.Explorable]:
+    """The figures "reliability", "histogram" and "risk_coverage" with something to drag in them.
+
+    Their own pictures, as addresses, stand where scripts are off.
+    """
+    models = {"your model": data.sample(ROWS)}
+    if against:
+        models["the other one"] = against.sample(ROWS)
+    reliability, histograms, risk_coverage = {}, {}, {}
+    for name, model in models.items():
+        temperature = _temperature(numbers) if model is models["your model"] else None
+        answers, held_out = (
+            found and (found["confidence"], found["correct"])
+            for found in (model.samples, model.val_samples)
+        )
+        reliability[name] = explorable.prepare_reliability(model.logits, model.labels, temperature)
+        histograms[name] = explorable.prepare_histograms(*answers)
+        risk_coverage[name] = explorable.prepare_risk_coverage(*answers, held_out)
+    point = numbers["main_point"] or {"threshold": 0.9, "target": 0.05}
+    return {
+        "reliability": explorable.show_reliability(reliability, still=pictures["reliability"]),
+        "histogram": explorable.show_histograms(
+            histograms, point["threshold"], still=pictures["histogram"]
+        ),
+        "risk_coverage": explorable.show_risk_coverage(
+            risk_coverage, point["target"], still=pictures["risk_coverage"]
+        ),
+    }
+
+
+def _temperature(numbers: dict) -> float | None:
+    """The fitted temperature, or the mean of several; None if the slider does not reach it."""
+    fitted = numbers["recalibration"]["temperature scaling"].get("temperatures")
+    mean = float(np.mean(fitted)) if fitted else math.nan
+    return mean if 0.25 <= mean <= 4 else None
+
+
+def _mark(points: list[dict], ax: Axes) -> None:
+    """Put operating points on a risk-coverage curve, and their thresholds where there is room."""
+    labelled = -1.0
+    for point in (p for p in points if p["accepted"]):
+        x, y = point["coverage"].estimate, point["risk"].estimate
+        ax.plot(x, y, "o", color=plots.WRONG, zorder=5)
+        if x - labelled > 0.15:
+            words, side = f"≥ {decimals(point['threshold'])}", "right" if x > 0.3 else "left"
+            ax.annotate(words, (x, y), (-5, 7), textcoords="offset points", ha=side)
+            labelled = x
+
+
+def page(numbers: dict, data: Predictions | None = None, against: Predictions | None = None) -> str:
+    """The report as one HTML page with its figures inside, which fetches nothing.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `assess`.
+    data, against : Predictions, optional
+        What was assessed. The figures can then be explored, by the one script that the page lets
+        run; without, there is none.
+    """
+    shown = ["reliability", "histogram", "risk_coverage"]
+    shown += ["comparison"] if numbers["comparison"] else []
+    pictures = {name: html.picture(draw(name, numbers)) for name in shown}
+    explorables = explore(numbers, data, against, pictures) if data else {}
+    script = explorable.script() if data else ""
+    facts = [f"{numbers['samples']:,} samples", f"{numbers['classes']:,} classes"]
+    facts += [f"{numbers['errors']:,} wrong"]
+    if numbers["validation"]:
+        facts.append(f"a validation set of {numbers['validation']:,}")
+    if numbers["against"]:
+        facts.append(f"compared with {numbers['against']}")
+    return html.render(
+        Path(__file__).with_name("page.html.jinja"),
+        numbers=numbers,
+        facts=facts,
+        verdict=verdict(numbers),
+        cautions=cautions(numbers),
+        pictures=pictures,
+        explorables=explorables,
+        script=script,
+        script_sum=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        tables={name: html.table(frame) for name, frame in tables(numbers).items()},
+        percent=percent,
+    )

@@ -1,0 +1,220 @@
+"""What things are called: methods, metrics and their units, data sets. Standard library only."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+# Methods, in the order in which figures and tables have them.
+LABELS = {
+    "erm": "ERM",
+    "label_smoothing": "Label smoothing",
+    "entropy_regularization": "Entropy reg.",
+    "mixup": "Mixup",
+    "mixup_dt": "Mixup-DT",
+    "mixup_to": "Mixup-TO",
+    "mixup_sc": "Mixup-SC",
+    "mixup_io": "Mixup-IO",
+    "mit_l": "MIT-L",
+    "mit_a": "MIT-A",
+    "focal": "Focal",
+    "inverse_focal": "Inverse focal",
+    "dual_focal": "Dual focal",
+    "flsd53": "FLSD-53",
+    "l1_norm": "L1 norm",
+    "cs_kd": "CS-KD",
+    "crl": "CRL",
+    "sam": "SAM",
+    "swa": "SWA",
+    "fmfp": "FMFP",
+    "brier": "Brier loss",
+    "mmce": "MMCE",
+    "bsce": "BSCE",
+    "bsce_gra": "BSCE-GRA",
+    "focal_gra": "Focal-GRA",
+    "flsd53_gra": "FLSD-53-GRA",
+    "dual_focal_gra": "Dual focal-GRA",
+}
+_SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
+
+# metric: (label, factor as the papers print it, higher is better? None: neither)
+METRICS = {
+    "accuracy": ("Accuracy", 100, True),
+    "auroc": ("AUROC", 100, True),
+    "aupr_success": ("AUPR-Success", 100, True),
+    "aupr_error": ("AUPR-Error", 100, True),
+    "fpr_at_tpr": ("FPR at 95 % TPR", 100, False),
+    "risk_at_coverage_0.8": ("Risk at 80 % coverage", 100, False),
+    "coverage_at_risk_0.05": ("Coverage at 5 % risk", 100, True),
+    "ece": ("ECE", 100, False),
+    "ece_floor": ("ECE by chance alone", 100, None),
+    "excess_ece": ("Excess ECE", 100, False),
+    "excess_ece_scaled": ("Excess ECE after scaling", 100, False),
+    "excess_ece_optimal": ("Excess optimal ECE", 100, False),
+    "debiased_ece": ("Debiased ECE", 100, False),
+    "ece_scaled": ("ECE after scaling", 100, False),
+    "ece_optimal": ("Optimal ECE", 100, False),
+    "ece_binned": ("ECE after binning", 100, False),
+    "adaptive_ece": ("Adaptive ECE", 100, False),
+    "adaptive_ece_floor": ("Adaptive ECE by chance alone", 100, None),
+    "excess_adaptive_ece": ("Excess adaptive ECE", 100, False),
+    "adaptive_ece_scaled": ("Adaptive ECE after scaling", 100, False),
+    "classwise_ece": ("Classwise ECE", 100, False),
+    "classwise_ece_floor": ("Classwise ECE by chance alone", 100, None),
+    "excess_classwise_ece": ("Excess classwise ECE", 100, False),
+    "classwise_ece_scaled": ("Classwise ECE after scaling", 100, False),
+    "avg_gain_accuracy": ("Mean gain in accuracy", 100, True),
+    "avg_gain_ece": ("Mean change of scaled ECE", 100, False),
+    "aurc": ("AURC", 1000, False),
+    "eaurc": ("E-AURC", 1000, False),
+    "augrc": ("AUGRC", 1000, False),
+    "nll": ("NLL", 1, False),
+    "brier": ("Brier score", 1, False),
+    "brier_calibration": ("Brier score: calibration", 1, False),
+    "brier_refinement": ("Brier score: refinement", 1, False),
+    "brier_uncertainty": ("Brier score: uncertainty", 1, None),
+    "brier_resolution": ("Brier score: resolution", 1, True),
+    "brier_within_bin": ("Brier score: within bins", 1, None),
+    "temperature": ("Temperature", 1, None),
+    "train_accuracy": ("Training accuracy", 100, True),
+    "ece_correct": ("ECE of correct", 100, False),
+    "mce": ("MCE", 100, False),
+    "overconfidence_error": ("Over-confidence error", 100, False),
+    "confidence": ("Mean confidence", 100, None),
+    "mean_correct": ("Confidence of correct", 100, None),
+    "mean_wrong": ("Confidence of wrong", 100, None),
+    "confidence_gap": ("Confidence gap", 100, True),
+    "histogram_overlap": ("Histogram overlap", 1, False),
+}
+
+UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric
+
+# What each metric of `metrics.summary` is, for who meets it in a table.
+MEANINGS = {
+    "accuracy": "Share of the predictions that are right.",
+    "confidence": "Probability of the predicted class, averaged: what the model claims.",
+    "ece": "Distance between confidence and accuracy, averaged over bins of equal width.",
+    "ece_floor": "The ECE that a model with these confidences and no calibration error would show.",
+    "excess_ece": "The ECE minus what chance alone would show: the one to compare models by.",
+    "adaptive_ece": "As the ECE, in bins that hold as many samples each.",
+    "adaptive_ece_floor": "The adaptive ECE without any calibration error.",
+    "excess_adaptive_ece": "The adaptive ECE minus what chance alone would show.",
+    "classwise_ece": "Calibration error of the probability of every class, averaged over classes.",
+    "classwise_ece_floor": "The classwise ECE without any calibration error.",
+    "excess_classwise_ece": "The classwise ECE minus what chance alone would show.",
+    "debiased_ece": "Root mean square calibration error, without what chance adds to its square.",
+    "mce": "The largest distance of confidence and accuracy in any bin; noisy in small bins.",
+    "overconfidence_error": "Bins that claim more than they hold, weighted by what they claim.",
+    "ece_correct": "What the right predictions lack to a confidence of 1, on average.",
+    "auroc": "Chance that a right prediction is more confident than a wrong one.",
+    "aupr_success": "Area under the precision-recall curve of finding the right predictions.",
+    "aupr_error": "Area under the precision-recall curve of finding the wrong predictions.",
+    "aurc": "Error rate of the accepted, averaged over all shares that could be accepted.",
+    "eaurc": "How much of the AURC a perfect order of the same predictions would save.",
+    "augrc": "Share of all samples that are wrong and accepted, averaged over all thresholds.",
+    "fpr_at_tpr": "Share of the errors let through where 95 % of the right predictions are.",
+    "risk_at_coverage_0.8": "Error rate of the 80 % that are most confident.",
+    "coverage_at_risk_0.05": "The largest share that can be accepted with 5 % errors among it.",
+    "confidence_gap": "Mean confidence of the right predictions minus that of the wrong ones.",
+    "histogram_overlap": "Area shared by the confidence histograms of right and wrong predictions.",
+    "nll": "Negative logarithm of the probability given to the true class, averaged.",
+    "brier": "Squared distance of the probabilities from the truth, summed over classes.",
+    "brier_calibration": "The part of the Brier score that recalibration can repair.",
+    "brier_refinement": "The part of the Brier score that recalibration cannot repair.",
+    "brier_uncertainty": "The Brier score of always giving each class its frequency.",
+    "brier_resolution": "How much knowing the bin takes off that uncertainty.",
+    "brier_within_bin": "What putting different probabilities into one bin hides.",
+}
+
+DATASETS = {  # how pages call them; other names are shown as they are
+    "gaussians": "five Gaussians",
+    "mnist1d": "MNIST-1D",
+    "digits": "8×8 digits",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+    "tiny_imagenet": "Tiny-ImageNet",
+    "20newsgroups": "20 Newsgroups",
+    "imagenet": "ImageNet",
+    "cifar10c": "CIFAR-10-C",
+    "cifar10.1": "CIFAR-10.1",
+    "cifar10.2": "CIFAR-10.2",
+    "imagenet_v2": "ImageNet-v2",
+}
+
+
+def choose(kind: str, name: str, valid) -> None:
+    """Refuse an unknown name in one line which lists the valid ones."""
+    if name not in valid:
+        close = get_close_matches(str(name), list(valid), n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"unknown {kind} {name!r}{hint}; valid: {', '.join(sorted(valid))}")
+
+
+def label(method: str) -> str:
+    """What a method is called; the axes of flat minima and options in brackets join its name.
+
+    >>> label("bsce_gra+sam+swa"), label("focal(gamma=5)"), label("erm+swa+sam")
+    ('BSCE-GRA + SAM + SWA', 'Focal (gamma=5)', 'FMFP')
+    """
+    base, options, axes = parts(method)
+    base, own, _ = base.partition("@")  # of somebody's own source
+    known = base if own else LABELS.get(base, base.replace("_", " "))
+    words = [known + (f" {options}" if options else "")]
+    return " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes])
+
+
+def parts(method: str) -> tuple[str, str, list[str]]:
+    """A method's name, its options in brackets, and the axes that have no name of their own.
+
+    >>> parts("focal(gamma=5)+sam"), parts("erm+sam+swa"), parts("ts")
+    (('focal', '(gamma=5)', ['sam']), ('fmfp', '', []), ('erm', '', ['ts']))
+    """
+    if method == "ts":  # a name of its own in published tables
+        method = "erm+ts"
+    name, *axes = (part.strip() for part in str(method).split("+"))
+    base, options = re.fullmatch(r"([^(]*)(\(.*\))?", name, flags=re.DOTALL).groups()
+    flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)
+    if base == "erm" and flat and not options:  # these have names of their own
+        base = {"sam": "sam", "swa": "swa", "sam+swa": "fmfp"}[flat]
+        axes = [axis for axis in axes if axis not in ("sam", "swa")]
+    return base, options or "", axes
+
+
+def named(methods: Iterable[str]) -> str:
+    """The labels of some methods as a list in words.
+
+    >>> named(["erm", "label_smoothing"])
+    'ERM, Label smoothing'
+    >>> named([])
+    'none'
+    """
+    return ", ".join(map(label, methods)) or "none"
+
+
+def minus(method: str, reference: str) -> str:
+    """What to call the difference of two methods.
+
+    >>> minus("fmfp", "erm")
+    'FMFP − ERM'
+    """
+    return f"{label(method)} − {label(reference)}"
+
+
+def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
+    """Label, factor and direction of a metric, a name unknown here included."""
+    label, scale, higher = METRICS.get(metric, (metric.replace("_", " "), 1, None))
+    return (
+        label + (" × 1000" if scale == 1000 else " (%)" if scale == 100 and unit else ""),
+        scale,
+        higher,
+    )
+
+
+def header(metric: str) -> str:
+    """Label of a metric with its unit, as above a column.
+
+    >>> header("aurc"), header("ece")
+    ('AURC × 1000', 'ECE (%)')
+    """
+    return metric_label(metric)[0]

@@ -1,0 +1,1 @@
+"""Runs: what is trained, how, and the record it leaves."""

@@ -1,0 +1,353 @@
+"""Methods, networks and recalibrations of one's own: from a file, or from an installed package.
+
+``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file with its options. A package
+offers the same under a name of its own, by the entry points of `GROUPS`. What is computed is what
+the source says, so a run is named by it: `named` gives ``my_loss@1a2b3c4d5e6f(gamma=3)``, with the
+hash of the source. That reads the file and does not run it. It is run by `load` alone, which only
+training and the bench call; nothing that reads records does.
+
+Imports the standard library only, as the plan does.
+"""
+
+import ast
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, wraps
+from importlib import metadata, util
+from inspect import Parameter, signature
+from math import isfinite
+from pathlib import Path
+from types import ModuleType
+
+from calibkit import terms
+from calibkit.data.own import DIGITS
+
+GROUPS = {
+    "method": "calibkit.methods",
+    "network": "calibkit.networks",
+    "posthoc": "calibkit.posthoc",
+}
+LARGEST = 1 << 20  # bytes of a source: its record keeps a copy
+
+_SOURCES: dict[str, "Source"] = {}  # by name, "my_loss@1a2b3c4d5e6f"
+
+
+class PluginError(ValueError):
+    """What is wrong with a file of one's own, in one line that quotes its own."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A function in a source, read and not yet run.
+
+    Attributes
+    ----------
+    path : of the file
+    function : name of the function or class in it
+    text : the source as it was read
+    package : name and version of the package that offers it; empty for a plain file
+    entry : its entry point
+    """
+
+    path: Path
+    function: str
+    text: str
+    package: str = ""
+    entry: metadata.EntryPoint | None = None
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the source, and of the version of its package, whose other files it may use."""
+        return hashlib.sha256((self.package + self.text).encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        return f"{self.function}@{self.sha256[:DIGITS]}"
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class, as recalibrations are."""
+        return any(
+            isinstance(node, ast.ClassDef) and node.name == self.function
+            for node in ast.walk(ast.parse(self.text))
+        )
+
+    def line(self, number: int) -> str:
+        """``my_loss.py, line 3, "return x"``: a line as errors quote it."""
+        lines = self.text.splitlines()
+        quoted = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        shown = quoted if len(quoted) <= 80 else quoted[:79] + "…"
+        return f'{self.path.name}, line {number}, "{_printable(shown)}"'
+
+    def result(self) -> str:
+        """The line of the last value that the function returns, or else of its head."""
+        try:
+            heads = [
+                node
+                for node in ast.parse(self.text).body
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == self.function
+            ]
+        except SyntaxError:
+            heads = []
+        if not heads:
+            return self.path.name
+        returned = [n.lineno for n in heads[-1].body if isinstance(n, ast.Return)]
+        return self.line(returned[-1] if returned else heads[-1].lineno)
+
+
+def own(name: str) -> bool:
+    """Whether a method, objective or network is somebody's own.
+
+    >>> own("my_loss@1a2b3c4d5e6f(gamma=3)+sam"), own("my_loss.py:my_loss"), own("focal(gamma=3)")
+    (True, True, False)
+    """
+    return bool(re.search(rf"\.py:|@[0-9a-f]{{{DIGITS}}}(\W|$)", name))
+
+
+def named(kind: str, text: str) -> str:
+    """What runs call a function of one's own; any other name is given back.
+
+    Parameters
+    ----------
+    kind : one of `GROUPS`
+    text : ``FILE.py:NAME``, the name of an entry point, or what this function has given before
+
+    Raises
+    ------
+    PluginError
+        The file cannot be read, or has no such function.
+    """
+    if re.fullmatch(rf"\w+@[0-9a-f]{{{DIGITS}}}", text):
+        return text
+    found = None
+    if ".py:" in text:
+        file, _, function = text.rpartition(":")
+        found = Source(Path(file).expanduser().resolve(), function, _read(Path(file)))
+        _check_defined(found)
+    elif text in entries(kind):
+        found = _installed(entries(kind)[text])
+    if found is None:
+        return text
+    _SOURCES[found.name] = found
+    return found.name
+
+
+def split(text: str) -> tuple[str, dict[str, float]]:
+    """A name and its options.
+
+    >>> split("my_net.py:build(width=64)")
+    ('my_net.py:build', {'width': 64.0})
+    """
+    name, inner = re.fullmatch(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*", text, re.DOTALL).groups()
+    return name, options(name, inner)
+
+
+def options(name: str, inner: str | None) -> dict[str, float]:
+    """``gamma=3, beta=2`` as numbers by name."""
+    found = {}
+    for part in filter(None, (p.strip() for p in (inner or "").split(","))):
+        key, _, value = (p.strip() for p in part.partition("="))
+        try:
+            found[key] = float(value)
+        except ValueError:
+            found[key] = float("nan")
+        if not (key.isidentifier() and isfinite(found[key])):
+            raise ValueError(f"option {key} of {name}: got {value!r}, expected a finite number")
+    return found
+
+
+def joined(name: str, chosen: dict[str, float]) -> str:
+    """The inverse of `split`."""
+    inner = ",".join(f"{k}={v:g}" for k, v in sorted(chosen.items()))
+    return f"{name}({inner})" if inner else name
+
+
+def network_name(text: str) -> str:
+    """What runs call a network: its own name, or the hash of its source with its options."""
+    if "(" not in text:
+        return named("network", text)
+    name, chosen = split(text)
+    return joined(named("network", name), chosen)
+
+
+@lru_cache
+def entries(kind: str) -> dict[str, metadata.EntryPoint]:
+    """What installed packages offer of a kind, by name."""
+    return {entry.name: entry for entry in metadata.entry_points(group=GROUPS[kind])}
+
+
+def source(name: str) -> Source:
+    """The source of a name that `named` has given in this process."""
+    name = name.partition("(")[0]
+    if name not in _SOURCES:
+        function = name.partition("@")[0]
+        raise PluginError(f"{name}: its source is not known here; name it as FILE.py:{function}")
+    return _SOURCES[name]
+
+
+def copies(*names: str) -> dict[str, dict[str, str]]:
+    """What a record keeps of one's own in a run: ``sources`` by name; nothing if there is none."""
+    found = {}
+    for name in filter(own, names):
+        one = source(name)
+        found[one.name] = {"file": one.path.name, "sha256": one.sha256, "text": one.text}
+        if one.package:
+            found[one.name]["package"] = one.package
+    return {"sources": found} if found else {}
+
+
+# --- running it -----------------------------------------------------------------------------------
+
+
+def load(name: str) -> Callable:
+    """Run a source and give the function; anew each time, so that no run sees another's state.
+
+    Raises
+    ------
+    PluginError
+        It fails, or what it has under the name cannot be called.
+    """
+    found = source(name)
+    with quoted(found):
+        if found.entry:
+            value = found.entry.load()
+        else:
+            module = ModuleType(f"own_{found.path.stem}_{found.sha256[:DIGITS]}")
+            module.__file__ = str(found.path)
+            sys.modules[module.__name__] = module  # dataclasses look there
+            exec(compile(found.text, str(found.path), "exec"), module.__dict__)
+            if found.function not in vars(module):
+                raise PluginError(f"{found.path.name}: has no {found.function!r} once it was run")
+            value = vars(module)[found.function]
+    if not callable(value):
+        kind = type(value).__name__
+        raise PluginError(f"{found.path.name}: {found.function} is a {kind}, expected a function")
+    return value
+
+
+def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
+    """Whether an own method is a loss, and the loss or the factory with its options.
+
+    A loss takes logits (B, k) and targets (B,); a factory takes the training set. Options are what
+    either takes besides.
+    """
+    found, function = source(name), load(name)
+    with quoted(found):
+        taken = list(signature(function).parameters.values())
+    at_least = [p.name for p in taken if p.default is p.empty and p.kind in _PLAIN]
+    needed = [p for p in at_least if p not in chosen]
+    if len(needed) not in (1, 2):
+        raise PluginError(
+            f"{found.result()}: {found.function} takes {', '.join(needed) or 'nothing'}; expected "
+            "(logits, targets, ...) of a loss or (train, ...) of a factory"
+        )
+    everything = any(p.kind is Parameter.VAR_KEYWORD for p in taken)
+    valid = [p.name for p in taken if p.kind in _NAMED and p.name not in needed]
+    for option in chosen:
+        if not everything:
+            terms.choose(f"option of {found.function}", option, valid)
+    return len(needed) == 2, guarded(found, function, **chosen)
+
+
+_PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def guarded(found: Source, function: Callable, **chosen) -> Callable:
+    """The function with some options; whatever it raises becomes one line."""
+
+    @wraps(function, updated=())
+    def call(*arguments):
+        with quoted(found):
+            return function(*arguments, **chosen)
+
+    return call
+
+
+@contextmanager
+def quoted(found: Source) -> Iterator[None]:
+    """Make one line of what goes wrong within, with the line of the source that it came from."""
+    try:
+        yield
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{_where(found, error)}: {_what(error)}") from error
+
+
+def _where(found: Source, error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename == str(found.path) and error.lineno:
+        return found.line(error.lineno)
+    number, step = 0, error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == str(found.path):
+            number = step.tb_lineno
+        step = step.tb_next
+    return found.line(number) if number else found.path.name
+
+
+def _what(error: BaseException) -> str:
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    said = _printable(" ".join(said.split()))[:300]
+    if isinstance(error, ModuleNotFoundError):
+        said += "; a method is one file, or a package that is installed"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# --- reading it -----------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> str:
+    path = path.expanduser()
+    if not path.is_file():
+        raise PluginError(f"{path}: {'is no file' if path.exists() else 'is not there'}")
+    if path.stat().st_size > LARGEST:
+        raise PluginError(f"{path}: larger than 1 MB; a record keeps a copy of the source")
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise PluginError(f"{path}: is no text in UTF-8") from None
+
+
+def _check_defined(found: Source) -> None:
+    """Refuse a name that the file does not define; the file is read, not run."""
+    with quoted(found):
+        tree = ast.parse(found.text, str(found.path))
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+    if found.function not in names:
+        try:
+            terms.choose(f"function of {found.path.name}", found.function, names)
+        except ValueError as error:
+            raise PluginError(str(error)) from None
+
+
+def _installed(entry: metadata.EntryPoint) -> Source:
+    """The source of an entry point, found without importing its package."""
+    module, _, function = entry.value.partition(":")
+    first, *rest = module.strip().split(".")
+    spec = util.find_spec(first)
+    path = Path(spec.origin) if spec and spec.origin else None
+    if spec and rest:
+        folders = [Path(place, *rest) for place in spec.submodule_search_locations or ()]
+        files = [f for p in folders for f in (p.with_suffix(".py"), p / "__init__.py")]
+        path = next((f for f in files if f.is_file()), None)
+    if path is None or path.suffix != ".py":
+        raise PluginError(f"{entry.name}: the source of {entry.value} was not found")
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else module
+    name = function.partition("[")[0].strip().rpartition(".")[2]
+    return Source(path.resolve(), name, _read(path), package, entry)

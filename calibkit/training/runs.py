@@ -1,0 +1,215 @@
+"""A run is one training: data set, network, method, protocol, seed. Free of torch.
+
+A method is a point on three independent axes: objective, update, averaging.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+
+from calibkit import terms
+from calibkit.data import own
+from calibkit.training import plugins
+from calibkit.training.protocols import Protocol
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a batch is scored by, how the weights are updated, and whether they are averaged."""
+
+    objective: str = "cross_entropy"
+    options: tuple[tuple[str, float], ...] = ()  # of the objective
+    update: str = "sgd"  # or "sam"
+    averaging: str = "none"  # or "swa"
+    # Raised when what the objective computes changes: records of before are of another run.
+    revision: int = field(default=0, repr=False)
+
+
+def _method(objective: str, revision: int = 0, **options) -> Method:
+    return Method(objective, tuple(sorted(options.items())), revision=revision)
+
+
+METHODS: dict[str, Method] = {
+    "erm": Method(),
+    # Loss functions; coefficients are those of the paper which uses the method as its own or, for
+    # a baseline, of fmfp.
+    "label_smoothing": _method("label_smoothing", epsilon=0.05),
+    "entropy_regularization": _method("entropy_regularization", beta=0.1),
+    "focal": _method("focal", gamma=3.0),
+    "inverse_focal": _method("inverse_focal", gamma=1.0),
+    "flsd53": _method("flsd53"),
+    "dual_focal": _method("dual_focal", gamma=5.0),
+    "l1_norm": _method("logit_penalty", p=1.0, strength=0.01),
+    "brier": _method("brier"),
+    "mmce": _method("mmce", weight=2.0, formula=0.0),
+    "bsce": _method("bsce", gamma=4.0, beta=2.0),
+    "bsce_gra": _method("bsce_gra", gamma=4.0, beta=2.0),
+    "focal_gra": _method("focal_gra", gamma=3.0),
+    "flsd53_gra": _method("flsd53_gra"),
+    "dual_focal_gra": _method("dual_focal_gra", gamma=5.0),
+    # Mixtures of two pictures, and the four halves which mixup is made of.
+    "mixup": _method("mixup", alpha=0.2, folded=0.0),  # folded: the larger ratio first, always
+    "mixup_dt": _method("mixup_dt", revision=1, alpha=1.0),
+    "mixup_to": _method("mixup_to", alpha=1.0),
+    "mixup_sc": _method("mixup_sc", alpha=1.0),
+    "mixup_io": _method("mixup_io", alpha=1.0),
+    "mit_l": _method("mit_l", alpha=1.0, margin=0.0),
+    "mit_a": _method("mit_a", alpha=1.0, margin=0.5),
+    # Objectives with a memory or a partner.
+    "cs_kd": _method("cs_kd", temperature=4.0, weight=1.0),
+    "crl": _method("crl", revision=1, weight=1.0),
+    # Flat minima.
+    "sam": Method(update="sam"),
+    "swa": Method(averaging="swa"),
+    "fmfp": Method(update="sam", averaging="swa"),
+}
+
+
+def method(text: str) -> Method:
+    """Read a method: a name, its options in brackets, further axes after `+`.
+
+    A name is one of `METHODS`, that of an entry point, or ``FILE.py:NAME`` (see `plugins`).
+
+    >>> method("focal(gamma=5)+sam")
+    Method(objective='focal', options=(('gamma', 5.0),), update='sam', averaging='none')
+    >>> method("erm+sam+swa") == method("fmfp")
+    True
+    """
+    match = re.fullmatch(
+        r"\s*((?:.*\.py:)?\w+(?:@\w+)?)\s*(?:\(([^()]*)\))?((?:\s*\+\s*\w+)*)\s*", text
+    )
+    if not match:
+        raise ValueError(
+            f"method: got {text!r}, expected name, name(option=number), name+sam+swa; "
+            "FILE.py:NAME for one of your own"
+        )
+    name, inner, axes = match.groups()
+    chosen = plugins.options(name, inner)
+    if name not in METHODS:
+        name = plugins.named("method", name)
+    if plugins.own(name):  # which options it has, its source says: it is read when it is trained
+        found = Method(name, tuple(sorted(chosen.items())))
+    else:
+        terms.choose("method", name, METHODS)
+        found, known = METHODS[name], dict(METHODS[name].options)
+        for key in chosen:
+            terms.choose(f"option of {name}", key, known)
+        found = replace(found, options=tuple(sorted((known | chosen).items())))
+    for axis in filter(None, (a.strip() for a in axes.split("+"))):
+        terms.choose("axis", axis, ("sam", "swa"))
+        found = replace(found, **({"update": "sam"} if axis == "sam" else {"averaging": "swa"}))
+    return found
+
+
+def method_name(wanted: Method) -> str:
+    """The shortest text that `method` reads as `wanted`."""
+    for name, known in METHODS.items():
+        if known == wanted:
+            return name
+    if plugins.own(wanted.objective):
+        name, usual = wanted.objective, {}
+    else:
+        name, usual = next(
+            (n, dict(k.options))
+            for n, k in METHODS.items()
+            if k.objective == wanted.objective and (k.update, k.averaging) == ("sgd", "none")
+        )
+    return (
+        plugins.joined(name, {k: v for k, v in wanted.options if usual.get(k) != v})
+        + ("+sam" if wanted.update == "sam" else "")
+        + ("+swa" if wanted.averaging == "swa" else "")
+    )
+
+
+def _changed(settings) -> dict:
+    """The fields of a dataclass that differ from their defaults."""
+    shown = [f for f in fields(settings) if f.compare]
+    return {f.name: v for f in shown if (v := getattr(settings, f.name)) != f.default}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training. Equal content is the same run, whichever page or edition asks for it.
+
+    `variant` tells which of two published descriptions is followed where a paper's text and its
+    authors' code differ: "code" or "paper" (see `Protocol.rate`).
+    """
+
+    dataset: str
+    network: str
+    method: str
+    seed: int
+    protocol: Protocol
+    variant: str = "code"
+    recipe: Method = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        terms.choose("variant", self.variant, ("code", "paper"))
+        object.__setattr__(self, "recipe", method(self.method))
+        object.__setattr__(self, "network", plugins.network_name(self.network))
+        if self.dataset.endswith(".npz"):
+            object.__setattr__(self, "dataset", own.named(self.dataset))
+        object.__setattr__(self, "method", method_name(self.recipe))
+
+    def content(self) -> dict:
+        """Everything that decides the result, as plain JSON values.
+
+        Settings at their defaults are left out, so that a new one leaves old names alone.
+        """
+        method = _changed(self.recipe)
+        if "options" in method:
+            method["options"] = dict(method["options"])
+        content = _changed(self) | {"method": method, "protocol": _changed(self.protocol)}
+        return json.loads(json.dumps(content))
+
+    @property
+    def name(self) -> str:
+        """Readable, safe as a file name, and ending in a hash of `content`."""
+        digest = hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
+        text = f"{self.dataset}-{self.network}-{self.method}-s{self.seed}-{digest[:8]}"
+        return re.sub(r"[^\w.-]+", "-", text.replace("=", ""))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Data, a network, a protocol and seeds: what one block of a paper's table has in common.
+
+    Attributes
+    ----------
+    name : what commands call it; unique in an edition
+    seeds : how many, counted from 0, or which
+    methods : those trained in it; empty for all of its paper
+    sweep_seeds : of the coefficients that a paper tries besides its usual ones; 0: none
+    exceptions : fields of the protocol that differ for an objective, as
+        ``(("focal", (("decay", 0.1),)),)``
+    title : how pages call it
+    """
+
+    dataset: str
+    network: str
+    protocol: Protocol
+    seeds: int | tuple[int, ...] = 1
+    name: str = "shared"
+    title: str = ""
+    methods: tuple[str, ...] = ()
+    sweep_seeds: int = 0
+    exceptions: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
+
+    def protocol_of(self, text: str) -> Protocol:
+        """The protocol of a method, with its exceptions; mixup inference is always in float32."""
+        objective = method(text).objective
+        changed = dict(dict(self.exceptions).get(objective, ()))
+        if objective.startswith("mit"):
+            changed["precision"] = "float32"
+        return replace(self.protocol, **changed)
+
+    def runs(self, methods: Iterable[str], variant: str = "code", seeds: int = 0) -> list["Run"]:
+        """The runs of some methods, at most so many `seeds` of each; 0 for all of them."""
+        known = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+        return [
+            Run(self.dataset, self.network, m, seed, self.protocol_of(m), variant)
+            for m in methods
+            for seed in (known[:seeds] if seeds else known)
+        ]

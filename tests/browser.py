@@ -1,0 +1,72 @@
+"""Chromium for tests of what a page does, not only of what it says."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@contextmanager
+def browser() -> Iterator:
+    """Open a headless Chromium, that of the system or playwright's; skip the test without one."""
+    api = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    with api.sync_playwright() as play:
+        try:
+            chromium = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        except api.Error as error:
+            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
+        yield chromium
+        chromium.close()
+
+
+def visit(chromium, url: str, **context):
+    """Open a page that must ask for nothing but itself; `page.asked` has what else it asked for."""
+    page = chromium.new_context(**context).new_page()
+    page.set_default_timeout(110_000)  # a busy machine takes its time
+    page.asked, page.complaints = [], []
+    page.on("request", lambda r: r.url.startswith(("data:", url)) or page.asked.append(r.url))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda m: m.type == "error" and page.complaints.append(m.text))
+    page.goto(url)
+    return page
+
+
+class Figure:
+    """What a reader does with an explorable figure and sees of it."""
+
+    def __init__(self, page, kind):
+        self.page, self.root = page, page.locator(f"calibkit-explorable[kind={kind}]")
+
+    def slide(self, name, value):
+        set_value = "(e, v) => { e.value = v; e.dispatchEvent(new Event('input')) }"
+        self.root.locator(f"[name={name}]").evaluate(set_value, value)
+        self.settle()
+
+    def choose(self, name, value):
+        self.root.locator(f"fieldset[name={name}] input[value='{value}']").check(force=True)
+        self.settle()
+
+    def settle(self):
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
+
+    def number(self, name, place=0):
+        return self.root.locator(f"[data-number={name}]").nth(place).text_content()
+
+    def text(self):
+        return self.root.locator(".card").inner_text()
+
+    def says(self):
+        return self.root.locator("[aria-live=polite]").text_content()
+
+
+def fixed(value, digits):
+    """As the page rounds it: 0.8125 to 0.813."""
+    return f"{value + 1e-12:.{digits}f}".replace("-", "−")
+
+
+def percent(value, digits=1):
+    return f"{fixed(100 * value, digits)}\u00a0%"

@@ -1,0 +1,207 @@
+"""What is around the library: workflows, forms, profiles, the cell a notebook starts with."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from calibkit.companion import plan
+
+ROOT = Path(__file__).parent.parent
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def steps(path: Path) -> list[dict]:
+    jobs = yaml.safe_load(path.read_text())["jobs"].values()
+    return [step for job in jobs for step in job.get("steps", [])]
+
+
+# --- workflows and forms ---
+
+
+def test_each_python_that_is_promised_is_tested():
+    promised = [c.split(" :: ")[-1] for c in PROJECT["classifiers"] if re.search(r"3\.\d+$", c)]
+    for name, job in (("tests", "suite"), ("wheel", "smoke")):
+        path = ROOT / ".github" / "workflows" / f"{name}.yml"
+        matrix = yaml.safe_load(path.read_text())["jobs"][job]["strategy"]["matrix"]
+        assert matrix["python"] == promised
+        assert {os.split("-")[0] for os in matrix["os"]} == {"ubuntu", "macos"}
+    assert PROJECT["requires-python"] == f">={promised[0]}"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.stem)
+def test_workflows_name_what_there_is(path):
+    text = path.read_text()
+    targets = re.findall(r"^(\w+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"\bmake (\w+)", text)) <= {*targets, "in"}
+    for step in steps(path):
+        for script in re.findall(r"python (\S+\.py)", step.get("run", "")):
+            assert (ROOT / script).exists(), script
+        if "uses" in step:  # dependabot raises the numbers; a moving branch is no version
+            assert re.search(r"@(v\d+|release/v1)$", step["uses"]), step["uses"]
+    for called in re.findall(r"uses: \./(\S+)", text):
+        assert (ROOT / called).exists()
+    assert yaml.safe_load(text)["permissions"] == {"contents": "read"}  # more only where needed
+
+
+def test_only_the_release_may_publish():
+    able = [path.stem for path in WORKFLOWS if "gh-action-pypi-publish" in path.read_text()]
+    assert able == ["release"]
+    publish = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"][
+        "publish"
+    ]
+    assert publish["permissions"] == {"id-token": "write"} and publish["needs"] == "wheel"
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda p: p.stem)
+def test_forms_ask_for_what_an_answer_needs(path):
+    form = yaml.safe_load(path.read_text())
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    assert form["name"] and form["description"] and form["labels"]
+    assert len({field["id"] for field in fields}) == len(fields)
+    assert any(field.get("validations", {}).get("required") for field in fields)
+
+
+def test_contributing_names_files_that_are_there():
+    rows = re.findall(r"^\| [^|]+ \| (`.+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    assert len(rows) > 10
+    for row in rows:
+        folder = ROOT
+        for name in re.findall(r"`([^`]+)`", row):  # a bare name is in the folder named last
+            path = ROOT / name if "/" in name or name == "Snakefile" else folder / name
+            assert path.exists(), name
+            folder = path if path.is_dir() else path.parent
+
+
+# --- what is absent ---
+
+
+def test_a_command_names_the_extra_that_it_needs():
+    code = "import sys; sys.modules['torch'] = None; from calibkit import cli; "
+    code += "sys.exit(cli.main(['train', '--edition', 'smoke']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("calibkit: ") and "pip install 'calibkit[train]'" in line
+
+
+# --- a notebook anywhere ---
+
+
+def load_bootstrap():
+    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / ".ci" / "bootstrap.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+bootstrap = load_bootstrap()
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """An empty folder; what the cell would run is noted, and git leaves the folders it would."""
+    calls = []
+
+    def noted(command, check):
+        calls.append(command)
+        if command[0] == "git":
+            Path(command[-1], "notebooks").mkdir(parents=True)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "run", noted)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    return calls
+
+
+def test_where_calibkit_is_installed_the_cell_does_nothing(elsewhere, tmp_path):
+    exec(bootstrap.CELL, {})
+    assert elsewhere == [] and Path.cwd() == tmp_path
+
+
+def test_in_an_empty_folder_the_cell_fetches_and_installs_once(elsewhere, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("CALIBKIT_SOURCE", "file:///somewhere")
+    exec(bootstrap.CELL, {})
+    clone, install = elsewhere
+    assert clone[:2] == ["git", "clone"] and "file:///somewhere" in clone
+    assert install[1:4] == ["-m", "pip", "install"] and "calibkit-book[train,report]" in install
+    assert Path.cwd() == tmp_path / "calibkit-book" / "notebooks"
+    assert sys.path[0] == str(tmp_path / "calibkit-book")
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    exec(bootstrap.CELL, {})  # the cell again
+    monkeypatch.chdir(tmp_path)
+    exec(bootstrap.CELL, {})  # the kernel restarted, where everything is there already
+    assert len(elsewhere) == 2 and Path.cwd() == tmp_path / "calibkit-book" / "notebooks"
+
+
+def test_the_cell_stands_before_the_parameters_and_is_not_shown():
+    source = json.loads((ROOT / "notebooks" / "tour.ipynb").read_text())
+    once = bootstrap.with_bootstrap(source, "tour")
+    assert bootstrap.with_bootstrap(once, "tour") == once
+    cells = once["cells"]
+    (place,) = [i for i, cell in enumerate(cells) if bootstrap.is_bootstrap(cell)]
+    assert cells[place]["metadata"] == {"tags": ["remove-cell"]}
+    assert "parameters" in cells[place + 1]["metadata"]["tags"]
+    assert [c for c in cells if not bootstrap.is_bootstrap(c)] == [
+        c for c in source["cells"] if not bootstrap.is_bootstrap(c)
+    ]
+
+
+def test_every_notebook_starts_anywhere():
+    assert not bootstrap.outdated(), "run `python .ci/bootstrap.py`"
+
+
+# --- profiles ---
+
+SHARE = """
+mkdir $0/$CUDA_VISIBLE_DEVICES || echo twice
+sleep 0.3
+rmdir $0/$CUDA_VISIBLE_DEVICES
+echo $CUDA_VISIBLE_DEVICES
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="flock, and NVIDIA's GPUs")
+def test_no_two_commands_have_the_same_gpu(tmp_path):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nprintf '0\\n1\\n'\n")
+    smi.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    command = [ROOT / "profiles" / "gpus" / "free-gpu", "bash", "-c", SHARE, str(tmp_path)]
+    running = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(5)
+    ]
+    said = [process.communicate(timeout=60)[0].split() for process in running]
+    assert sorted(map(len, said)) == [1] * 5  # never "twice"
+    assert {gpu for (gpu,) in said} == {"0", "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_record_travels_as_an_archive(tmp_path):
+    """The workflow of the cloud profile, here with a folder in place of the bucket."""
+    run = plan.runs("tour", "smoke")[0]
+    command = [
+        *("snakemake", "-s", str(ROOT / "profiles" / "records.smk"), "--cores", "1"),
+        *("--workflow-profile", "none", "--directory", str(tmp_path), "--config", "edition=smoke"),
+        *("--", f"records/{run.name}.tar"),
+    ]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    with tarfile.open(tmp_path / "records" / f"{run.name}.tar") as archive:
+        files = {Path(name).name for name in archive.getnames()}
+    assert {"run.json", "history.csv", "arrays.npz"} <= files

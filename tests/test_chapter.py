@@ -1,0 +1,157 @@
+"""Chapters show every setting that has records, and say in words what the numbers say."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibkit import stats
+from calibkit.companion import chapter, notebook, plan, published
+from calibkit.training import store
+from tests import records
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """HTML and Markdown as a cell displays them."""
+    found = []
+    monkeypatch.setattr("IPython.display.display", found.append)
+    return found
+
+
+def words(shown) -> str:
+    return "\n".join(x.data if hasattr(x, "data") else x._repr_html_() for x in shown)
+
+
+def fill(setting: str, methods: list[str], seeds: int, **how) -> list[store.Record]:
+    runs = plan.select("released", methods, seeds=seeds, setting=setting)
+    return [records.write(run, **how) for run in runs]
+
+
+def test_a_chapter_opens_with_the_settings_that_have_records_in_one_box(cache, shown):
+    fill("fashion-fmfp", ["erm", "mixup"], 2)
+    pages = chapter.begin("fmfp", ["erm", "mixup", "crl"])
+    assert [p.chosen.name for p in pages] == ["fashion-fmfp"]
+    (box,) = shown
+    assert "1 of this edition's 4 settings" in box.data
+    assert "Without records: CRL (Fashion-MNIST" in box.data
+    assert "<code>calibkit train --edition released --paper fmfp</code>" in box.data
+
+
+def test_a_chapter_without_records_ends_with_the_command(cache, shown):
+    with pytest.raises(notebook.NoRecords):
+        chapter.begin("fmfp", ["erm"])
+    assert "calibkit train --edition released" in words(shown)
+
+
+def test_values_are_the_same_whether_a_record_keeps_its_predictions(cache):
+    (record,) = fill("fashion-fmfp", ["erm"], 1)
+
+    def now():
+        return chapter.values(notebook.page(["erm"], setting="fashion-fmfp", seeds=1))
+
+    whole = now()
+    store.lighten(record)
+    light = now()
+    assert set(light.index) == set(whole.index) == {("erm", 0), ("ts", 0)}
+    for name in ("auroc", "adaptive_ece_scaled", "ece_binned", "mean_wrong"):
+        assert light.loc[("erm", 0), name] == pytest.approx(whole.loc[("erm", 0), name], abs=1e-6)
+    for name in ("auroc", "ece", "nll"):
+        assert light.loc[("ts", 0), name] == pytest.approx(whole.loc[("ts", 0), name], abs=1e-6)
+
+
+def test_settings_without_predictions_are_left_out_of_what_needs_them(cache):
+    for record in fill("fashion-fmfp", ["erm", "mixup"], 1):
+        if "mixup" in record.name:
+            store.lighten(record)
+    page = notebook.page(["erm", "mixup"], setting="fashion-fmfp", seeds=1)
+    assert chapter.whole([page], "erm") == [page]
+    assert chapter.whole([page], "erm", "mixup") == []
+
+
+TABLE = pd.DataFrame(
+    {"auroc": [0.90, 0.92, 0.94, 0.95, 0.80, 0.82, 0.9001, 0.9201], "ece": 0.1},
+    pd.MultiIndex.from_product(
+        [["erm", "focal", "mixup", "swa"], [0, 1]], names=["method", "seed"]
+    ),
+)
+
+
+def test_differences_are_paired_by_seed():
+    found = chapter.differences(TABLE, "auroc", ["erm", "focal", "crl"])
+    assert list(found) == ["focal"]
+    assert found["focal"] == pytest.approx(stats.seed_interval([0.04, 0.03]))
+    assert chapter.differences(TABLE, "nll", ["focal"]) == {}
+    assert chapter.differences(TABLE, "auroc", ["focal"], than="crl") == {}
+
+
+def test_a_sentence_names_each_direction_once():
+    found = chapter.differences(TABLE, "auroc", ["focal", "mixup", "swa"])
+    said = chapter.told(found, "auroc", within=0.001)
+    assert said.startswith("AUROC is lower than that of ERM with mixup (−10.0 points")
+    assert said.endswith("practically the same with SWA; no clear difference with focal")
+    alone = chapter.told({"focal": stats.Interval(0.02, np.nan, np.nan)}, "auroc")
+    assert alone == "AUROC against that of ERM: one run each with focal (+2.0 points)"
+
+
+def test_the_margin_is_what_the_paper_prints():
+    cells = published.cells(exhibit="fmfp-tab1")
+    expected = np.nanmedian(cells.loc[cells.metric == "auroc", "std"])
+    assert chapter.margin("fmfp-tab1", "auroc") == pytest.approx(expected) and expected > 0
+    assert chapter.margin("bsce-tab1", "ece") == 0
+
+
+@pytest.fixture
+def pages(cache):
+    fill("fashion-fmfp", ["erm", "mixup"], 2)
+    return [notebook.page(["erm", "mixup"], setting="fashion-fmfp", seeds=2)]
+
+
+def test_cells_are_coloured_by_what_is_better(pages, shown):
+    table = TABLE.assign(aurc=1 - TABLE.auroc)
+    chapter.shaded(pages, [table], ["auroc", "aurc", "ece"], ["mixup", "focal", "crl"])
+    _, *rows = re.findall(r"<tr><th>(.*?)</th>(.*?)</tr>", shown[0].data)
+    assert [name for name, _ in rows] == ["AUROC (%)", "AURC × 1000", "ECE (%)"]
+    for _, cells in rows[:2]:  # mixup is worse both ways round, focal undecided, CRL not there
+        first, second, third = re.findall(r"<td(.*?)>(.*?)</td>", cells)
+        assert chapter.WORSE in first[0] and "background" not in second[0] and third[1] == "·"
+    assert chapter.NONE in rows[2][1]  # a difference of 0 for sure
+
+
+def test_statements_are_put_to_each_setting_and_counted(pages, shown):
+    stated = [("Mixup lowers it", "auroc", "lower", ["mixup", "focal"], "erm")]
+    chapter.judge(pages, [TABLE], [*stated, ("It rises", "auroc", "higher", ["mixup"], "erm")])
+    assert "✓ mixup" in shown[0].data and "? focal" in shown[0].data
+    assert "✗ mixup" in shown[0].data
+    assert "Of 3 comparisons, 1 agrees with the paper, 1 contradicts it and 1 is" in words(shown)
+
+
+def test_published_cells_stand_over_ours(pages, shown):
+    table = chapter.values(pages[0])
+    chapter.beside(pages, [table], "fmfp-tab1", ["auroc", "aurc"], "cifar10", "resnet110")
+    row = re.search(r"<th>ERM</th><td>(.*?)</td>", shown[0].data)[1]
+    theirs, mine = row.split("<br>")
+    assert theirs == "<i>90.8 ± 0.6</i>"
+    assert mine.startswith(f"{100 * table.auroc['erm'].mean():.1f} ± ")
+
+
+def test_a_figure_has_a_block_for_each_setting(pages):
+    fig, parts = chapter.blocks(pages * 2, 1, 3)
+    assert [axes.shape for _, axes in parts] == [(1, 3)] * 2
+    assert [sub.get_suptitle() for sub in fig.subfigs] == [pages[0].title] * 2
+    table = chapter.values(pages[0])
+    fig = chapter.forest(
+        pages, [table], ["auroc"], ["mixup"], "erm", "fmfp-tab1", "cifar10", "resnet110"
+    )
+    points = [line.get_xdata() for line in fig.subfigs[0].axes[0].lines if line.get_marker() == "^"]
+    ours = chapter.differences(table, "auroc", ["mixup"])["mixup"].estimate
+    assert sorted(float(np.ravel(x)[0]) for x in points) == pytest.approx(
+        sorted([100 * ours, 86.93 - 90.76]), abs=0.02
+    )

@@ -1,0 +1,60 @@
+"""Experiments on Gaussians: known posteriors, fixed points with a closed form, a best exponent."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibkit import losses
+from calibkit.companion import toys
+
+
+def test_posterior_is_bayes_rule():
+    points = torch.tensor([[0.3, -0.2], [4.0, 1.0]])
+    density = np.exp(-0.5 * ((points[:, None] - toys.CENTRES[None]) ** 2).sum(-1).numpy())
+    expected = density / density.sum(1, keepdims=True)
+    np.testing.assert_allclose(toys.posterior(points, toys.CENTRES), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 4.0])
+def test_bsce_gra_of_two_classes_rests_at_a_built_in_temperature(gamma):
+    eta = np.array([0.5, 0.7, 0.9])
+    found = toys.fixed_point(losses.bsce_gra(gamma=gamma), eta, 2)
+    odds = (eta / (1 - eta)) ** (1 / (gamma + 1))
+    np.testing.assert_allclose(found, odds / (1 + odds), atol=1e-9)
+    np.testing.assert_allclose(toys.fixed_point(losses.cross_entropy, eta, 2), eta, atol=1e-9)
+
+
+def test_the_best_exponent_is_the_one_of_highest_mean_correlation():
+    trained = [toys.two_layers(run, epochs=1, per_class=200) for run in range(2)]
+    best = toys.best_correlations(trained)
+    assert set(best) == set(toys.true_errors(*trained[0]))
+    name, r = best["‖η − p‖²"]["focal"]
+    members = toys.families()["focal"]
+    for other, weight in members.items():
+        its = [
+            np.corrcoef(weight(z, y).numpy(), toys.true_errors(z, y, eta)["‖η − p‖²"])[0, 1]
+            for z, y, eta in trained
+        ]
+        assert np.mean(its) <= r.mean() + 1e-4
+        if other == name:
+            np.testing.assert_allclose(its, r, atol=1e-4)
+
+
+def test_the_consistency_weight_is_detached_and_high_where_noise_changes_the_answer():
+    torch.manual_seed(0)
+    head = torch.nn.Linear(3, 2)
+    features = torch.randn(40, 3)
+    logits = head(features).detach().requires_grad_()
+    labels = logits.argmax(1)
+    per_sample = toys.consistency_gra(logits, labels, features, head)
+    per_sample.sum().backward()
+    plain = logits.detach().softmax(1) - torch.eye(2)[labels]
+    weight = logits.grad[:, 0] / plain[:, 0]
+    assert ((weight > 0) & (weight < 1)).all()
+    sure = logits.detach().softmax(1).max(1).values
+    assert np.corrcoef(sure, weight)[0, 1] < -0.8
+
+
+def test_few_points_are_learned():
+    found = toys.few_points(toys.FEW_POINT_LOSSES["erm"], 0, steps=200)
+    assert found["accuracy"] > 0.6 and 0 <= found["ece"] < 0.4
