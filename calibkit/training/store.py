@@ -86,7 +86,11 @@ class Record:
         if "shifted.csv" not in self.info["sha256"]:
             return {}
         table = self._table("shifted.csv")
-        rows = wanted(table["severity"]) if table else np.array([], bool)
+        if not table:
+            return {}
+        if "severity" not in table:
+            raise DamagedRecord(f"{self.path / 'shifted.csv'}: it has no column severity")
+        rows = wanted(table["severity"])
         return {name: column[rows] for name, column in table.items()} if rows.any() else {}
 
     @cached_property
