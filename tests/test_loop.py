@@ -11,6 +11,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from calibkit import losses, metrics
 from calibkit.companion import plan
 from calibkit.training import store
-from calibkit.training.loop import Training, train
+from calibkit.training.loop import Training, computes_bfloat16, put_off, train
 from calibkit.training.protocols import Protocol
 
 SMOKE = plan.EDITIONS["smoke"].protocols[""]
@@ -240,6 +241,19 @@ def test_killed_run_trains_again_to_the_same_bytes(tmp_path):
     resumed, whole = train(wanted, tmp_path / "runs"), train(wanted, tmp_path / "b")
     assert same_bytes(resumed.path, whole.path)
     assert not list((tmp_path / "runs").glob(".draft-*"))
+
+
+@pytest.mark.parametrize(("capability", "has_it"), [(7, False), (8, True), (9, True)])
+def test_a_gpu_before_ampere_has_no_bfloat16(capability, has_it, monkeypatch):
+    """A T4 is of compute capability 7.5; it would emulate."""
+    gpu = SimpleNamespace(major=capability)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
+    assert computes_bfloat16(torch.device("cuda")) == has_it
+    assert ("bfloat16" in put_off(run(precision="bfloat16"), "cuda")) == (not has_it)
+    assert not put_off(run(), "cuda")
 
 
 def test_diverged_run_is_recorded_as_such(tmp_path):

@@ -585,13 +585,16 @@ def put_off(run: Run, device: str = "") -> str:
     if half_precision(run) and not computes_bfloat16(chosen):
         return (
             "trains in bfloat16, which this processor emulates at a tenth of the speed; "
-            "needs avx512_bf16, amx_bf16 or a GPU"
+            "needs avx512_bf16, amx_bf16 or a GPU that has it"
         )
     return ""
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies in bfloat16; other processors emulate it."""
+    """Whether a device multiplies in bfloat16; older ones emulate it."""
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu":
         return True
     try:
