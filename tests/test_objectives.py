@@ -9,6 +9,7 @@ from calibkit import losses
 from calibkit.companion import plan
 from calibkit.training import objectives
 from calibkit.training.objectives import Batch, TrainingSet
+from calibkit.training.runs import PASSES
 
 N, D, K = 12, 5, 3
 
@@ -57,6 +58,20 @@ def test_every_method_scores_each_sample_and_twice_the_same(text):
     torch.testing.assert_close(first, second, rtol=0, atol=0)
     first.mean().backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in network.parameters())
+
+
+@pytest.mark.parametrize("text", plan.METHODS)
+def test_passes_of_each_objective_are_those_counted_in_the_table(text):
+    *_, score = drawn(text)
+    network, seen = Net(), [0, 0]
+
+    def count(_, given):
+        seen[0] += len(given[0]) / 6
+        seen[1] += len(given[0]) / 6 * torch.is_grad_enabled()
+
+    network.stages[0].register_forward_pre_hook(count)
+    score(network)
+    assert tuple(seen) == PASSES.get(plan.method(text).objective, (1, 1))
 
 
 def test_options_reach_the_loss():

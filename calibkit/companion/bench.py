@@ -26,6 +26,7 @@ from calibkit.companion import notebook, plan
 from calibkit.report import html
 from calibkit.stats import Interval
 from calibkit.training import plugins, store
+from calibkit.training.runs import PASSES
 
 SCALED = "ts_nll"  # what "after scaling" means: one temperature, of lowest validation NLL
 # What a page shows; of it, what decides.
@@ -33,12 +34,6 @@ CALIBRATION = ("ece", "excess_ece", "excess_adaptive_ece", "excess_classwise_ece
 RANKING = ("auroc", "aurc", "eaurc", "aupr_error", "fpr_at_tpr", "risk_at_coverage_0.8")
 SHOWN = ("accuracy", *CALIBRATION, "nll", "brier", *RANKING)
 SHIFTED = ("accuracy", "ece", "nll", "brier", "auroc", "aurc")
-_NAMES = {
-    "excess_ece": ("Excess ECE", 100, False),
-    "excess_adaptive_ece": ("Excess adaptive ECE", 100, False),
-    "excess_classwise_ece": ("Excess classwise ECE", 100, False),
-    "risk_at_coverage_0.8": ("Risk at 80 % coverage", 100, False),
-}
 
 
 @dataclass
@@ -197,7 +192,7 @@ def _difference(
 
 def _row(page: notebook.Page, method: str, metric: str, name: str = "") -> dict:
     name = name or metric
-    higher = _look_up(metric)[2]
+    higher = terms.METRICS[metric][2]
     means = {
         m: float(np.mean(_estimates(page, m, name)))
         for m, records in page.records.items()
@@ -263,7 +258,7 @@ def _shifted(page: notebook.Page, method: str) -> dict:
                 unjudged = name in stats.UNJUDGED
                 against[other] = stats.Unjudged(*interval) if unjudged else interval
         means = {m: float(v.mean()) for m, v in values.items()}
-        found[name] = _ranked(means, method, against, _look_up(name)[2])
+        found[name] = _ranked(means, method, against, terms.METRICS[name][2])
     return found
 
 
@@ -281,8 +276,6 @@ def _passes(record: store.Record) -> tuple[float, float]:
     if "passes" in kept:
         seen = kept["training_samples"] * run["protocol"]["epochs"]
         return kept["passes"]["forward"] / seen, kept["passes"]["backward"] / seen
-    from calibkit.training.objectives import PASSES  # late: it needs torch
-
     recipe = run["method"]
     forward, backward = PASSES.get(recipe.get("objective", ""), (1, 1))
     factor = 2 if recipe.get("update") == "sam" else 1
@@ -292,11 +285,6 @@ def _passes(record: store.Record) -> tuple[float, float]:
 def _same_device(own: list, erm: list) -> str:
     devices = {r.info["provenance"].get("device", "") for r in [*own, *erm]}
     return "" if len(devices) == 1 else "Seconds are of different machines."
-
-
-def _look_up(metric: str) -> tuple[str, int, bool]:
-    label, scale, higher = _NAMES.get(metric) or terms.METRICS[metric]
-    return label, scale, higher
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -317,11 +305,11 @@ _TONES = {"better": "good", "worse": "bad", "no clear difference": "fair"}
 
 
 def _judge(row: dict, metric: str) -> str:
-    return outcome(row["difference"], _look_up(metric)[2])
+    return outcome(row["difference"], terms.METRICS[metric][2])
 
 
 def _shown(value: float | Interval, metric: str, sign: bool = False) -> str:
-    _, scale, _ = _look_up(metric)
+    _, scale, _ = terms.METRICS[metric]
     interval = value if isinstance(value, Interval) else Interval(value, math.nan, math.nan)
     unit = "" if sign or scale == 1 else "\u00a0%" if scale == 100 else "\u00a0‰"
     digits = None if math.isfinite(interval.low) else (2 if scale > 1 else 4)
@@ -374,7 +362,7 @@ def _on_ranking(numbers: dict) -> dict[str, str]:
     else:
         title, tone = "Finds its errors as ERM does, as far as can be told", "fair"
     parts = [
-        f"{_look_up(name)[0]} {_shown(row['own'], name)} against {_shown(row['erm'], name)} "
+        f"{terms.METRICS[name][0]} {_shown(row['own'], name)} against {_shown(row['erm'], name)} "
         f"(difference {_shown(row['difference'], name, True)}), {_rank_words(row)}"
         for name, row in rows.items()
     ]
@@ -398,9 +386,9 @@ def _on_expense(numbers: dict) -> dict[str, str]:
         dear = max(times) > 1.01
         title = "At the expense of time alone" if dear else "At no expense that shows"
         return {"title": title, "text": cost, "tone": "fair" if dear else "good"}
-    first = list(dict.fromkeys(_look_up(name)[0] + words for name, words, _ in worse))
+    first = list(dict.fromkeys(terms.METRICS[name][0] + words for name, words, _ in worse))
     listed = ", ".join(
-        f"{_look_up(name)[0]}{words} ({_shown(gap, name, True)})" for name, words, gap in worse
+        f"{terms.METRICS[name][0]}{words} ({_shown(gap, name, True)})" for name, words, gap in worse
     )
     title = f"At the expense of {first[0]}" + (f" and {len(first) - 1} more" * (len(first) > 1))
     return {"title": title, "text": f"Clearly worse than ERM: {listed}. {cost}", "tone": "bad"}
@@ -411,8 +399,8 @@ def _on_temperature(numbers: dict) -> dict[str, str]:
     kept = {name: numbers["after"][name] for name in ("brier", "nll", "auroc", "aurc")}
     found = {name: _judge(row, name) for name, row in kept.items()}
     calibrates = _judge(numbers["before"]["excess_ece"], "excess_ece")
-    better = [_look_up(n)[0] for n, word in found.items() if word == "better"]
-    worse = [_look_up(n)[0] for n, word in found.items() if word == "worse"]
+    better = [terms.METRICS[n][0] for n, word in found.items() if word == "better"]
+    worse = [terms.METRICS[n][0] for n, word in found.items() if word == "worse"]
     t, usual = numbers["temperature"]["own"], numbers["temperature"]["erm"]
     fitted = f"The temperature that suits it is {t:.2f}; that of ERM is {usual:.2f}."
     both = "With one fitted temperature each, "
@@ -473,7 +461,7 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
     for part in ("before", "after", "shifted"):
         rows = {}
         for name, row in numbers[part].items():
-            label, scale, higher = _look_up(name)
+            label, scale, higher = terms.METRICS[name]
             unit = {100: " (%)", 1000: " × 1000", 1: ""}[scale]
             judged = outcome(row["difference"], higher)
             rows[label + unit] = {
@@ -574,7 +562,7 @@ def _forest(found: Bench) -> Figure:
     for ax, metric in zip(axes, ("aurc", "excess_ece"), strict=True):
         values = {m: _estimates(page, m, metric) for m in order}
         plots.plot_forest(plots.prepare_forest(values), ax, metric)
-    label, scale, _ = _look_up("excess_ece")
+    label, scale, _ = terms.METRICS["excess_ece"]
     axes[1].set_xlabel(f"{label} (lower is better)")
     axes[1].xaxis.set_major_formatter(lambda x, _: f"{scale * x:g}")
     own = order.index(found.method)
@@ -799,7 +787,9 @@ def recalibration_table(numbers: dict) -> pd.DataFrame:
             "… scaled": _shown(row["ece"]["scaled"], "ece"),
             "… yours": _shown(row["ece"]["own"], "ece"),
             **{
-                f"{_look_up(name)[0]}, yours − scaled": _shown(row[name]["difference"], name, True)
+                f"{terms.METRICS[name][0]}, yours − scaled": _shown(
+                    row[name]["difference"], name, True
+                )
                 for name in ("excess_ece", "brier", "nll", "auroc", "aurc", "accuracy")
             },
         }
@@ -831,7 +821,9 @@ def recalibration_verdict(numbers: dict) -> list[dict[str, str]]:
     ):
         counts = {}
         for name in names:
-            found = [outcome(r[name]["difference"], _look_up(name)[2]) for r in numbers["rows"]]
+            found = [
+                outcome(r[name]["difference"], terms.METRICS[name][2]) for r in numbers["rows"]
+            ]
             counts[name] = (found.count("better"), found.count("worse"), len(found))
         better, worse = (sum(c[i] for c in counts.values()) for i in (0, 1))
         word, tone = "Mixed: no better or worse", "fair"
@@ -842,7 +834,7 @@ def recalibration_verdict(numbers: dict) -> list[dict[str, str]]:
         elif worse > 2 * better:
             word, tone = "Worse", "bad"
         parts = [
-            f"{_look_up(n)[0]}: clearly better for {b} of {of} methods, worse for {w}"
+            f"{terms.METRICS[n][0]}: clearly better for {b} of {of} methods, worse for {w}"
             for n, (b, w, of) in counts.items()
         ]
         end = f"{word} {title} than by a temperature"

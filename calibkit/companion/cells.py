@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from calibkit import terms
 from calibkit.companion import papers, plan, published
-from calibkit.training.runs import Run
+from calibkit.training.runs import PASSES, Run
 
 COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
 # Why no run can fill a cell, in full.
@@ -261,11 +261,6 @@ def images(run: Run) -> int:
     n = _SAMPLES[run.dataset]
     held_out = 0 if protocol.validation == "test" else protocol.validation
     return protocol.epochs * (n - (n // 10 if held_out is None else held_out))
-
-
-# Passes of a sample through the network, forward and backward, where not one of each: as in
-# `training.objectives`, which imports torch.
-PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
 
 
 def hours(run: Run) -> float:

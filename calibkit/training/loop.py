@@ -30,14 +30,13 @@ from calibkit import confidence, data, losses, metrics, posthoc
 from calibkit.data import readers
 from calibkit.training import networks, plugins, store, trials
 from calibkit.training.objectives import (
-    PASSES,
     Batch,
     TrainingSet,
     base_loss,
     objective,
     sharpness_aware,
 )
-from calibkit.training.runs import Run
+from calibkit.training.runs import PASSES, Run
 
 EVALUATION_BATCH = 1000
 EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # of such a batch at most

@@ -327,9 +327,6 @@ def mmce(train: TrainingSet, weight: float, formula: float = 0):
     return draw
 
 
-# Passes of a sample through the network in a step, forward and backward, where not one of each.
-PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
-
 _OBJECTIVES = {
     f.__name__: f
     for f in (mixup, mixup_dt, mixup_to, mixup_sc, mixup_io, mit_l, mit_a, cs_kd, crl, mmce)

@@ -66,6 +66,10 @@ METHODS: dict[str, Method] = {
     "fmfp": Method(update="sam", averaging="swa"),
 }
 
+# Passes of a sample through the network in a step, forward and backward, by objective, where not
+# one of each. Trying a method of somebody's own adds it.
+PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
+
 
 def method(text: str) -> Method:
     """Read a method: a name, its options in brackets, further axes after `+`.

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from calibkit import data
 from calibkit.training import plugins
 from calibkit.training.networks import Network
-from calibkit.training.objectives import PASSES, Batch
-from calibkit.training.runs import Run
+from calibkit.training.objectives import Batch
+from calibkit.training.runs import PASSES, Run
 
 PATIENCE = 60  # seconds that a file may take to be run, or a step
 LARGE = 200.0  # a logit by which a network is as sure as single precision can say
