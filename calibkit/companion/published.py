@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from calibkit import metrics, posthoc, stats, terms
-from calibkit.companion import papers, plan
+from calibkit.companion import notebook, papers, plan
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
 # Variants which say that a map came after the network, and what we call the metric then.
@@ -445,8 +445,8 @@ def show(table: pd.DataFrame, digits: int = 2):
     # A wide table scrolls sideways on a phone; its caption stays and wraps.
     sticky = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
     return (
-        frame.style.set_table_attributes('class="dataframe calibkit-table"')
-        .set_properties(**{"text-align": "right", "white-space": "nowrap"})
+        notebook.tabulate(frame)
+        .set_properties(**{"white-space": "nowrap"})
         .set_table_styles(
             [{"selector": "caption", "props": "text-align: left; white-space: normal"}]
         )
@@ -505,4 +505,4 @@ def by_setting(
     for name, its in several.items():
         place = [*_each(its, "dataset"), *_each(its, "network"), *filter(None, [name])]
         lines[f"ours: {' · '.join(place)}"] = line(next(iter(settings(tables[name])))[1], "ours")
-    return pd.DataFrame(lines).T.style.set_table_attributes('class="dataframe calibkit-table"')
+    return notebook.tabulate(pd.DataFrame(lines).T)
