@@ -22,7 +22,7 @@ from math import exp, inf, log
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq, isotonic_regression, minimize
 from scipy.special import expit
 
 from calibkit.arrays import (
@@ -549,14 +549,15 @@ class IsotonicCalibration(Recalibration):
     """Isotonic regression of each class against the rest, then normalised.
 
     The probability of a class is replaced by a non-decreasing function of it, fitted by least
-    squares to whether the class is the true one (Zadrozny and Elkan 2002; scikit-learn).
-    Predictions may change. A class that the held-out labels lack keeps its probability, with a
+    squares to whether the class is the true one (Zadrozny and Elkan 2002) and linear between the
+    fitted points. Predictions may change. A class that the held-out labels lack keeps its probability, with a
     `PosthocWarning`.
 
     Attributes
     ----------
-    regressions_ : list
-        One ``sklearn.isotonic.IsotonicRegression`` for each class, None for a missing class.
+    points_ : list
+        Of each class the probabilities that were seen, ascending, and what each becomes; None for a
+        missing class.
 
     Examples
     --------
@@ -568,20 +569,19 @@ class IsotonicCalibration(Recalibration):
     _needs_two_classes = True
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        from sklearn.isotonic import IsotonicRegression
-
         probs = softmax(logits.astype(np.float64))
-        self.regressions_ = [None] * logits.shape[1]
+        self.points_ = [None] * logits.shape[1]
         for k in np.unique(labels):
-            regression = IsotonicRegression(out_of_bounds="clip")
-            self.regressions_[k] = regression.fit(probs[:, k], labels == k)
+            x, group, count = np.unique(probs[:, k], return_inverse=True, return_counts=True)
+            share = np.bincount(group, labels == k) / count
+            self.points_[k] = x, isotonic_regression(share, weights=count).x
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
         probs = softmax(logits.astype(np.float64))
-        for k, regression in enumerate(self.regressions_):
-            if regression is not None:
-                probs[:, k] = regression.predict(probs[:, k])
+        for k, points in enumerate(self.points_):
+            if points is not None:
+                probs[:, k] = np.interp(probs[:, k], *points)
         return _normalised(probs)
 
 
