@@ -22,7 +22,8 @@ __all__ = [
 
 def __getattr__(name: str):
     if name in __all__:
-        return import_module(f"calibkit.{name}")
+        with import_module("calibkit.terms").extras():
+            return import_module(f"calibkit.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import deque
 
-from calibkit import __version__
+from calibkit import __version__, terms
 from calibkit.companion import plan
 from calibkit.training import store
 
@@ -18,7 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; 0 on success, 1 when something failed, 2 for a wrong call, 130 on Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
-        return options.command(options)
+        with terms.extras():
+            return options.command(options)
     except KeyboardInterrupt:
         print("calibkit: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
@@ -26,9 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return 0
     except ModuleNotFoundError as error:
-        training = error.name in ("torch", "torchvision", "sklearn", "mnist1d")
-        extra = "train" if training else "report"
-        print(f"calibkit: {error}; pip install 'calibkit[{extra}]'", file=sys.stderr)
+        print(f"calibkit: {error}", file=sys.stderr)
         return 2
     except (ValueError, OSError, store.DamagedRecord) as error:
         print(f"calibkit: {error}", file=sys.stderr)

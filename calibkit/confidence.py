@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 from scipy.special import entr, expit
 
-from calibkit import metrics
+from calibkit import metrics, terms
 from calibkit.arrays import (
     Array,
     ArrayLike,
@@ -372,7 +372,8 @@ class ConfidNet:
             If an argument is empty, malformed or not finite, the lengths differ, or a label is out
             of range.
         """
-        import torch
+        with terms.extras():
+            import torch
 
         device = getattr(features, "device", "cpu")  # neither lists nor old arrays have one
         features, true, correct = _targets(features, logits, labels)
@@ -434,7 +435,8 @@ class ConfidNet:
 
 def _distance(features: Array, samples: Array, k: int = 1) -> Array:
     """Distance (n,) from each row of `features` to the k-th nearest row of `samples`."""
-    from sklearn.neighbors import NearestNeighbors
+    with terms.extras():
+        from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=k).fit(samples)  # a k-d tree in few dimensions
     # Unless the types agree, the search is several times slower and holds all distances at once.

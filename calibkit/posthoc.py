@@ -550,8 +550,8 @@ class IsotonicCalibration(Recalibration):
 
     The probability of a class is replaced by a non-decreasing function of it, fitted by least
     squares to whether the class is the true one (Zadrozny and Elkan 2002) and linear between the
-    fitted points. Predictions may change. A class that the held-out labels lack keeps its probability, with a
-    `PosthocWarning`.
+    fitted points. Predictions may change. A class that the held-out labels lack keeps its
+    probability, with a `PosthocWarning`.
 
     Attributes
     ----------

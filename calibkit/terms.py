@@ -1,7 +1,8 @@
 """What things are called: methods, metrics and their units, data sets. Standard library only."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 # Methods, in the order in which figures and tables have them.
@@ -149,6 +150,17 @@ def choose(kind: str, name: str, valid) -> None:
         close = get_close_matches(str(name), list(valid), n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ValueError(f"unknown {kind} {name!r}{hint}; valid: {', '.join(sorted(valid))}")
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """Around imports that not every install has: a missing module names the extra it comes with."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        extra = "train" if error.name in ("torch", "torchvision", "mnist1d") else "report"
+        hint = f"; pip install 'calibkit[{extra}]'"
+        raise ModuleNotFoundError(f"{error}".removesuffix(hint) + hint, name=error.name) from None
 
 
 def label(method: str) -> str:

@@ -124,6 +124,39 @@ def test_a_module_is_loaded_when_asked_for_and_nothing_heavy_with_it(module):
     assert found.splitlines() == ["False False", f"calibkit.{module}", "[]"]
 
 
+@pytest.mark.parametrize(
+    ("absent", "code", "extra"),
+    [
+        ("torch", "calibkit.losses", "train"),
+        ("matplotlib", "calibkit.plots", "report"),
+        ("sklearn", "calibkit.confidence.TrustScore().fit(x, y).score(x, y)", "report"),
+        ("torch", "calibkit.confidence.ConfidNet().fit(x, x, y)", "train"),
+    ],
+)
+def test_what_is_not_installed_names_its_extra(absent, code, extra):
+    found = in_a_fresh_python(
+        f"import sys, numpy as np, calibkit; sys.modules[{absent!r}] = None\n"
+        "x, y = np.eye(4), np.arange(4)\n"
+        f"try: {code}\n"
+        "except ModuleNotFoundError as error: print(error)"
+    )
+    (line,) = found.splitlines()
+    assert line.endswith(f"pip install 'calibkit[{extra}]'")
+
+
+def test_a_base_install_recalibrates():
+    """Every method of `posthoc`, for someone who has neither torch nor scikit-learn."""
+    found = in_a_fresh_python(
+        "import sys, numpy as np, calibkit; sys.modules |= {'torch': None, 'sklearn': None}\n"
+        "rng = np.random.default_rng(0); x, y = rng.normal(size=(60, 3)), np.arange(60) % 3\n"
+        "from calibkit import posthoc\n"
+        "kinds = {*posthoc.Recalibration.__subclasses__()} - {posthoc.FixedTemperature}\n"
+        "print(len(kinds), *(k().fit(x, y).predict_proba(x).shape == (60, 3) for k in kinds))"
+    )
+    count, *done = found.split()
+    assert int(count) == len(done) >= 6 and set(done) == {"True"}
+
+
 def test_every_public_module_is_listed_and_found():
     found = in_a_fresh_python(
         "import calibkit\n"
