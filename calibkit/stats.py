@@ -486,14 +486,14 @@ def replicates(
     return _replicates(evaluators, sizes[0], n, seed)
 
 
-# What every run keeps replicates of, and what behind recalibration too.
+# What every run keeps replicates of, as trained and behind recalibration; and as trained alone.
 COMPARED = (
     "accuracy", "ece", "adaptive_ece", "classwise_ece",
     "ece_floor", "excess_ece", "excess_adaptive_ece", "excess_classwise_ece",
     "nll", "brier", "auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr",
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
-_UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
+UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -683,7 +683,7 @@ def replicates_of_run(
             recalibrated["binned"] = np.log(np.maximum(binned, 1e-30))
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
     recalibrated |= {name: logits / value for name, value in temperatures.items()}
-    names = [*COMPARED, *_UNCHANGED]
+    names = [*COMPARED, *UNCHANGED]
     evaluators = [_evaluator(logits, labels, names)[0]]
     evaluators += [_evaluator(x, labels, COMPARED)[0] for x in recalibrated.values()]
     estimates = np.concatenate([evaluate(None) for evaluate in evaluators])
@@ -1262,7 +1262,9 @@ def _intervals(
         values = values[~np.isnan(values)]
         ends = (math.nan, math.nan)
         if len(values) and not np.isnan(estimate):
-            ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+            # Between the order statistics that leave so much outside on average; the default leaves
+            # 7 % outside where 5 % is asked of 100 replicates.
+            ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], method="weibull")
             ends += estimate - values.mean()
         intervals[name] = Interval(float(estimate), float(ends[0]), float(ends[1]))
     return intervals

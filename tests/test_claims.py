@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from collections import Counter
 from functools import partial
 from math import isnan
@@ -12,6 +13,7 @@ import pytest
 from calibkit import cli, metrics, stats
 from calibkit.companion import claims, contrasts, derivations, plan, published
 from calibkit.companion.contrasts import Evidence, Who
+from calibkit.training import store
 from tests import records
 
 
@@ -252,8 +254,13 @@ def test_nested_quantifiers():
 def test_a_difference_is_that_of_paired_seeds_and_paired_resamples():
     write("erm", separation=0.5, seeds=2)
     write("fmfp", separation=0.8, seeds=2)
+    drawn = Evidence("smoke", "digits").difference(Who.read("fmfp"), Who.read("erm"), "auroc")
+    for run in plan.select("smoke", ["erm", "fmfp"], "digits"):
+        store.lighten(store.load(run))
     evidence = Evidence("smoke", "digits")
     found = evidence.difference(Who.read("fmfp"), Who.read("erm"), "auroc")
+    # Kept in 255 steps, and an estimate of seven digits in the history: else the same.
+    np.testing.assert_allclose(drawn.interval(), found.interval(), atol=1e-3)
     sides = [evidence.models(m, Who((m,)), "auroc") for m in ("fmfp", "erm")]
     kept = [[side[seed].record.replicates for seed in (0, 1)] for side in sides]
     values, draws = (
@@ -434,12 +441,19 @@ def test_a_claim_about_shift_is_judged_on_the_shifts_of_the_records(cache):
 
 
 def test_test_sets_collected_again_are_no_corruptions():
-    from calibkit.data import shifts
-
-    assert {*contrasts.COLLECTED} == {name for its in shifts.COLLECTED.values() for name in its}
-    columns = {"shift": np.array(["fog", "cifar10_1"]), "auroc": np.array([0.7, 0.8])}
-    model = contrasts.Model(type("Kept", (), {"shifted": columns, "light": True})())
+    write("erm", "mixup")
+    assert verdict("darkside-c12").verdict == "needs data"
+    again = [{"shift": "cifar10_1", "severity": 0, "auroc": 0.8, "n": 2000}]
+    worn = [{"shift": "fog", "severity": 3, "auroc": 0.7, "n": 400}]
+    for run in plan.select("smoke", ["erm", "mixup"], "digits"):
+        whole = store.load(run)
+        history, arrays = [{k: v[-1] for k, v in whole.history.items()}], whole.arrays
+        shutil.rmtree(whole.path)
+        store.save(run, "done", history, arrays, records.TRAINED, shifted=again + worn)
+    model = Evidence("smoke", "digits").models("erm", Who(("erm",)), "auroc")[0]
     assert (model.value("shifted:auroc"), model.value("collected:auroc")) == (0.7, 0.8)
+    found = verdict("darkside-c12")
+    assert found.verdict == "holds" and found.n == 2000
 
 
 def test_records_without_shifted_test_sets_cannot_judge_shift():

@@ -39,7 +39,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibkit import metrics, posthoc, stats, terms
+from calibkit import metrics, stats, terms
 from calibkit.companion import contrasts, plan
 from calibkit.companion.contrasts import Difference, Evidence, Who, split
 
@@ -719,16 +719,21 @@ def evaluate(
         For a record which is not what was written.
     """
     evidence = Evidence(edition, dataset, network, seeds, epochs, settings, setting)
+    return _evaluate(evidence, paper, told)
+
+
+def _evaluate(evidence: Evidence, paper: str | None, told: Callable[[str], None]) -> list[Verdict]:
+    """`evaluate` with records at hand, which the next paper need not look for again."""
+    found = []
     with warnings.catch_warnings():
         # A metric undefined for a network is nan, and leaves a comparison open.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-        warnings.simplefilter("ignore", posthoc.PosthocWarning)
-        found = []
         for claim in claims(paper):
             told(claim.id)
             found.append(_judge(claim, evidence))
-        contrasts.keep_derived()
-        return found
+    evidence.forget()
+    contrasts.keep_derived()
+    return found
 
 
 class Line(NamedTuple):
@@ -778,14 +783,14 @@ def board(
     >>> [line.verdict for line in board("smoke", "bsce") if line.claim.id == "bsce-c08"]
     ['holds']
     """
+    at_hand = cache(lambda setting: Evidence(edition, setting=setting))
     lines = []
     for name in dict.fromkeys(claim.paper for claim in claims(paper)):
-        asked = (
-            [where]
-            if any(where.values())
-            else [{"setting": place.name} for place in plan.settings(edition, name)]
-        )
-        each = [evaluate(edition, paper=name, told=told, **one) for one in asked]
+        if any(where.values()):
+            each = [evaluate(edition, paper=name, told=told, **where)]
+        else:
+            places = plan.settings(edition, name)
+            each = [_evaluate(at_hand(place.name), name, told) for place in places]
         for claim, *verdicts in zip(claims(name), *each, strict=True):
             # Mathematics and what is bound to data of its own is the same in every setting.
             kept = [v for v in verdicts if v.verdict != "needs data"] or verdicts[-1:]

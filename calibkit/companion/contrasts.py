@@ -19,6 +19,7 @@ shifted test sets, what was followed of the training samples.
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,7 +29,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from calibkit import metrics, posthoc, stats, terms
+from calibkit import metrics, stats, terms
 from calibkit.companion import plan
 from calibkit.data.cache import cache_root
 from calibkit.training import store
@@ -224,8 +225,7 @@ def between(
 # --- a trained network ----------------------------------------------------------------------------
 
 CALIBRATION = ("ece", "adaptive_ece", "classwise_ece")
-# Those of `calibkit.data.shifts`, which takes torch.
-COLLECTED = ("cifar10_1", "cifar10_2", "imagenet_v2")
+_AGAIN = ("shifted", "collected")  # other test sets of the same network
 # How a metric's name says what was done to the confidences, and how replicates call it.
 RECALIBRATED = {
     "scaled": "ts_ece",
@@ -246,6 +246,7 @@ class Model:
     after: str = ""
     validation: int | None = None
     score: str = ""
+    _drawn: dict[str, np.ndarray | None] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def dataset(self) -> str:
@@ -262,13 +263,17 @@ class Model:
             return logits
         if self.after == "optimal":
             return logits / self.record.history["temperature_optimal"][-1]
+        from calibkit import posthoc  # here, because it takes half a second to import
+
         part = slice(self.validation)
         held_out = self.record.arrays["validation_logits"][part]
         labels = self.record.arrays["validation_labels"].astype(np.int64)[part]
-        if self.after != "binned":
-            objective = "nll" if self.after == "nll_scaled" else "ece"
-            return logits / posthoc.optimal_temperature(held_out, labels, objective)[0]
-        binned = posthoc.HistogramBinning().fit(held_out, labels).predict_proba(logits)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", posthoc.PosthocWarning)
+            if self.after != "binned":
+                objective = "nll" if self.after == "nll_scaled" else "ece"
+                return logits / posthoc.optimal_temperature(held_out, labels, objective)[0]
+            binned = posthoc.HistogramBinning().fit(held_out, labels).predict_proba(logits)
         return np.log(np.maximum(binned, 1e-30))
 
     @cached_property
@@ -283,6 +288,8 @@ class Model:
     def _kept(self, metric: str) -> str:
         """What the record's replicates call a metric of this model; empty if they have it not."""
         if self.score or self.validation is not None or metric in _OWN or ":" in metric:
+            return ""
+        if "replicates.npz" not in self.record.info["sha256"]:
             return ""
         name = f"{metric}_{RECALIBRATED[self.after]}" if self.after else metric
         return name if name in self.record.replicates else ""
@@ -304,10 +311,9 @@ class Model:
         if self.score:
             return self.ranked(metric)
         period, _, name = metric.rpartition(":")
-        if period in ("shifted", "collected"):
+        if period in _AGAIN:
             after = f"_{self.after}" if self.after else ""
-            again = np.isin(self.record.shifted["shift"], COLLECTED)
-            return _mean(self.record.shifted[name + after][again == (period == "collected")])
+            return _mean(getattr(self.record, period)[name + after])
         if period:
             history = self.record.history
             return _mean(history[name][_PERIODS[period](history)])
@@ -315,7 +321,7 @@ class Model:
             return float(self.record.history[metric][-1])
         if self.validation is not None:
             return derived(self, metric, lambda model: model.summary[metric])
-        return float(self.summary[metric])
+        return float(self.summary[metric]) if metric in self.summary else self.ranked(metric)
 
     def deviation(self, metric: str) -> np.ndarray | None:
         """Deviations of a metric on resamples of the test set; None if it has none.
@@ -333,7 +339,7 @@ class Model:
             return replace(self, validation=None).deviation(metric)
         if self._kept(metric):
             return self.record.replicates.deviation(self._kept(metric))
-        return self._resampled(metric) if self.score else None
+        return self._resampled(metric)
 
     @property
     def n(self) -> int:
@@ -347,10 +353,27 @@ class Model:
         known = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
         return float(known[metric](of))
 
-    def _resampled(self, metric: str) -> np.ndarray:
-        """Deviations of what replicates do not keep: another score of confidence."""
-        of = stats.Answers(self.samples["confidence"], self.samples["correct"])
-        return stats.replicates([of], self.labels, [metric])[0, :, 0] - self.value(metric)
+    def _resampled(self, metric: str) -> np.ndarray | None:
+        """Deviations that no file keeps: of another score, or of a record without replicates.
+
+        Drawn as `stats.replicates_of_run` draws, but only for what is asked: a hundredth of it.
+        """
+        if metric not in self._drawn:
+            known = metric in stats.COMPARED or (metric in stats.UNCHANGED and not self.after)
+            found = None
+            if self.score:
+                of = stats.Answers(self.samples["confidence"], self.samples["correct"])
+                found = stats.replicates([of], None, [metric])
+            elif known and not self.record.light:
+                found = stats.replicates([self.logits], self.labels, [metric])
+            self._drawn[metric] = None if found is None else found[0, :, 0] - self.value(metric)
+        return self._drawn[metric]
+
+    def forget(self) -> None:
+        """Let go of the predictions, which take the most memory; what came of them stays."""
+        for owner, names in ((self, ("labels", "logits", "samples")), (self.record, ("arrays",))):
+            for name in names:
+                vars(owner).pop(name, None)
 
 
 # What was worked out of predictions and training samples: by run, with the checksum of its arrays.
@@ -414,7 +437,7 @@ def of_models(models: Mapping[int, Model], metric: str) -> Series:
     if first is None:
         return Series(values)
     period = name.partition(":")[0]
-    n = first.record.shifted["n"][0] if period in ("shifted", "collected") else first.n
+    n = getattr(first.record, period)["n"][0] if period in _AGAIN else first.n
     return Series(values, draws, int(n), first.dataset)
 
 
@@ -637,6 +660,12 @@ class Evidence:
             }
         return self._models[key]
 
+    def forget(self) -> None:
+        """Let go of every network's predictions, see `Model.forget`."""
+        for models in self._models.values():
+            for model in models.values():
+                model.forget()
+
     def _found(
         self, method: str, dataset: str, network: str, size: int, scored: bool
     ) -> dict[plan.Run, store.Record | None]:
@@ -676,9 +705,7 @@ class Evidence:
         name, after, _ = split(metric)
         if metric.startswith("shifted:") and not all(model.record.shifted for model in found):
             return self._never_shifted(who, kept=False)  # text and toy data have no shifts
-        if metric.startswith("collected:") and not all(
-            np.isin(model.record.shifted.get("shift", ()), COLLECTED).any() for model in found
-        ):
+        if metric.startswith("collected:") and not all(m.record.collected for m in found):
             return "records of this setting hold no test set that was collected a second time"
         for key in {"passes", "sharpness"} & {name}:
             if any(m.record.info["provenance"].get(key) is None for m in found):
