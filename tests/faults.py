@@ -450,6 +450,30 @@ def two_trainings(rng: random.Random, folder: Path, reference: Reference) -> str
     return "complete"
 
 
+def kill_queue(rng: random.Random, folder: Path, reference: Reference) -> str:
+    """kill -9 of both processes that share a queue of three runs, three times at random moments"""
+    methods, cache = rng.sample(METHODS, 3), folder / "cache"
+    seconds = sum(reference.record(method)[1] for method in methods)
+    names = [run_of(method).name for method in methods]
+    queue = ["train", "--edition", "smoke", *names, "--quiet"]
+    made: dict[str, bytes] = {}  # by run, its record as it first stood there whole
+    for kills in range(4):
+        pair = [Child(lambda: cli.main(queue), cache) for _ in range(2)]
+        moment = rng.uniform(0, seconds / 3)
+        for child in pair:
+            child.kill_after(moment) if kills < 3 else child.complete()
+        for method, name in zip(methods, names, strict=True):
+            if (record := cache / "runs" / name / "run.json").exists():
+                must(made.setdefault(method, record.read_bytes()) == record.read_bytes(), "twice")
+    must(made.keys() == set(methods), "a run was left out")
+    for method in methods:
+        must(read(cache, method) == reference.record(method)[0], "other bytes than undisturbed")
+    known = {f".{name}.lock" for name in names} | {*names}
+    left = {p.name for p in (cache / "runs").iterdir()} - known
+    must(not left, f"scratch files left: {left}")
+    return "complete"
+
+
 def clock_jump(rng: random.Random, folder: Path, reference: Reference) -> str:
     """files up to ten years older or younger than the clock says, with a checkpoint among them"""
     method, cache = rng.choice(METHODS), folder / "cache"
@@ -710,6 +734,7 @@ ROUNDS = {
     damaged_decoded: 40,
     damaged_in_book: 2,
     failed_book: 3,
+    kill_queue: 10,
     two_trainings: 15,
     two_makes: 3,
     clock_jump: 10,
