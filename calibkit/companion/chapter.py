@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from calibkit import plots, stats, terms
-from calibkit.companion import notebook, plan, published
+from calibkit.companion import claims, notebook, plan, published
 
 _OPENED = {"at": 0.0}
 # After recalibration: what a history calls a metric, and what replicates do.
@@ -33,6 +33,10 @@ _AFTER = {
     "ece_binned": "ece_binned",
 }
 _EXCESS = {"": "", "_scaled": "_ts_ece", "_optimal": "_optimal"}
+_SPELT = {  # in a sentence; a table's head says less
+    "mean_correct": "Confidence of correct predictions",
+    "mean_wrong": "Confidence of wrong predictions",
+}
 BETTER, WORSE, NONE = "#4477AA", "#EE6677", "#999999"
 
 
@@ -45,7 +49,7 @@ def begin(
     seeds: int = 0,
     epochs: int = 0,
 ) -> list[notebook.Page]:
-    """Show in one box what a chapter stands on; the settings that have records.
+    """Show in one line, which opens, what a chapter stands on; the settings that have records.
 
     Parameters
     ----------
@@ -66,6 +70,8 @@ def begin(
     found = notebook.pages(methods, edition, paper, dataset, network, **changes)
     if not found:
         notebook.require(notebook.page(methods, edition, dataset, network, paper=paper, **changes))
+    seeds = {p.title: p.setting.split(" · ")[-2] for p in found}
+    named = [f"<b>{html.escape(title)}</b> ({n})" for title, n in seeds.items()]
     lines = [f"<b>{html.escape(p.title)}</b>: {html.escape(p.setting)}" for p in found]
     cells = published.cells(paper)
     theirs = len(cells.groupby(["dataset", "network"]))
@@ -91,7 +97,12 @@ def begin(
     diverged = [run.name for p in found for run in p.diverged]
     if diverged:
         lines.append("Diverged: " + html.escape(", ".join(diverged)))
-    display(HTML(f'<div class="calibkit-page">{"<br>".join(lines)}</div>'))
+    display(
+        HTML(
+            '<details class="calibkit-page"><summary>Shown here: '
+            f"{' · '.join(named)}</summary>{'<br>'.join(lines)}</details>"
+        )
+    )
     return found
 
 
@@ -135,6 +146,7 @@ def values(page: notebook.Page) -> pd.DataFrame:
     if "ece_correct" in table and "confidence_gap" in table:
         table["mean_correct"] = 1 - table["ece_correct"]
         table["mean_wrong"] = table["mean_correct"] - table["confidence_gap"]
+    table.attrs["networks"] = page.networks
     return table
 
 
@@ -143,14 +155,13 @@ def flat(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def margin(exhibit: str, metric: str) -> float:
-    """The ± that a paper prints for a metric: the median over the cells of an exhibit, or 0.
+def margin(exhibit: str, metric: str, methods: Sequence[str] = (), than: str = "erm") -> float:
+    """The largest difference of a metric that would not matter, by the rule of claims.
 
-    Differences within it are practically none. A paper that prints no spread claims every digit.
+    Half the smallest effect that an exhibit prints for some methods, but at least its printed ± (or
+    last digit); without methods that alone. See `claims.margin`.
     """
-    cells = published.cells(exhibit=exhibit)
-    spread = cells["std"][cells["metric"] == metric].median()
-    return float(spread) if np.isfinite(spread) else 0.0
+    return claims.margin_of(exhibit, metric, methods, than)
 
 
 def differences(
@@ -170,9 +181,12 @@ def inline(method: str) -> str:
     """What a method is called within a sentence.
 
     >>> [inline(m) for m in ("label_smoothing", "l1_norm", "erm", "brier", "focal(gamma=5)")]
-    ['label smoothing', 'L1 norm', 'ERM', 'Brier loss', 'focal (gamma=5)']
+    ['label smoothing', 'the L1 norm', 'ERM', 'Brier loss', 'focal (gamma=5)']
     """
     label = terms.label(method).replace("reg.", "regularisation")
+    label = {"Focal": "Focal loss", "Dual focal": "Dual focal loss"}.get(label, label)
+    if label == "L1 norm":
+        return "the L1 norm"
     common = re.match(r"[A-Z][a-z]+(?![\w-])", label) and not label.startswith("Brier")
     return label[0].lower() + label[1:] if common else label
 
@@ -203,31 +217,34 @@ def told(
     --------
     >>> found = {"focal": stats.Interval(0.02, 0.01, 0.03), "mixup": stats.Interval(0, -1, 1)}
     >>> told(found, "auroc")
-    'AUROC is higher than that of ERM with focal (+2.0 points [+1.0, +3.0]); no clear difference \
-with mixup'
+    'AUROC is higher than that of ERM with focal loss (+2.0 points [+1.0, +3.0]); no clear \
+difference with mixup'
     """
+    name = _SPELT.get(metric) or terms.METRICS.get(metric, (metric.replace("_", " "),))[0]
+    leads = {  # how a sentence begins, and how it goes on
+        "lower": (f"{name} is lower than that of {than} with", "lower with"),
+        "higher": (f"{name} is higher than that of {than} with", "higher with"),
+        "practically none": (f"{name} is practically that of {than} with", "the same with"),
+        "no clear difference": (
+            f"{name} does not clearly differ from that of {than} with",
+            "no clear difference with",
+        ),
+        "see its excess": (f"{name} alone cannot tell {than} from", "no verdict with"),
+        "cannot be told": (f"{name} differs from that of {than} by", "from one run each,"),
+    }
     groups: dict[str, list[str]] = {}
     for method, interval in found.items():
         groups.setdefault(interval.direction(within), []).append(method)
-    parts, name = [], terms.METRICS.get(metric, (metric.replace("_", " "),))[0]
-    for word in ("lower", "higher"):
-        if word in groups:
-            each = [f"{inline(m)} ({notebook.change(found[m], metric)})" for m in groups[word]]
-            lead = f"{name} is {word} than that of {than}" if not parts else word
-            parts.append(f"{lead} with {listed(each)}")
-    for word, said in (
-        ("practically none", "practically the same"),
-        ("no clear difference", "no clear difference"),
-        ("cannot be told", "one run each"),
-        ("see its excess", "no verdict"),
-    ):
-        if word in groups:
-            alone = word == "cannot be told"
-            each = [
-                inline(m) + f" ({notebook.change(found[m], metric)})" * alone for m in groups[word]
-            ]
-            lead = "" if parts else f"{name} against that of {than}: "
-            parts.append(f"{lead}{said} with {listed(each)}")
+    parts: list[str] = []
+    for word in filter(groups.get, leads):
+        each = [inline(m) for m in groups[word]]
+        sizes = [notebook.change(found[m], metric) for m in groups[word]]
+        if word in ("lower", "higher"):
+            each = [f"{m} ({size})" for m, size in zip(each, sizes, strict=True)]
+        if word == "cannot be told":
+            each = [f"{size} with {m}" for m, size in zip(each, sizes, strict=True)]
+        last = " (one run each, so no interval)" * (word == "cannot be told" and not parts)
+        parts.append(f"{leads[word][bool(parts)]} {listed(each)}{last}")
     return "; ".join(parts)
 
 
@@ -237,7 +254,7 @@ def tell(
     lead: str = "",
 ) -> None:
     """Print a sentence about each setting; the setting is named where there are several."""
-    said = [(p, sentence(p)) for p in pages]
+    said = [(p, sentence(p).strip()) for p in pages]
     said = [(p, s) for p, s in said if s]
     if not said:
         return
@@ -349,10 +366,14 @@ def shaded(
     """Display differences from one method as coloured cells, a table for each setting.
 
     Blue is better than the reference and red is worse, where the interval leaves out 0; grey is
-    practically none; no colour is not decided. The interval is in the cell's tooltip.
+    practically none; no colour is not decided. The interval is in the cell's tooltip. Methods
+    without a record are left out.
     """
-    parts = []
+    parts, single = [], False
+    every = methods
     for page, table in zip(pages, tables, strict=True):
+        there = {m for k in metrics for m in differences(table, k, every, than)}
+        methods = [m for m in every if m in there]
         head = "".join(f"<th>{html.escape(plots.look(m)['label'])}</th>" for m in methods)
         body = []
         for metric in metrics:
@@ -363,6 +384,7 @@ def shaded(
                     cells.append("<td>·</td>")
                     continue
                 way = found[m].direction(within.get(metric, 0.0))
+                single |= way == "cannot be told"
                 good = way == ("higher" if higher else "lower")
                 color = {"higher": True, "lower": True}.get(way) and (BETTER if good else WORSE)
                 color = NONE if way == "practically none" else color
@@ -377,7 +399,7 @@ def shaded(
         parts.append((page.title, f"<thead><tr><th></th>{head}</tr></thead>", "".join(body)))
     note = (
         f"Minus {html.escape(terms.label(than))}. Blue: better, red: worse, grey: practically "
-        "none, no colour: undecided."
+        f"none, no colour: undecided{' or one run only' * single}."
     )
     _display(parts, note, len(pages) > 1)
 
@@ -451,7 +473,7 @@ def _display(parts: Iterable[tuple[str, str, str]], note: str, titled: bool) -> 
     from IPython.display import HTML, display
 
     tables = "".join(
-        '<div style="margin: 0.3rem 0">'
+        '<div style="margin: 0.3rem 0 0.7rem">'
         + (f"<b>{html.escape(title)}</b>" if titled else "")
         + f'<table class="dataframe calibkit-table">{head}<tbody>{body}</tbody></table></div>'
         for title, head, body in parts
@@ -459,7 +481,7 @@ def _display(parts: Iterable[tuple[str, str, str]], note: str, titled: bool) -> 
     display(
         HTML(
             '<div style="display: flex; flex-wrap: wrap; gap: 0 1.6rem; font-size: 0.9em">'
-            f'{tables}</div><p style="font-size: 0.85em; margin: 0.2rem 0">{note}</p>'
+            f'{tables}</div><p style="font-size: 0.85em; margin: 0.2rem 0 0.9rem">{note}</p>'
         )
     )
 
@@ -475,48 +497,54 @@ def judge(
     Parameters
     ----------
     statements : what is said, the metric, "higher" or "lower", of which methods, than which
-    exhibit : {statement: exhibit whose printed ± is the margin}
+    exhibit : {statement: exhibit that prints it, for the margin}
     """
-    marks = {"holds": "✓", "the opposite": "✗", "practically none": "=", "undecided": "?"}
+    marks = {"holds": "✓", "the opposite": "✗", "practically none": "=", "open": "?"}
     colors = {"holds": BETTER, "the opposite": WORSE, "practically none": NONE}
     head = "".join(f"<th>{html.escape(p.title)}</th>" for p in pages)
-    body, counts = [], [{k: 0 for k in marks} for _ in pages]
+    body, counts = [], [{k: 0 for k in (*marks, "(✓)", "(✗)")} for _ in pages]
     for said, metric, stated, methods, than in statements:
-        within = margin(exhibit[said], metric) if said in exhibit else 0.0
+        within = margin(exhibit[said], metric, methods, than) if said in exhibit else 0.0
         cells = []
         for table, count in zip(tables, counts, strict=True):
             chips = []
             for m, d in differences(table, metric, methods, than).items():
                 word = d.direction(within)
-                word = notebook.outcome(d, stated) if word != "practically none" else word
+                if word == "cannot be told":  # one run
+                    word = "(✓)" if (d.estimate > 0) == (stated == "higher") else "(✗)"
+                elif word != "practically none":
+                    word = notebook.outcome(d, stated)
                 count[word] += 1
                 color = f"background-color: {colors[word]}44; " if word in colors else ""
                 tip = html.escape(f"{word}: {notebook.in_units(d, metric)}")
                 chips.append(
                     f'<span title="{tip}" style="{color}padding: 0 0.3em; border-radius: 3px; '
-                    f'white-space: nowrap">{marks[word]} {html.escape(inline(m))}</span>'
+                    f'white-space: nowrap">{marks.get(word, word)} {html.escape(inline(m))}</span>'
                 )
             cells.append(f'<td style="text-align: left">{" ".join(chips) or "·"}</td>')
         body.append(
             f'<tr><th style="text-align: left; white-space: normal">{html.escape(said)}</th>'
             f"{''.join(cells)}</tr>"
         )
-    note = "✓ as the paper says, ✗ the opposite, = practically none, ? undecided."
+    note = "✓ as the paper says, ✗ the opposite, = practically none, ? open."
+    if any(count["(✓)"] or count["(✗)"] for count in counts):
+        note += " In brackets: one run, which decides nothing."
     _display([("", f"<thead><tr><th></th>{head}</tr></thead>", "".join(body))], note, False)
 
     def score(page: notebook.Page) -> str:
         count = counts[list(pages).index(page)]
-        total = sum(count.values())
+        total, single = sum(count[k] for k in marks), count["(✓)"] + count["(✗)"]
+        alone = f"In {single} comparisons of one run each, the paper's direction shows in {count['(✓)']}."
         if not total:
-            return ""
+            return alone if single else ""
         kinds = (
             ("holds", "agrees with the paper", "agree with the paper"),
             ("the opposite", "contradicts it", "contradict it"),
             ("practically none", "is too small to matter", "are too small to matter"),
-            ("undecided", "is undecided", "are undecided"),
+            ("open", "is open", "are open"),
         )
         said = listed(f"{n} {one if n == 1 else many}" for k, one, many in kinds if (n := count[k]))
-        return f"Of {total} comparisons, {said}."
+        return f"Of {total} comparisons, {said}." + f" {alone}" * (single > 0)
 
     tell(pages, score)
 
