@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections import deque
+from dataclasses import fields
 
 from calibkit import __version__, terms
 from calibkit.companion import plan
@@ -241,23 +242,15 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def _selected(options) -> list[plan.Run]:
-    names = ("dataset", "network", "seeds", "epochs", "setting")
-    changes = {k: getattr(options, k) for k in names}
+    asked = plan.Selection(*(getattr(options, f.name) for f in fields(plan.Selection)))
     if options.method:
-        return plan.select(
-            options.edition,
-            options.method,
-            train_size=options.train_size,
-            variant=options.variant,
-            settings=dict(options.settings),
-            **changes,
-        )
+        return asked.runs(options.method)
     if options.exhibit:
         from calibkit.companion import cells
 
         paper = options.paper if options.paper in plan.PAPERS else ""
-        return cells.runs(options.exhibit, options.edition, paper, **changes)
-    return plan.runs(options.paper, options.edition, **changes)
+        return cells.runs(options.exhibit, asked, paper)
+    return asked.of_page(options.paper)
 
 
 def _train(options) -> int:

@@ -301,7 +301,7 @@ def test_a_command_names_exactly_the_runs_of_an_exhibit(capsys):
     assert set(listed) <= wanted and len(listed) == len(wanted) == 9 * 7 * 3
     assert cli.main(["runs", "--edition", "paper", "--exhibit", "bsce-tab99"]) == 2
     assert "unknown exhibit" in capsys.readouterr().err
-    small = cells.runs("darkside-tab2", "smoke")
+    small = cells.runs("darkside-tab2", plan.Selection("smoke"))
     assert {run.method for run in small} == {
         *("erm", "entropy_regularization", "label_smoothing", "mixup", "focal")
     }

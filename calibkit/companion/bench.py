@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -86,14 +86,10 @@ def bench(
     ValueError
         An unknown name, or something wrong with the file, in one line.
     """
-    where = {"dataset": dataset, "network": network, "epochs": epochs, "settings": settings}
-    where["setting"] = setting
-
-    def select(names: Sequence[str], seeds: int = 0) -> list[plan.Run]:
-        return plan.select(edition, names, seeds=seeds, **where)
-
-    ours = select([method], seeds)
-    wanted = list(dict.fromkeys([*ours, *select(["erm"], seeds)]))
+    usual = plan.Selection(edition, setting, dataset, network, epochs=epochs, settings=settings)
+    asked = replace(usual, seeds=seeds)
+    ours = asked.runs([method])
+    wanted = list(dict.fromkeys([*ours, *asked.runs(["erm"])]))
     missing = [run for run in wanted if store.verify(run) is None]
     if missing:
         from calibkit.training.loop import train  # late: torch is slow to import, may be absent
@@ -101,8 +97,8 @@ def bench(
         for number, run in enumerate(missing, 1):
             log(f"training {number}/{len(missing)}: {run.name}")
             train(run, device=device, log=log)
-    others = select([m for m in plan.applicable(plan.METHODS, wanted[0].dataset) if m != "erm"])
-    page = notebook.collect(edition, [*wanted, *select(["erm"]), *others])
+    everything = dict.fromkeys(["erm", *plan.applicable(plan.METHODS, wanted[0].dataset)])
+    page = notebook.collect(edition, [*wanted, *usual.runs(everything)])
     page.runs = list(dict.fromkeys(page.runs))
     for records in page.records.values():  # ERM was asked for twice
         records[:] = map(_with_replicates, {record.name: record for record in records}.values())

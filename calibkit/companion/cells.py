@@ -97,18 +97,16 @@ def rows(paper: str = "", edition: str = "paper") -> list[dict]:
     return found
 
 
-def runs(exhibit: str, edition: str = "paper", paper: str = "", **changes) -> list[Run]:
+def runs(exhibit: str, asked: plan.Selection, paper: str = "") -> list[Run]:
     """The runs of an exhibit: as published, or those of another edition by the same methods.
 
-    `changes` narrow them down, as `papers.runs` and `plan.runs` take them; `paper` may name the
-    paper once more.
+    `paper` may name the paper once more.
     """
-    wanted = papers.runs(paper, exhibit, **(changes if edition == "paper" else {}))
-    if edition == "paper":
-        return wanted
-    methods = {run.method for run in wanted}
+    if asked.edition == "paper":
+        return asked.published(paper, exhibit)
+    methods = {run.method for run in papers.runs(paper, exhibit)}
     page = exhibit.partition("-")[0]
-    return [run for run in plan.runs(page, edition, **changes) if run.method in methods]
+    return [run for run in asked.of_page(page) if run.method in methods]
 
 
 def _reason(cell) -> str:

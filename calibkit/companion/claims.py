@@ -348,23 +348,57 @@ def margin(claim: Claim, metric: str) -> float:
         else:  # only what goes against the claim: a gain is no change for the worse
             against = {"at most": change, "at least": -change}.get(leaf.side, abs(change))
             changes.append(max(against, 0.0))
-    known = [cell.std for cell in cells if not isnan(cell.std)]
+    known = list(cells)
     if not cells and not metric.startswith("lowest:"):
         name = metric.rpartition(":")[2]
         known = [
-            cell.std
+            cell
             for its in _cells(claim.paper, _tables(claim.paper)).values()
             for (_, printed), cell in its.items()
             if printed in (metric, name, split(name)[0]) and not isnan(cell.std)
         ]
-    if not (cells or known):
+    if not known:
         share = measure(metric)[1] == 100 or metric == "histogram_overlap"
         return 0.005 if share else 0.0
-    least = float(np.median(known)) if known else min(cell.digit for cell in cells)
+    least = _least(known)
     if effects_:
         return _rounded(max(min(effects_) / 2, least))
     needed = max if claim.across == "all" else np.median
     return _rounded(max(least, needed(changes) if changes else 0.0))
+
+
+def _least(cells: Iterable[Cell]) -> float:
+    """The printed ±, the median over cells; where none is printed, the last printed digit."""
+    cells = list(cells)
+    known = [cell.std for cell in cells if not isnan(cell.std)]
+    return float(np.median(known)) if known else min(cell.digit for cell in cells)
+
+
+def margin_of(exhibit: str, metric: str, methods: Iterable[str] = (), than: str = "erm") -> float:
+    """The margin that `margin` would give a claim about one exhibit; 0 if it prints no such metric.
+
+    Parameters
+    ----------
+    exhibit, metric : what prints the numbers
+    methods, than : which are said to differ; without them it is the least that a margin can be
+
+    Examples
+    --------
+    >>> margin_of("fmfp-tab2", "auroc", ["fmfp"])  # as of fmfp-c16
+    0.00645
+    """
+    paper = exhibit.partition("-")[0]
+    cells = [
+        cell
+        for its in _cells(paper, (exhibit,)).values()
+        for (_, printed), cell in its.items()
+        if printed == metric
+    ]
+    if not cells:
+        return 0.0
+    leaves = tuple(Comparison(metric, m, than, "above") for m in methods)
+    said = Claim("", paper, (exhibit,), "", Joined("all", leaves), {}, "all", "")
+    return margin(said, metric) if effects(said) else _rounded(_least(cells))
 
 
 def _rounded(value: float) -> float:
@@ -1047,8 +1081,6 @@ def _lacking(rows: list[_Row], evidence: Evidence) -> str:
 
 def _command(evidence: Evidence, runs: list[plan.Run]) -> str:
     """What trains missing runs: a command for each data set, network and training size."""
-    from calibkit.companion import notebook  # late: it takes pandas
-
     groups: dict[tuple, list[plan.Run]] = {}
     for run in runs:
         groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
@@ -1056,6 +1088,6 @@ def _command(evidence: Evidence, runs: list[plan.Run]) -> str:
     for (*_, protocol), group in groups.items():
         settings = evidence.settings | ({"feature_scores": True} if protocol.feature_scores else {})
         chosen = evidence.setting if group[0].dataset == evidence.setting.dataset else None
-        page = notebook.Page(evidence.edition, group, settings=settings, chosen=chosen)
-        commands.append(page.command(list(dict.fromkeys(run.method for run in group))))
+        asked = plan.Selection.that_has(evidence.edition, group, chosen, settings)
+        commands.append(asked.command(dict.fromkeys(run.method for run in group)))
     return " && ".join(commands)

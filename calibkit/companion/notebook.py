@@ -45,7 +45,8 @@ import numpy as np
 import pandas as pd
 
 from calibkit import metrics, stats, terms
-from calibkit.companion import plan
+from calibkit.companion import contrasts, plan
+from calibkit.companion.contrasts import Model
 from calibkit.training import store
 
 
@@ -139,7 +140,21 @@ class Page:
             for record in records
         }
         index = pd.MultiIndex.from_tuples(rows, names=["method", "seed"]) if rows else None
-        return pd.DataFrame(list(rows.values()), index)
+        table = pd.DataFrame(list(rows.values()), index)
+        table.attrs["networks"] = self.networks
+        return table
+
+    @property
+    def networks(self) -> "Networks":
+        """What stands behind the rows of `table`, and behind ``ts``: ERM, rescaled."""
+        found = Networks()
+        for method, records in self.records.items():
+            for record in records:
+                seed = record.info["run"]["seed"]
+                found[method, seed] = Model(record)
+                if method == "erm":
+                    found["ts", seed] = Model(record, "scaled")
+        return found
 
     def shifted(self) -> pd.DataFrame:
         """Every metric under every shift of the test set, indexed by method, seed, shift, severity.
@@ -195,29 +210,8 @@ class Page:
 
     def command(self, methods: Sequence[str]) -> str:
         """The command which trains the runs of some methods of this page."""
-        run, chosen = self.runs[0], self.chosen or plan.setting(self.edition, "")
-        parts = ["calibkit train", f"--edition {self.edition}"]
-        parts += [f"--method '{m}'" for m in methods]
-        if chosen.name != "shared":
-            parts.append(f"--setting {chosen.name}")
-        if run.dataset != chosen.dataset:
-            parts.append(f"--dataset {run.dataset}")
-        if run.network != chosen.network:
-            parts.append(f"--network {run.network}")
-        seeds = len({r.seed for r in self.runs})
-        if seeds != chosen.seeds:
-            parts.append(f"--seeds {seeds}")
-        own = chosen.protocol
-        if chosen.name == "shared":
-            own = plan.EDITIONS[self.edition].protocol(run.dataset)
-        if run.protocol.epochs != own.epochs:
-            parts.append(f"--epochs {run.protocol.epochs}")
-        if run.protocol.train_size != own.train_size:
-            parts.append(f"--train-size {run.protocol.train_size}")
-        if run.variant != "code":
-            parts.append(f"--variant {run.variant}")
-        parts += [f"--set {name}={value}" for name, value in self.settings.items()]
-        return " ".join(parts)
+        asked = plan.Selection.that_has(self.edition, self.runs, self.chosen, self.settings)
+        return asked.command(methods)
 
     def stamp(self, fig, more: str = "") -> None:
         """Small print under a figure, so that it still says what it shows in a talk."""
@@ -558,8 +552,40 @@ def _size(interval: stats.Interval, metric: str) -> str:
     return change(size, metric).replace("+", "")
 
 
+class Networks(dict):
+    """What the rows of a table are about: `contrasts.Model` by method and seed.
+
+    It goes with a table and its columns as their ``attrs["networks"]``.
+    """
+
+    def __deepcopy__(self, memo: dict) -> "Networks":  # pandas copies attrs with every column
+        return self
+
+    def on(self, values: pd.Series, method: str, seeds: Iterable[int]) -> dict[int, Model] | None:
+        """The networks of a method by seed, if a column is of a metric of theirs and no other."""
+        name, after, _ = contrasts.split(_ALIASES.get(values.name, str(values.name)))
+        found = {}
+        for seed in seeds:
+            one = self.get((method, seed))
+            if one is None or not contrasts.resampled(name, after or one.after):
+                return None
+            key = method, seed, after or one.after
+            model = self.setdefault(key, Model(one.record, after or one.after))
+            if abs(model.value(name) - values[method, seed]) > 1e-4:
+                return None
+            found[seed] = model
+        return found
+
+
+_ALIASES = {"mean_correct": "confidence_correct", "mean_wrong": "confidence_wrong"}
+
+
 def difference(values: pd.Series, method: str, reference: str) -> stats.Interval:
-    """One method minus another, in pairs of the same seed, with Student's interval.
+    """One method minus another, in pairs of the same seed.
+
+    Of a metric that records have replicates of it is the interval that claims are judged by, see
+    `contrasts.between`: runs and test set are in doubt, and calibration errors are compared by
+    their excess. Of any other number, or a mean over several test sets, it is Student's over seeds.
 
     Parameters
     ----------
@@ -570,7 +596,15 @@ def difference(values: pd.Series, method: str, reference: str) -> stats.Interval
     if method not in there or reference not in there:
         return stats.seed_interval([np.nan])
     pairs = (values.xs(method) - values.xs(reference)).dropna()
-    return stats.seed_interval(pairs if len(pairs) else [np.nan])
+    if not len(pairs):
+        return stats.seed_interval([np.nan])
+    networks = values.attrs.get("networks", Networks())
+    a, b = (networks.on(values, m, pairs.index) for m in (method, reference))
+    if a is None or b is None:
+        return stats.seed_interval(pairs)
+    metric = contrasts.split(_ALIASES.get(values.name, values.name))[0]
+    of = contrasts.of_models
+    return contrasts.difference(lambda name: of(a, name) - of(b, name), metric).interval()
 
 
 def points(interval: stats.Interval, digits: int | None = 1, scale: float = 100) -> str:
@@ -592,17 +626,17 @@ def in_units(interval: stats.Interval, metric: str, digits: int = 1) -> str:
     return points(interval, digits if scale > 1 else digits + 2, scale)
 
 
-def outcome(interval: stats.Interval, stated: str) -> str:
+def outcome(interval: stats.Interval, stated: str, margin: float = 0.0) -> str:
     """What becomes of a paper's statement that a difference is "higher" or "lower".
+
+    As claims are judged, see `contrasts.outcome`; "not available" without a difference.
 
     >>> outcome(stats.Interval(0.2, 0.1, 0.3), "lower")
     'the opposite'
     """
     if np.isnan(interval.estimate):
         return "not available"
-    if interval.verdict not in ("higher", "lower"):
-        return "undecided"
-    return "holds" if interval.verdict == stated else "the opposite"
+    return contrasts.outcome(interval, {"higher": "above", "lower": "below"}[stated], margin)
 
 
 def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
@@ -624,8 +658,8 @@ def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
 def score(outcomes: Iterable[str]) -> str:
     """How many statements hold, as a sentence.
 
-    >>> score(["holds", "holds", "undecided"])
-    'Of these 3 statements, 2 hold here and 1 is undecided.'
+    >>> score(["holds", "holds", "open"])
+    'Of these 3 statements, 2 hold here and 1 is open.'
     """
     outcomes = [found for found in outcomes if found != "not available"]
     counts = [
@@ -633,7 +667,8 @@ def score(outcomes: Iterable[str]) -> str:
         for found, one, many in (
             ("holds", "holds here", "hold here"),
             ("the opposite", "comes out the opposite way", "come out the opposite way"),
-            ("undecided", "is undecided", "are undecided"),
+            ("practically none", "is too small to matter", "are too small to matter"),
+            ("open", "is open", "are open"),
         )
         if (count := outcomes.count(found))
     ]

@@ -5,7 +5,7 @@ independent axes: objective, update, averaging. The workflow engine reads this f
 so it imports the standard library only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
@@ -423,9 +423,129 @@ def setting(edition: str, name: str) -> Setting:
     return known[name or "shared"]
 
 
+@dataclass(frozen=True)
+class Selection:
+    """What is asked of an edition: what is None, empty or zero is as the edition has it.
+
+    Attributes
+    ----------
+    setting : name of one of `settings`; default the one that all methods share
+    epochs : the protocol in so many
+    variant : "code" or "paper", see `Protocol.rate`
+    settings : fields of `Protocol` to change, as pairs or a dict, such as ``{"batch_size": 512}``
+
+    Examples
+    --------
+    >>> Selection("released", dataset="digits", seeds=2).command(["erm"])
+    "calibkit train --edition released --method 'erm' --dataset digits --seeds 2"
+    """
+
+    edition: str
+    setting: str | None = None
+    dataset: str | None = None
+    network: str | None = None
+    seeds: int | None = None
+    epochs: int | None = None
+    train_size: int | None = None
+    variant: str | None = None
+    settings: tuple[tuple[str, object], ...] = ()
+
+    def __post_init__(self):
+        choose("edition", self.edition, EDITIONS)
+        for f in fields(self):
+            object.__setattr__(self, f.name, getattr(self, f.name) or None)
+        object.__setattr__(self, "settings", tuple(dict(self.settings or ()).items()))
+
+    @classmethod
+    def that_has(cls, edition: str, runs: Sequence[Run], chosen: Setting | None, settings):
+        """What to ask for to get some runs of one data set, network and protocol.
+
+        `chosen` is their setting of the edition, by default the shared one, and `settings` are the
+        fields of its protocol that they change.
+        """
+        run, usual = runs[0], chosen or setting(edition, "")
+        protocol = usual.protocol
+        if usual.name == "shared":
+            protocol = EDITIONS[edition].protocol(run.dataset)
+        theirs_and_usual = {
+            "setting": (usual.name, "shared"),
+            "dataset": (run.dataset, usual.dataset),
+            "network": (run.network, usual.network),
+            "seeds": (len({r.seed for r in runs}), usual.seeds),
+            "epochs": (run.protocol.epochs, protocol.epochs),
+            "train_size": (run.protocol.train_size, protocol.train_size),
+            "variant": (run.variant, "code"),
+        }
+        changes = {k: theirs for k, (theirs, own) in theirs_and_usual.items() if theirs != own}
+        return cls(edition, settings=settings, **changes)
+
+    def command(self, methods: Iterable[str]) -> str:
+        """The command that trains some methods."""
+        parts = ["calibkit train", f"--edition {self.edition}"]
+        parts += [f"--method '{m}'" for m in methods]
+        for f in fields(self)[1:-1]:
+            if (value := getattr(self, f.name)) is not None:
+                parts.append(f"--{f.name.replace('_', '-')} {value}")
+        return " ".join(parts + [f"--set {name}={value}" for name, value in self.settings])
+
+    def place(self) -> Setting:
+        """Data, network, protocol and seeds that are asked for."""
+        edition, changes = EDITIONS[self.edition], dict(self.settings)
+        if self.setting in (None, "shared"):
+            dataset = self.dataset or edition.dataset
+            place = replace(edition.shared, dataset=dataset, protocol=edition.protocol(dataset))
+        else:
+            place = setting(self.edition, self.setting)
+        if self.train_size:
+            changes["train_size"] = self.train_size
+        protocol = place.protocol.shortened(self.epochs) if self.epochs else place.protocol
+        for name, value in changes.items():
+            choose("setting", name, [f.name for f in fields(Protocol)])
+            old = getattr(protocol, name)
+            number = isinstance(old, int | float) and not isinstance(old, bool)
+            if old is not None and not isinstance(value, (int | float) if number else type(old)):
+                raise ValueError(f"setting {name}: got {value!r}, expected a value such as {old!r}")
+        # What is asked for goes before the exceptions of an objective.
+        exceptions = tuple(
+            (objective, tuple((k, v) for k, v in fields_ if k not in changes))
+            for objective, fields_ in place.exceptions
+        )
+        return replace(
+            place,
+            dataset=self.dataset or place.dataset,
+            network=self.network or place.network,
+            seeds=self.seeds or place.seeds,
+            protocol=replace(protocol, **changes),
+            exceptions=exceptions,
+        )
+
+    def runs(self, methods: Iterable[str]) -> list[Run]:
+        """The runs of some methods."""
+        return self.place().runs(methods, self.variant or "code")
+
+    def published(self, paper: str, exhibit: str = "") -> list[Run]:
+        """The runs of a paper as published, or of one exhibit."""
+        names = ("setting", "dataset", "network", "seeds", "epochs")
+        narrowed = {name: value for name in names if (value := getattr(self, name))}
+        return papers.runs(paper, exhibit, **narrowed)
+
+    def of_page(self, page: str) -> list[Run]:
+        """The runs of a page without repeats; see `runs` of this module."""
+        needed = needs(page)
+        if self.edition == "paper":  # as published, and nothing else
+            found = [run for paper in _papers_of(page) for run in self.published(paper)]
+            return list(dict.fromkeys(found))
+        found = [] if self.dataset or self.network else _own_runs(page, self)
+        if self.setting in (None, "shared"):
+            found += [run for need in needed for run in _shared_runs(need, self)]
+        else:
+            setting(self.edition, self.setting)  # there is such a one
+        return list(dict.fromkeys(found))
+
+
 def select(
     edition: str,
-    methods,
+    methods: Iterable[str],
     dataset: str = "",
     network: str = "",
     seeds: int = 0,
@@ -435,37 +555,9 @@ def select(
     settings: Mapping[str, object] = MappingProxyType({}),
     setting: str = "",
 ) -> list[Run]:
-    """The runs of some methods in a setting of an edition; empty or zero means its own choice.
-
-    `settings` are fields of `protocols.Protocol` to change, such as ``{"batch_size": 512}``;
-    `setting` is the name of one of `settings`, by default the one that all methods share.
-    """
-    choose("edition", edition, EDITIONS)
-    chosen = EDITIONS[edition]
-    if setting and setting != "shared":
-        place = _setting(edition, setting)
-    else:
-        name = dataset or chosen.dataset
-        place = replace(chosen.shared, dataset=name, protocol=chosen.protocol(name))
-    place = replace(place, dataset=dataset or place.dataset, network=network or place.network)
-    changed = dict(settings) | ({"train_size": train_size} if train_size else {})
-    protocol = place.protocol.shortened(epochs) if epochs else place.protocol
-    for name, value in changed.items():
-        choose("setting", name, [f.name for f in fields(Protocol)])
-        old = getattr(protocol, name)
-        number = isinstance(old, int | float) and not isinstance(old, bool)
-        if old is not None and not isinstance(value, (int | float) if number else type(old)):
-            raise ValueError(f"setting {name}: got {value!r}, expected a value such as {old!r}")
-    # What is asked for goes before the exceptions of an objective.
-    exceptions = tuple(
-        (objective, tuple((k, v) for k, v in fields_ if k not in changed))
-        for objective, fields_ in place.exceptions
-    )
-    place = replace(place, protocol=replace(protocol, **changed), exceptions=exceptions)
-    return replace(place, seeds=seeds or place.seeds).runs(methods, variant)
-
-
-_setting = setting
+    """The runs of some methods in a setting of an edition, asked for as in `Selection`."""
+    place = (setting, dataset, network, seeds, epochs, train_size, variant, settings)
+    return Selection(edition, *place).runs(methods)
 
 
 def needs(page: str) -> list[Need]:
@@ -477,26 +569,12 @@ def needs(page: str) -> list[Need]:
 
 
 def runs(page: str, edition: str, setting: str = "", **changes) -> list[Run]:
-    """The runs of a page in an edition, without repeats; `changes` as `select` takes them.
+    """The runs of a page in an edition, without repeats; `changes` as `Selection` takes them.
 
     A paper's own settings come first, seed by seed, so that every method has one run before any
     has two. `setting` names one of `settings` and leaves out the others.
     """
-    choose("edition", edition, EDITIONS)
-    needed, found = needs(page), []
-    if edition == "paper":  # as published, and nothing else
-        names = ("dataset", "network", "seeds", "epochs")
-        narrowed = {name: changes[name] for name in names if changes.get(name)}
-        every = (papers.runs(paper, setting=setting, **narrowed) for paper in _papers_of(page))
-        return list(dict.fromkeys(run for runs in every for run in runs))
-    if not any(changes.get(name) for name in ("dataset", "network", "train_size")):
-        found = _own_runs(page, edition, setting, changes.get("seeds", 0), changes.get("epochs", 0))
-    if setting not in ("", "shared"):
-        _setting(edition, setting)  # there is such a one
-        return list(dict.fromkeys(found))
-    for need in needed:
-        found += _shared_runs(need, edition, changes)
-    return list(dict.fromkeys(found))
+    return Selection(edition, setting, **changes).of_page(page)
 
 
 def _papers_of(page: str) -> list[str]:
@@ -508,48 +586,49 @@ def _papers_of(page: str) -> list[str]:
     return [paper for paper, its in PAPERS.items() if its[0] in NOTEBOOKS[page]]
 
 
-def _own_runs(page: str, edition: str, name: str, seeds: int, epochs: int) -> list[Run]:
+def _own_runs(page: str, asked: Selection) -> list[Run]:
     """The runs of a paper's methods in its own settings, for the paper and its pages."""
-    found = []
+    runs = []
     for paper in _papers_of(page):
         plain = [n for n in PAPERS[paper] if not (n.sized or n.on or n.settings)]
-        for place in EDITIONS[edition].settings(paper):
-            if name not in ("", place.name):
+        for place in EDITIONS[asked.edition].settings(paper):
+            if asked.setting not in (None, place.name):
                 continue
-            if epochs:
-                place = replace(place, protocol=place.protocol.shortened(epochs))
+            if asked.epochs:
+                place = replace(place, protocol=place.protocol.shortened(asked.epochs))
             main = [m for n in plain if not n.sweep and n.variant == "code" for m in n.methods]
             swept = [m for n in plain if n.sweep for m in n.methods]
-            wanted = place.runs(applicable(place.methods or main, place.dataset), seeds=seeds)
+            methods = applicable(place.methods or main, place.dataset)
+            wanted = place.runs(methods, seeds=asked.seeds or 0)
             if place.sweep_seeds:
-                most = min(seeds or place.sweep_seeds, place.sweep_seeds)
+                most = min(asked.seeds or place.sweep_seeds, place.sweep_seeds)
                 wanted += place.runs(applicable(swept, place.dataset), seeds=most)
-            found += sorted(wanted, key=lambda run: run.seed)  # stable: methods keep their order
-    return found
+            runs += sorted(wanted, key=lambda run: run.seed)  # stable: methods keep their order
+    return runs
 
 
-def _shared_runs(need: Need, edition: str, changes: Mapping) -> list[Run]:
-    chosen = EDITIONS[edition]
-    most = need.seeds or (chosen.sweep_seeds if need.sweep else chosen.seeds)
-    if need.once and chosen.on_the_spot:
+def _shared_runs(need: Need, asked: Selection) -> list[Run]:
+    edition = EDITIONS[asked.edition]
+    most = need.seeds or (edition.sweep_seeds if need.sweep else edition.seeds)
+    if need.once and edition.on_the_spot:
         most = 1
-    seeds = min(most, changes.get("seeds") or chosen.seeds)
-    own = {"seeds": seeds, "variant": need.variant, "settings": dict(need.settings)}
-    if need.on:
-        places = chosen.others if need.on == "others" else [(*need.on, seeds)]
-        if changes.get("dataset") or changes.get("network"):
-            places = ()
-        elif chosen.on_the_spot and need.on != "others":
+    seeds = min(most, asked.seeds or edition.seeds)
+    asked = replace(asked, seeds=seeds, variant=need.variant, settings=need.settings)
+    if not need.on:
+        sizes = edition.sizes if need.sized else (None,)
+        each = [replace(asked, train_size=size) for size in sizes]
+    elif asked.dataset or asked.network:
+        each = []
+    else:
+        places = edition.others if need.on == "others" else [(*need.on, seeds)]
+        if edition.on_the_spot and need.on != "others":
             places = [p for p in places if p[0] in GENERATED]
         each = [
-            {"dataset": dataset, "network": network, "seeds": min(seeds, limit)}
+            replace(asked, dataset=dataset, network=network, seeds=min(seeds, limit))
             for dataset, network, limit in places
         ]
-    else:
-        each = [{"train_size": size} for size in (chosen.sizes if need.sized else (0,))]
-    found = []
-    for change in each:
-        changed = dict(changes) | own | change
-        dataset = changed.get("dataset") or chosen.dataset
-        found += select(edition, applicable(need.methods, dataset), **changed)
-    return found
+    return [
+        run
+        for one in each
+        for run in one.runs(applicable(need.methods, one.dataset or edition.dataset))
+    ]
