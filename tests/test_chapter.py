@@ -61,7 +61,8 @@ def test_values_are_the_same_whether_a_record_keeps_its_predictions(cache):
     store.lighten(record)
     light = now()
     assert set(light.index) == set(whole.index) == {("erm", 0), ("ts", 0)}
-    for name in ("auroc", "adaptive_ece_scaled", "ece_binned", "mean_wrong"):
+    excess = ("excess_ece", "excess_ece_scaled", "excess_ece_optimal")
+    for name in ("auroc", "adaptive_ece_scaled", "ece_binned", "mean_wrong", *excess):
         assert light.loc[("erm", 0), name] == pytest.approx(whole.loc[("erm", 0), name], abs=1e-6)
     for name in ("auroc", "ece", "nll"):
         assert light.loc[("ts", 0), name] == pytest.approx(whole.loc[("ts", 0), name], abs=1e-6)

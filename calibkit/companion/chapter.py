@@ -22,7 +22,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from calibkit import plots, stats, terms
+from calibkit import metrics, plots, stats, terms
+from calibkit.arrays import softmax
 from calibkit.companion import claims, notebook, plan, published
 
 _OPENED = {"at": 0.0}
@@ -113,6 +114,24 @@ def whole(pages: Iterable[notebook.Page], *methods: str) -> list[notebook.Page]:
     ]
 
 
+def _excess(record, its: pd.Series) -> dict[str, float]:
+    """Excess ECE as trained, after scaling, and at the temperature that is best on test data."""
+    if "replicates.npz" in record.info["sha256"]:
+        kept = {f"excess_ece{end}": f"excess_ece{name}" for end, name in _EXCESS.items()}
+        its = record.replicates
+        return {ours: its.estimate(name) for ours, name in kept.items() if name in its}
+    if record.light:
+        return {}
+    logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(np.int64)
+    columns = {"_scaled": "temperature", "_optimal": "temperature_optimal"}
+    divided = {"": 1.0} | {end: its.get(column) for end, column in columns.items()}
+    return {
+        f"excess_ece{end}": metrics.excess_ece(softmax(logits / temperature), labels)
+        for end, temperature in divided.items()
+        if temperature is not None and np.isfinite(temperature)
+    }
+
+
 def values(page: notebook.Page) -> pd.DataFrame:
     """Every metric at the end of training, indexed by method and seed; "ts" is ERM, rescaled.
 
@@ -138,11 +157,10 @@ def values(page: notebook.Page) -> pd.DataFrame:
                 rows.append({"method": "ts"} | about | after)
     table = pd.DataFrame(rows).set_index(["method", "seed"]).sort_index()
     for method, its in page.records.items():  # what is left of an ECE without chance
-        for record in (r for r in its if "replicates.npz" in r.info["sha256"]):
-            for end, kept in _EXCESS.items():
-                if f"excess_ece{kept}" in record.replicates:
-                    place = (method, record.info["run"]["seed"]), f"excess_ece{end}"
-                    table.loc[place] = record.replicates.estimate(f"excess_ece{kept}")
+        for record in its:
+            place = method, record.info["run"]["seed"]
+            for name, value in _excess(record, table.loc[place]).items():
+                table.loc[place, name] = value
     if "ece_correct" in table and "confidence_gap" in table:
         table["mean_correct"] = 1 - table["ece_correct"]
         table["mean_wrong"] = table["mean_correct"] - table["confidence_gap"]
@@ -534,7 +552,10 @@ def judge(
     def score(page: notebook.Page) -> str:
         count = counts[list(pages).index(page)]
         total, single = sum(count[k] for k in marks), count["(✓)"] + count["(✗)"]
-        alone = f"In {single} comparisons of one run each, the paper's direction shows in {count['(✓)']}."
+        alone = (
+            f"In {single} comparisons of one run each, the paper's direction shows in "
+            f"{count['(✓)']}."
+        )
         if not total:
             return alone if single else ""
         kinds = (
