@@ -266,6 +266,48 @@ difference with mixup'
     return "; ".join(parts)
 
 
+def counted(found: Mapping[str, stats.Interval], metric: str, within: float = 0.0) -> str:
+    """How many methods lower and how many raise a metric, as a sentence without its full stop.
+
+    Parameters
+    ----------
+    found, metric, within : as in `told`
+
+    Examples
+    --------
+    >>> low, unclear = stats.Interval(-0.02, -0.03, -0.01), stats.Interval(0, -1, 1)
+    >>> counted({"focal": low, "mixup": unclear}, "auroc")
+    '1 of 2 lowers the AUROC, none raises it'
+    >>> counted({"mixup": unclear}, "ece")
+    'none of 1 clearly changes the ECE'
+    """
+    ways = [d.direction(within) for d in found.values()]
+    name = terms.METRICS[metric][0]
+    name = name if name[:2].isupper() or name[1] == "-" else name[0].lower() + name[1:]
+    counts = [ways.count(word) for word in ("lower", "higher")]
+    if not any(counts):
+        return f"none of {len(ways)} clearly changes the {name}"
+    low, high = (
+        f"{n or 'none'} {verb}{'s' * (n < 2)}"
+        for n, verb in zip(counts, ("lower", "raise"), strict=True)
+    )
+    low = low.replace(" ", f" of {len(ways)} ", 1) if counts[0] else f"none of {len(ways)} lowers"
+    return f"{low} the {name}, {high} it"
+
+
+def one_each(pages: Iterable[notebook.Page]) -> list[notebook.Page]:
+    """Of each data set the setting with most methods: for figures that need room.
+
+    The tables, the sentences and the verdicts of a chapter are of all settings.
+    """
+    best: dict[str, notebook.Page] = {}
+    for page in pages:
+        kept = best.setdefault(page.runs[0].dataset, page)
+        if len(page.methods) > len(kept.methods):
+            best[page.runs[0].dataset] = page
+    return list(best.values())
+
+
 def tell(
     pages: Sequence[notebook.Page],
     sentence: Callable[[notebook.Page], str],
