@@ -296,6 +296,8 @@ def lighten(record: Record, whole: bool = False) -> Record:
             os.link(record.path / file, draft / file)
         record.replicates.save(draft / "replicates.npz")
         _finish(draft, {k: record.info[k] for k in ("status", "run", "provenance")})
+        then = (record.path / "run.json").stat()  # nothing that was made from the record is old now
+        os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
         for file in record.info["sha256"].keys() - kept:
