@@ -105,6 +105,15 @@ def test_a_sentence_names_each_direction_once():
     )
 
 
+def test_figures_that_need_room_have_one_setting_for_each_data_set(cache):
+    fill("fashion-fmfp", ["erm"], 1)
+    fill("shared", ["erm", "mixup"], 1)
+    fill("cifar10-plain", ["erm"], 1)
+    pages = notebook.pages(["erm", "mixup"], paper="fmfp", seeds=1)
+    assert [p.chosen.name for p in pages] == ["cifar10-plain", "fashion-fmfp", "shared"]
+    assert [p.chosen.name for p in chapter.one_each(pages)] == ["cifar10-plain", "shared"]
+
+
 def test_margins_of_chapters_are_by_the_rule_of_claims():
     cells = published.cells(exhibit="fmfp-tab1")
     expected = np.nanmedian(cells.loc[cells.metric == "auroc", "std"])

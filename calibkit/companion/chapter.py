@@ -266,33 +266,49 @@ difference with mixup'
     return "; ".join(parts)
 
 
-def counted(found: Mapping[str, stats.Interval], metric: str, within: float = 0.0) -> str:
+def counted(found: Mapping[str, stats.Interval], metric: str, what: str = "methods") -> str:
     """How many methods lower and how many raise a metric, as a sentence without its full stop.
 
     Parameters
     ----------
-    found, metric, within : as in `told`
+    found, metric : as in `told`
+    what : what they are called
 
     Examples
     --------
     >>> low, unclear = stats.Interval(-0.02, -0.03, -0.01), stats.Interval(0, -1, 1)
     >>> counted({"focal": low, "mixup": unclear}, "auroc")
-    '1 of 2 lowers the AUROC, none raises it'
-    >>> counted({"mixup": unclear}, "ece")
-    'none of 1 clearly changes the ECE'
+    '1 of 2 methods lowers the AUROC, none raises it'
+    >>> counted({"mixup": unclear, "fmfp": unclear}, "excess_ece")
+    'none of 2 methods clearly changes the excess ECE'
     """
-    ways = [d.direction(within) for d in found.values()]
+    ways = [d.verdict for d in found.values()]
     name = terms.METRICS[metric][0]
-    name = name if name[:2].isupper() or name[1] == "-" else name[0].lower() + name[1:]
-    counts = [ways.count(word) for word in ("lower", "higher")]
-    if not any(counts):
-        return f"none of {len(ways)} clearly changes the {name}"
-    low, high = (
-        f"{n or 'none'} {verb}{'s' * (n < 2)}"
-        for n, verb in zip(counts, ("lower", "raise"), strict=True)
+    name = name if name[1].isupper() or name[1] == "-" else name[0].lower() + name[1:]
+    counts = sorted(((ways.count(f"{verb}er"), verb) for verb in ("low", "high")), reverse=True)
+    if not counts[0][0]:
+        return f"none of {len(ways)} {what} clearly changes the {name}"
+    verbs = {"low": "lower", "high": "raise"}
+    (most, verb), (rest, other) = counts
+    return (
+        f"{most} of {len(ways)} {what} {verbs[verb]}{'s' * (most == 1)} the {name}, "
+        f"{rest or 'none'} {verbs[other]}{'s' * (rest < 2)} it"
     )
-    low = low.replace(" ", f" of {len(ways)} ", 1) if counts[0] else f"none of {len(ways)} lowers"
-    return f"{low} the {name}, {high} it"
+
+
+def in_short(
+    pages: Sequence[notebook.Page],
+    tables: Sequence[pd.DataFrame],
+    metrics: Iterable[str],
+    methods: Iterable[str],
+    what: str = "methods",
+) -> str:
+    """What a chapter finds, in a line: who lowers and raises what where it has most methods."""
+    page, table = max(zip(pages, tables, strict=True), key=lambda pair: len(pair[0].methods))
+    found = {k: differences(table, k, list(methods)) for k in metrics}
+    said = [counted(d, k, what) for k, d in found.items() if d]
+    where = terms.DATASETS.get(page.runs[0].dataset, page.runs[0].dataset)
+    return f"**In short:** on {where}, {'; '.join(said)}." if said else "**In short**"
 
 
 def one_each(pages: Iterable[notebook.Page]) -> list[notebook.Page]:
