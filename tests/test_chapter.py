@@ -1,12 +1,13 @@
 """Chapters show every setting that has records, and say in words what the numbers say."""
 
+import html
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from calibkit import stats
+from calibkit import explorable, metrics, stats
 from calibkit.companion import chapter, claims, notebook, plan, published
 from calibkit.training import store
 from tests import records
@@ -112,6 +113,24 @@ def test_figures_that_need_room_have_one_setting_for_each_data_set(cache):
     pages = notebook.pages(["erm", "mixup"], paper="fmfp", seeds=1)
     assert [p.chosen.name for p in pages] == ["cifar10-plain", "fashion-fmfp", "shared"]
     assert [p.chosen.name for p in chapter.one_each(pages)] == ["cifar10-plain", "shared"]
+
+
+def test_a_threshold_is_chosen_on_validation_samples(cache):
+    fill("fashion-fmfp", ["erm", "mixup"], 2)
+    page = notebook.page(["erm", "mixup", "crl"], setting="fashion-fmfp", seeds=2)
+    seen = metrics.per_sample(page.logits("mixup")[0], page.labels)
+    held_out = metrics.per_sample(*page.validation("mixup")[0])
+    expected = explorable.show_risk_coverage(
+        {
+            "mixup": explorable.prepare_risk_coverage(
+                seen["confidence"], seen["correct"], (held_out["confidence"], held_out["correct"])
+            )
+        },
+        still="",
+    ).html
+    numbers = re.search(r'"coverage": ?(\[.*?\])', html.unescape(expected))[1]
+    both = html.unescape(chapter.risk_coverage(page, ["erm", "mixup", "crl"]).html)
+    assert numbers in both and both.count('"threshold"') == 2 and "CRL" not in both
 
 
 def test_margins_of_chapters_are_by_the_rule_of_claims():

@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from calibkit import metrics, plots, stats, terms
+from calibkit import explorable, metrics, plots, posthoc, stats, terms
 from calibkit.arrays import softmax
 from calibkit.companion import claims, notebook, plan, published
 
@@ -322,6 +322,31 @@ def one_each(pages: Iterable[notebook.Page]) -> list[notebook.Page]:
         if len(page.methods) > len(kept.methods):
             best[page.runs[0].dataset] = page
     return list(best.values())
+
+
+def risk_coverage(
+    page: notebook.Page, methods: Iterable[str], temperature: bool = False
+) -> explorable.Explorable:
+    """An error rate to allow, by the first run with predictions of some methods.
+
+    Thresholds are chosen on validation samples. Methods without predictions are left out.
+
+    Parameters
+    ----------
+    temperature : whether logits are divided by the temperature of lowest NLL on these samples
+    """
+
+    def scored(logits, labels):
+        seen = metrics.per_sample(logits, labels)
+        return seen["confidence"], seen["correct"]
+
+    numbers = {}
+    for m in (m for m in methods if whole([page], m)):
+        held_out, labels = page.validation(m)[0]
+        t = posthoc.TemperatureScaling().fit(held_out, labels).temperature_ if temperature else 1.0
+        test = scored(page.logits(m)[0] / t, page.labels)
+        numbers[m] = explorable.prepare_risk_coverage(*test, scored(held_out / t, labels))
+    return explorable.show_risk_coverage(numbers)
 
 
 def tell(
