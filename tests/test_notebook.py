@@ -11,7 +11,7 @@ import papermill
 import pytest
 
 from calibkit import metrics, stats
-from calibkit.companion import notebook, plan
+from calibkit.companion import chapter, contrasts, notebook, plan
 from calibkit.training import store
 from tests import records
 
@@ -170,13 +170,54 @@ def test_differences_in_words():
     [
         ([0.1, 0.11], "holds"),
         ([-0.1, -0.11], "the opposite"),
-        ([0.1], "undecided"),
-        ([0.1, -0.1], "undecided"),
+        ([0.1], "open"),
+        ([0.1, -0.1], "open"),
         ([np.nan], "not available"),
     ],
 )
 def test_outcome_of_a_statement(values, outcome):
-    assert notebook.outcome(stats.seed_interval(values), "higher") == outcome
+    found = stats.seed_interval(values)
+    assert notebook.outcome(found, "higher") == outcome
+    assert notebook.outcome(found, "higher", margin=2.0) in (
+        ("practically none",) if np.isfinite(found.low) and found.high < 2 else ("open", outcome)
+    )
+
+
+@pytest.fixture
+def unlike(cache):
+    """A page of two methods, of which the second ranks better and is less sure."""
+    runs = plan.select("smoke", ["erm", "fmfp"], "digits", seeds=2)
+    for run in runs:
+        better = run.method == "fmfp"
+        records.write(run, separation=1.5 if better else 0.5, sharpness=2.5 if better else 3.0)
+    return notebook.collect("smoke", runs)
+
+
+def test_a_page_and_the_claims_have_one_interval_for_one_difference(unlike):
+    sides = {m: contrasts.Who((m,)) for m in ("fmfp", "erm", "ts_ece")}
+    for light in (False, True):
+        for its in unlike.records.values() if light else ():
+            its[:] = [store.lighten(record) for record in its]
+        evidence = contrasts.Evidence("smoke", "digits")
+        table, wide = unlike.table(), chapter.values(unlike)
+        asked = [("fmfp", m, m) for m in ("auroc", "ece", "ece_scaled", "aurc", "brier", "nll")]
+        asked += [("fmfp", "mean_correct", "confidence_correct"), ("ts", "auroc", "auroc")]
+        for method, column, metric in asked:
+            who = sides["ts_ece" if method == "ts" else method]
+            theirs = evidence.difference(who, sides["erm"], metric).interval()
+            for values in (wide, table) if column in table and method != "ts" else (wide,):
+                found = notebook.difference(values[column], method, "erm")
+                np.testing.assert_allclose(found, theirs, rtol=1e-3)
+            assert theirs != pytest.approx((0, 0, 0), abs=1e-6)
+
+
+def test_what_is_no_metric_of_a_network_has_students_interval(unlike):
+    table = unlike.table()
+    for values in (1 - table["auroc"], 100 * table["auroc"], table["auroc"].rename("mine")):
+        pairs = values.xs("fmfp") - values.xs("erm")
+        found = notebook.difference(values, "fmfp", "erm")
+        assert found == pytest.approx(stats.seed_interval(pairs))
+        assert found != pytest.approx(notebook.difference(table["auroc"], "fmfp", "erm"))
 
 
 @pytest.fixture

@@ -359,12 +359,11 @@ class Model:
         Drawn as `stats.replicates_of_run` draws, but only for what is asked: a hundredth of it.
         """
         if metric not in self._drawn:
-            known = metric in stats.COMPARED or (metric in stats.UNCHANGED and not self.after)
             found = None
             if self.score:
                 of = stats.Answers(self.samples["confidence"], self.samples["correct"])
                 found = stats.replicates([of], None, [metric])
-            elif known and not self.record.light:
+            elif resampled(metric, self.after) and not self.record.light:
                 found = stats.replicates([self.logits], self.labels, [metric])
             self._drawn[metric] = None if found is None else found[0, :, 0] - self.value(metric)
         return self._drawn[metric]
@@ -556,6 +555,13 @@ _LINEAR = {
     "confidence_correct": (1.0, {"ece_correct": -1.0}),
     "confidence_wrong": (1.0, {"ece_correct": -1.0, "confidence_gap": -1.0}),
 }
+
+
+def resampled(metric: str, after: str = "") -> bool:
+    """Whether records have deviations of a metric, perhaps behind a recalibration."""
+    return metric in stats.COMPARED or (
+        not after and (metric in stats.UNCHANGED or metric in _LINEAR)
+    )
 
 
 # --- records at hand ------------------------------------------------------------------------------
