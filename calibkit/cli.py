@@ -406,7 +406,8 @@ def _claims(options) -> int:
         print(f"{line.verdict:12}  {line.claim.id:13}  {line.claim.statement}")
         print(f"{'':14}the paper's own table: {line.printed}")
         for found in line.here:
-            print(f"{'':14}{found.setting or 'mathematics'}: {found.verdict}. {found.why}")
+            said = f"{found.setting or 'mathematics'}: {found.verdict}. {found.why} {found.power}"
+            print(f"{'':14}{said.rstrip()}")
         if line.verdict == "needs data" and line.shown.command:
             print(f"{'':14}{line.shown.command}")
     verdicts = [line.verdict for line in board]

@@ -678,6 +678,29 @@ def test_learning_rates_count_their_drops():
 # --- mathematics ----------------------------------------------------------------------------------
 
 
+def test_mathematics_is_worked_out_once_for_each_state_of_the_code(monkeypatch):
+    calls = []
+    monkeypatch.setattr(derivations, "brier_offset", lambda: calls.append(1) or 1e-12)
+    assert claims._computed("brier_offset") == claims._computed("brier_offset") == 1e-12
+    contrasts.keep_derived()
+    contrasts._known.clear()  # as another process would
+    assert claims._computed("brier_offset") == 1e-12 and len(calls) == 1
+    monkeypatch.setattr(claims, "_mathematics", lambda: "other code")
+    assert claims._computed("brier_offset") == 1e-12 and len(calls) == 2
+
+
+def test_an_open_claim_says_what_would_decide_it():
+    write("erm", "fmfp", seeds=2)
+    for run in plan.select("smoke", ["fmfp"], "digits", seeds=2):
+        records.write(run, separation=1.0 + 0.1 * (-1) ** run.seed)
+    found = verdict("fmfp-c16")
+    assert found.verdict == "open" and found.detectable > 0 and found.effect > 0
+    shown = f"{100 * found.detectable:.2g} points", f"{100 * found.effect:.2g} points"
+    assert shown[0] in found.power and shown[1] in found.power
+    assert re.search(r"\d seeds would decide|no number of seeds", found.why)
+    assert verdict("bsce-c08").power == ""
+
+
 def test_derivations_against_closed_forms():
     fixed = 1 / (1 + (0.3 / 0.7) ** (1 / 3))  # of 0.7 (1-q)^3 = 0.3 q^3
     assert derivations.gradient_weight_bias() == pytest.approx(0.7 - fixed, abs=1e-6)

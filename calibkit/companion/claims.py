@@ -31,6 +31,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from itertools import pairwise, product
 from math import inf, isnan, nan, sqrt
@@ -566,11 +567,22 @@ def _derived(leaf: Computed) -> _Row:
     return _Row(leaf, exact=_computed(leaf.name))
 
 
-@cache
 def _computed(name: str) -> float:
-    from calibkit.companion import derivations  # late: it imports torch
+    """A number of `derivations`, which takes torch: from the file of what was worked out before."""
+    its = contrasts.worked_out_of("mathematics", _mathematics())
+    if name not in its:
+        from calibkit.companion import derivations
 
-    return float(getattr(derivations, name)())
+        its[name] = float(getattr(derivations, name)())
+    return its[name]
+
+
+@cache
+def _mathematics() -> str:
+    """Checksum of the code that derivations run."""
+    root = files("calibkit")
+    code = ("companion/derivations.py", "losses.py", "metrics.py", "training/objectives.py")
+    return sha256(b"".join((root / file).read_bytes() for file in code)).hexdigest()
 
 
 # --- a claim, judged ------------------------------------------------------------------------------
@@ -707,6 +719,18 @@ class Verdict(NamedTuple):
     command: str
     support: str
     exhibits: tuple[str, ...]
+
+    @property
+    def power(self) -> str:
+        """Of an open claim: what its comparison could tell, beside what the paper prints of it."""
+        if self.verdict != "open" or isnan(self.detectable):
+            return ""
+        _, scale, unit = measure(self.metric)
+        theirs = "no number for it"
+        if not isnan(self.effect):
+            theirs = f"{_number(self.effect, scale)}{unit}"
+        least = f"{_number(self.detectable, scale)}{unit}"
+        return f"In four cases of five it would tell {least} from 0; the paper prints {theirs}."
 
 
 def evaluate(
@@ -1054,7 +1078,7 @@ def _why(each: list[str], verdict: str, shown: _Row, needed: int) -> str:
 
 
 def _number(value: float, scale: float) -> str:
-    return f"{scale * value:.2g}"
+    return f"{scale * value:.2g}".replace("-", "−")
 
 
 def _lacking(rows: list[_Row], evidence: Evidence) -> str:

@@ -380,20 +380,25 @@ class Model:
 _known: dict[Path, dict[str, dict]] = {}
 
 
-def derived(model: Model, metric: str, asked: Callable[[Model], float]) -> float:
-    """A number that takes a run's arrays, as far as possible from those worked out before."""
+def worked_out_of(name: str, checksum: str | None) -> dict:
+    """What is known under a name, and to be added to: nothing if it is of another checksum."""
     path = cache_root() / "derived.json"
     if path not in _known:
         try:
             _known[path] = json.loads(path.read_text())
         except (OSError, ValueError):  # there is none yet, or half of one
             _known[path] = {}
-    record = model.record
-    its = _known[path].setdefault(record.name, {})
-    arrays = record.info["sha256"].get("arrays.npz")
-    if arrays and its.get("arrays") != arrays:
+    its = _known[path].setdefault(name, {})
+    if checksum and its.get("arrays") != checksum:
         its.clear()
-        its["arrays"] = arrays
+        its["arrays"] = checksum
+    return its
+
+
+def derived(model: Model, metric: str, asked: Callable[[Model], float]) -> float:
+    """A number that takes a run's arrays, as far as possible from those worked out before."""
+    record = model.record
+    its = worked_out_of(record.name, record.info["sha256"].get("arrays.npz"))
     size = "" if model.validation is None else f"@{model.validation}"
     key = f"{metric}_{model.after}{size}" if model.after else metric
     if key not in its:

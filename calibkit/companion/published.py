@@ -19,7 +19,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from calibkit import metrics, posthoc, stats, terms
+from calibkit import metrics, stats, terms
 from calibkit.companion import notebook, papers, plan
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
@@ -38,7 +38,7 @@ _OPTIONS = {
 # the three settings in the authors' public code; nothing confirms it.
 _COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "mit_a"}
 # Test sets under shift. What we have on an unshifted one is no counterpart; our own corruptions are
-# one to published corruptions, though not to pictures collected a second time.
+# one to published corruptions, though not to images collected a second time.
 _CORRUPTED = ("cifar10c",)
 _COLLECTED = {"cifar10_1": "cifar10.1", "cifar10_2": "cifar10.2", "imagenet_v2": "imagenet_v2"}
 # Epochs and trainings behind a published cell; None where the paper does not say.
@@ -271,6 +271,8 @@ def _afterwards(record, temperature: float) -> dict[str, float]:
         return scaled | {"ece_binned": kept.estimate("ece_binned")}
     arrays = record.arrays
     labels = arrays["test_labels"].astype(np.int64)
+    from calibkit import posthoc  # here, because it takes half a second to import
+
     with warnings.catch_warnings():  # AUROC of a network without errors, a bin without samples
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         warnings.simplefilter("ignore", posthoc.PosthocWarning)
