@@ -254,3 +254,10 @@ def test_lightening_killed_at_any_step_leaves_one_or_the_other(tmp_path, step, m
     found = store.verify(RUN, tmp_path)
     assert found is not None and found.light == (step == "unlink")
     assert found.replicates.estimate("accuracy") == whole.replicates.estimate("accuracy")
+
+
+def test_asking_who_trains_a_run_leaves_nothing_behind(tmp_path):
+    assert not store.busy(RUN, tmp_path) and not list(tmp_path.iterdir())
+    with store.locked(RUN, tmp_path):
+        assert store.busy(RUN, tmp_path)
+    assert not store.busy(RUN, tmp_path)

@@ -319,10 +319,11 @@ def busy(run: Run, root: Path | None = None) -> bool:
     """Whether another process holds this run now."""
     from filelock import FileLock, Timeout
 
-    root = root or runs_root()
+    path = (root or runs_root()) / f".{run.name}.lock"
+    if not path.exists():  # asking leaves no file behind
+        return False
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / f".{run.name}.lock", timeout=0):
+        with FileLock(path, timeout=0):
             return False
     except Timeout:
         return True
