@@ -40,13 +40,13 @@ def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
 
 
-def pictures(n, *shape):
+def images(n, *shape):
     return rng.integers(0, 256, (n, *shape), dtype=np.uint8)
 
 
-def save_picture(path, picture):
+def save_image(path, image):
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture.transpose(1, 2, 0)).save(path)
+    Image.fromarray(image.transpose(1, 2, 0)).save(path)
 
 
 def resize(monkeypatch, name, counts, **changes):
@@ -79,7 +79,7 @@ def make_cifar(root, monkeypatch, name):
     for entries in (kind.train_list, kind.test_list):
         inputs, labels = [], []
         for file, _ in entries:
-            x, y = pictures(4, 3, 32, 32), rng.integers(0, int(name[5:]), 4).tolist()
+            x, y = images(4, 3, 32, 32), rng.integers(0, int(name[5:]), 4).tolist()
             content = {"data": x.reshape(4, -1), key: y, "filenames": ["a"] * 4}
             (folder / file).write_bytes(pickle.dumps(content))
             inputs, labels = [*inputs, x], [*labels, *y]
@@ -101,7 +101,7 @@ def make_cifar_binary(root, monkeypatch, name):
     for group in (files, ["test" if hundred else "test_batch"]):
         inputs, labels = [], []
         for file in group:
-            x, y = pictures(4, 3, 32, 32), rng.integers(0, int(name[5:]), 4).astype(np.uint8)
+            x, y = images(4, 3, 32, 32), rng.integers(0, int(name[5:]), 4).astype(np.uint8)
             columns = [y[:, None], x.reshape(4, -1)]
             if hundred:
                 columns.insert(0, np.full((4, 1), 7, np.uint8))
@@ -117,11 +117,9 @@ def make_cifar_binary(root, monkeypatch, name):
 def make_cifar_folder(root, monkeypatch, name="cifar10"):
     parts = []
     for part, n in (("train", 3), ("test", 2)):
-        x, y = pictures(10 * n, 3, 32, 32), np.repeat(range(10), n)
-        for i, (picture, label) in enumerate(zip(x, y, strict=True)):
-            save_picture(
-                root / name / part / readers.CIFAR10_CLASSES[label] / f"{i:04}.png", picture
-            )
+        x, y = images(10 * n, 3, 32, 32), np.repeat(range(10), n)
+        for i, (image, label) in enumerate(zip(x, y, strict=True)):
+            save_image(root / name / part / readers.CIFAR10_CLASSES[label] / f"{i:04}.png", image)
         order = np.random.RandomState(42).permutation(len(y))  # folders are sorted by class
         parts.append((x[order], y[order]))
     resize(monkeypatch, name, (30, 20))
@@ -133,7 +131,7 @@ def make_svhn(root, monkeypatch):
     parts, kind = [], torchvision.datasets.SVHN
     published = dict(kind.split_list)
     for part, n in (("train", 20), ("test", 10)):
-        x, y = pictures(n, 3, 32, 32), np.arange(n) % 10
+        x, y = images(n, 3, 32, 32), np.arange(n) % 10
         file = root / "svhn" / f"{part}_32x32.mat"
         savemat(file, {"X": x.transpose(2, 3, 1, 0), "y": np.where(y == 0, 10, y)[:, None]})
         published[part] = [*published[part][:2], md5(file.read_bytes()).hexdigest()]
@@ -153,7 +151,7 @@ def make_fashion(root, monkeypatch, packed=True):
     folder.mkdir(parents=True)
     parts = []
     for part, n in (("train", 20), ("t10k", 10)):
-        x, y = pictures(n, 28, 28), np.arange(n) % 10
+        x, y = images(n, 28, 28), np.arange(n) % 10
         for kind, array in (("images-idx3", x), ("labels-idx1", y)):
             file = folder / f"{part}-{kind}-ubyte{'.gz' if packed else ''}"
             file.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
@@ -164,14 +162,14 @@ def make_fashion(root, monkeypatch, packed=True):
 
 def make_tiny(root, monkeypatch):
     base, wnids = root / "tiny-imagenet-200", ["n01", "n02", "n03"]
-    x, y = pictures(12, 3, 64, 64), np.repeat(range(3), 4)
-    for i, (picture, label) in enumerate(zip(x, y, strict=True)):
+    x, y = images(12, 3, 64, 64), np.repeat(range(3), 4)
+    for i, (image, label) in enumerate(zip(x, y, strict=True)):
         name = wnids[label]
-        save_picture(base / "train" / name / "images" / f"{name}_{i:02}.png", picture)
-    test, places = pictures(5, 3, 64, 64), [2, 0, 1, 1, 0]
+        save_image(base / "train" / name / "images" / f"{name}_{i:02}.png", image)
+    test, places = images(5, 3, 64, 64), [2, 0, 1, 1, 0]
     lines = []
-    for i, (picture, label) in enumerate(zip(test, places, strict=True)):
-        save_picture(base / "val" / "images" / f"val_{i}.png", picture)
+    for i, (image, label) in enumerate(zip(test, places, strict=True)):
+        save_image(base / "val" / "images" / f"val_{i}.png", image)
         lines.append(f"val_{i}.png\t{wnids[label]}\t0\t0\t62\t62\n")
     (base / "val" / "val_annotations.txt").write_text("".join(lines))
     (base / "wnids.txt").write_text("n03\nn01\nn02\n")
@@ -183,7 +181,7 @@ def make_tiny(root, monkeypatch):
 def make_c10_1(root, monkeypatch):
     folder = root / "cifar10_1"
     folder.mkdir(parents=True)
-    x, y = pictures(6, 32, 32, 3), np.arange(6, dtype=np.int32)
+    x, y = images(6, 32, 32, 3), np.arange(6, dtype=np.int32)
     np.save(folder / "cifar10.1_v6_data.npy", x)
     np.save(folder / "cifar10.1_v6_labels.npy", y)
     resize(monkeypatch, "cifar10_1", (0, 6))
@@ -193,7 +191,7 @@ def make_c10_1(root, monkeypatch):
 def make_c10_2(root, monkeypatch):
     folder = root / "cifar10_2"
     folder.mkdir(parents=True)
-    x, y = pictures(6, 32, 32, 3), np.arange(6)
+    x, y = images(6, 32, 32, 3), np.arange(6)
     np.savez(folder / "cifar102_test.npz", images=x, labels=y)
     resize(monkeypatch, "cifar10_2", (0, 6))
     return folder, None, (x.transpose(0, 3, 1, 2), y), folder / "cifar102_test.npz"
@@ -204,7 +202,7 @@ def make_c10c(root, monkeypatch):
     folder.mkdir(parents=True)
     labels, stack = np.tile([3, 1], 5).astype(np.uint8), []
     for corruption in readers.CIFAR10C_CORRUPTIONS:
-        stack.append(pictures(10, 32, 32, 3))
+        stack.append(images(10, 32, 32, 3))
         np.save(folder / f"{corruption}.npy", stack[-1])
     np.save(folder / "labels.npy", labels)
     resize(monkeypatch, "cifar10c", (0, 150))
@@ -336,8 +334,8 @@ def test_label_that_no_class_has_is_refused_by_name(tmp_path, monkeypatch, name,
 
 
 def test_half_unpacked_copy_is_refused(tmp_path, monkeypatch):
-    *_, picture = make_cifar_folder(tmp_path, monkeypatch)
-    picture.unlink()
+    *_, image = make_cifar_folder(tmp_path, monkeypatch)
+    image.unlink()
     with pytest.raises(ValueError, match="incomplete copy of cifar10: 29 training and 20 test"):
         data.load("cifar10", tmp_path)
 
@@ -353,7 +351,7 @@ def test_jpeg_copy_says_so(tmp_path, monkeypatch):
     assert found.classes == readers.CIFAR10_CLASSES
 
 
-def test_archive_is_preferred_to_pictures(tmp_path, monkeypatch):
+def test_archive_is_preferred_to_images(tmp_path, monkeypatch):
     make_cifar_folder(tmp_path, monkeypatch)
     _, train, *_ = make_cifar(tmp_path, monkeypatch, "cifar10")
     found = data.load("cifar10", tmp_path, validation=0)
@@ -371,10 +369,8 @@ def test_image_folder(tmp_path):
     for part in ("train", "test"):
         for label, name in enumerate(("no", "yes")):
             for i in range(4):
-                save_picture(
-                    tmp_path / part / name / f"{i}.png", np.full((3, 9, 7), label, np.uint8)
-                )
-    (tmp_path / "train" / "no" / "notes.txt").write_text("not a picture")
+                save_image(tmp_path / part / name / f"{i}.png", np.full((3, 9, 7), label, np.uint8))
+    (tmp_path / "train" / "no" / "notes.txt").write_text("not an image")
     name = f"imagefolder:{tmp_path}"
     found = data.load(name, tmp_path / "root", validation=2)
     assert found.classes == ("no", "yes") and found.name == name
@@ -382,8 +378,8 @@ def test_image_folder(tmp_path):
     assert (found.train.inputs[:, 0, 0, 0] == found.train.labels).all()
 
     odd = tmp_path / "train" / "yes" / "9.png"
-    save_picture(odd, np.zeros((3, 8, 7), np.uint8))
-    with pytest.raises(ValueError, match=f"{odd}: picture of 7×8, expected 7×9"):
+    save_image(odd, np.zeros((3, 8, 7), np.uint8))
+    with pytest.raises(ValueError, match=f"{odd}: image of 7×8, expected 7×9"):
         data.load(name, tmp_path / "root")
     odd.unlink()
     (tmp_path / "test" / "maybe").mkdir()
@@ -399,7 +395,7 @@ def make_imagenet(root, part="train", n=5, sides=((300, 256), (400, 600))):
     for label, name in enumerate(("n01", "n02")):
         for i in range(n):
             shade = ramp if label else np.zeros((3, *sides[0]), np.uint8)
-            save_picture(root / "imagenet" / part / name / f"{i}.png", shade)
+            save_image(root / "imagenet" / part / name / f"{i}.png", shade)
 
 
 def test_imagenet_that_fits_is_cropped_and_decoded_once(tmp_path):
@@ -468,7 +464,7 @@ def test_damaged_image_of_a_stream_is_named_in_one_line(tmp_path, monkeypatch, c
     monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
     monkeypatch.setenv("CALIBKIT_WORKERS", count)
     inputs = data.load("imagenet", tmp_path, validation=0).train.inputs
-    Path(str(inputs.files[4])).write_bytes(b"not a picture")
+    Path(str(inputs.files[4])).write_bytes(b"not an image")
     with pytest.raises(ValueError, match="get it again") as error:
         list(inputs.batches(torch.arange(10).split(4)))
     assert str(inputs.files[4]) in str(error.value) and "\n" not in str(error.value)
@@ -478,14 +474,14 @@ def test_a_stream_of_ones_own_images_has_one_size(tmp_path, monkeypatch):
     for part in ("train", "val"):
         for name in ("no", "yes"):
             for i in range(3):
-                save_picture(tmp_path / part / name / f"{i}.png", pictures(1, 3, 9, 7)[0])
+                save_image(tmp_path / part / name / f"{i}.png", images(1, 3, 9, 7)[0])
     monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
     found = data.load(f"imagefolder:{tmp_path}", tmp_path, validation=0)
     assert found.train.inputs.shape == (6, 3, 9, 7) and found.augment == "crop_flip"
     shades = found.train.inputs[torch.arange(6)].float() / 255
     np.testing.assert_allclose(found.mean, shades.mean((0, 2, 3)), atol=1e-5)
-    save_picture(Path(str(found.train.inputs.files[2])), pictures(1, 3, 8, 7)[0])
-    with pytest.raises(ValueError, match="picture of 7×8, expected 7×9"):
+    save_image(Path(str(found.train.inputs.files[2])), images(1, 3, 8, 7)[0])
+    with pytest.raises(ValueError, match="image of 7×8, expected 7×9"):
         found.train.inputs[torch.arange(6)]
 
 
@@ -503,7 +499,7 @@ def make_v2(root, classes=12):
     """Class folders numbered as ImageNet-v2's are: as text they would sort 0, 1, 10, 11, 2."""
     folder = root / "imagenetv2-matched-frequency-format-val"
     for label in range(classes):
-        save_picture(folder / str(label) / "a.jpeg", np.full((3, 256, 256), 20 * label, np.uint8))
+        save_image(folder / str(label) / "a.jpeg", np.full((3, 256, 256), 20 * label, np.uint8))
     return folder
 
 
@@ -752,7 +748,7 @@ def test_altered_facts_of_a_decoded_copy_are_not_used(counted, tmp_path, old, ne
 
 def test_changed_originals_are_decoded_again(counted, tmp_path):
     data.load("cifar10", tmp_path)
-    save_picture(tmp_path / "cifar10" / "test" / "airplane" / "0000.png", pictures(1, 3, 32, 32)[0])
+    save_image(tmp_path / "cifar10" / "test" / "airplane" / "0000.png", images(1, 3, 32, 32)[0])
     data.load("cifar10", tmp_path)
     assert len(counted) == 2
     file = tmp_path / "cifar10" / "test" / "airplane" / "0001.png"
@@ -952,7 +948,7 @@ def test_gaussian_posterior_is_calibrated_on_its_samples():
 
 
 def test_normalise():
-    x = torch.from_numpy(pictures(4, 3, 5, 6))
+    x = torch.from_numpy(images(4, 3, 5, 6))
     mean, std = (0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
     centred = x.double() / 255 - torch.tensor(mean).view(3, 1, 1)
     expected = centred / torch.tensor(std).view(3, 1, 1)
@@ -977,7 +973,7 @@ def test_normalise():
 
 
 def slow_crop_flip(x, generator, padding):
-    """The same draws, one picture at a time."""
+    """The same draws, one image at a time."""
     n, _, h, w = x.shape
     shifts = torch.randint(2 * padding + 1, (2, n, 1), generator=generator)
     mirrored = torch.randint(2, (n, 1), generator=generator)
@@ -1097,17 +1093,17 @@ def test_real_tiny_imagenet():
 
 
 @real("cifar10")
-def test_decoded_copy_of_real_cifar10_is_the_pictures():
+def test_decoded_copy_of_real_cifar10_is_the_images():
     found = data.load("cifar10", REAL, validation=0)
     order = np.random.RandomState(42).permutation(50_000)
     folder = catalogue.SOURCES["cifar10"].find(REAL)
     if not (folder / "train").is_dir():
-        pytest.skip("not a picture folder")
+        pytest.skip("not an image folder")
     files = sorted(p for p in (folder / "train").rglob("*") if p.suffix in (".png", ".jpg"))
     order = order[order]  # the folder is read in a random order, which is then split
     for i in (0, 17, 49_999):
-        picture = np.asarray(Image.open(io.BytesIO(files[order[i]].read_bytes())))
-        np.testing.assert_array_equal(found.train.inputs[i].permute(1, 2, 0), picture)
+        image = np.asarray(Image.open(io.BytesIO(files[order[i]].read_bytes())))
+        np.testing.assert_array_equal(found.train.inputs[i].permute(1, 2, 0), image)
         assert found.classes[found.train.labels[i]] == files[order[i]].parent.name
     info = json.loads((REAL / "decoded" / "cifar10" / "info.json").read_text())
     assert set(info) == {"layout", "origin", "sha256", "facts"}

@@ -24,7 +24,7 @@ def shape_of(network: str) -> tuple[int, ...]:
     return (1, 40) if network in SIGNALS else (3, 16, 16)
 
 
-# 224-pixel nets are the same code as their small-picture twins, at a minute a step.
+# 224-pixel nets are the same code as their small-image twins, at a minute a step.
 SIZED = [n for n in networks.NETWORKS if n != "vit_b_16" and not n.endswith("_imagenet")]
 
 

@@ -365,7 +365,7 @@ def test_evaluation_epochs_include_snapshots_and_the_last():
     [
         ({"dataset": "mnist"}, "mnist1d"),
         ({"network": "resnet_18"}, "resnet18"),
-        ({"dataset": "gaussians", "network": "resnet18"}, "picture"),
+        ({"dataset": "gaussians", "network": "resnet18"}, "image"),
     ],
 )
 def test_unknown_names_are_refused_in_one_line(change, message, tmp_path):

@@ -18,7 +18,7 @@ SHAPES = {"mlp": (1, 40), "two_layers": (2,), "cnn": (1, 40), "resnet1d": (1, 40
 OPTIONS = {"textcnn": {"vocabulary": 50}}
 HEAVY = ("vit_b_16", "resnet152_imagenet")  # shapes only, on the meta device
 SMALL = ("mlp", "two_layers", "cnn", "resnet1d", "textcnn", "resnet8", "resnet20")
-PICTURES = [n for n in networks.NETWORKS if n not in SHAPES]
+IMAGES = [n for n in networks.NETWORKS if n not in SHAPES]
 
 
 def build(name, shape=None, classes=10, seed=0):
@@ -163,8 +163,8 @@ COUNTS = {
 }
 
 
-def test_every_picture_network_has_a_published_size():
-    assert set(COUNTS) == set(PICTURES)
+def test_every_image_network_has_a_published_size():
+    assert set(COUNTS) == set(IMAGES)
     assert on_ten_classes(86_567_656, 768) == vit()  # two sources of the same number
 
 
@@ -247,7 +247,7 @@ def test_every_weight_reaches_the_loss(built):
 
 
 STAGES = {
-    # channels and side of what each stage gives, for a 32-pixel picture
+    # channels and side of what each stage gives, for a 32-pixel image
     "resnet20": [(16, 32), (16, 32), (32, 16), (64, 8)],
     "preact_resnet110": [(16, 32), (16, 32), (32, 16), (64, 8)],
     "resnet50": [(64, 32), (256, 32), (512, 16), (1024, 8), (2048, 4)],
@@ -279,9 +279,9 @@ def test_resolutions(name):
     assert seen == STAGES[name]
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", IMAGES)
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 28), (1, 8, 11), (3, 64, 64)])
-def test_picture_networks_take_grey_and_other_sizes(name, shape):
+def test_image_networks_take_grey_and_other_sizes(name, shape):
     network = on_meta(name, shape)
     features = network.features(torch.empty(2, *shape, device="meta"))
     assert features.shape == (2, network.head.in_features)
@@ -297,7 +297,7 @@ def test_signals_of_any_length(name, channels, length):
 
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 40))
 @settings(max_examples=20, deadline=None)
-def test_cnn_on_pictures_of_any_size(channels, height, width):
+def test_cnn_on_images_of_any_size(channels, height, width):
     network = build("cnn", (channels, height, width)).eval()
     assert network(torch.randn(2, channels, height, width)).shape == (2, 10)
 
@@ -507,10 +507,10 @@ def test_unknown_names_list_the_known_ones():
     assert "resnet110" not in networks.NETWORKS
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", IMAGES)
 @pytest.mark.parametrize("shape", [(1, 40), (2,), (3, 32, 32, 32), (3, 4, 32)])
-def test_picture_networks_refuse_other_shapes(name, shape):
-    refused(r"input_shape: got .*takes pictures", name, shape, 10)
+def test_image_networks_refuse_other_shapes(name, shape):
+    refused(r"input_shape: got .*takes images", name, shape, 10)
 
 
 def test_other_refusals():

@@ -261,7 +261,7 @@ def test_arrays_that_do_not_fit_are_one_line(arrays, message):
     assert "\n" not in str(error.value) and "mine.npz" in str(error.value)
 
 
-def test_pictures_of_an_npz_may_have_their_channels_last():
+def test_images_of_an_npz_may_have_their_channels_last():
     images = np.zeros((20, 6, 6, 3), np.uint8)
     arrays = {f"{part}_inputs": images for part in ("train", "test")}
     labels = {f"{part}_labels": np.arange(20) % 2 for part in ("train", "test")}

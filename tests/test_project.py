@@ -77,7 +77,7 @@ def test_notebook_sources_are_clean(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_no_digit_about_results_is_typed(path):
-    """Decimals are printed by the cell that computes them; formulas, code and citations may have them."""
+    """Decimals are printed by the cell that computes them; formulas and code may have some."""
     for cell in json.loads(path.read_text())["cells"]:
         if cell["cell_type"] != "markdown":
             continue

@@ -25,7 +25,7 @@ def own_cache(monkeypatch, tmp_path):
 
 
 def scenes(n=24, channels=3, side=32):
-    """Smooth pictures with some edges, like photographs."""
+    """Smooth images with some edges, like photographs."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, channels, side, side)) + rng.standard_normal((n, 1, side, side))
     x = gaussian_filter(x, (0, 0, 2, 2)) + 0.7 * (gaussian_filter(x, (0, 0, 4, 4)) > 0)
@@ -105,8 +105,8 @@ def test_blurs_spread_a_point_and_keep_its_light():
     assert torch.equal(disc, disc.T) and torch.equal(disc, disc.flip(0))
     line = shifts.corrupt(x, "motion_blur", 5)[:, 0].float()
     rows, columns = torch.meshgrid(torch.arange(33.0) - 16, torch.arange(33.0) - 16, indexing="ij")
-    for picture in line:  # much longer than wide
-        weight = picture / picture.sum()
+    for image in line:  # much longer than wide
+        weight = image / image.sum()
         xy = (weight * rows * columns).sum()
         moments = torch.tensor([[(weight * rows**2).sum(), xy], [xy, (weight * columns**2).sum()]])
         thin, long = torch.linalg.eigvalsh(moments)

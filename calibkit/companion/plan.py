@@ -79,7 +79,7 @@ _SMOKE = Protocol(
     train_size=300,
     snapshots=(1, 2, 4),
 )
-# A thousand signals are few enough that networks overfit as they do on pictures.
+# A thousand signals are few enough that networks overfit as they do on images.
 _DEMO = Protocol(
     epochs=40,
     batch_size=100,
@@ -91,9 +91,9 @@ _DEMO = Protocol(
     evaluate_every=4,
     shifted=2000,
 )
-# What a CPU can carry of real pictures: a fifth of them, by parameters of the demo edition.
-_DEMO_PICTURES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
-# Real pictures on two CPU cores. Without crops and flips a small network learns them by heart, as
+# What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
+_DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
+# Real images on two CPU cores. Without crops and flips a small network learns them by heart, as
 # large ones do with them.
 _FASHION = replace(
     protocols.FMFP_CIFAR.shortened(30),
@@ -231,7 +231,7 @@ EDITIONS: dict[str, Edition] = {
         "mnist1d",
         "cnn",
         3,
-        {"": _DEMO_PICTURES, "mnist1d": _DEMO} | _PARTICULAR,
+        {"": _DEMO_IMAGES, "mnist1d": _DEMO} | _PARTICULAR,
         (250, 1000, 4000),
         on_the_spot=True,
     ),

@@ -303,7 +303,7 @@ SOURCES: dict[str, Source] = {
     "imagenet_v2": Source(
         what="a new test set for ImageNet (matched frequency); 10,000",
         origin="https://github.com/modestyachts/ImageNetV2",
-        licence="MIT for its code, none stated for pictures",
+        licence="MIT for its code, none stated for images",
         size="1.2 GB",
         read=readers.imagenet_v2,
         places=("imagenetv2-matched-frequency-format-val/0", "imagenet_v2/0"),
@@ -321,7 +321,7 @@ SOURCES: dict[str, Source] = {
         counts=(11_314, 7_532),
     ),
     "cifar10c": Source(
-        what="CIFAR-10's test pictures in 15 corruptions of 5 severities; 750,000",
+        what="CIFAR-10's test images in 15 corruptions of 5 severities; 750,000",
         origin=_ZENODO,
         licence="CC BY 4.0",
         size="2.9 GB",
@@ -334,7 +334,7 @@ SOURCES: dict[str, Source] = {
     "cifar10_1": Source(
         what="a new test set for CIFAR-10 (version 6); 2,000",
         origin=_RECHT,
-        licence="MIT for its code, none stated for pictures",
+        licence="MIT for its code, none stated for images",
         size="6 MB",
         read=readers.cifar10_1,
         places=("cifar10_1/cifar10.1_v6_data.npy",),
@@ -367,11 +367,11 @@ _ARRAYS = Source(
     keep=False,
 )
 _IMAGE_FOLDER = Source(
-    what="pictures of one size in PATH/{train,test}/CLASS",
+    what="images of one size in PATH/{train,test}/CLASS",
     origin="you",
     licence="yours",
     size="",
-    read=readers.picture_folder,
+    read=readers.image_folder,
     augment="crop_flip",
     streamed=0,
 )

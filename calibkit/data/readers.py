@@ -33,7 +33,7 @@ GAUSSIAN_MEANS = np.random.RandomState(53).uniform(-10, 10, (5, 2))
 MNIST1D_TEST_SEED = 43
 IMAGENET_SIDE = 224
 IMAGENET_MOMENTS = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
-_PICTURES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
+_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,33 +58,33 @@ def _damaged(path: Path, why: object) -> ValueError:
 # --- images ---
 
 
-def opened(path: Path):
+def open_image(path: Path):
     """An image in colour, read whole."""
     from PIL import Image
 
     try:
-        with Image.open(path) as picture:
-            return picture.convert("RGB")
+        with Image.open(path) as image:
+            return image.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise _damaged(path, error) from None
 
 
-def picture(path: Path, side: int = 0) -> np.ndarray:
+def decode_image(path: Path, side: int = 0) -> np.ndarray:
     """Decode an image to uint8 (3, h, w); with `side`, the central square of the resized one."""
     from PIL import Image
 
-    found = opened(path)
+    image = open_image(path)
     if side:  # the usual 224 of 256
-        scale = side * 8 / 7 / min(found.size)
-        found = found.resize([round(s * scale) for s in found.size], Image.BILINEAR)
-        left, top = ((s - side) // 2 for s in found.size)
-        found = found.crop((left, top, left + side, top + side))
-    return np.asarray(found).transpose(2, 0, 1)
+        scale = side * 8 / 7 / min(image.size)
+        image = image.resize([round(s * scale) for s in image.size], Image.BILINEAR)
+        left, top = ((s - side) // 2 for s in image.size)
+        image = image.crop((left, top, left + side, top + side))
+    return np.asarray(image).transpose(2, 0, 1)
 
 
 def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
     """Decode images of one size into the new file `out`, with a thread for each core."""
-    shape = picture(files[0], side).shape
+    shape = decode_image(files[0], side).shape
     array = np.lib.format.open_memmap(out, mode="w+", dtype=np.uint8, shape=(len(files), *shape))
     if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and a crash later
         with open(out, "r+b") as file:
@@ -92,11 +92,11 @@ def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
 
     def fill(start: int) -> None:
         for i in range(start, min(start + 256, len(files))):
-            found = picture(files[i], side)
-            if found.shape != shape:
-                got, want = ("×".join(map(str, s[:0:-1])) for s in (found.shape, shape))
-                raise ValueError(f"{files[i]}: picture of {got}, expected {want} like the others")
-            array[i] = found
+            image = decode_image(files[i], side)
+            if image.shape != shape:
+                got, want = ("×".join(map(str, s[:0:-1])) for s in (image.shape, shape))
+                raise ValueError(f"{files[i]}: image of {got}, expected {want} like the others")
+            array[i] = image
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(fill, range(0, len(files), 256)))
@@ -108,9 +108,9 @@ def _files(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray
     """The images of class folders, in order, and their labels."""
     files, labels = [], []
     for label, name in enumerate(classes):
-        found = sorted(p for p in (folder / name).rglob("*") if p.suffix.lower() in _PICTURES)
+        found = sorted(p for p in (folder / name).rglob("*") if p.suffix.lower() in _SUFFIXES)
         if not found:
-            raise ValueError(f"{folder / name}: no pictures, expected {sorted(_PICTURES)}")
+            raise ValueError(f"{folder / name}: no images, expected {sorted(_SUFFIXES)}")
         files += found
         labels += [label] * len(found)
     return files, np.array(labels, np.int64)
@@ -118,19 +118,19 @@ def _files(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray
 
 def _folders(folder: Path) -> tuple[str, ...]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: not there, expected one folder of pictures per class")
+        raise FileNotFoundError(f"{folder}: not there, expected one folder of images per class")
     names = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not names:
-        raise ValueError(f"{folder}: empty, expected one folder of pictures per class")
+        raise ValueError(f"{folder}: empty, expected one folder of images per class")
     return tuple(names)
 
 
 def _lossy(files: list[Path]) -> str:
     jpeg = files[0].suffix.lower() in (".jpg", ".jpeg")
-    return "pictures went through JPEG (lossy)" if jpeg else ""
+    return "images went through JPEG (lossy)" if jpeg else ""
 
 
-def picture_folder(base: Path, draft: Path, side: int = 0) -> Parts:
+def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
     """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), in a random order that stays the same.
 
     Sorted by class, the first samples of a part would be all of one class.
@@ -215,13 +215,13 @@ def decoded_size(base: Path, side: int = 0) -> int:
     folders = part_folders(base)
     classes = _folders(folders["train"])
     files = [file for folder in folders.values() for file in _files(folder, classes)[0]]
-    return len(files) * picture(files[0], side).nbytes
+    return len(files) * decode_image(files[0], side).nbytes
 
 
 def imagenet(base: Path, draft: Path) -> Parts:
-    """Like `picture_folder`, with central crops of one size."""
+    """Like `image_folder`, with central crops of one size."""
     note = "central crops of 224, no random resized ones; test is the official validation part"
-    return replace(picture_folder(base, draft, IMAGENET_SIDE), note=note, **IMAGENET_MOMENTS)
+    return replace(image_folder(base, draft, IMAGENET_SIDE), note=note, **IMAGENET_MOMENTS)
 
 
 def imagenet_v2(base: Path, draft: Path) -> Parts:
@@ -295,7 +295,7 @@ def _check(path: Path, md5: str) -> None:
 
 def cifar(base: Path, draft: Path) -> Parts:
     if (base / "train").is_dir():
-        parts = picture_folder(base, draft)
+        parts = image_folder(base, draft)
         effect = ": accuracy sits a little under published values" if parts.note else ""
         return replace(parts, note=parts.note + effect)
     for names in _BINARY:
@@ -413,11 +413,11 @@ def _array(path: Path, shape: tuple, mmap: bool = False, key: str = "") -> np.nd
     return array
 
 
-def _test_only(pictures: np.ndarray, labels: np.ndarray, note: str) -> Parts:
+def _test_only(images: np.ndarray, labels: np.ndarray, note: str) -> Parts:
     none = np.empty((0, 3, 32, 32), np.uint8), np.empty(0, np.int64)
     mean, std = CIFAR10_MOMENTS
-    pictures = np.ascontiguousarray(pictures)
-    return Parts(*none, pictures, labels, CIFAR10_CLASSES, note, mean, std)
+    images = np.ascontiguousarray(images)
+    return Parts(*none, images, labels, CIFAR10_CLASSES, note, mean, std)
 
 
 def cifar10c_file(base: Path, corruption: str) -> tuple[np.ndarray, np.ndarray]:
@@ -429,26 +429,26 @@ def cifar10c_file(base: Path, corruption: str) -> tuple[np.ndarray, np.ndarray]:
 def cifar10c(base: Path, draft: Path) -> Parts:
     stacked = None
     for i, corruption in enumerate(CIFAR10C_CORRUPTIONS):
-        pictures, labels = cifar10c_file(base, corruption)
+        images, labels = cifar10c_file(base, corruption)
         n = len(labels)
         if stacked is None:  # 2.3 GB: written once, in place
             stacked = np.empty((len(CIFAR10C_CORRUPTIONS) * n, 3, 32, 32), np.uint8)
-        stacked[i * n : (i + 1) * n] = pictures.transpose(0, 3, 1, 2)
-    note = f"by corruption, then severity, then picture: {', '.join(CIFAR10C_CORRUPTIONS)}"
+        stacked[i * n : (i + 1) * n] = images.transpose(0, 3, 1, 2)
+    note = f"by corruption, then severity, then image: {', '.join(CIFAR10C_CORRUPTIONS)}"
     return _test_only(stacked, np.tile(labels, len(CIFAR10C_CORRUPTIONS)), note)
 
 
 def cifar10_1(base: Path, draft: Path) -> Parts:
-    pictures = _array(base / "cifar10.1_v6_data.npy", (None, 32, 32, 3))
-    labels = _array(base / "cifar10.1_v6_labels.npy", (len(pictures),))
-    return _test_only(pictures.transpose(0, 3, 1, 2), labels, "version 6")
+    images = _array(base / "cifar10.1_v6_data.npy", (None, 32, 32, 3))
+    labels = _array(base / "cifar10.1_v6_labels.npy", (len(images),))
+    return _test_only(images.transpose(0, 3, 1, 2), labels, "version 6")
 
 
 def cifar10_2(base: Path, draft: Path) -> Parts:
     file = base / "cifar102_test.npz"
-    pictures = _array(file, (None, 32, 32, 3), key="images")
-    labels = _array(file, (len(pictures),), key="labels")
-    return _test_only(pictures.transpose(0, 3, 1, 2), labels, "test part")
+    images = _array(file, (None, 32, 32, 3), key="images")
+    labels = _array(file, (len(images),), key="labels")
+    return _test_only(images.transpose(0, 3, 1, 2), labels, "test part")
 
 
 # --- text, signals, points ---
@@ -528,11 +528,11 @@ def digits(base: None, draft: Path) -> Parts:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    pictures = np.round(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
-    order = np.random.RandomState(0).permutation(len(pictures))  # there is no official test part
+    images = np.round(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
+    order = np.random.RandomState(0).permutation(len(images))  # there is no official test part
     test, train = order[:360], order[360:]
     labels = bunch.target
-    return Parts(pictures[train], labels[train], pictures[test], labels[test], DIGITS)
+    return Parts(images[train], labels[train], images[test], labels[test], DIGITS)
 
 
 def gaussian_samples(per_class: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -166,11 +166,11 @@ def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Te
     # By Pillow: torchvision's own encoder is in the compiled part that may be missing.
     from PIL import Image
 
-    pictures = (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
-    out = np.empty_like(pictures)
-    for picture, result in zip(pictures, out, strict=True):
+    images = (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+    out = np.empty_like(images)
+    for image, result in zip(images, out, strict=True):
         file = io.BytesIO()
-        plain = picture.squeeze(2) if x.shape[1] == 1 else picture
+        plain = image.squeeze(2) if x.shape[1] == 1 else image
         Image.fromarray(plain).save(file, "JPEG", quality=quality)
         result[:] = np.asarray(Image.open(file)).reshape(result.shape)
     return torch.from_numpy(out).permute(0, 3, 1, 2).float() / 255
@@ -253,11 +253,11 @@ def cifar10c(
     if corruption not in valid:
         raise ValueError(f"corruption: got {corruption!r}, expected one of {', '.join(valid)}")
     base = catalogue.locate("cifar10c", Path(root) if root else catalogue.data_root())
-    pictures, labels = readers.cifar10c_file(base, corruption)
+    images, labels = readers.cifar10c_file(base, corruption)
     each = len(labels) // 5
     start = (severity - 1) * each
     rows = slice(start, start + min(each, n or each))
-    return splits.Split.of(np.ascontiguousarray(pictures[rows].transpose(0, 3, 1, 2)), labels[rows])
+    return splits.Split.of(np.ascontiguousarray(images[rows].transpose(0, 3, 1, 2)), labels[rows])
 
 
 # Published test sets under shift: in every corruption and severity, or collected a second time.

@@ -85,21 +85,23 @@ class Stream:
             pin_memory=parts[0].device.type == "cuda",
             multiprocessing_context="fork" if workers() else None,
         )
-        for found in loader:
-            if isinstance(found, Exception):
-                raise found
-            yield found.to(parts[0].device, non_blocking=True)
+        for batch in loader:
+            if isinstance(batch, Exception):
+                raise batch
+            yield batch.to(parts[0].device, non_blocking=True)
 
     def _image(self, i: int, seed: Sequence[int]) -> np.ndarray:
         path = Path(str(self.files[i]))
         if not seed:
-            found = readers.picture(path, self.size[0] if self.crop else 0)
+            image = readers.decode_image(path, self.size[0] if self.crop else 0)
         else:
-            found = np.asarray(_augmented(readers.opened(path), self.size, seed)).transpose(2, 0, 1)
-        if found.shape[1:] != self.size:
-            got, want = ("×".join(map(str, s[::-1])) for s in (found.shape[1:], self.size))
-            raise ValueError(f"{path}: picture of {got}, expected {want} like the others")
-        return found
+            image = np.asarray(_augmented(readers.open_image(path), self.size, seed)).transpose(
+                2, 0, 1
+            )
+        if image.shape[1:] != self.size:
+            got, want = ("×".join(map(str, s[::-1])) for s in (image.shape[1:], self.size))
+            raise ValueError(f"{path}: image of {got}, expected {want} like the others")
+        return image
 
 
 def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
@@ -127,7 +129,7 @@ class _Parts(Dataset):
 
 
 def of_folder(base: Path, side: int = 0) -> readers.Parts:
-    """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), as `readers.picture_folder` has them.
+    """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), as `readers.image_folder` has them.
 
     Mean and deviation are ImageNet's for central crops, else those of 2,000 training images.
     """
@@ -137,7 +139,7 @@ def of_folder(base: Path, side: int = 0) -> readers.Parts:
         order = np.random.RandomState(42).permutation(len(folder.samples))
         files = np.array([file for file, _ in folder.samples])[order]
         found[part] = files, np.array(folder.targets)[order]
-    size = (side, side) if side else readers.picture(Path(str(found["train"][0][0]))).shape[1:]
+    size = (side, side) if side else readers.decode_image(Path(str(found["train"][0][0]))).shape[1:]
     streams = {part: Stream(files, size, bool(side)) for part, (files, _) in found.items()}
     moments = readers.IMAGENET_MOMENTS
     if not side:

@@ -7,7 +7,7 @@ last-layer gradient is read off the features, and nothing asks which family it i
 `NETWORKS` maps each name to its builder, and `build` calls it. Unless a builder says otherwise,
 convolutions start from He's normal distribution (fan-out; He et al., 2015), batch norm from the
 identity and the head from PyTorch's uniform distribution. Blocks come from torchvision where it
-has them. Nets for small pictures keep the full resolution in their stem and take any number of
+has them. Nets for small images keep the full resolution in their stem and take any number of
 channels; those with an ImageNet stem take colour, or grey repeated.
 """
 
@@ -85,7 +85,7 @@ def parameter_count(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters() if p.requires_grad)
 
 
-# --- shapes and layers: one set for signals (1 dimension) and pictures (2 dimensions) -------------
+# --- shapes and layers: one set for signals (1 dimension) and images (2 dimensions) ---------------
 
 
 def _expect(fits: bool, shape: Shape, expected: str) -> None:
@@ -93,9 +93,9 @@ def _expect(fits: bool, shape: Shape, expected: str) -> None:
         raise ValueError(f"input_shape: got {shape}, but this network takes {expected}")
 
 
-def _expect_picture(shape: Shape) -> None:
+def _expect_image(shape: Shape) -> None:
     fits = len(shape) == 3 and min(shape[1:]) >= 8
-    _expect(fits, shape, "pictures (channels, height, width) of 8 pixels a side or more")
+    _expect(fits, shape, "images (channels, height, width) of 8 pixels a side or more")
 
 
 def _conv(dims: int, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Module:
@@ -149,7 +149,7 @@ def _cnn(shape: Shape, classes: int, width: int = 32) -> Network:
 
     Not averaged over positions, so that it overfits a small training set as large networks do.
     """
-    _expect(len(shape) in (2, 3), shape, "signals (channels, length) or pictures (c, h, w)")
+    _expect(len(shape) in (2, 3), shape, "signals (channels, length) or images (c, h, w)")
     dims = len(shape) - 1
     stages = [
         nn.Sequential(_conv(dims, inputs, width, kernel, stride=2), *_norm_relu(dims, width))
@@ -185,7 +185,7 @@ def _textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: i
 
 
 class _OneRow(nn.Module):
-    """`(B, tokens, width)` to `(B, width, 1, tokens)`: a picture of one row.
+    """`(B, tokens, width)` to `(B, width, 1, tokens)`: an image of one row.
 
     It is channels-last as it stands, which convolutions like: twice as fast as in one dimension.
     """
@@ -225,7 +225,7 @@ def _resnet(
     classes: int,
 ) -> Network:
     """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each."""
-    _expect_picture(shape)
+    _expect_image(shape)
     block = getattr(_theirs().resnet, block)
     stages = [nn.Sequential(_conv(2, shape[0], stem), *_norm_relu(2, stem))]
     inputs = stem
@@ -298,8 +298,8 @@ def _preact_resnet(blocks: int, stem: int, width: int, shape: Shape, classes: in
     return _he_normal(Network(stages, pool, nn.Linear(inputs, classes)))
 
 
-def _preact_picture(blocks: int, width: int, shape: Shape, classes: int) -> Network:
-    _expect_picture(shape)
+def _preact_image(blocks: int, width: int, shape: Shape, classes: int) -> Network:
+    _expect_image(shape)
     return _preact_resnet(blocks, 16, width, shape, classes)
 
 
@@ -309,7 +309,7 @@ def _resnet1d(shape: Shape, classes: int, width: int = 8) -> Network:
     return _preact_resnet(1, width, width, shape, classes)
 
 
-# --- other families on small pictures -------------------------------------------------------------
+# --- other families on small images ---------------------------------------------------------------
 
 
 def _densenet(growth: int, blocks: Sequence[int], stem: int, shape: Shape, classes: int) -> Network:
@@ -317,7 +317,7 @@ def _densenet(growth: int, blocks: Sequence[int], stem: int, shape: Shape, class
 
     Initialised as torchvision does: He's normal, fan-in; biases zero.
     """
-    _expect_picture(shape)
+    _expect_image(shape)
     net = _theirs().DenseNet(growth, blocks, stem, num_classes=classes)
     first = _conv(2, shape[0], stem)
     nn.init.kaiming_normal_(first.weight)
@@ -331,7 +331,7 @@ def _densenet(growth: int, blocks: Sequence[int], stem: int, shape: Shape, class
 
 def _convmixer(width: int, depth: int, kernel: int, shape: Shape, classes: int) -> Network:
     """ConvMixer with patches of one pixel (Trockman & Kolter, 2022); PyTorch's initialisation."""
-    _expect_picture(shape)
+    _expect_image(shape)
 
     def activate() -> tuple[nn.Module, nn.Module]:
         return nn.GELU(), nn.BatchNorm2d(width)
@@ -365,7 +365,7 @@ def _vgg16_bn(shape: Shape, classes: int, weights: str | None = None) -> Network
     Pooling rounds up, so that 28 pixels survive five halvings. Weights, which are of colour
     images, fill all but the linear layer.
     """
-    _expect_picture(shape)
+    _expect_image(shape)
     stages, inputs = [], shape[0]
     for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         layers: list[nn.Module] = []
@@ -389,10 +389,10 @@ def _mobile(
 ) -> Network:
     """MobileNetV2 (Sandler et al., 2018) and EfficientNet (Tan & Le, 2019), as torchvision's.
 
-    Both halve the picture five times. `strides_kept` says which of these remain (fmfp's choice in
-    its public code: a 32-pixel picture ends as 8 by 8 and 4 by 4). Initialised as torchvision does.
+    Both halve the image five times. `strides_kept` says which of these remain (fmfp's choice in
+    its public code: a 32-pixel image ends as 8 by 8 and 4 by 4). Initialised as torchvision does.
     """
-    _expect_picture(shape)
+    _expect_image(shape)
     net = _theirs().get_model(name, num_classes=classes, **options)
     first = net.features[0][0] = _conv(2, shape[0], 32, stride=2)
     nn.init.kaiming_normal_(first.weight, mode="fan_out")
@@ -414,7 +414,7 @@ def _mobile(
 
 
 class _AsImageNet(nn.Module):
-    """Grey repeated to three channels, and any picture resized to `size` pixels if one is given."""
+    """Grey repeated to three channels, and any image resized to `size` pixels if one is given."""
 
     def __init__(self, size: int | None = None):
         super().__init__()
@@ -429,8 +429,8 @@ class _AsImageNet(nn.Module):
 
 def _imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.Module:
     """torchvision's network `name`, from scratch or with one of its published weight files."""
-    _expect_picture(shape)
-    _expect(shape[0] in (1, 3), shape, "pictures of 1 or 3 channels")
+    _expect_image(shape)
+    _expect(shape[0] in (1, 3), shape, "images of 1 or 3 channels")
     models = _theirs()
     if weights is None:
         return models.get_model(name, num_classes=classes)
@@ -538,7 +538,7 @@ class _ClassToken(nn.Module):
 
 
 def _vit_b_16(shape: Shape, classes: int, weights: str | None = None) -> Network:
-    """ViT-B/16 (Dosovitskiy et al., 2021) at 224 pixels; smaller pictures are resized to that.
+    """ViT-B/16 (Dosovitskiy et al., 2021) at 224 pixels; smaller images are resized to that.
 
     bsce fine-tunes Google's weights; torchvision's (``weights="IMAGENET1K_V1"``) are others, of the
     same network. A new head starts from zero, everything else as in torchvision.
@@ -566,13 +566,13 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet20": partial(_thin_resnet, 20),
     "resnet32": partial(_thin_resnet, 32),
     "resnet110_thin": partial(_thin_resnet, 110),
-    "preact_resnet110": partial(_preact_picture, 18, 16),
+    "preact_resnet110": partial(_preact_image, 18, 16),
     "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 64),
     "resnet18_w16": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 16),
     "resnet50": partial(_wide_resnet, "Bottleneck", (3, 4, 6, 3), 64),
     "resnet110_bottleneck": partial(_wide_resnet, "Bottleneck", (3, 4, 26, 3), 64),
     "resnet152": partial(_wide_resnet, "Bottleneck", (3, 8, 36, 3), 64),
-    "wrn_28_10": partial(_preact_picture, 4, 160),
+    "wrn_28_10": partial(_preact_image, 4, 160),
     "wrn_26_10": _wrn_26_10,
     "densenet_bc_100_12": partial(_densenet, 12, (16, 16, 16), 24),
     "densenet121": partial(_densenet, 32, (6, 12, 24, 16), 64),
@@ -602,7 +602,7 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
         A key of `NETWORKS`, with ``:WEIGHTS`` behind it for the option ``weights``; or
         ``FILE.py:NAME`` (see `plugins`).
     input_shape : sequence of int
-        Of one sample: a signal `(channels, length)`, a picture `(channels, height, width)`, a
+        Of one sample: a signal `(channels, length)`, an image `(channels, height, width)`, a
         vector `(d,)`, or token ids `(tokens,)` for ``textcnn``, which also needs ``vocabulary=``.
     classes : int
         Number of logits, at least 2.

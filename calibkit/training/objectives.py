@@ -75,7 +75,7 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
         A method which mixes inputs, on token ids.
     """
     if method.objective.startswith(("mixup", "mit")) and not train.mean.is_floating_point():
-        raise ValueError(f"{method.objective}: token ids cannot be mixed; use pictures or signals")
+        raise ValueError(f"{method.objective}: token ids cannot be mixed; use images or signals")
     if method.objective in _OBJECTIVES:
         return _OBJECTIVES[method.objective](train, **dict(method.options))
     if plugins.own(method.objective):

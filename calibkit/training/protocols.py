@@ -181,7 +181,7 @@ OVERCONF_CIFAR = Protocol(
     evaluate_every=5,
 )
 # overconf, 20 Newsgroups: its protocol is in an appendix we do not have and in no public code. The
-# text on figure 4 has the first drop after epoch 50; all else is as for pictures, in batches small
+# text on figure 4 has the first drop after epoch 50; all else is as for images, in batches small
 # enough for as few samples.
 OVERCONF_TEXTS = replace(
     OVERCONF_CIFAR,
