@@ -197,11 +197,18 @@ class Page:
             names = sorted({run.method for run in self.missing})
             without = [name for name in names if name not in self.records]
             fewer = [name for name in names if name in self.records]
-            gaps = [f"Not trained yet: {', '.join(without)}."] if without else []
-            gaps += [f"With fewer seeds than planned: {', '.join(fewer)}."] if fewer else []
-            lines.append(html.escape(" ".join([*gaps, "To fill the gap:"])))
-            lines.append(f"<code>{html.escape(self.command(names))}</code>")
-        return f'<div class="calibkit-page">{"<br>".join(lines)}</div>'
+            gaps = [f"Not trained yet: {', '.join(map(terms.label, without))}."] if without else []
+            if fewer:
+                gaps.append(f"With fewer seeds than planned: {', '.join(map(terms.label, fewer))}.")
+            said = f"{html.escape(' '.join(gaps))} To fill the gap:"
+            code = f"<code>{html.escape(self.command(names))}</code>"
+            if self.records:  # the page goes on; who wants to know opens this
+                count = f"{len(self.missing)} of {len(self.runs)} planned runs have no record yet"
+                lines.append(f"<details><summary>{count}</summary>{said}<br>{code}</details>")
+            else:
+                lines += [said, code]
+        text = "<br>".join(lines).replace("<br><details>", "<details>")
+        return f'<div class="calibkit-page">{text}</div>'
 
     @property
     def title(self) -> str:
@@ -642,17 +649,31 @@ def outcome(interval: stats.Interval, stated: str, margin: float = 0.0) -> str:
 def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
     """Print what papers state beside what comes out here: a line each, then how many hold.
 
+    What no record is about has no line; a difference of single runs has no verdict.
+
     Parameters
     ----------
     rows : the statement in Markdown, the interval of the difference it is about, the direction
         stated ("higher" or "lower"), and the metric, whose units it has
     """
     lines, found = ["| Statement | Here | Difference |", "| --- | --- | --- |"], []
+    alone = 0
     for words, interval, stated, metric in rows:
         found.append(outcome(interval, stated))
-        by = "" if found[-1] == "not available" else change(interval, metric)
-        lines.append(f"| {words} | {found[-1]} | {by} |")
-    say("\n".join(lines), score(found))
+        if found[-1] == "not available":
+            continue
+        here = found[-1]
+        if np.isnan(interval.low):  # one run
+            alone += 1
+            found[-1] = "not available"
+            here = f"one run, {'lower' if interval.estimate < 0 else 'higher'}"
+        lines.append(f"| {words} | {here} | {change(interval, metric)} |")
+    said = ["\n".join(lines)] if len(lines) > 2 else []
+    if alone:
+        said.append("One run of each method decides nothing: the table has its differences alone.")
+    if not alone or set(found) > {"not available"}:
+        said.append(score(found))
+    say(*said)
 
 
 def score(outcomes: Iterable[str]) -> str:
