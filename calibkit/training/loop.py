@@ -414,14 +414,14 @@ class Training:
             if protocol.clip_norm is not None:
                 nn.utils.clip_grad_norm_(network.parameters(), protocol.clip_norm)
             self.optimizer.step()
-        if swa and epoch > protocol.swa_start:
+        if swa and protocol.averages(epoch) > protocol.averages(epoch - 1):
             self.average.update_parameters(network)
         self.samples += len(order)
         return float(total) / len(batches)
 
     def predictor(self, epoch: int) -> nn.Module:
         """The network whose predictions count at an epoch: the averaged one once there is one."""
-        if self.average is None or epoch <= self.protocol.swa_start:
+        if self.average is None or not self.protocol.averages(epoch):
             return self.network.eval()
         split = self.splits["train"]
         everything = torch.arange(len(self.labels), device=self.device)

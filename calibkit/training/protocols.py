@@ -31,6 +31,7 @@ class Protocol:
     swa_start: int = 0  # average the weights after each epoch beyond this one
     swa_learning_rate: float = 0.05
     swa_anneal: int = 10
+    swa_cycle: int = 0  # epochs of a cycle of the rate, after each of which is averaged; 0: none
     augment: bool = True
     # Samples held out of the training set; None: the data's default; "test": the test set, as some
     # authors' code has it.
@@ -65,9 +66,14 @@ class Protocol:
             milestones=tuple(scale(m) for m in self.milestones),
             swa_start=min(scale(self.swa_start), epochs - 1) if self.swa_start else 0,
             swa_anneal=scale(self.swa_anneal),
+            swa_cycle=scale(self.swa_cycle) if self.swa_cycle else 0,
             snapshots=tuple(sorted({scale(s) for s in self.snapshots})),
             evaluate_every=max(1, round(self.evaluate_every * epochs / self.epochs)),
         )
+
+    def averages(self, epoch: int) -> int:
+        """How many averages of weights there are after an epoch."""
+        return max(0, epoch - self.swa_start) // max(1, self.swa_cycle)
 
     def rate(self, epoch: int, averaging: str = "none", variant: str = "code") -> float:
         """Learning rate of an epoch (counted from 1).
@@ -77,7 +83,14 @@ class Protocol:
         again when averaging starts, then a cosine step of `swa_anneal` epochs to the constant
         `swa_learning_rate`. `variant="paper"` is what they write: the baseline's own steps up to
         `swa_start`, then the constant rate.
+
+        fmfp writes that averaging goes with a cyclical rate and not how long a cycle is. With
+        `swa_cycle` epochs a cycle the rate falls in each along a line from `swa_learning_rate` to a
+        hundredth of it, as in Izmailov et al., 2018.
         """
+        if averaging == "swa" and self.swa_cycle and epoch > self.swa_start:
+            done = (epoch - self.swa_start - 1) % self.swa_cycle + 1
+            return self.swa_learning_rate * (1 - 0.99 * done / self.swa_cycle)
         if averaging == "none" and self.schedule == "cosine":
             return self.learning_rate * (1 + cos(pi * (epoch - 1) / self.epochs)) / 2
         if averaging == "none" or (variant == "paper" and epoch <= self.swa_start):
