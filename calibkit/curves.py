@@ -87,7 +87,8 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
     dict
         ``edges`` (bins + 1,); per seed ``correct`` and ``wrong`` (seeds, bins), densities, ``nan``
         where there is no such prediction; ``n_correct``, ``n_wrong``, ``mean_correct``,
-        ``mean_wrong``, ``overlap`` (area under the lower of the two densities), ``auroc`` (seeds,).
+        ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`, whose bins are its own whatever is
+        drawn), ``auroc`` (seeds,).
 
     Raises
     ------
@@ -105,7 +106,7 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
     for c, z in _runs(confidence, correct):
         table = metrics.reliability_bins(c, z, bins)
         right = np.nan_to_num(table["accuracy"]) * table["count"]
-        row = {"overlap": metrics.histogram_overlap(c, z, bins), "auroc": metrics.auroc(c, z)}
+        row = {"overlap": metrics.histogram_overlap(c, z), "auroc": metrics.auroc(c, z)}
         for name, chosen, counts in (
             ("correct", c[z], right),
             ("wrong", c[~z], table["count"] - right),

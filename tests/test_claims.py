@@ -553,6 +553,21 @@ def test_verdicts_on_runs_of_another_setting_are_their_own(capsys):
     assert re.search(r"^fails +fmfp-c16 ", capsys.readouterr().out, re.M)
 
 
+def test_a_claim_about_data_of_its_own_has_one_verdict_whatever_the_setting():
+    places = plan.settings("released", "bsce")
+    assert len(places) > 1
+    for run in plan.select("released", ["erm"], "gaussians", "mlp"):
+        records.write(run, k=5)
+    asked = "correlation_of_brier_beyond_dual_focal"
+    for run in plan.select("released", ["erm"], "gaussians", "mlp"):
+        model = contrasts.Model(store.load(run))
+        for name in (asked, "correlation_of_dual_focal_beyond_focal"):
+            contrasts.derived(model, name, lambda _, seed=run.seed: 0.1 + 0.01 * seed)
+    lines = {line.claim.id: line for line in claims.board("released", "bsce")}
+    assert [v.verdict for v in lines["bsce-c09"].here] == ["holds"]
+    assert len(lines["bsce-c08"].here) == 1
+
+
 def test_wrong_names_are_refused():
     with pytest.raises(ValueError, match="did you mean 'demo'"):
         claims.evaluate("demmo")

@@ -852,9 +852,15 @@ def board(
         for claim, *verdicts in zip(claims(name), *each, strict=True):
             # Mathematics and what is bound to data of its own is the same in every setting.
             kept = [v for v in verdicts if v.verdict != "needs data"] or verdicts[-1:]
-            kept = list({(v.setting, v.dataset, v.network): v for v in kept}.values())
+            kept = kept[-1:] if _bound(claim) else kept
             lines.append(Line(claim, _sum(kept), printed(claim), tuple(kept)))
     return lines
+
+
+def _bound(claim: Claim) -> bool:
+    """Whether no part of a claim is about the data of the setting."""
+    leaves = [leaf for leaf in claim.check.leaves() if isinstance(leaf, Comparison)]
+    return all(side.dataset for leaf in leaves for side in leaf.sides)
 
 
 def _sum(verdicts: Iterable[Verdict]) -> str:
