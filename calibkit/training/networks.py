@@ -634,9 +634,7 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
         )
     shape = tuple(input_shape)
     if plugins.own(name):
-        from calibkit.training import trials  # here, as it needs this module
-
-        return trials.network(name, shape, classes)
+        return _own(name, shape, classes)
     name, _, weights = name.partition(":")
     if weights:
         options["weights"] = weights
@@ -651,3 +649,76 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     except TypeError as error:
         raise ValueError(f"options: {name}: {error}") from None
     return NETWORKS[name](shape, classes, **options)
+
+
+# --- somebody's own -------------------------------------------------------------------------------
+
+
+class Wrapped(nn.Module):
+    """Any network from inputs to logits (B, k), with the features that its last layer sees.
+
+    If the logits are what its last linear layer gives, that is the head and its input (B, d) are
+    the features. If not, there are none: the logits stand in for them, and nothing that needs the
+    gradient or the input of a last layer can be measured (`has_features` is False).
+    """
+
+    def __init__(self, inner: nn.Module, source: plugins.Source, shape: tuple, classes: int):
+        super().__init__()
+        self.inner, self._source = inner, source
+        linear = [(n, m) for n, m in inner.named_modules() if isinstance(m, nn.Linear)]
+        self._last = linear[-1][0] if linear and linear[-1][1].out_features == classes else None
+        if self._last is not None and not self._ends_in_head(shape):
+            self._last = None
+
+    @property
+    def has_features(self) -> bool:
+        return self._last is not None
+
+    @property
+    def head(self) -> nn.Module:
+        return nn.Identity() if self._last is None else self.inner.get_submodule(self._last)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        with plugins.quoted(self._source):
+            return self.inner(inputs)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        if self._last is None:
+            return self(inputs)
+        seen = []
+        with self.head.register_forward_pre_hook(lambda _, given: seen.append(given[0])):
+            self(inputs)
+        return seen[-1]
+
+    @torch.no_grad()
+    def _ends_in_head(self, shape: tuple) -> bool:
+        training = self.inner.training
+        self.inner.eval()
+        try:
+            inputs = torch.zeros(2, *shape)
+            hidden = self.features(inputs)
+            return hidden.ndim == 2 and torch.equal(self.head(hidden), self(inputs))
+        except (plugins.PluginError, IndexError):  # tried again, and reported, in `trials`
+            return False
+        finally:
+            self.inner.train(training)
+
+
+def _own(name: str, shape: tuple, classes: int) -> nn.Module:
+    """Build a network of one's own: ``build(shape, classes, **options) -> nn.Module``.
+
+    Raises
+    ------
+    plugins.PluginError
+        The source fails, or gives something else.
+    """
+    base, chosen = plugins.split(plugins.network_name(name))
+    source, build = plugins.source(base), plugins.load(base)
+    options = {key: int(v) if v == int(v) else v for key, v in chosen.items()}
+    inner = plugins.guarded(source, build, **options)(shape, classes)
+    if isinstance(inner, Network):
+        return inner
+    if not isinstance(inner, nn.Module):
+        kind = type(inner).__name__
+        raise plugins.PluginError(f"{source.result()}: gives a {kind}, expected an nn.Module")
+    return Wrapped(inner, source, shape, classes)

@@ -1,4 +1,4 @@
-"""A method or a network of one's own, tried before it trains; and a network seen as ours are."""
+"""A method or a network of one's own, tried before it trains."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from statistics import median
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calibkit import data
 from calibkit.training import plugins
@@ -19,78 +19,6 @@ from calibkit.training.runs import PASSES, Run
 PATIENCE = 60  # seconds that a file may take to be run, or a step
 LARGE = 200.0  # a logit by which a network is as sure as single precision can say
 
-
-class Wrapped(nn.Module):
-    """Any network from inputs to logits (B, k), with the features that its last layer sees.
-
-    If the logits are what its last linear layer gives, that is the head and its input (B, d) are
-    the features. If not, there are none: the logits stand in for them, and nothing that needs the
-    gradient or the input of a last layer can be measured (`has_features` is False).
-    """
-
-    def __init__(self, inner: nn.Module, source: plugins.Source, shape: tuple, classes: int):
-        super().__init__()
-        self.inner, self._source = inner, source
-        linear = [(n, m) for n, m in inner.named_modules() if isinstance(m, nn.Linear)]
-        self._last = linear[-1][0] if linear and linear[-1][1].out_features == classes else None
-        if self._last is not None and not self._ends_in_head(shape):
-            self._last = None
-
-    @property
-    def has_features(self) -> bool:
-        return self._last is not None
-
-    @property
-    def head(self) -> nn.Module:
-        return nn.Identity() if self._last is None else self.inner.get_submodule(self._last)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        with plugins.quoted(self._source):
-            return self.inner(inputs)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        if self._last is None:
-            return self(inputs)
-        seen = []
-        with self.head.register_forward_pre_hook(lambda _, given: seen.append(given[0])):
-            self(inputs)
-        return seen[-1]
-
-    @torch.no_grad()
-    def _ends_in_head(self, shape: tuple) -> bool:
-        training = self.inner.training
-        self.inner.eval()
-        try:
-            inputs = torch.zeros(2, *shape)
-            hidden = self.features(inputs)
-            return hidden.ndim == 2 and torch.equal(self.head(hidden), self(inputs))
-        except (plugins.PluginError, IndexError):  # tried again, and reported, in `tried`
-            return False
-        finally:
-            self.inner.train(training)
-
-
-def network(name: str, shape: tuple, classes: int, **offered) -> nn.Module:
-    """Build a network of one's own: ``build(shape, classes, **options) -> nn.Module``.
-
-    Raises
-    ------
-    plugins.PluginError
-        The source fails, or gives something else.
-    """
-    base, chosen = plugins.split(plugins.network_name(name))
-    found, build = plugins.source(base), plugins.load(base)
-    whole = {key: int(v) if v == int(v) else v for key, v in chosen.items()}
-    inner = plugins.guarded(found, build, **whole)(shape, classes)
-    if isinstance(inner, Network):
-        return inner
-    if not isinstance(inner, nn.Module):
-        kind = type(inner).__name__
-        raise plugins.PluginError(f"{found.result()}: gives a {kind}, expected an nn.Module")
-    return Wrapped(inner, found, shape, classes)
-
-
-# --- trials ---------------------------------------------------------------------------------------
 
 _TRIED: set[tuple] = set()
 
