@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="calibkit",
-        description="An honest report on your own predictions; the trainings, data and claims of "
+        description="An honest report on your own predictions; the runs, data and claims of "
         "the book.",
         epilog="Examples: calibkit report preds.npz · calibkit train --paper fmfp · "
         "calibkit claims. Records are kept in $CALIBKIT_CACHE (data_cache), data are looked for in "

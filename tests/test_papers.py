@@ -269,7 +269,7 @@ def test_reading_the_plan_needs_no_torch_and_no_tables():
     [
         (lambda: papers.runs("fmpf"), "did you mean 'fmfp'"),
         (lambda: cells.rows("fmpf"), "did you mean 'fmfp'"),
-        (lambda: papers.runs("bsce", "bsce-tab9"), "unknown exhibit with trainings 'bsce-tab9'"),
+        (lambda: papers.runs("bsce", "bsce-tab9"), "unknown exhibit with runs 'bsce-tab9'"),
         (lambda: cells.rows(edition="big"), "unknown edition 'big'"),
     ],
 )

@@ -26,7 +26,7 @@ class Block:
     ----------
     exhibits : ids of `published.exhibits`
     settings, methods : every method is trained in every setting
-    variant : "code" or "paper", where the two describe different trainings
+    variant : "code" or "paper", where the two describe different runs
     seeds : at most so many; 0: those of the settings
     """
 
@@ -392,14 +392,14 @@ def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
     Raises
     ------
     ValueError
-        For a paper that does not exist, or an exhibit without trainings.
+        For a paper that does not exist, or an exhibit without runs.
     """
     if paper:
         terms.choose("paper", paper, PAPERS)
     if exhibit:
         whose = PAPERS.values() if not paper else [PAPERS[paper]]
         trained = [i for its in whose for block in its for i in block.exhibits]
-        terms.choose("exhibit with trainings", exhibit, dict.fromkeys(trained))
+        terms.choose("exhibit with runs", exhibit, dict.fromkeys(trained))
     found = PAPERS[paper] if paper else [b for its in PAPERS.values() for b in its]
     return [b for b in found if not exhibit or exhibit in b.exhibits]
 

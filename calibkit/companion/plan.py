@@ -304,7 +304,7 @@ _BSCE = (
 # Objectives whose every combination with flat minima is trained: what no paper has tried.
 MATRIX = ("erm", "label_smoothing", "l1_norm", "focal", "bsce_gra", "mixup", "cs_kd")
 
-# The trainings of each paper's chapters.
+# What each paper's chapters need.
 PAPERS: dict[str, tuple[Need, ...]] = {
     "fmfp": (
         Need((*_FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
@@ -375,7 +375,7 @@ _ON_TEXTS = Need(
     on=("20newsgroups", "textcnn"),
 )
 _ON_TOY = Need(("erm",), on=("gaussians", "mlp"))
-# The trainings of each notebook.
+# What each notebook needs.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "intro": (Need((*_FOUR, "l1_norm", "cs_kd", "bsce_gra", "sam", "fmfp")),),
