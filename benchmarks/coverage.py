@@ -1,24 +1,27 @@
 """How often intervals cover the truth: simulated test sets of a population that is known.
 
-    python benchmarks/coverage.py [benchmarks/results/coverage.json] [sets]
+    python benchmarks/coverage.py [benchmarks/results/coverage.json] [sets]    # some minutes
 
 A population is 200,000 samples of two models, calibrated or not. Test sets of 500, 2,000 and 10,000
-are drawn from it, and each interval of `calibkit.stats` is asked whether it has the truth in it:
-the metric of the population. A calibration error of a test set is about the number that sets of its
-size give on average, so its truth is the mean over the sets. `shares` should be near 0.95;
-`outside` lists those that are not between 0.92 and 0.98.
+are drawn from it (with replacement: it is the truth, not a sample), and each interval of
+`calibkit.stats` is asked whether it has the truth in it: the metric of the population. A
+calibration error of a test set is about the number that sets of its size give on average, so its
+truth is the mean over the sets. `rows` should be near 0.95; `outside` lists those that are not
+between 0.92 and 0.98.
 """
 
 import json
 import sys
 import warnings
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from calibkit import metrics, stats
 
-SIZES, POPULATION, REPLICATES, LEVEL = (500, 2_000, 10_000), 200_000, 100, 0.95
+SIZES, POPULATION, REPLICATES, LEVEL = (500, 2_000, 10_000), 200_000, 200, 0.95
+WITHIN = 0.92, 0.98
 METRICS = ("accuracy", "auroc", "aurc", "eaurc", "nll", "brier", "ece", "excess_ece")
 OF_THEIR_SIZE = ("ece", "excess_ece", "eaurc")  # whose expectation depends on the size of a set
 
@@ -40,11 +43,11 @@ def values(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.array([found[name] for name in METRICS])
 
 
-def measure(sharpness: float, n: int, sets: int) -> dict[str, float]:
-    """Share of test sets whose interval covers, by metric, and of paired differences."""
+def measure(sharpness: float, n: int, sets: int) -> dict[str, dict[str, float]]:
+    """Share of test sets whose interval covers, by metric: of one model, and of the difference."""
     a, b, labels = population(sharpness)
     rng = np.random.default_rng(n)
-    drawn = [rng.choice(POPULATION, n, replace=False) for _ in range(sets)]
+    drawn = [rng.integers(0, POPULATION, n) for _ in range(sets)]
     whole = [values(x, labels) for x in (a, b)]
     seen = [np.array([values(x[i], labels[i]) for i in drawn]) for x in (a, b)]
     own = np.isin(METRICS, OF_THEIR_SIZE)
@@ -57,28 +60,33 @@ def measure(sharpness: float, n: int, sets: int) -> dict[str, float]:
             inside[row] += [
                 found[m].low <= t <= found[m].high for m, t in zip(METRICS, true, strict=True)
             ]
-    shares = inside / sets
-    found = dict(zip(METRICS, shares[0].round(3).tolist(), strict=True))
-    return found | {
-        f"{m}, difference": float(s.round(3)) for m, s in zip(METRICS, shares[1], strict=True)
-    }
+    shares = (inside / sets).round(4).tolist()
+    names = "one model", "difference"
+    return {of: dict(zip(METRICS, row, strict=True)) for of, row in zip(names, shares, strict=True)}
 
 
 def main(path: str = "benchmarks/results/coverage.json", sets: str = "200") -> None:
     """Measure all and write them down."""
     warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-    shares = {}
+    rows = []
     for name, sharpness in (("calibrated", 1.0), ("over-confident", 2.0)):
         for n in SIZES:
-            shares[f"{name}, n = {n:,}"] = measure(sharpness, n, int(sets))
-            print(name, n, shares[f"{name}, n = {n:,}"], flush=True)
-    outside = {
-        f"{place}: {metric}": share
-        for place, found in shares.items()
-        for metric, share in found.items()
-        if not 0.92 <= share <= 0.98
+            for of, shares in measure(sharpness, n, int(sets)).items():
+                rows.append({"models": name, "n": n, "of": of, "shares": shares})
+                print(rows[-1], flush=True)
+    result = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "level": LEVEL,
+        "sets": int(sets),
+        "replicates": REPLICATES,
+        "rows": rows,
+        "outside": [
+            {key: row[key] for key in ("models", "n", "of")} | {"metric": metric, "share": share}
+            for row in rows
+            for metric, share in row["shares"].items()
+            if not WITHIN[0] <= share <= WITHIN[1]
+        ],
     }
-    result = {"level": LEVEL, "sets": int(sets), "shares": shares, "outside": outside}
     Path(path).write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 
