@@ -1,4 +1,5 @@
 // A table that is wider than its place is set tighter; if that is not enough, its rows become cards.
+// One that a click sorts keeps its heads and scrolls in a frame instead.
 const headings = (table) => {
   const names = [];
   for (const row of table.tHead?.rows ?? []) {
@@ -29,10 +30,20 @@ const label = (table) => {
   }
 };
 
+const frame = (table) => {
+  const box = document.createElement("div");
+  box.className = "calibkit-frame";
+  box.tabIndex = 0;
+  table.replaceWith(box);
+  box.append(table);
+};
+
 const fit = (table) => {
-  const place = table.closest(".cell_output, .pst-scrollable-table-container") ?? table.parentElement;
+  const places = ".calibkit-frame, .cell_output, .pst-scrollable-table-container";
+  const place = table.closest(places) ?? table.parentElement;
   table.classList.remove("tight", "stacked");
-  for (const kind of ["tight", "stacked"]) {
+  const sorted = table.classList.contains("calibkit-sortable");
+  for (const kind of sorted ? ["tight"] : ["tight", "stacked"]) {
     if (table.getBoundingClientRect().width <= place.clientWidth + 1) return;
     table.classList.remove("tight");
     table.classList.add(kind);
@@ -41,7 +52,10 @@ const fit = (table) => {
 
 document.addEventListener("DOMContentLoaded", () => {
   const tables = [...document.querySelectorAll(".bd-article table")].filter((t) => t.tHead);
+  tables.filter((t) => t.classList.contains("calibkit-sortable")).forEach(frame);
   tables.forEach(label);
+  for (const cell of tables.flatMap((t) => [...t.querySelectorAll("td")]))
+    if (!cell.childElementCount) cell.textContent = cell.textContent.replaceAll("± ", "±\u00a0");
   let timer;
   const all = () => tables.forEach(fit);
   addEventListener("resize", () => (clearTimeout(timer), (timer = setTimeout(all, 150))));
