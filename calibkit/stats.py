@@ -403,10 +403,9 @@ def compare(
     samples and 15 bins, two calibrated models of 90 % and 44 % accuracy are told apart in 1 % of
     test sets (by the plain ECE in 32 %, by the plain adaptive ECE in 72 %). A model that is 2
     points off is told from a calibrated one in all test sets at 90 % accuracy, but in 36 % of them
-    at 44 %, where the accuracy of a bin has a standard error of 1.9 points. 95 % are beyond any
-    statistic of the bins: the likelihood ratio of bins which are off by 2 points, each to an
-    unknown side, finds it in 73 %. The rest is the price of resampling, which adds its own noise to
-    every bin: intervals of calibrated models cover in 98 to 99 % of test sets.
+    at 44 %, where the accuracy of a bin has a standard error of 1.9 points. There the
+    likelihood ratio of bins which are off by 2 points, each to an unknown side, finds it in 73 %,
+    and the gap of mean confidence and accuracy, where all bins are off to one side, in 89 %.
 
     Examples
     --------
