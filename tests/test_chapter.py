@@ -107,12 +107,14 @@ def test_a_sentence_names_each_direction_once():
 
 
 def test_figures_that_need_room_have_one_setting_for_each_data_set(cache):
-    fill("fashion-fmfp", ["erm"], 1)
+    for record in fill("fashion-fmfp", ["erm", "mixup"], 1):
+        store.lighten(record)
     fill("shared", ["erm", "mixup"], 1)
     fill("cifar10-plain", ["erm"], 1)
     pages = notebook.pages(["erm", "mixup"], paper="fmfp", seeds=1)
     assert [p.chosen.name for p in pages] == ["cifar10-plain", "fashion-fmfp", "shared"]
     assert [p.chosen.name for p in chapter.one_each(pages)] == ["cifar10-plain", "shared"]
+    assert "n = 400" in pages[1].setting  # records without predictions know it, too
 
 
 def test_a_threshold_is_chosen_on_validation_samples(cache):

@@ -313,14 +313,18 @@ def in_short(
 
 
 def one_each(pages: Iterable[notebook.Page]) -> list[notebook.Page]:
-    """Of each data set the setting with most methods: for figures that need room.
+    """Of each data set the setting with most predictions to draw: for figures that need room.
 
     The tables, the sentences and the verdicts of a chapter are of all settings.
     """
+
+    def drawable(page: notebook.Page) -> tuple[int, int]:
+        return sum(len(whole([page], m)) for m in page.methods), len(page.methods)
+
     best: dict[str, notebook.Page] = {}
     for page in pages:
         kept = best.setdefault(page.runs[0].dataset, page)
-        if len(page.methods) > len(kept.methods):
+        if drawable(page) > drawable(kept):
             best[page.runs[0].dataset] = page
     return list(best.values())
 

@@ -183,7 +183,7 @@ class Page:
             f"{run.network} · "
             f"{run.protocol.epochs} epochs · "
             + "".join(f"{name} {value} · " for name, value in self.settings.items())
-            + f"{many} seed{'s' * (many != '1')} · n = {len(self.labels):,}"
+            + f"{many} seed{'s' * (many != '1')} · n = {int(self._any.history['n'][-1]):,}"
         )
 
     def _repr_html_(self) -> str:
