@@ -1,11 +1,13 @@
 """The released edition: its records and executed pages are all here, whole, and of this code."""
 
+import html
 import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from nbconvert import HTMLExporter
 
 from calibkit.companion import plan
 from calibkit.training import store
@@ -44,6 +46,16 @@ def test_executed_page_is_its_source_of_today(name):
     said = [v for o in outputs for k, v in o.get("data", o).items() if k != "image/png"]
     of_the_machine = re.search(r"PosixPath.{40}|/(home|root|work)/.{40}", json.dumps(said))
     assert not of_the_machine, of_the_machine[0]
+
+
+@pytest.mark.parametrize("name", plan.NOTEBOOKS)
+def test_nbconvert_shows_no_raw_markup(name):
+    """JupyterLab, nbconvert and papermill's output read as the book does: roles are its alone."""
+    exporter = HTMLExporter(exclude_input=True, template_name="basic", embed_images=False)
+    shown, _ = exporter.from_filename(PAGES / f"{name}.ipynb")
+    text = html.unescape(re.sub(r"<(style|script)\b.*?</\1>|<[^>]+>", "", shown, flags=re.DOTALL))
+    assert len(text) > 2000
+    assert not re.search(r"\{[a-z][a-z:-]*\}`|:[a-z]+:`|^:::|\|[a-z_]+\|", text, re.MULTILINE)
 
 
 def test_no_record_of_the_released_edition_is_damaged():
