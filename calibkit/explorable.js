@@ -1067,7 +1067,13 @@ small { color: var(--soft); font-size: .8em; min-height: 1.35em; display: block;
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 5px 0 5px 10px; border-bottom: 1px solid var(--line); vertical-align: top; font-weight: 400; }
 thead th { color: var(--soft); font-size: .87em; vertical-align: bottom; }
-th:first-child { text-align: left; padding-left: 0; font-weight: 600; white-space: nowrap; } th i { margin-right: 6px; }
+th:first-child { text-align: left; padding-left: 0; font-weight: 600; } th i { margin-right: 6px; }
+@container (min-width: 600px) {
+  th:first-child { white-space: nowrap; }
+}
+@container (max-width: 420px) {
+  th, td { padding-left: 6px; }
+}
 td b { font-weight: 650; white-space: nowrap; } td small { white-space: nowrap; }
 @media print { input, button, .choice { display: none; } }
 `);

@@ -352,6 +352,10 @@ def test_phones_have_no_cut_figures_and_dark_pages_dark_ones(chromium, url):
     page = visit(chromium, url, viewport={"width": 390, "height": 800}, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert not page.locator("calibkit-explorable img").first.is_visible()
+    over = (
+        "(t) => t.getBoundingClientRect().right - t.closest('.card').getBoundingClientRect().right"
+    )
+    assert page.locator("calibkit-explorable[kind=risk_coverage] table").evaluate(over) < 0
     assert page.locator("calibkit-explorable[dark]").count() == 0
     figure = Figure(page, "histograms")
     figure.root.locator("fieldset[name=model] label").nth(1).tap()
