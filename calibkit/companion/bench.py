@@ -402,6 +402,7 @@ def _forest(trial: Bench) -> Figure:
     for ax, metric in zip(axes, ("aurc", "excess_ece"), strict=True):
         values = {m: _estimates(page, m, metric) for m in order}
         plots.plot_forest(plots.prepare_forest(values), ax, metric)
+        _keep_legible(ax, {m: float(np.mean(v)) for m, v in values.items()}, trial.method, metric)
     label, scale, _ = terms.METRICS["excess_ece"]
     axes[1].set_xlabel(f"{label} (lower is better)")
     axes[1].xaxis.set_major_formatter(lambda x, _: f"{scale * x:g}")
@@ -409,6 +410,22 @@ def _forest(trial: Bench) -> Figure:
     for ax in axes:
         ax.axhspan(own - 0.5, own + 0.5, color=plots.look(trial.method)["color"], alpha=0.1)
     return fig
+
+
+def _keep_legible(ax: plt.Axes, means: dict[str, float], own: str, metric: str) -> None:
+    """Cut the axis before methods that are far off all others; they show as a number at its end."""
+    low, high = np.percentile(list(means.values()), [25, 75])
+    end = high + 4 * (high - low)
+    near = [v for m, v in means.items() if v <= end or m in ("erm", own)]
+    if len(near) == len(means):
+        return
+    left, right = ax.get_xlim()
+    right = min(right, max(near) + 2 * (high - low))
+    ax.set_xlim(left, right)
+    for row, value in enumerate(means.values()):
+        if value > right:
+            words = f"{terms.METRICS[metric][1] * value:.3g} →"
+            ax.annotate(words, (right, row), (-2, 5), textcoords="offset points", ha="right")
 
 
 _DRAWN = {
