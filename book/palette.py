@@ -1,4 +1,4 @@
-"""Store the figures of the released pages with a palette: a third of the bytes, the same to the eye.
+"""Store the figures of the released pages with a palette: a third of the bytes, same to the eye.
 
     python book/palette.py book/notebooks/*.ipynb
 
