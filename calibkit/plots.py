@@ -401,7 +401,7 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
 # --- c. reliable overfitting ---
 
 
-def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
+def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) -> Axes:
     """Draw one metric of several methods over epochs; open circles mark the best epochs.
 
     The change from the best epoch to the last stands at the end of each line, with its 95 %
@@ -412,6 +412,8 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
     ----------
     table : dict
         ``{method: numbers of prepare_overfitting}``, all of one metric.
+    since : float
+        Share of the epochs before those which the vertical axis fits.
     """
     ax = _axes(ax)
     name = next(iter(table.values()))["metric"]
@@ -439,7 +441,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None) -> Axes:
             change = "best at the end"
         ends[method] = (numbers["final"], f"{seen['label']}\n{change}")
     epochs = next(iter(table.values()))["epoch"]
-    late = epochs >= epochs[-1] / 10
+    late = epochs >= since * epochs[-1]
     spread = [numbers[k][late] for numbers in table.values() for k in ("mean", "low", "high")]
     low, high = np.nanmin(spread), np.nanmax(spread)
     low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
