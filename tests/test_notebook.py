@@ -37,6 +37,12 @@ def test_page_trains_what_is_missing_and_reuses_it(cache, capsys):
     np.testing.assert_array_equal(again.logits("sam")[0], page.logits("sam")[0])
 
 
+def test_a_page_beside_trains_only_what_the_workflow_waits_for(cache):
+    """Else a page trains a run while the workflow does, and clears its record away."""
+    (page,) = notebook.beside(["erm"], "smoke", "bsce", seeds=1, epochs=2)
+    assert [p.name for p in (cache / "runs").iterdir() if p.is_dir()] == [page.runs[0].name]
+
+
 def test_missing_runs_of_a_large_edition_are_a_box_with_the_command(cache):
     page = notebook.page(["erm", "focal(gamma=5)"], "cifar10", network="resnet20", seeds=1)
     assert page.methods == [] and len(page.missing) == 2

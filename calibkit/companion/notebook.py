@@ -273,7 +273,12 @@ def page(
             return found[0]
         setting = _settings(edition, paper, dataset, network)[0]
     runs = plan.select(edition, methods, dataset, network, **changes, setting=setting)
-    found = collect(edition, runs, train=plan.EDITIONS[edition].on_the_spot)
+    on_the_spot = plan.EDITIONS[edition].on_the_spot
+    if on_the_spot and not seeds:  # as many as its book plans, which for some methods is one
+        planned = set(plan.runs("book", edition))
+        known = {run.method for run in runs if run in planned}
+        runs = [run for run in runs if run in planned or run.method not in known]
+    found = collect(edition, runs, train=on_the_spot)
     found.settings, found.chosen = dict(settings), plan.setting(edition, setting)
     return found
 
@@ -312,9 +317,12 @@ def beside(
     Others need records of the first of the methods. `changes` are as in `page`.
     """
     found = [page(methods, edition, dataset, network, **changes)]
-    for one in pages(methods, edition, paper, dataset, network, **changes):
+    for name in _settings(edition, paper, dataset, network):
         known = {page.runs[0].dataset for page in found}
-        if methods[0] in one.records and one.runs[0].dataset not in known:
+        if name == "shared" or plan.setting(edition, name).dataset in known:
+            continue  # before its runs are asked for: a cheap edition would train them
+        one = page(methods, edition, dataset, network, setting=name, **changes)
+        if methods[0] in one.records:
             found.append(one)
     return found if found[0].records or len(found) == 1 else found[1:]
 
