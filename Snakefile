@@ -46,16 +46,19 @@ localrules: all, pages, book
 rule all:
     input: f"{BUILD}/book/_build/html/index.html"
 
-# Cheap runs share a process, which takes as long to start as one of them to train.
-QUEUE = [run.name for run in runs("book", EDITION)]
+# Cheap runs share a process, which takes as long to start as one of them to train. Each data set has
+# processes of its own: Snakemake clears all outputs of a job, and some records come with the repository.
+QUEUE = {}
+for run in runs("book", EDITION):
+    QUEUE.setdefault(run.dataset, []).append(run.name)
 BATCH = 12 if EDITIONS[EDITION].on_the_spot else 1
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
-for first in range(0, len(QUEUE), BATCH):
+for names in (its[i : i + BATCH] for its in QUEUE.values() for i in range(0, len(its), BATCH)):
     rule:
-        name: f"train_{first + 1}"
-        output: [f"{RUNS}/{name}/run.json" for name in QUEUE[first : first + BATCH]]
-        log: f"{CACHE}/logs/{QUEUE[first]}.log"
-        params: names=QUEUE[first : first + BATCH]
+        name: f"train_{names[0]}"
+        output: [f"{RUNS}/{name}/run.json" for name in names]
+        log: f"{CACHE}/logs/{names[0]}.log"
+        params: names=names
         threads: 1
         resources: gpu=0 if EDITIONS[EDITION].on_the_spot else 1
         shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet 2> {{log}}"
