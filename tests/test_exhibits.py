@@ -14,7 +14,7 @@ HIDDEN = {"remove-cell", "remove-output"}
 # In HTML: a table, a box, or a listing (which notebooks colour); in Markdown: a table, a listing.
 SEEN = re.compile(r'<table|class="[^"]*\b(calibkit-page|highlight)\b')
 MARKDOWN = re.compile(r"^\| *:?-+:? *\||```", re.MULTILINE)
-TARGET = re.compile(r"^\(([\w-]+)\)=\s*$", re.MULTILINE)
+TARGET = re.compile(r'^<a id="([\w-]+)"></a>$', re.MULTILINE)
 
 
 def seen(output) -> bool:
@@ -58,9 +58,9 @@ def output(**data):
     return nbformat.v4.new_output("display_data", {k.replace("_", "/"): v for k, v in data.items()})
 
 
-def a_page(outputs, *, tags=(), source="(fmfp-fig1)=\n## Figure 1\n\ntext"):
+def a_page(outputs, *, tags=(), source='<a id="fmfp-fig1"></a>\n## Figure 1\n\ntext'):
     shown = nbformat.v4.new_code_cell("1", outputs=outputs, metadata={"tags": list(tags)})
-    following = nbformat.v4.new_markdown_cell("(fmfp-fig2)=\n## Figure 2")
+    following = nbformat.v4.new_markdown_cell('<a id="fmfp-fig2"></a>\n## Figure 2')
     other = nbformat.v4.new_code_cell("2", outputs=[output(image_png="")])
     head = nbformat.v4.new_markdown_cell(source)
     return nbformat.v4.new_notebook(cells=[head, shown, following, other])
@@ -95,7 +95,8 @@ def test_what_counts_as_seen(outputs, more, count):
 def test_an_anchor_that_is_missing_or_no_exhibit_is_noticed():
     known = {"fmfp-fig1", "fmfp-fig2"}
     assert set(sections(a_page([FIGURE], source="## Figure 1"), known)) == {"fmfp-fig2"}
-    assert set(sections(a_page([FIGURE], source="(helper)=\n## Figure 1"), known)) == {"fmfp-fig2"}
-    twice = "(fmfp-fig1)=\n## Figure 1\n\n(bsce-regime)=\ntext\n\n(fmfp-fig2)=\n## Figure 2"
+    helper = a_page([FIGURE], source='<a id="helper"></a>\n## Figure 1')
+    assert set(sections(helper, known)) == {"fmfp-fig2"}
+    twice = '<a id="fmfp-fig1"></a>\n## Figure 1\n\n<a id="fmfp-fig2"></a>\n## Figure 2'
     with pytest.raises(AssertionError, match="fmfp-fig2 stands twice"):
         sections(a_page([FIGURE], source=twice), known)

@@ -339,7 +339,7 @@ def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(c
             'page = notebook.page(["erm"], edition)\n'
             "notebook.require(page)"
         ),
-        nbformat.v4.new_markdown_cell("(a-label)=\n## A section"),
+        nbformat.v4.new_markdown_cell('<a id="a-label"></a>\n## A section'),
         nbformat.v4.new_code_cell("page.labels"),
     ]
     path, executed = tmp_path / "page.ipynb", tmp_path / "executed.ipynb"
@@ -348,7 +348,7 @@ def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(c
         papermill.execute_notebook(path, executed, kernel_name="python3", progress_bar=False)
     assert notebook.shorten(executed)
     page = nbformat.read(executed, as_version=4)
-    assert page.cells[0].source == "(a-label)=\n# Title\n\nAbout it."
+    assert page.cells[0].source == '<a id="a-label"></a>\n# Title\n\nAbout it.'
     assert len(page.cells) == 3
     (box,) = page.cells[2].outputs  # and no error
     assert "calibkit train --edition cifar10" in box["data"]["text/html"]

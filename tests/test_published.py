@@ -88,7 +88,7 @@ def test_every_exhibit_stands_in_its_chapter():
             continue
         cells = json.loads((notebooks / f"{chapter}.ipynb").read_text())["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells)
-        assert [i for i in group.id if f"({i})=" not in text] == []
+        assert [i for i in group.id if f'<a id="{i}"></a>\n' not in text] == []
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ sentence for each case: ``if worse: say(f"{named(worse)} ...") else: say("No met
 
 Text around them names a paper by a link, ``[Zhu et al. (2022)](https://…)``, a page by its file,
 ``[part two](fmfp_2.ipynb)``, and a section by its label, ``[after table 2](#bsce-regime)``: roles
-in braces are raw text in JupyterLab.
+in braces are raw text in JupyterLab. So is a label in brackets, so ``<a id="bsce-regime"></a>``
+stands above the heading, which nobody sees; the book takes it for the label (`setup`).
 """
 
 import ast
@@ -438,7 +439,7 @@ def shorten(path: str | Path) -> bool:
     (end,) = ended
     cells[end].outputs = [o for o in cells[end].outputs if o.output_type != "error"]
     lost = "\n".join(c.source for c in cells[end + 1 :] if c.cell_type == "markdown")
-    labels = re.findall(r"^\([\w-]+\)=$", lost, re.MULTILINE)
+    labels = re.findall(r'^<a id="[\w-]+"></a>$', lost, re.MULTILINE)
     cells[0].source = "\n".join([*labels, cells[0].source])
     page.cells = cells[: end + 1]
     nbformat.write(page, path)
@@ -829,6 +830,21 @@ class Provenance:
 def book_index(edition: str) -> Path:
     """Where `make book` puts the first page of an edition."""
     return Path("build", edition, "book", "_build", "html", "index.html").resolve()
+
+
+def setup(app) -> dict:
+    """Make the anchors in notebooks labels of the book: Sphinx calls this."""
+    app.connect("source-read", lambda app, page, source: source.append(labelled(source.pop())))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def labelled(source: str) -> str:
+    r"""The JSON of a notebook with labels in place of anchors.
+
+    >>> labelled(r'"<a id=\"fmfp-fig1\"></a>\n", "## Figure 1"')
+    '"(fmfp-fig1)=\\n", "## Figure 1"'
+    """
+    return re.sub(r'<a id=\\"([\w-]+)\\"></a>\\n', r"(\1)=\\n", source)
 
 
 if __name__ == "__main__":  # the workflow, when a notebook has failed
