@@ -357,6 +357,9 @@ def test_one_training_alone_is_never_enough():
     assert found.verdict == "open" and found.seeds == 1 and isnan(found.low)
     assert "one run only" in found.why
 
+    lone = verdict("fmfp-c12")  # its best epoch would be chosen on the run it is read from
+    assert lone.verdict == "open" and "there are none" in lone.why
+
 
 def test_a_coefficient_borrows_the_spread_of_its_default():
     write("erm", "mixup", seeds=2)

@@ -1059,6 +1059,8 @@ def _why(each: list[str], verdict: str, shown: _Row, needed: int) -> str:
     lead = f"{len(each)} comparisons: {counts}. {by}: " if len(each) > 1 else ""
     said = lead + shown.text
     interval = shown.interval(0.95)
+    if isnan(interval.estimate) and shown.leaf.metric.startswith("since_best:"):
+        return f"{said}: the best epoch is that of the other runs, and there are none."
     if isnan(interval.estimate):
         return f"{said}: undefined, or every run diverged."
     said += f": {shown.shown()}"
