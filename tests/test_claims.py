@@ -361,6 +361,12 @@ def test_one_training_alone_is_never_enough():
     assert lone.verdict == "open" and "there are none" in lone.why
 
 
+def test_a_count_is_the_same_in_each_run():
+    of = lambda metric: contrasts.difference(lambda name: contrasts.Series({0: -0.1}), metric)  # noqa: E731
+    assert tuple(of("passes").interval()) == (-0.1, -0.1, -0.1) and not of("passes").borrowed
+    assert isnan(of("auroc").interval().low)
+
+
 def test_a_coefficient_borrows_the_spread_of_its_default():
     write("erm", "mixup", seeds=2)
     write("mixup(alpha=0.1)", "mixup(alpha=0.5)", "mixup(alpha=1)", seeds=1, sharpness=1.5)
