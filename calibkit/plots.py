@@ -166,8 +166,8 @@ def look(method: str) -> dict:
     ('BSCE-GRA + SAM + SWA', True)
     >>> look("erm+swa+sam") == look("fmfp")
     True
-    >>> look("focal(gamma=5)")["label"]
-    'Focal (gamma=5)'
+    >>> look("focal+sam")["label"]
+    'Focal + SAM'
     """
     base, _, axes = terms.parts(method)
     flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)

@@ -36,6 +36,7 @@ LABELS = {
     "dual_focal_gra": "Dual focal-GRA",
 }
 _SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
+_GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε"}
 
 # metric: (label, factor as the papers print it, higher is better? None: neither)
 METRICS = {
@@ -166,10 +167,13 @@ def extras() -> Iterator[None]:
 def label(method: str) -> str:
     """What a method is called; the axes of flat minima and options in brackets join its name.
 
-    >>> label("bsce_gra+sam+swa"), label("focal(gamma=5)"), label("erm+swa+sam")
-    ('BSCE-GRA + SAM + SWA', 'Focal (gamma=5)', 'FMFP')
+    >>> label("bsce_gra+sam+swa"), label("erm+swa+sam")
+    ('BSCE-GRA + SAM + SWA', 'FMFP')
+    >>> label("focal(gamma=5)").replace("\u00a0", " ")  # spaces that no line breaks at
+    'Focal (γ = 5)'
     """
     base, options, axes = parts(method)
+    options = re.sub(r"\b(\w+)=(?=\S)", lambda m: f"{_GREEK.get(m[1], m[1])}\u00a0=\u00a0", options)
     base, own, _ = base.partition("@")  # of somebody's own source
     known = base if own else LABELS.get(base, base.replace("_", " "))
     words = [known + (f" {options}" if options else "")]

@@ -325,7 +325,7 @@ def test_composed_methods():
     crossed = [plots.look("bsce_gra" + axes) for axes in ("", "+sam", "+swa", "+sam+swa")]
     assert {look["color"] for look in crossed} == {plots.COLORS["bsce_gra"]}
     assert len({str(look["linestyle"]) for look in crossed}) == 4
-    assert plots.look("mixup(alpha=1)+sam")["label"] == "Mixup (alpha=1) + SAM"
+    assert plots.look("mixup(alpha=1)+sam")["label"] == "Mixup (α\u00a0=\u00a01) + SAM"
     assert plots.look("my_method") == plots.look("my_method")
     assert plots.look("my_method")["label"] == "my method"
 
@@ -545,7 +545,7 @@ def test_table_with_a_gap():
 def test_table_names_rows_in_words_where_it_knows_them():
     frame = pd.DataFrame({"ece": [0.1, 0.2, 0.3]}, index=["focal(gamma=5)", "erm+swa", "a_b(c)"])
     page = plots.style_table(frame).to_html()
-    assert all(f">{name}</th>" in page for name in ("Focal (gamma=5)", "SWA", "a_b(c)"))
+    assert all(f">{name}</th>" in page for name in ("Focal (γ\u00a0=\u00a05)", "SWA", "a_b(c)"))
 
 
 def test_importing_plots_changes_no_setting():

@@ -199,8 +199,8 @@ def differences(
 def inline(method: str) -> str:
     """What a method is called within a sentence.
 
-    >>> [inline(m) for m in ("label_smoothing", "l1_norm", "erm", "brier", "focal(gamma=5)")]
-    ['label smoothing', 'the L1 norm', 'ERM', 'Brier loss', 'focal (gamma=5)']
+    >>> [inline(m) for m in ("label_smoothing", "l1_norm", "erm", "brier", "focal+sam")]
+    ['label smoothing', 'the L1 norm', 'ERM', 'Brier loss', 'focal + SAM']
     """
     label = terms.label(method).replace("reg.", "regularisation")
     label = {"Focal": "Focal loss", "Dual focal": "Dual focal loss"}.get(label, label)
