@@ -579,9 +579,15 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
             linewidth=2.2,
             alpha=0.6,
         )
-        ax.plot(numbers["mean"][y], y, **seen, markersize=7.5, linestyle="")
+        size = 11 if seen["marker"] == "*" else 7.5  # a star has little inside
+        ax.plot(numbers["mean"][y], y, **seen, markersize=size, linestyle="")
         ax.plot(
-            numbers["published"][y], y, **seen, markersize=8, linestyle="", markerfacecolor="white"
+            numbers["published"][y],
+            y,
+            **seen,
+            markersize=size + 0.5,
+            linestyle="",
+            markerfacecolor="white",
         )
     ax.axvline(numbers["mean"][0], color=_FAINT, linestyle=":", linewidth=1.2, zorder=0)
     label, scale, higher = terms.metric_label(metric or "", unit=False)
@@ -589,6 +595,7 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
     ax.set(xlabel=label + better, ylim=(count - 0.5, -0.5))
     ax.set_yticks(range(count), [look(m)["label"] for m in numbers["method"]])
     ax.grid(axis="y", visible=False)
+    ax.xaxis.set_major_locator(MaxNLocator(5))  # numbers with units are wide
     _scaled(ax.xaxis, scale)
     if np.isfinite(numbers["published"]).any():
         handles = [

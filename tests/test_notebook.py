@@ -269,7 +269,7 @@ def test_a_sentence_with_a_hole_is_refused(said, sentence):
 )
 def test_whole_sentences_are_printed_as_markdown(said, sentence):
     notebook.say(sentence)
-    assert said[0].data == sentence.replace(" %", "\u00a0%")
+    assert said[0].data == sentence.replace(" %", "\u00a0%").replace("[3.9, ", "[3.9,\u00a0")
 
 
 def test_paragraphs_of_a_cell_lose_its_indentation(said):
@@ -311,15 +311,26 @@ def test_statements_stand_beside_what_comes_out_and_are_counted(said):
         ]
     )
     (shown,) = said
+    shown.data = shown.data.replace("\u00a0", " ")  # a cell with a number does not wrap
     assert "| the ECE falls | holds | −10.0 points [−15.0, −5.0] |" in shown.data
     assert "not here" not in shown.data
     assert shown.data.endswith(
         "Of these 2 statements, 1 holds here and 1 comes out the opposite way."
     )
     assert "None of these" in notebook.score(["not available"])
-    notebook.statements([("one run", stats.Interval(-0.1, np.nan, np.nan), "lower", "ece")])
-    assert "| one run | one run, lower | −10.0 points |" in said[1].data
-    assert said[1].data.endswith("the table has its differences alone.")
+    single = stats.Interval(-0.1, np.nan, np.nan)
+    notebook.statements([("falls", single, "lower", "ece"), ("rises", single, "higher", "ece")])
+    shown = said[1].data.replace("\u00a0", " ")
+    assert "| falls | (as stated) | −10.0 points |" in shown
+    assert "| rises | (the opposite) | −10.0 points |" in shown
+    assert shown.endswith("the direction is as stated in 1 of 2.")
+
+
+def test_numbers_keep_their_unit_and_their_interval(said):
+    notebook.say("It is 3.0 % [−1.0, +2.5] of (a, b), [see](x), and 1 [2, 3].")
+    assert said[0].data == (
+        "It is 3.0\u00a0% [−1.0,\u00a0+2.5] of (a, b), [see](x), and 1 [2,\u00a03]."
+    )
 
 
 def test_tables_look_alike():
@@ -365,7 +376,8 @@ def test_a_page_that_fails_otherwise_is_no_short_page(tmp_path):
 
 def test_a_page_with_records_goes_on(made_up, said):
     notebook.require(made_up, notebook.Page("smoke", []))
-    assert said[0] is made_up
+    (box,) = said  # one for all settings
+    assert made_up.setting in box.data and "No records yet" in box.data
     with pytest.raises(notebook.NoRecords):
         notebook.require()
 

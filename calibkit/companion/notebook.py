@@ -188,7 +188,12 @@ class Page:
         )
 
     def _repr_html_(self) -> str:
+        return _boxed([self])
+
+    def _lines(self) -> tuple[list[str], list[str]]:
+        """What the box of a setting says, and what opens when a page goes on without some runs."""
         lines = [f"<b>{html.escape(self.setting)}</b>" if self.records else "<b>No records yet</b>"]
+        more = []
         note = self._any.info["provenance"]["data"] if self.records else ""
         if note:
             lines.append(html.escape(note))
@@ -203,13 +208,8 @@ class Page:
                 gaps.append(f"With fewer seeds than planned: {', '.join(map(terms.label, fewer))}.")
             said = f"{html.escape(' '.join(gaps))} To fill the gap:"
             code = f"<code>{html.escape(self.command(names))}</code>"
-            if self.records:  # the page goes on; who wants to know opens this
-                count = f"{len(self.missing)} of {len(self.runs)} planned runs have no record yet"
-                lines.append(f"<details><summary>{count}</summary>{said}<br>{code}</details>")
-            else:
-                lines += [said, code]
-        text = "<br>".join(lines).replace("<br><details>", "<details>")
-        return f'<div class="calibkit-page">{text}</div>'
+            (more if self.records else lines).extend([said, code])
+        return lines, more
 
     @property
     def title(self) -> str:
@@ -228,6 +228,23 @@ class Page:
     def provenance(self) -> "Provenance":
         """A box with what the numbers of this page came from."""
         return Provenance([r for records in self.records.values() for r in records])
+
+
+def _boxed(pages: Sequence[Page]) -> str:
+    """One box for all settings of a notebook: a line for each, and what is missing to open."""
+    lines, hidden, missing, planned = [], [], 0, 0
+    for page in pages:
+        own, more = page._lines()
+        lines += own
+        if more:
+            name = [f"<b>{html.escape(page.title)}</b>"] if len(pages) > 1 else []
+            hidden.append("<br>".join([*name, *more]))
+            missing, planned = missing + len(page.missing), planned + len(page.runs)
+    text = "<br>".join(lines)
+    if hidden:
+        count = f"{missing} of {planned} planned runs have no record yet"
+        text += f"<details><summary>{count}</summary>{'<br>'.join(hidden)}</details>"
+    return f'<div class="calibkit-page">{text}</div>'
 
 
 def page(
@@ -405,10 +422,9 @@ def require(*pages: Page) -> None:
         Nothing has been trained; the boxes shown say with which command. The workflow keeps the
         page as far as it came, see `shorten`.
     """
-    from IPython.display import display
+    from IPython.display import HTML, display
 
-    for one in pages:
-        display(one)
+    display(HTML(_boxed(pages)))
     if not any(one.records for one in pages):
         raise NoRecords("nothing to show yet; the box above has the command that trains the runs.")
 
@@ -480,7 +496,8 @@ def say(*paragraphs: str) -> None:
     text = re.sub(
         r"(?:\A|\n\n|^- )(?:\*\*)?[a-z]", lambda m: m[0][:-1] + m[0][-1].upper(), text, flags=re.M
     )
-    display(Markdown(text.replace(" %", "\u00a0%")))  # a number keeps its unit
+    text = re.sub(r"(?<=\[)([+−]?[\d.,]+,) (?=[+−]?[\d.,]+\])", "\\1\u00a0", text)
+    display(Markdown(text.replace(" %", "\u00a0%")))  # numbers keep their unit and interval
 
 
 def percent(value: float | stats.Interval, digits: int = 1) -> str:
@@ -658,7 +675,8 @@ def outcome(interval: stats.Interval, stated: str, margin: float = 0.0) -> str:
 def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
     """Print what papers state beside what comes out here: a line each, then how many hold.
 
-    What no record is about has no line; a difference of single runs has no verdict.
+    What no record is about has no line, so each statement is to make sense without the others; a
+    difference of single runs has no verdict.
 
     Parameters
     ----------
@@ -666,20 +684,25 @@ def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
         stated ("higher" or "lower"), and the metric, whose units it has
     """
     lines, found = ["| Statement | Here | Difference |", "| --- | --- | --- |"], []
-    alone = 0
+    alone = []
     for words, interval, stated, metric in rows:
         found.append(outcome(interval, stated))
         if found[-1] == "not available":
             continue
         here = found[-1]
         if np.isnan(interval.low):  # one run
-            alone += 1
+            agrees = (interval.estimate < 0) == (stated == "lower")
+            alone.append(agrees)
             found[-1] = "not available"
-            here = f"one run, {'lower' if interval.estimate < 0 else 'higher'}"
-        lines.append(f"| {words} | {here} | {change(interval, metric)} |")
+            here = "(as stated)" if agrees else "(the opposite)"
+        cells = (cell.replace(" ", "\u00a0") for cell in (here, change(interval, metric)))
+        lines.append(f"| {words} | {' | '.join(cells)} |")
     said = ["\n".join(lines)] if len(lines) > 2 else []
     if alone:
-        said.append("One run of each method decides nothing: the table has its differences alone.")
+        said.append(
+            "In brackets: one run of each method, which decides nothing; the direction is as "
+            f"stated in {sum(alone)} of {len(alone)}."
+        )
     if not alone or set(found) > {"not available"}:
         said.append(score(found))
     say(*said)

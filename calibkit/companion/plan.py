@@ -145,6 +145,15 @@ def _small(protocol: Protocol, epochs: int = 30, **changes) -> Protocol:
 DARKSIDE_DECAY = (("label_smoothing", (("decay", 0.1),)), ("focal", (("decay", 0.1),)))
 
 
+_AUTHORS = {
+    "fmfp": "Zhu et al.",
+    "darkside": "Singh et al.",
+    "overconf": "Wang et al. (2021)",
+    "mixup": "Wang et al. (2023)",
+    "bsce": "Lin et al.",
+}
+
+
 def _on_cifar10(protocol: Protocol, title: str, name: str, **more) -> Setting:
     title = f"CIFAR-10, {title}"
     return Setting("cifar10", "resnet18_w16", protocol, name=name, title=title, **more)
@@ -152,7 +161,7 @@ def _on_cifar10(protocol: Protocol, title: str, name: str, **more) -> Setting:
 
 def _on_fashion(protocol: Protocol, paper: str, seeds: int = 10, **more) -> Setting:
     """Ten seeds wherever a run takes seconds: effects are small here, and power costs little."""
-    title = f"Fashion-MNIST, the regime of {paper}"
+    title = f"Fashion-MNIST, the regime of {_AUTHORS[paper]}"
     name = f"fashion-{paper}"
     return Setting("fashion_mnist", "cnn", protocol, seeds, name=name, title=title, **more)
 
