@@ -380,16 +380,27 @@ def test_mixer_pads_like_same():
 
 def test_preactivated_block_adds_what_it_should():
     torch.manual_seed(0)
-    block = networks._PreActivated(1, 3, 3, 1).eval()
+    block = networks._PreActivated(3, 3, 1, signal=True).eval()
     nn.init.zeros_(block.residual[-1].weight)
-    x = torch.randn(2, 3, 5)
+    x = torch.randn(2, 3, 1, 5)
     assert torch.equal(block(x), x)  # the identity goes around both normalisations
-    block = networks._PreActivated(2, 3, 6, 2).eval()
+    block = networks._PreActivated(3, 6, 2, signal=False).eval()
     nn.init.zeros_(block.residual[-1].weight)
     x = torch.randn(2, 3, 8, 8)
     rectified = (x / (1 + 1e-5) ** 0.5).relu()
     expected = F.conv2d(rectified, block.shortcut.weight, stride=2)
     torch.testing.assert_close(block(x), expected)
+
+
+@pytest.mark.parametrize(("name", "kernel", "stride"), [("cnn", 5, 2), ("resnet1d", 3, 1)])
+def test_signals_are_convolved_in_one_dimension(name, kernel, stride):
+    stem, x = build(name).eval().stages[0], batch(name)
+    convolution = next(m for m in stem.modules() if isinstance(m, nn.Conv2d))
+    weight = convolution.weight.squeeze(2)
+    assert weight.shape[-1] == kernel
+    expected = F.conv1d(x, weight, stride=stride, padding=kernel // 2)
+    got = stem[:2](x)  # as an image of one row
+    torch.testing.assert_close(got.squeeze(2), expected)
 
 
 def test_text_padding_is_zero_and_tokens_matter():

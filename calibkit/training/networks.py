@@ -85,7 +85,7 @@ def parameter_count(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters() if p.requires_grad)
 
 
-# --- shapes and layers: one set for signals (1 dimension) and images (2 dimensions) ---------------
+# --- shapes and layers: one set for images and for signals, which are images of one row -----------
 
 
 def _expect(fits: bool, shape: Shape, expected: str) -> None:
@@ -98,22 +98,30 @@ def _expect_image(shape: Shape) -> None:
     _expect(fits, shape, "images (channels, height, width) of 8 pixels a side or more")
 
 
-def _conv(dims: int, inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Module:
-    kind = nn.Conv1d if dims == 1 else nn.Conv2d
-    return kind(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+def _conv(
+    inputs: int, outputs: int, kernel: int = 3, stride: int = 1, signal: bool = False
+) -> nn.Module:
+    """A convolution that pads with zeros; of a `signal` along its one row: faster than Conv1d."""
+    kernels, strides, padding = kernel, stride, kernel // 2
+    if signal:
+        kernels, strides, padding = (1, kernel), (1, stride), (0, padding)
+    return nn.Conv2d(inputs, outputs, kernels, strides, padding, bias=False)
 
 
-def _norm_relu(dims: int, width: int) -> tuple[nn.Module, nn.Module]:
-    return (nn.BatchNorm1d if dims == 1 else nn.BatchNorm2d)(width), nn.ReLU(inplace=True)
+_ONE_ROW = nn.Unflatten(1, (-1, 1))  # (B, channels, length) to (B, channels, 1, length)
 
 
-def _average(dims: int = 2) -> tuple[nn.Module, nn.Module]:
-    return (nn.AdaptiveAvgPool1d if dims == 1 else nn.AdaptiveAvgPool2d)(1), nn.Flatten()
+def _norm_relu(width: int) -> tuple[nn.Module, nn.Module]:
+    return nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+
+
+def _average() -> tuple[nn.Module, nn.Module]:
+    return nn.AdaptiveAvgPool2d(1), nn.Flatten()
 
 
 def _he_normal(network: Network) -> Network:
     for module in network.modules():
-        if isinstance(module, nn.Conv1d | nn.Conv2d):
+        if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     return network
 
@@ -150,11 +158,13 @@ def _cnn(shape: Shape, classes: int, width: int = 32) -> Network:
     Not averaged over positions, so that it overfits a small training set as large networks do.
     """
     _expect(len(shape) in (2, 3), shape, "signals (channels, length) or images (c, h, w)")
-    dims = len(shape) - 1
+    signal = len(shape) == 2
     stages = [
-        nn.Sequential(_conv(dims, inputs, width, kernel, stride=2), *_norm_relu(dims, width))
+        nn.Sequential(_conv(inputs, width, kernel, 2, signal), *_norm_relu(width))
         for inputs, kernel in ((shape[0], 5), (width, 3), (width, 3))
     ]
+    if signal:
+        stages[0].insert(0, _ONE_ROW)
     features = width * prod(-(-side // 8) for side in shape[1:])  # each stride halves, rounding up
     return _he_normal(Network(stages, nn.Flatten(), nn.Linear(features, classes)))
 
@@ -178,7 +188,7 @@ def _textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: i
         stage = nn.Sequential(*[nn.AvgPool2d((1, 4), ceil_mode=True)] if i else [])
         for _ in range(layers):
             convolution = nn.Conv2d(width, width, (1, 3), padding=(0, 1), bias=False)
-            stage.extend((convolution, *_norm_relu(2, width)))
+            stage.extend((convolution, *_norm_relu(width)))
         stages.append(stage)
     pool = nn.Sequential(*_average(), nn.Dropout(0.5))
     return _he_normal(Network(stages, pool, nn.Linear(width, classes)))
@@ -212,7 +222,7 @@ class _PadShortcut(nn.Module):
 
 def _projection(inputs: int, outputs: int, stride: int) -> nn.Module:
     """Option B of He et al. (2016): a strided 1x1 convolution and batch norm."""
-    return nn.Sequential(_conv(2, inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+    return nn.Sequential(_conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
 
 
 def _resnet(
@@ -227,7 +237,7 @@ def _resnet(
     """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each."""
     _expect_image(shape)
     block = getattr(_theirs().resnet, block)
-    stages = [nn.Sequential(_conv(2, shape[0], stem), *_norm_relu(2, stem))]
+    stages = [nn.Sequential(_conv(shape[0], stem), *_norm_relu(stem))]
     inputs = stem
     for i, count in enumerate(blocks):
         planes, stride = width * 2**i, 1 if i == 0 else 2
@@ -263,16 +273,16 @@ class _PreActivated(nn.Module):
     Where the shape changes the shortcut is a 1x1 convolution of the rectified input.
     """
 
-    def __init__(self, dims: int, inputs: int, outputs: int, stride: int):
+    def __init__(self, inputs: int, outputs: int, stride: int, signal: bool):
         super().__init__()
-        self.activate = nn.Sequential(*_norm_relu(dims, inputs))
+        self.activate = nn.Sequential(*_norm_relu(inputs))
         self.residual = nn.Sequential(
-            _conv(dims, inputs, outputs, 3, stride),
-            *_norm_relu(dims, outputs),
-            _conv(dims, outputs, outputs),
+            _conv(inputs, outputs, 3, stride, signal),
+            *_norm_relu(outputs),
+            _conv(outputs, outputs, signal=signal),
         )
         same = stride == 1 and inputs == outputs
-        self.shortcut = None if same else _conv(dims, inputs, outputs, 1, stride)
+        self.shortcut = None if same else _conv(inputs, outputs, 1, stride, signal)
 
     def forward(self, x: Tensor) -> Tensor:
         activated = self.activate(x)
@@ -286,15 +296,16 @@ def _preact_resnet(blocks: int, stem: int, width: int, shape: Shape, classes: in
     Wide ResNets are this family too (Zagoruyko & Komodakis, 2016); they count the shortcuts as
     layers, so that WRN-28 has four blocks a stage. No dropout, as in the public code of fmfp.
     """
-    dims = len(shape) - 1
-    stages: list[nn.Module] = [_conv(dims, shape[0], stem)]
+    signal = len(shape) == 2
+    first = _conv(shape[0], stem, signal=signal)
+    stages: list[nn.Module] = [nn.Sequential(_ONE_ROW, first) if signal else first]
     inputs = stem
     for outputs, stride in ((width, 1), (2 * width, 2), (4 * width, 2)):
-        first = _PreActivated(dims, inputs, outputs, stride)
-        rest = (_PreActivated(dims, outputs, outputs, 1) for _ in range(blocks - 1))
+        first = _PreActivated(inputs, outputs, stride, signal)
+        rest = (_PreActivated(outputs, outputs, 1, signal) for _ in range(blocks - 1))
         stages.append(nn.Sequential(first, *rest))
         inputs = outputs
-    pool = nn.Sequential(*_norm_relu(dims, inputs), *_average(dims))
+    pool = nn.Sequential(*_norm_relu(inputs), *_average())
     return _he_normal(Network(stages, pool, nn.Linear(inputs, classes)))
 
 
@@ -319,7 +330,7 @@ def _densenet(growth: int, blocks: Sequence[int], stem: int, shape: Shape, class
     """
     _expect_image(shape)
     net = _theirs().DenseNet(growth, blocks, stem, num_classes=classes)
-    first = _conv(2, shape[0], stem)
+    first = _conv(shape[0], stem)
     nn.init.kaiming_normal_(first.weight)
     parts = dict(net.features.named_children())
     stages = [first, parts["denseblock1"]]
@@ -370,7 +381,7 @@ def _vgg16_bn(shape: Shape, classes: int, weights: str | None = None) -> Network
     for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         layers: list[nn.Module] = []
         for _ in range(count):
-            layers += [nn.Conv2d(inputs, width, 3, padding=1), *_norm_relu(2, width)]
+            layers += [nn.Conv2d(inputs, width, 3, padding=1), *_norm_relu(width)]
             nn.init.zeros_(layers[-3].bias)
             inputs = width
         stages.append(nn.Sequential(*layers, nn.MaxPool2d(2, ceil_mode=True)))
@@ -394,7 +405,7 @@ def _mobile(
     """
     _expect_image(shape)
     net = _theirs().get_model(name, num_classes=classes, **options)
-    first = net.features[0][0] = _conv(2, shape[0], 32, stride=2)
+    first = net.features[0][0] = _conv(shape[0], 32, stride=2)
     nn.init.kaiming_normal_(first.weight, mode="fan_out")
     convolutions = (m for m in net.features.modules() if isinstance(m, nn.Conv2d))
     for i, strided in enumerate([m for m in convolutions if m.stride == (2, 2)]):
