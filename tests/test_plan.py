@@ -85,16 +85,18 @@ def test_selection_and_shared_runs():
     demo = plan.runs("fmfp", "demo")
     assert {run.dataset for run in demo} == {"mnist1d"}
     own, paper_variant, scored = plan.PAPERS["fmfp"]
-    assert len(demo) == len({run.name for run in demo}) == 3 * (len(own.methods) + 1 + 1)
-    assert [run.seed for run in demo if run.variant == "paper"] == [0, 1, 2]
-    assert [run.method for run in demo if run.protocol.feature_scores] == 3 * ["erm"]
+    assert len(demo) == len({run.name for run in demo}) == 3 * len(own.methods) + 1 + 1
+    assert [run.seed for run in demo if run.variant == "paper"] == [0]  # on the spot one will do
+    assert [run.method for run in demo if run.protocol.feature_scores] == ["erm"]
+    carried = plan.runs("fmfp", "cifar10")
+    assert [run.seed for run in carried if run.variant == "paper"] == [0, 1, 2]
     assert set(plan.runs("tour", "demo")) < set(demo)
     everything = plan.runs("all", "demo")
     assert len({run.name for run in everything}) == len(everything)
     few = plan.runs("fmfp", "demo", seeds=2, dataset="digits")
     assert {(run.dataset, run.seed) for run in few} == {("digits", 0), ("digits", 1)}
     sizes = {run.protocol.train_size for run in plan.runs("overconf", "demo")}
-    assert sizes == {250, 1000, 4000}
+    assert sizes == {250, 1000, 2000}
     where = {(run.dataset, run.network): run.seed for run in plan.runs("other_data", "released")}
     texts = ("20newsgroups", "textcnn")
     assert where == {("fashion_mnist", "cnn"): 4, texts: 2}  # last seeds
