@@ -1,11 +1,14 @@
 """A verdict follows from records: it changes when they do, and says what it lacks without them."""
 
+import json
 import re
 import shlex
 import shutil
+import subprocess
 from collections import Counter
 from functools import partial
 from math import isnan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -711,6 +714,25 @@ def test_mathematics_is_worked_out_once_for_each_state_of_the_code(monkeypatch):
     assert claims._computed("brier_offset") == 1e-12 and len(calls) == 1
     monkeypatch.setattr(claims, "_mathematics", lambda: "other code")
     assert claims._computed("brier_offset") == 1e-12 and len(calls) == 2
+
+
+def test_only_numbers_of_released_runs_change_what_git_sees(tmp_path):
+    released = plan.select("released", ["erm"], "gaussians", "mlp", seeds=1)
+    for run in [*released, *plan.select("smoke", ["erm"], "digits", seeds=1)]:
+        model = contrasts.Model(records.write(run, k=5))
+        assert not contrasts.worked_out(model)
+        assert contrasts.derived(model, "made_up", lambda _: 0.25) == 0.25
+        contrasts.keep_derived()
+        contrasts._known.clear()  # as another process would
+        assert contrasts.worked_out(model)
+        assert contrasts.derived(model, "made_up", lambda _: 0.5) == 0.25
+    (root,) = tmp_path.glob("**/derived.json")
+    assert list(json.loads(root.read_text())) == [run.name for run in released]
+    git = ["git", "-C", str(Path(__file__).parent), "check-ignore", "--quiet"]
+    other = root.parent / "runs" / ".derived.json"
+    assert list(json.loads(other.read_text())) == [run.name]
+    place = Path("..", "data_cache", other.relative_to(root.parent))
+    assert subprocess.run([*git, str(place)]).returncode == 0  # ignored
 
 
 def test_an_open_claim_says_what_would_decide_it():

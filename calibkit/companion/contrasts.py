@@ -22,7 +22,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import isnan, nan
 from pathlib import Path
 from types import MappingProxyType
@@ -383,15 +383,33 @@ class Model:
 _known: dict[Path, dict[str, dict]] = {}
 
 
-def worked_out_of(name: str, checksum: str | None) -> dict:
-    """What is known under a name, and to be added to: nothing if it is of another checksum."""
-    path = cache_root() / "derived.json"
+@cache
+def _released() -> frozenset[str]:
+    """Names of what comes with the repository, as its records do."""
+    return frozenset({"mathematics"} | {run.name for run in plan.runs("all", "released")})
+
+
+def _kept_in(name: str) -> Path:
+    """The file in which what is known under a name is kept; git sees that of the released edition.
+
+    The other is among the records that are no part of the repository.
+    """
+    root = cache_root()
+    return root / "derived.json" if name in _released() else root / "runs" / ".derived.json"
+
+
+def _known_in(path: Path) -> dict[str, dict]:
     if path not in _known:
         try:
             _known[path] = json.loads(path.read_text())
         except (OSError, ValueError):  # there is none yet, or half of one
             _known[path] = {}
-    its = _known[path].setdefault(name, {})
+    return _known[path]
+
+
+def worked_out_of(name: str, checksum: str | None) -> dict:
+    """What is known under a name, and to be added to: nothing if it is of another checksum."""
+    its = _known_in(_kept_in(name)).setdefault(name, {})
     if checksum and its.get("arrays") != checksum:
         its.clear()
         its["arrays"] = checksum
@@ -411,8 +429,8 @@ def derived(model: Model, metric: str, asked: Callable[[Model], float]) -> float
 
 def worked_out(model: Model) -> bool:
     """Whether a run left numbers that took its arrays."""
-    known = _known.get(cache_root() / "derived.json", {})
-    return len(known.get(model.record.name, ())) > 1
+    name = model.record.name
+    return len(_known_in(_kept_in(name)).get(name, ())) > 1
 
 
 def keep_derived() -> None:
