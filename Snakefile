@@ -51,7 +51,7 @@ rule all:
 QUEUE = {}
 for run in runs("book", EDITION):
     QUEUE.setdefault(run.dataset, []).append(run.name)
-BATCH = 12 if EDITIONS[EDITION].on_the_spot else 1
+BATCH = 36 if EDITIONS[EDITION].on_the_spot else 1
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
 for names in (its[i : i + BATCH] for its in QUEUE.values() for i in range(0, len(its), BATCH)):
     rule:
@@ -62,6 +62,12 @@ for names in (its[i : i + BATCH] for its in QUEUE.values() for i in range(0, len
         threads: 1
         resources: gpu=0 if EDITIONS[EDITION].on_the_spot else 1
         shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet 2> {{log}}"
+
+# papermill, without a grammar that jsonschema would read for a second at each start to check IRIs.
+PAPERMILL = (
+    "python -c 'import sys; sys.modules[\"rfc3987_syntax\"] = None;"
+    " from papermill.cli import papermill; papermill()'"
+)
 
 rule notebook:
     input:
@@ -74,8 +80,8 @@ rule notebook:
         edition=lambda w: f"-p edition {EDITION}" if NOTEBOOKS[w.notebook] else "",
     retries: 1  # kernels can race for a port
     shell:
-        "OMP_NUM_THREADS=1 papermill {input.source} {params.draft} {params.edition} -k python3 --cwd notebooks"
-        " --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.notebook {params.draft} >> {log} 2>&1"
+        f"OMP_NUM_THREADS=1 {PAPERMILL} {{input.source}} {{params.draft}} {{params.edition}}"
+        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.notebook {params.draft} >> {log} 2>&1"
         " && cp {params.draft} {output}"  # a page without records is a short one
 
 rule pages:
