@@ -16,11 +16,11 @@ import re
 import zlib
 from collections.abc import Callable
 from itertools import zip_longest
+from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -111,6 +111,8 @@ _INK, _FAINT = "#262626", "#8A8A8A"
 
 # --- style ---
 
+_STYLE = mpl.rc_params_from_file(Path(__file__).with_name("book.mplstyle"), False, False)
+
 
 def style():
     """Context manager (or decorator) with the book's style; outside it nothing changes.
@@ -123,36 +125,7 @@ def style():
     >>> inside >= 9 and mpl.rcParams["font.size"] == before
     True
     """
-    return mpl.rc_context(
-        {
-            **sns.axes_style("whitegrid"),
-            **sns.plotting_context("notebook"),
-            "font.size": 11.0,
-            "axes.labelsize": 11.0,
-            "axes.titlesize": 12.0,
-            "axes.titlelocation": "left",
-            "xtick.labelsize": 10.0,
-            "ytick.labelsize": 10.0,
-            "legend.fontsize": 10.0,
-            "legend.frameon": False,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.edgecolor": "#9A9A9A",
-            "axes.linewidth": 0.8,
-            "grid.color": "#E6E6E6",
-            "grid.linewidth": 0.7,
-            "lines.linewidth": 1.8,
-            "lines.markersize": 6.0,
-            "figure.facecolor": "white",
-            "savefig.facecolor": "white",
-            "savefig.transparent": False,
-            "figure.figsize": (6.0, 4.0),
-            "figure.dpi": 144,
-            "savefig.dpi": 144,
-            "figure.constrained_layout.use": True,
-            "svg.hashsalt": "calibkit",  # the same figure gives the same bytes
-        }
-    )
+    return mpl.rc_context(_STYLE)
 
 
 def look(method: str) -> dict:
@@ -461,6 +434,8 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
 
 def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any."""
+    import seaborn as sns  # late: for its colours alone it takes a second to load
+
     ax = _axes(ax)
     x, y = numbers["brier_edges"], numbers["norm_edges"]
     counts = np.ma.masked_equal(numbers["counts"].T, 0)

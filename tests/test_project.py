@@ -124,6 +124,16 @@ def test_a_module_is_loaded_when_asked_for_and_nothing_heavy_with_it(module):
     assert found.splitlines() == ["False False", f"calibkit.{module}", "[]"]
 
 
+def test_figures_need_no_seaborn():
+    """It takes a second to load; a gradient norm alone is drawn in its colours."""
+    found = in_a_fresh_python(
+        "import sys, matplotlib.pyplot as plt, calibkit.plots\n"
+        "plt.style.use('calibkit.book')\n"
+        "print('seaborn' in sys.modules, plt.rcParams['axes.grid'])"
+    )
+    assert found == "False True"
+
+
 @pytest.mark.parametrize(
     ("absent", "code", "extra"),
     [
