@@ -35,7 +35,9 @@ release: $(READY)  ## remake book/notebooks: the pages of the released edition, 
 	@rm -rf build/records && mkdir -p build/records/runs  # the records in git and no other
 	@git ls-files data_cache/runs | cut -d/ -f3 | sort -u | \
 		xargs -I{} ln -s $(CURDIR)/data_cache/runs/{} build/records/runs/
+	@cp data_cache/derived.json build/records/  # of predictions that light records have no more
 	@CALIBKIT_CACHE=$(CURDIR)/build/records $(MAKE) --no-print-directory book EDITION=released
+	@cp build/records/derived.json data_cache/
 	@mkdir -p book/notebooks && cp build/released/book/notebooks/*.ipynb book/notebooks/
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \
 		"metadata.papermill cell.metadata.papermill cell.metadata.execution" book/notebooks/*.ipynb
