@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from calibkit import explorable, metrics, stats
-from calibkit.companion import chapter, claims, notebook, plan, published
+from calibkit.companion import chapter, claims, contrasts, notebook, plan, published
 from calibkit.training import store
 from tests import records
 
@@ -74,8 +74,22 @@ def test_settings_without_predictions_are_left_out_of_what_needs_them(cache):
         if "mixup" in record.name:
             store.lighten(record)
     page = notebook.page(["erm", "mixup"], setting="fashion-fmfp", seeds=1)
-    assert chapter.whole([page], "erm") == [page]
+    (kept,) = chapter.whole([page], "erm")
+    assert kept.records == {"erm": page.records["erm"]} and kept.title == page.title
     assert chapter.whole([page], "erm", "mixup") == []
+
+
+def test_a_figure_of_predictions_says_of_how_many_runs_it_is(cache):
+    written = fill("fashion-fmfp", ["erm"], 4)
+
+    def page():
+        return notebook.page(["erm"], setting="fashion-fmfp", seeds=4)
+
+    for light, count in ((1, 3), (2, 1)):  # of two runs an interval would be useless
+        store.lighten(written[light])
+        (kept,) = chapter.whole([page()], "erm")
+        assert len(kept.logits("erm")) == count
+        assert f"{count} seed" in kept.setting and "4 seeds" in page().setting
 
 
 TABLE = pd.DataFrame(
@@ -97,13 +111,18 @@ def test_differences_are_paired_by_seed():
 def test_a_sentence_names_each_direction_once():
     found = chapter.differences(TABLE, "auroc", ["focal", "mixup", "swa"])
     said = chapter.told(found, "auroc", within=0.001)
-    assert said.startswith("AUROC is lower than that of ERM with mixup (−10.0 points")
-    assert said.endswith("; the same with SWA; no clear difference with focal loss")
+    assert said.startswith("Mixup (−10.0 points")
+    assert said.endswith(
+        ") lowers the AUROC; SWA leaves it practically unchanged; no clear change with focal loss"
+    )
+    other = chapter.told(found, "auroc", "CRL", within=0.001)
+    assert "has a lower AUROC than CRL; SWA has practically the same; no clear difference" in other
     alone = chapter.told({"focal": stats.Interval(0.02, np.nan, np.nan)}, "auroc")
     assert alone == (
-        "AUROC differs from that of ERM by +2.0 points with focal loss (one run each, "
-        "so no interval)"
+        "The AUROC changes by +2.0 points with focal loss (one run each, so no interval)"
     )
+    both = chapter.told(dict.fromkeys(("focal", "swa"), stats.Interval(-2, -3, -1)), "ece")
+    assert both.endswith(") lower the ECE")
 
 
 def test_figures_that_need_room_have_one_setting_for_each_data_set(cache):
@@ -114,7 +133,38 @@ def test_figures_that_need_room_have_one_setting_for_each_data_set(cache):
     pages = notebook.pages(["erm", "mixup"], paper="fmfp", seeds=1)
     assert [p.chosen.name for p in pages] == ["cifar10-plain", "fashion-fmfp", "shared"]
     assert [p.chosen.name for p in chapter.one_each(pages)] == ["cifar10-plain", "shared"]
+    own = chapter.one_each(pages, predictions=False)
+    assert [p.chosen.name for p in own] == ["cifar10-plain", "fashion-fmfp"]
+    assert chapter.one_each(pages, ["mixup"])[0].methods == ["erm"]  # of CIFAR-10 there is no other
     assert "n = 400" in pages[1].setting  # records without predictions know it, too
+
+
+def test_a_metric_of_one_method_has_the_interval_of_its_differences(cache):
+    fill("fashion-fmfp", ["erm", "mixup"], 3)
+    page = notebook.page(["erm", "mixup"], setting="fashion-fmfp", seeds=3)
+    table = chapter.values(page)
+    models = {r.info["run"]["seed"]: contrasts.Model(r) for r in page.records["erm"]}
+    alone = contrasts.of_models(models, "auroc").mean().interval()
+    assert notebook.mean(table["auroc"], "erm") == pytest.approx(alone)
+    assert alone != pytest.approx(stats.seed_interval(table["auroc"]["erm"]))
+    beside = published.beside(
+        published.trainings(page.records), "fmfp-tab1", "cifar10", "resnet110", ["auroc"]
+    ).set_index("method")
+    assert tuple(beside.loc["erm", ["ours", "low", "high"]]) == pytest.approx(alone)
+    # Of what has no replicates it is Student's, and nothing lies where the metric cannot be.
+    other = table["auroc"].rename("mine")
+    assert notebook.mean(other, "erm") == pytest.approx(stats.seed_interval(other["erm"]))
+    assert np.isnan(notebook.mean(table["auroc"], "crl").estimate)
+    assert notebook.half_width(stats.Interval(0.99, 0.96, 1.0)) == pytest.approx(0.03)
+
+
+def test_what_a_recalibration_does_is_that_of_the_same_runs(cache):
+    fill("fashion-fmfp", ["erm"], 3)
+    its = notebook.page(["erm"], setting="fashion-fmfp", seeds=3).records["erm"]
+    found = contrasts.between(its, its, "ece_scaled", "ece").interval()
+    each = [r.replicates for r in its]
+    gains = [r.estimate("excess_ece_ts_ece") - r.estimate("excess_ece") for r in each]
+    assert found.estimate == pytest.approx(np.mean(gains))
 
 
 def test_a_threshold_is_chosen_on_validation_samples(cache):
@@ -198,8 +248,9 @@ def test_published_cells_stand_over_ours(pages, shown):
 
 
 def test_a_figure_has_a_block_for_each_setting(pages):
-    fig, parts = chapter.blocks(pages * 2, 1, 3)
+    fig, parts = chapter.blocks(pages * 2, 1, 3, heights=[1, 4])
     assert [axes.shape for _, axes in parts] == [(1, 3)] * 2
+    assert fig.get_figheight() == pytest.approx(1.6 + 4.6)
     assert [sub.get_suptitle() for sub in fig.subfigs] == [pages[0].title] * 2
     table = chapter.values(pages[0])
     fig = chapter.forest(

@@ -17,6 +17,7 @@ import re
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,8 +36,8 @@ _AFTER = {
 }
 _EXCESS = {"": "", "_scaled": "_ts_ece", "_optimal": "_optimal"}
 _SPELT = {  # in a sentence; a table's head says less
-    "mean_correct": "Confidence of correct predictions",
-    "mean_wrong": "Confidence of wrong predictions",
+    "mean_correct": "confidence of correct predictions",
+    "mean_wrong": "confidence of wrong predictions",
 }
 BETTER, WORSE, NONE = "#4477AA", "#EE6677", "#999999"
 
@@ -109,10 +110,18 @@ def begin(
 
 
 def whole(pages: Iterable[notebook.Page], *methods: str) -> list[notebook.Page]:
-    """The settings in which each of some methods has a record with predictions."""
-    return [
-        p for p in pages if all(any(not r.light for r in p.records.get(m, ())) for m in methods)
-    ]
+    """The settings in which each of some methods has a record with predictions, and those alone.
+
+    A figure drawn from predictions says by `notebook.Page.setting` of how many runs it is. Of two
+    runs it takes the first: an interval from two is thirteen standard errors wide on either side.
+    """
+    found = []
+    for page in pages:
+        kept = {m: [r for r in its if not r.light] for m, its in page.records.items()}
+        kept = {m: its if len(its) > 2 else its[:1] for m, its in kept.items() if its}
+        if kept and set(methods) <= set(kept):
+            found.append(replace(page, records=kept))
+    return found
 
 
 def _excess(record, its: pd.Series) -> dict[str, float]:
@@ -236,35 +245,50 @@ def told(
     --------
     >>> found = {"focal": stats.Interval(0.02, 0.01, 0.03), "mixup": stats.Interval(0, -1, 1)}
     >>> told(found, "auroc")
-    'AUROC is higher than that of ERM with focal loss (+2.0 points [+1.0, +3.0]); no clear \
-difference with mixup'
+    'Focal loss (+2.0 points [+1.0, +3.0]) raises the AUROC; no clear change with mixup'
+    >>> told({"mixup": stats.Interval(0, -1, 1)}, "ece", "CRL")
+    'Mixup does not clearly differ from CRL in ECE'
     """
-    name = _SPELT.get(metric) or terms.METRICS.get(metric, (metric.replace("_", " "),))[0]
-    leads = {  # how a sentence begins, and how it goes on
-        "lower": (f"{name} is lower than that of {than} with", "lower with"),
-        "higher": (f"{name} is higher than that of {than} with", "higher with"),
-        "practically none": (f"{name} is practically that of {than} with", "the same with"),
-        "no clear difference": (
-            f"{name} does not clearly differ from that of {than} with",
-            "no clear difference with",
-        ),
-        "see its excess": (f"{name} alone cannot tell {than} from", "no verdict with"),
-        "cannot be told": (f"{name} differs from that of {than} by", "from one run each,"),
-    }
+    name, plain = _spelt(metric), than == "ERM"
     groups: dict[str, list[str]] = {}
     for method, interval in found.items():
         groups.setdefault(interval.direction(within), []).append(method)
     parts: list[str] = []
-    for word in filter(groups.get, leads):
-        each = [inline(m) for m in groups[word]]
+    for word in filter(groups.get, _DIRECTIONS):
+        one, each = len(groups[word]) == 1, [inline(m) for m in groups[word]]
         sizes = [notebook.change(found[m], metric) for m in groups[word]]
+        what = "it" if parts else f"the {name}"  # the first part names it
+        has, does = ("has", "does") if one else ("have", "do")
         if word in ("lower", "higher"):
-            each = [f"{m} ({size})" for m, size in zip(each, sizes, strict=True)]
-        if word == "cannot be told":
-            each = [f"{size} with {m}" for m, size in zip(each, sizes, strict=True)]
-        last = " (one run each, so no interval)" * (word == "cannot be told" and not parts)
-        parts.append(f"{leads[word][bool(parts)]} {listed(each)}{last}")
-    return "; ".join(parts)
+            who = listed(f"{m} ({size})" for m, size in zip(each, sizes, strict=True))
+            verb = ("lower" if word == "lower" else "raise") + "s" * one
+            other = f"{has} a {word} " + ("one" if parts else f"{name} than {than}")
+            part = f"{who} {verb} {what}" if plain else f"{who} {other}"
+        elif word == "practically none":
+            unchanged = f"leave{'s' * one} {what} practically unchanged"
+            same = f"{has} practically the {'same' if parts else f'{name} of {than}'}"
+            part = f"{listed(each)} {unchanged if plain else same}"
+        elif word == "cannot be told":
+            who = listed(f"{size} with {m}" for m, size in zip(each, sizes, strict=True))
+            verb = "changes" if plain else f"differs from that of {than}"
+            part = f"{what} {verb} by {who} (one run each, so no interval)"
+        elif parts:
+            part = f"no clear {'change' if plain else 'difference'} with {listed(each)}"
+        else:
+            clearly = f"change {what}" if plain else f"differ from {than} in {name}"
+            part = f"{listed(each)} {does} not clearly {clearly}"
+        parts.append(part)
+    said = "; ".join(parts)
+    return said[:1].upper() + said[1:]
+
+
+_DIRECTIONS = ("lower", "higher", "practically none", "no clear difference", "cannot be told")
+
+
+def _spelt(metric: str) -> str:
+    """What a metric is called within a sentence."""
+    name = _SPELT.get(metric) or terms.METRICS.get(metric, (metric.replace("_", " "),))[0]
+    return name if name[1].isupper() or name[1] == "-" else name[0].lower() + name[1:]
 
 
 def counted(found: Mapping[str, stats.Interval], metric: str, what: str = "methods") -> str:
@@ -284,8 +308,7 @@ def counted(found: Mapping[str, stats.Interval], metric: str, what: str = "metho
     'none of 2 methods clearly changes the excess ECE'
     """
     ways = [d.verdict for d in found.values()]
-    name = terms.METRICS[metric][0]
-    name = name if name[1].isupper() or name[1] == "-" else name[0].lower() + name[1:]
+    name = _spelt(metric)
     counts = sorted(((ways.count(f"{verb}er"), verb) for verb in ("low", "high")), reverse=True)
     if not counts[0][0]:
         return f"none of {len(ways)} {what} clearly changes the {name}"
@@ -312,14 +335,23 @@ def in_short(
     return f"**In short:** on {where}, {'; '.join(said)}." if said else "**In short**"
 
 
-def one_each(pages: Iterable[notebook.Page]) -> list[notebook.Page]:
-    """Of each data set the setting with most predictions to draw: for figures that need room.
+def one_each(
+    pages: Iterable[notebook.Page], methods: Iterable[str] = (), predictions: bool = True
+) -> list[notebook.Page]:
+    """Of each data set the setting with most to draw, the paper's own if equal.
 
-    The tables, the sentences and the verdicts of a chapter are of all settings.
+    For figures that need room: tables, sentences and verdicts of a chapter are of all settings.
+
+    Parameters
+    ----------
+    methods : those that count; default all
+    predictions : whether it takes predictions to draw them
     """
+    asked = set(methods)
 
-    def drawable(page: notebook.Page) -> tuple[int, int]:
-        return sum(len(whole([page], m)) for m in page.methods), len(page.methods)
+    def drawable(page: notebook.Page) -> int:
+        there = whole([page]) if predictions else [page]
+        return sum(not asked or m in asked for p in there for m in p.methods)
 
     best: dict[str, notebook.Page] = {}
     for page in pages:
@@ -364,11 +396,20 @@ def tell(
     said = [(p, s) for p, s in said if s]
     if not said:
         return
-    lines = [f"- **{p.title}.** {s}" for p, s in said] if len(pages) > 1 else [said[0][1]]
+    lines = (
+        [f"- **{p.title.rstrip('.')}.** {s}" for p, s in said] if len(pages) > 1 else [said[0][1]]
+    )
     notebook.say(*([lead] if lead else []), "\n".join(lines))
 
 
-def blocks(pages: Sequence[notebook.Page], rows: int = 1, columns: int = 1, size=(3.2, 3.0), **how):
+def blocks(
+    pages: Sequence[notebook.Page],
+    rows: int = 1,
+    columns: int = 1,
+    size: tuple[float, float] = (3.2, 3.0),
+    heights: Sequence[float] = (),
+    **how,
+):
     """A figure with a block of axes for each setting, under its title and above its small print.
 
     Parameters
@@ -376,15 +417,16 @@ def blocks(pages: Sequence[notebook.Page], rows: int = 1, columns: int = 1, size
     pages : the settings
     rows, columns : axes of a block
     size : width and height of one of them in inches
+    heights : of one of them in each setting, where they differ
     how : passed to ``subplots``, such as ``sharey=True``
 
     Returns
     -------
     figure, list of (page, axes (rows, columns))
     """
-    height = size[1] * rows + 0.6
-    fig = plt.figure(figsize=(size[0] * columns + 0.3, height * len(pages)))
-    parts = fig.subfigures(len(pages), 1, squeeze=False)[:, 0]
+    each = [rows * height + 0.6 for height in heights or [size[1]] * len(pages)]
+    fig = plt.figure(figsize=(size[0] * columns + 0.3, sum(each)))
+    parts = fig.subfigures(len(pages), 1, squeeze=False, height_ratios=each)[:, 0]
     found = []
     for part, page in zip(parts, pages, strict=True):
         if len(pages) > 1:
@@ -552,7 +594,7 @@ def beside(
                 for one in every:
                     mine = one.loc[key]
                     if np.isfinite(mine.ours):
-                        half = mine.high - mine.ours
+                        half = notebook.half_width(stats.Interval(mine.ours, mine.low, mine.high))
                         lines.append(_plus(mine.ours, half, metric, digits))
                 cells.append(f"<td>{'<br>'.join(lines)}</td>")
             place = f"{terms.DATASETS.get(where, where)} · {net}<br>" if several else ""
@@ -564,7 +606,7 @@ def beside(
         ours = "; then ".join(p.title for p in pages)
         note += f"Below: {html.escape(ours)} (± 95 % interval). "
         note += html.escape(first.attrs["differs"])
-    _display(parts, note, False)
+    _display(parts, note, False, "The published numbers, with ours below" * bool(pages))
 
 
 def _plus(value: float, half: float, metric: str, digits: int) -> str:
@@ -574,8 +616,10 @@ def _plus(value: float, half: float, metric: str, digits: int) -> str:
     )
 
 
-def _display(parts: Iterable[tuple[str, str, str]], note: str, titled: bool) -> None:
-    """Small tables side by side, or one below the other where there is no room."""
+def _display(
+    parts: Iterable[tuple[str, str, str]], note: str, titled: bool, folded: str = ""
+) -> None:
+    """Small tables side by side, or one below the other; folded, they open behind some words."""
     from IPython.display import HTML, display
 
     tables = "".join(
@@ -584,12 +628,13 @@ def _display(parts: Iterable[tuple[str, str, str]], note: str, titled: bool) -> 
         + f'<table class="dataframe calibkit-table">{head}<tbody>{body}</tbody></table></div>'
         for title, head, body in parts
     )
-    display(
-        HTML(
-            '<div style="display: flex; flex-wrap: wrap; gap: 0 1.6rem; font-size: 0.9em">'
-            f'{tables}</div><p style="font-size: 0.85em; margin: 0.2rem 0 0.9rem">{note}</p>'
-        )
+    shown = (
+        '<div style="display: flex; flex-wrap: wrap; gap: 0 1.6rem; font-size: 0.9em">'
+        f'{tables}</div><p style="font-size: 0.85em; margin: 0.2rem 0 0.9rem">{note}</p>'
     )
+    if folded:
+        shown = f"<details><summary>{html.escape(folded)}</summary>{shown}</details>"
+    display(HTML(shown))
 
 
 def judge(

@@ -201,7 +201,10 @@ def difference(series: Callable[[str], Series], metric: str, spread: Callable = 
 
 
 def between(
-    records: Iterable[store.Record], others: Iterable[store.Record], metric: str
+    records: Iterable[store.Record],
+    others: Iterable[store.Record],
+    metric: str,
+    against: str = "",
 ) -> Difference:
     """One method minus another, from the records of both, paired by seed.
 
@@ -210,18 +213,45 @@ def between(
     records, others : of runs that share a test set; those that diverged are left out
     metric : a name in `stats.COMPARED`, perhaps behind a recalibration such as ``ece_scaled``; or
         any other that `Model.value` takes
+    against : the metric of the others, where it is another: ``auroc`` beside ``auroc_scaled``
     """
 
-    def series(name: str) -> Series:
+    def of(side: list[store.Record], name: str) -> Series:
         _, after, validation = split(name)
-        a, b = (
-            {r.info["run"]["seed"]: Model(r, after, validation) for r in side if not r.diverged}
-            for side in (records, others)
-        )
-        return of_models(a, name) - of_models(b, name)
+        models = {r.info["run"]["seed"]: Model(r, after, validation) for r in side}
+        return of_models({s: m for s, m in models.items() if not m.record.diverged}, name)
+
+    def series(name: str) -> Series:
+        return of(records, name) - of(others, _like(name, against))
 
     records, others = list(records), list(others)
     return difference(series, metric)
+
+
+def _like(metric: str, against: str) -> str:
+    """The metric of a second side: an excess is compared with an excess."""
+    return "excess_" * metric.startswith("excess_") + against if against else metric
+
+
+def since_best(histories: Mapping[int, Mapping], best: str, changed: str) -> dict[int, float]:
+    """Change of a metric from the epoch that is best by another to the end, by seed.
+
+    The best of many noisy epochs always beats the last one, so a seed's best epoch is the one which
+    the *other* seeds find best on average; one seed alone has none.
+
+    Parameters
+    ----------
+    histories : of each seed, with the metrics by epoch
+    best, changed : metrics of a history; the lowest is best unless it is AUROC or accuracy
+    """
+    sign = 1 if best in ("auroc", "accuracy") else -1
+    found = {}
+    for seed, history in histories.items():
+        others = [sign * h[best] for other, h in histories.items() if other != seed]
+        if others:
+            epoch = np.nan_to_num(np.mean(others, axis=0), nan=-np.inf).argmax()
+            found[seed] = float(history[changed][-1] - history[changed][epoch])
+    return found
 
 
 # --- a trained network ----------------------------------------------------------------------------
@@ -768,8 +798,7 @@ class Evidence:
 
         ``lowest:ece`` of ``focal(gamma=1|3|5)`` is the coefficient with the lowest ECE.
         ``since_best:auroc:accuracy`` is the change of accuracy from the epoch of best AUROC to the
-        end. The best of many noisy epochs always beats the last one, so a seed's best epoch is the
-        one which the *other* seeds find best on average.
+        end, see `since_best`.
         """
         if metric.startswith("lowest:"):
             return Series(self._lowest(who, metric.partition(":")[2]))
@@ -794,9 +823,7 @@ class Evidence:
         def series(name: str, a: Who = first, b: Who | float = second) -> Series:
             other = b
             if isinstance(b, Who):
-                # An excess is compared with an excess.
-                behind = against and ("excess_" * name.startswith("excess_") + against)
-                other = self.series(b, behind or name)
+                other = self.series(b, _like(name, against))
             return self.series(a, name) - other
 
         def defaults(name: str) -> Series:
@@ -823,16 +850,8 @@ class Evidence:
 
     def _since_best(self, method: str, who: Who, metric: str) -> dict[int, float]:
         _, best, changed = metric.split(":")
-        sign = 1 if best in ("auroc", "accuracy") else -1
         models = self.models(method, who, metric)
-        histories = {seed: model.record.history for seed, model in models.items()}
-        found = {}
-        for seed, history in histories.items():
-            others = [sign * h[best] for other, h in histories.items() if other != seed]
-            if others:
-                epoch = np.mean(others, axis=0).argmax()
-                found[seed] = float(history[changed][-1] - history[changed][epoch])
-        return found
+        return since_best({s: m.record.history for s, m in models.items()}, best, changed)
 
 
 def split(metric: str) -> tuple[str, str, int | None]:

@@ -148,14 +148,7 @@ class Page:
     @property
     def networks(self) -> "Networks":
         """What stands behind the rows of `table`, and behind ``ts``: ERM, rescaled."""
-        found = Networks()
-        for method, records in self.records.items():
-            for record in records:
-                seed = record.info["run"]["seed"]
-                found[method, seed] = Model(record)
-                if method == "erm":
-                    found["ts", seed] = Model(record, "scaled")
-        return found
+        return Networks.of(self.records)
 
     def shifted(self) -> pd.DataFrame:
         """Every metric under every shift of the test set, indexed by method, seed, shift, severity.
@@ -591,6 +584,18 @@ class Networks(dict):
     It goes with a table and its columns as their ``attrs["networks"]``.
     """
 
+    @classmethod
+    def of(cls, records: Mapping[str, Iterable[store.Record]]) -> "Networks":
+        """Those of some records by method; "ts" is ERM, rescaled."""
+        found = cls()
+        for method, its in records.items():
+            for record in its:
+                seed = record.info["run"]["seed"]
+                found[method, seed] = Model(record)
+                if method == "erm":
+                    found["ts", seed] = Model(record, "scaled")
+        return found
+
     def __deepcopy__(self, memo: dict) -> "Networks":  # pandas copies attrs with every column
         return self
 
@@ -611,6 +616,33 @@ class Networks(dict):
 
 
 _ALIASES = {"mean_correct": "confidence_correct", "mean_wrong": "confidence_wrong"}
+_SIGNED = ("excess_", "confidence_gap")  # metrics that can be negative, by their beginnings
+
+
+def mean(values: pd.Series, method: str) -> stats.Interval:
+    """A number of one method: its mean over seeds, with an interval of the kind of `difference`.
+
+    Parameters
+    ----------
+    values : a metric, indexed by method and seed
+    method : one which is not there gives an interval of ``nan``
+    """
+    there = method in values.index.get_level_values(0)
+    own = values.xs(method).dropna() if there else values[:0]
+    if not len(own):
+        return stats.seed_interval([np.nan])
+    networks = values.attrs.get("networks", Networks()).on(values, method, own.index)
+    if networks is None:
+        return stats.seed_interval(own)
+    metric = contrasts.split(_ALIASES.get(values.name, values.name))[0]
+    found = contrasts.of_models(networks, metric).mean().interval()
+    most = {"nll": np.inf, "brier": 2.0}.get(metric, 1.0)
+    return found.within(-1.0 if metric.startswith(_SIGNED) else 0.0, most)
+
+
+def half_width(interval: stats.Interval) -> float:
+    """What stands behind ±: the longer side, should the other end where the metric does."""
+    return float(np.fmax(interval.high - interval.estimate, interval.estimate - interval.low))
 
 
 def difference(values: pd.Series, method: str, reference: str) -> stats.Interval:
@@ -745,7 +777,7 @@ def rank(values: pd.Series, method: str, lowest: bool = True) -> str:
 
 
 def means(values: pd.DataFrame, digits: int = 1, higher_is_better: dict | None = None):
-    """A table of metrics: mean ± 95 % t interval over seeds, a row per method.
+    """A table of metrics: mean ± 95 % interval as `mean` has it, a row per method.
 
     Parameters
     ----------
@@ -755,7 +787,9 @@ def means(values: pd.DataFrame, digits: int = 1, higher_is_better: dict | None =
     from calibkit import plots
 
     groups = values.groupby(level=0, sort=False)
-    half = groups.agg(lambda v: stats.seed_interval(v).high - v.mean())
+    half = pd.DataFrame(
+        {k: {m: half_width(mean(values[k], m)) for m in groups.groups} for k in values}
+    ).reindex(groups.mean().index)
     return plots.style_table(groups.mean(), half, digits, higher_is_better)
 
 

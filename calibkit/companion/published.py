@@ -19,7 +19,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from calibkit import metrics, stats, terms
+from calibkit import metrics, terms
 from calibkit.companion import notebook, papers, plan
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
@@ -188,7 +188,9 @@ def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
             rows.append(row)
             if method == "erm":
                 rows.append(row | after | {"method": "ts"})
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    table.attrs["networks"] = notebook.Networks.of(records)
+    return table
 
 
 def under_shift(records: Mapping[str, Sequence]) -> pd.DataFrame:
@@ -307,9 +309,10 @@ def beside(
     -------
     pandas.DataFrame
         A row per published cell: ``dataset, network, method, metric, published, published_std``,
-        and ``ours, ours_std, low, high, seeds``: mean and standard deviation over seeds, the 95 % t
-        interval of the mean, and the number of seeds. nan where we have no such run or metric, and
-        beside test sets of another kind: unshifted, corrupted, or collected a second time.
+        and ``ours, ours_std, low, high, seeds``: mean and standard deviation over seeds, the 95 %
+        interval of the mean (`notebook.mean`), and the number of seeds. nan where we have no such
+        run or metric, and beside test sets of another kind: unshifted, corrupted, or collected a
+        second time.
         ``attrs["differs"]`` is a sentence on what is not the same experiment.
 
     Raises
@@ -371,13 +374,15 @@ def _method(row, exhibit: str, ours: pd.DataFrame) -> str:
 
 
 def _seeds(ours: pd.DataFrame, method: str, metric: str) -> tuple[float, float, float, float, int]:
-    values = np.array([])
+    values = pd.Series(dtype=float)
     if len(ours) and metric in ours:
-        values = ours.loc[ours.method == method, metric].dropna().to_numpy(float)
+        its = ours[ours.method == method]
+        seeds = its["seed"] if "seed" in its else pd.RangeIndex(len(its))
+        values = its.set_index(["method", pd.Index(seeds, name="seed")])[metric].dropna()
     if not len(values):
         return np.nan, np.nan, np.nan, np.nan, 0
-    mean, low, high = stats.seed_interval(values)
-    return mean, values.std(ddof=1) if len(values) > 1 else np.nan, low, high, len(values)
+    mean, low, high = notebook.mean(values, method)
+    return mean, values.std() if len(values) > 1 else np.nan, low, high, len(values)
 
 
 def _differs(ours: pd.DataFrame, exhibit: str, table: pd.DataFrame) -> str:

@@ -138,9 +138,7 @@ def plot_inverse(page: notebook.Page, table: pd.DataFrame, axes) -> None:
     for ax, metric in zip(axes.flat[1:], shown, strict=True):
         label, scale, _ = terms.metric_label(metric)
         for x, m in enumerate(row):
-            middle, low, high = (
-                scale * v for v in stats.seed_interval(table.loc[m, metric].dropna())
-            )
+            middle, low, high = (scale * v for v in notebook.mean(table[metric], m))
             ax.plot([x, x], [low, high], color=plots.look(m)["color"], alpha=0.5, lw=2.2)
             ax.plot(x, middle, **plots.look(m))
         ax.set_xticks(range(len(row)), ["CE" if m == "erm" else f"{coefficient(m):g}" for m in row])
