@@ -526,6 +526,19 @@ def test_confidnet_needs_errors_to_learn_from():
     assert not found.command
 
 
+def test_confidnet_needs_time_to_learn(monkeypatch):
+    write("erm", separation=0.5)
+    monkeypatch.setitem(records.TRAINED, "training_samples", 5000)
+    for run in plan.select("smoke", ["erm"], "digits", settings={"feature_scores": True}):
+        records.write(run, separation=0.5, train_accuracy=[0.5] * 7)
+    found = verdict("darkside-c13")
+    assert found.verdict == "needs data" and "trained for 4,000 updates" in found.why
+    monkeypatch.setitem(records.TRAINED, "training_samples", 45_000)
+    for run in plan.select("smoke", ["erm"], "digits", settings={"feature_scores": True}):
+        records.write(run, separation=0.5, train_accuracy=[0.5] * 7)
+    assert verdict("darkside-c13").verdict != "needs data"
+
+
 def test_runs_of_another_variant_or_setting_are_no_evidence():
     """A record of the same method, data and seed counts only if its protocol is the edition's."""
     for changed in ({"variant": "paper"}, {"settings": dict(plan.SUMMED)}, {"epochs": 3}):
