@@ -177,7 +177,7 @@ def test_a_threshold_is_recommended_only_if_it_clearly_helps():
         assert text.verdict(numbers)[2]["title"] == "No threshold to recommend", seed
         assert "Answered" not in text.tables(numbers)["predicted"]
     useful = assessment.assess(make(n=2000))
-    assert text.verdict(useful)[2]["title"].startswith("Accept from")
+    assert text.verdict(useful)[2]["title"].startswith("Accept a confidence of ")
     assert "Answered" in text.tables(useful)["predicted"]
 
 
@@ -340,7 +340,7 @@ def test_comparison_is_paired(data):
     assert "better by Excess ECE" in text.verdict(numbers)[-1]["text"]
     assert "worse by Excess ECE" in text.verdict(back)[-1]["text"]
     same = assessment.assess(data, data)
-    assert text.verdict(same)[-1]["title"] == "No clear difference to the other model"
+    assert text.verdict(same)[-1]["title"] == "No clear difference from the other model"
 
 
 def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
@@ -412,7 +412,7 @@ def test_verdict_on_errors():
     assert title(0.85) == "Errors stand out fairly well"
     assert title(0.7) == "Errors stand out poorly"
     assert title(0.4) == "Errors hardly stand out"
-    assert title(0.95, errors=20) == "Errors stand out well, but that rests on few"
+    assert title(0.95, errors=20) == "Errors stand out well, but on few samples"
     assert title(0.95, errors=9) == "Too few errors to say"
     assert title(math.nan, errors=0) == "Too few errors to say"
     assert title(math.nan, errors=1000) == "Too few right answers to say"
@@ -471,7 +471,7 @@ def test_cautions():
     )
     shifted = {"logits": data.logits, "labels": np.repeat([0, 1], [150, 50])}
     words = cautions_of(predictions.from_arrays(shifted))
-    assert "commonest class (75.0\u00a0%)" in words and "2 of 4 classes never occur" in words
+    assert "most common class (75.0\u00a0%)" in words and "2 of 4 classes never occur" in words
     rounded = {"logits": np.c_[np.arange(200) % 3, np.zeros(200)], "labels": np.arange(200) % 2}
     words = cautions_of(predictions.from_arrays(rounded))
     assert "only 3 different confidences" in words
@@ -647,7 +647,7 @@ def test_the_notebook_does_the_same(tmp_path, hostile, data):
     options = {"kernel_name": "python3", "progress_bar": False, "cwd": str(tmp_path)}
     papermill.execute_notebook(notebook, done, parameters | {"target_risk": 0.2}, **options)
     outputs = [o for c in json.loads(done.read_text())["cells"] for o in c.get("outputs", [])]
-    assert sum("image/png" in o.get("data", {}) for o in outputs) == 3
+    assert sum("image/png" in o.get("data", {}) for o in outputs) == 2
     assert not [o for o in outputs if o["output_type"] == "stream"]
     shown = "".join(
         "".join(o["data"].get(kind, ""))

@@ -30,6 +30,17 @@ const label = (table) => {
   }
 };
 
+// A number keeps its interval: 1.2 ± 0.3 and [1.2, 3.4] do not wrap inside.
+const keep = (table) => {
+  const walker = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode;
+    text.data = text.data
+      .replaceAll("± ", "±\u00a0")
+      .replace(/(\[[+−]?[\d.,]+,) (?=[+−]?[\d.,]+\])/g, "$1\u00a0");
+  }
+};
+
 const frame = (table) => {
   const box = document.createElement("div");
   box.className = "calibkit-frame";
@@ -54,8 +65,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const tables = [...document.querySelectorAll(".bd-article table")].filter((t) => t.tHead);
   tables.filter((t) => t.classList.contains("calibkit-sortable")).forEach(frame);
   tables.forEach(label);
-  for (const cell of tables.flatMap((t) => [...t.querySelectorAll("td")]))
-    if (!cell.childElementCount) cell.textContent = cell.textContent.replaceAll("± ", "±\u00a0");
+  tables.forEach(keep);
   let timer;
   const all = () => tables.forEach(fit);
   addEventListener("resize", () => (clearTimeout(timer), (timer = setTimeout(all, 150))));

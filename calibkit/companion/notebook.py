@@ -230,7 +230,7 @@ def _boxed(pages: Sequence[Page]) -> str:
         own, more = page._lines()
         lines += own
         if more:
-            name = [f"<b>{html.escape(page.title)}</b>"] if len(pages) > 1 else []
+            name = [own[0]] if len(pages) > 1 else []
             hidden.append("<br>".join([*name, *more]))
             missing, planned = missing + len(page.missing), planned + len(page.runs)
     text = "<br>".join(lines)

@@ -37,10 +37,10 @@ def cautions(numbers: dict) -> list[str]:
         )
     if min(errors, n - errors) < FEW:
         few = f"{errors:,} wrong" if errors < FEW else f"{n - errors:,} right"
-        said.append(f"Only {few} of {n:,} answers: how well they are told apart is a rough guess.")
+        said.append(f"Only {few} of {n:,} answers: how well they can be told apart is a guess.")
     if n >= FEW and numbers["metrics"]["accuracy"].high < found["majority"]:
         said.append(
-            "It is right less often than if it always named the commonest class "
+            "It is right less often than if it always named the most common class "
             f"({percent(found['majority'])}). Do labels, rows and columns belong together?"
         )
     if found["classes_seen"] < numbers["classes"]:
@@ -87,13 +87,13 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     if gap.high < 0:
         points = number(Interval(-gap.estimate, -gap.high, -gap.low), 100, "\u00a0points")
     text = (
-        f"It claims to be right in {percent(found['confidence'].estimate)} of the cases and is in "
-        f"{percent(found['accuracy'].estimate)}: {points} "
+        f"It claims to be right in {percent(found['confidence'].estimate)} of cases and is right "
+        f"in {percent(found['accuracy'].estimate)}: {points} "
         + ("too much." if gap.low > 0 else "too little." if gap.high < 0 else "apart.")
     )
     text += (
-        f" Its calibration error (ECE) is {percent(found['ece'].estimate)}; without any, chance "
-        f"alone would show {percent(chance)}."
+        f" Its calibration error (ECE) is {percent(found['ece'].estimate)}; a perfectly calibrated "
+        f"model would show {percent(chance)} by chance."
     )
     if apart:
         worst = max(apart, key=lambda row: abs(row["gap"].estimate))
@@ -125,17 +125,17 @@ def _on_errors(numbers: dict) -> dict[str, str]:
     )
     text = (
         f"{errors:,} of {n:,} answers are wrong ({percent(errors / n)}). Take one right and one "
-        f"wrong answer: the right one has the higher confidence in {percent(auroc)} of the cases "
+        f"wrong answer: the right one has the higher confidence in {percent(auroc)} of cases "
         "(AUROC; 50\u00a0% is chance)."
     )
     if min(errors, n - errors) < FEW:
-        title, tone = title + ", but that rests on few", "unsure"
+        title, tone = title + ", but on few samples", "unsure"
     return {"title": title, "text": text, "tone": tone}
 
 
 def _on_threshold(numbers: dict) -> dict[str, str]:
     point, error = numbers["main_point"], 1 - numbers["metrics"]["accuracy"].estimate
-    everything = f"Answering everything means {percent(error)} errors"
+    everything = f"Accepting every answer means {percent(error)} errors"
     if not numbers["operating_points"]:
         return {
             "title": "No threshold needed",
@@ -145,15 +145,16 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
     if point is None:
         return {
             "title": "No threshold to recommend",
-            "text": f"{everything}; no threshold that was tried brings clearly fewer.",
+            "text": f"{everything}; no threshold that was tried gives clearly fewer.",
             "tone": "unsure",
         }
     text = (
-        f"That answers {percent(point['coverage'])} of the cases at {percent(point['risk'])} "
-        f"error (the target is {_round(point['target'])}). {everything}."
+        f"That keeps {percent(point['coverage'])} of cases, with an error rate of "
+        f"{percent(point['risk'])}; the target is {_round(point['target'])}. {everything}."
     )
     tone = {True: "good", None: "fair", False: "bad"}[point["kept"]]
-    return {"title": f"Accept from {decimals(point['threshold'])} on", "text": text, "tone": tone}
+    least = decimals(point["threshold"])
+    return {"title": f"Accept a confidence of {least} or more", "text": text, "tone": tone}
 
 
 def _on_recalibration(numbers: dict) -> dict[str, str]:
@@ -171,7 +172,7 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         return {
             "title": "Too few samples to say" if few else "No clear gain from recalibration",
             "text": "Neither temperature scaling nor histogram binning nor isotonic regression "
-            f"lowers the Brier score ({before['brier']:.3f}) for sure.",
+            f"clearly lowers the Brier score ({before['brier']:.3f}).",
             "tone": "good" if numbers["gap"].low <= 0 <= numbers["gap"].high else "unsure",
         }
     best = min(helping, key=lambda name: found[name]["brier"])
@@ -199,12 +200,12 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
         lost += [label] * (outcome == "the other")
     either = (("better", won), ("worse", lost))
     parts = [f"{word} by {', '.join(names)}" for word, names in either if names]
-    title = "No clear difference to the other model"
+    title = "No clear difference from the other model"
     if parts:
         title = "Better" if not lost else "Worse" if not won else "Better and worse"
         title += " than the other model"
     text = f"Compared with {numbers['against']} on the same samples: "
-    text += ("; ".join(parts) if parts else "no metric is better or worse for sure") + "."
+    text += ("; ".join(parts) if parts else "no metric is clearly better or worse") + "."
     tone = "fair" if not parts or (won and lost) else "good" if won else "bad"
     return {"title": title, "text": text, "tone": tone}
 
