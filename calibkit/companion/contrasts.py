@@ -23,13 +23,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from math import isnan, nan
+from math import ceil, inf, isnan, nan
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from calibkit import metrics, stats, terms
+from calibkit import confidence, metrics, stats, terms
 from calibkit.companion import plan
 from calibkit.data.cache import cache_root
 from calibkit.training import store
@@ -628,11 +628,21 @@ def resampled(metric: str, after: str = "") -> bool:
     )
 
 
+def _head_steps(model: Model) -> float:
+    """Updates that ConfidNet's head was trained for."""
+    head = confidence.ConfidNet()
+    samples = model.record.info["provenance"].get("training_samples", inf)
+    return inf if samples == inf else head.epochs * ceil(samples / head.batch_size)
+
+
 # --- records at hand ------------------------------------------------------------------------------
 
 # What is made of networks trained by erm, as methods: recalibrated, or judged by another score.
 _MAPPED = {"ts": "nll_scaled", "ts_ece": "scaled", "ts_test": "optimal"}
 FEW_ERRORS = 0.01  # share of the training set: what fewer teach is not what errors look like
+# Updates of ConfidNet's head: with fewer it is still learning, whatever there is to learn. The
+# published ones are 70,000 and more.
+HEAD_STEPS = 20_000
 _SCORED = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}
 
 
@@ -785,6 +795,11 @@ class Evidence:
                 return (
                     "not testable here: the network makes next to no errors on its training set, "
                     "and from those ConfidNet learns what an error looks like"
+                )
+            if steps := [n for n in map(_head_steps, found) if n < HEAD_STEPS]:
+                return (
+                    f"not testable here: ConfidNet's head was trained for {min(steps):,} updates, "
+                    f"too few for it to learn; {HEAD_STEPS:,} would do"
                 )
         for model in found:
             needs_arrays = name in _OWN and name not in _CHEAP or model.validation
