@@ -405,15 +405,16 @@ def _claims(options) -> int:
     for line in board:
         print(f"{line.verdict:12}  {line.claim.id:13}  {line.claim.statement}")
         print(f"{'':14}the paper's own table: {line.printed}")
-        for found in line.here:
-            said = f"{found.setting or 'mathematics'}: {found.verdict}. {found.why} {found.power}"
+        for verdict in line.here:
+            place = verdict.setting or "mathematics"
+            said = f"{place}: {verdict.verdict}. {verdict.why} {verdict.power}"
             print(f"{'':14}{said.rstrip()}")
         if line.verdict == "needs data" and line.shown.command:
             print(f"{'':14}{line.shown.command}")
     verdicts = [line.verdict for line in board]
     counts = ", ".join(f"{verdicts.count(v)} {w}" for v, w in claims.SUMS.items())
     print(f"{len(board)} claims: {counts}")
-    if not any(found.n for line in board for found in line.here):
+    if not any(verdict.n for line in board for verdict in line.here):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
     return 0

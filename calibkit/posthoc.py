@@ -715,8 +715,8 @@ class MatrixScaling(Recalibration):
                 (gradient + 2 * self.l2 * change).ravel(),
             )
 
-        found = _minimised(loss, start.ravel()).reshape(k + 1, k)
-        self.matrix_, self.bias_ = found[:k].T, found[k]
+        best = _minimised(loss, start.ravel()).reshape(k + 1, k)
+        self.matrix_, self.bias_ = best[:k].T, best[k]
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_)
@@ -867,7 +867,7 @@ def _nll_and_residual(scores: Array, labels: Array) -> tuple[float, Array]:
 def _minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> Array:
     """L-BFGS with analytic gradients; warns if it stops before it is done."""
     options = {"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    if found.status == 1:
-        _warn(f"no convergence in {found.nit} iterations: the held-out data may be separable", 5)
-    return found.x
+    result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    if result.status == 1:
+        _warn(f"no convergence in {result.nit} iterations: the held-out data may be separable", 5)
+    return result.x

@@ -342,8 +342,8 @@ def bootstrap(
     _check_level(level)
     evaluate, m = _evaluator(logits, labels, metric_names)
     values = _replicates([evaluate], m, n, seed)[0]
-    found = _intervals(metric_names, evaluate(None), values, level)
-    return {name: x.within(*_RANGES.get(name, (0.0, 1.0))) for name, x in found.items()}
+    intervals = _intervals(metric_names, evaluate(None), values, level)
+    return {name: x.within(*_RANGES.get(name, (0.0, 1.0))) for name, x in intervals.items()}
 
 
 def compare(
@@ -423,13 +423,13 @@ def compare(
     if size != m:
         raise ValueError(f"logits_b: got {size} samples, expected {m} as in logits_a")
     values_a, values_b = _replicates([a, b], m, n, seed)
-    found = _intervals(names, a(None) - b(None), values_a - values_b, level)
+    intervals = _intervals(names, a(None) - b(None), values_a - values_b, level)
 
     def difference(name: str) -> Interval:
         low, high = _RANGES.get(name, (0.0, 1.0))
-        estimate, *ends = found[name]
+        estimate, *ends = intervals[name]
         if name in _EXCESS:
-            ends += found[_EXCESS[name]][1:]
+            ends += intervals[_EXCESS[name]][1:]
         kind = Unjudged if name in UNJUDGED else Interval
         return kind(estimate, min(ends), max(ends)).within(low - high, high - low)
 
@@ -678,8 +678,8 @@ def replicates_of_run(
         if held_out_logits is not None:
             held_out = held_out_logits, held_out_labels
             for objective in ("nll", "ece"):
-                found = posthoc.optimal_temperature(*held_out, objective)
-                temperatures[f"ts_{objective}"] = found[0]
+                best = posthoc.optimal_temperature(*held_out, objective)
+                temperatures[f"ts_{objective}"] = best[0]
             binned = posthoc.HistogramBinning().fit(*held_out).predict_proba(logits)
             # Their logarithms are logits of these probabilities; of a 0 it is that of the least.
             recalibrated["binned"] = np.log(np.maximum(binned, 1e-30))
@@ -1303,8 +1303,8 @@ def _values(values: ArrayLike, name: str) -> Array:
 
 def _numbers(prefix: str, names: Sequence[str]) -> list[float]:
     """The numbers that end such names as "risk_at_coverage_0.8"."""
-    found = [re.fullmatch(prefix + r"(0\.\d+|1)", name) for name in names]
-    return [float(match[1]) for match in found if match]
+    matches = [re.fullmatch(prefix + r"(0\.\d+|1)", name) for name in names]
+    return [float(match[1]) for match in matches if match]
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -100,7 +100,7 @@ def test_a_run_is_named_by_what_the_source_says(folder):
     assert replace(run, seed=1).method == run.method  # the name is enough from here on
     write("one.py", LOSS + "# edited\n")
     assert run_of("one.py:plain(scale=2)+sam").name != run.name
-    assert terms.label(run.method) == "plain (scale=2) + SAM"
+    assert terms.label(run.method) == "plain (scale\xa0=\xa02) + SAM"
     assert plots.look(run.method)["color"] not in plots.COLORS.values()
 
 

@@ -345,8 +345,8 @@ def draw(name: str, trial: Bench) -> Figure | None:
 def _histograms(trial: Bench) -> Figure:
     table = {}
     for method in (trial.method, *trial.rivals):
-        answers = trial.page.answers(trial.page.logits(method))
-        table[method] = plots.prepare_confidence_histogram(*answers)
+        by_seed = trial.page.answers(trial.page.logits(method))
+        table[method] = plots.prepare_confidence_histogram(*by_seed)
     return plots.panels(table, plots.plot_confidence_histogram, columns=2)
 
 

@@ -73,7 +73,7 @@ def rows(paper: str = "", edition: str = "paper") -> list[dict]:
     terms.choose("edition", edition, plan.EDITIONS)
     if paper:
         terms.choose("paper", paper, papers.PAPERS)
-    found = []
+    table = []
     stand_ins: dict[str, dict] = {}
     for cell, raw in zip(published.cells().itertuples(), published.ledger(), strict=True):
         if paper and cell.paper != paper:
@@ -93,8 +93,8 @@ def rows(paper: str = "", edition: str = "paper") -> list[dict]:
             for c in COLUMNS[:-2]
         }
         name = runs[0].name if runs else ""
-        found.append(spelt | {"run": name, "reason": reason, "runs": tuple(runs)})
-    return found
+        table.append(spelt | {"run": name, "reason": reason, "runs": tuple(runs)})
+    return table
 
 
 def runs(exhibit: str, asked: plan.Selection, paper: str = "") -> list[Run]:
@@ -121,13 +121,13 @@ def _reason(cell) -> str:
 
 def _stand_ins(paper: str, edition: str) -> dict[str, dict[str, list[Run]]]:
     """The runs of a small edition by data set and method, each in its first setting."""
-    found: dict[str, dict[str, list[Run]]] = {}
+    places: dict[str, dict[str, list[Run]]] = {}
     for run in plan.runs(paper, edition):
         if run.variant == "code":
-            its = found.setdefault(run.dataset, {}).setdefault(run.method, [])
+            its = places.setdefault(run.dataset, {}).setdefault(run.method, [])
             if not its or (its[0].network, its[0].protocol) == (run.network, run.protocol):
                 its.append(run)
-    return found
+    return places
 
 
 def _stand_in(known: dict[str, dict[str, list[Run]]], cell) -> Sequence[Run]:

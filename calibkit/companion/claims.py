@@ -142,10 +142,10 @@ def claims(paper: str | None = None) -> list[Claim]:
     >>> len(claims()), claims("bsce")[0].id
     (101, 'bsce-c01')
     """
-    found = _claims()
+    every = _claims()
     if paper is not None:
-        plan.choose("paper", paper, dict.fromkeys(claim.paper for claim in found))
-    return [claim for claim in found if paper in (None, claim.paper)]
+        plan.choose("paper", paper, dict.fromkeys(claim.paper for claim in every))
+    return [claim for claim in every if paper in (None, claim.paper)]
 
 
 @cache
@@ -236,14 +236,14 @@ def _cells(paper: str, exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]
     """Cells of some exhibits by place, then by method and metric."""
     from calibkit.companion import published  # late: it takes pandas
 
-    found: dict[tuple[str, str], dict] = {}
+    places: dict[tuple[str, str], dict] = {}
     table = published.cells(paper)
     table = table[table.exhibit.isin(exhibits) & ~table.network.isin(_BESIDE)]
     for row in table.itertuples():
         metric = f"{_UNDER[row.dataset]}:{row.metric}" if row.dataset in _UNDER else row.metric
         cell = Cell(row.value, row.std, row.digit)
-        found.setdefault((row.dataset, row.network), {}).setdefault((row.method, metric), cell)
-    return found
+        places.setdefault((row.dataset, row.network), {}).setdefault((row.method, metric), cell)
+    return places
 
 
 def _cell(cells: Mapping, method: str, metric: str) -> Cell | None:
@@ -264,7 +264,7 @@ def _cell(cells: Mapping, method: str, metric: str) -> Cell | None:
 
 def _printed(leaf: Comparison, places: Mapping, place: tuple[str, str]) -> list[tuple[float, Cell]]:
     """The cells of a comparison in a place, each with its sign; empty if one is not printed."""
-    found = []
+    signed = []
     for sign, who, metric in (
         (1, leaf.of, leaf.metric),
         (-1, leaf.than, leaf.against or leaf.metric),
@@ -281,8 +281,8 @@ def _printed(leaf: Comparison, places: Mapping, place: tuple[str, str]) -> list[
             cell = _cell(places.get(where, {}), method, metric)
             if cell is None:
                 return []
-            found.append((sign * (-1) ** i, cell))
-    return found
+            signed.append((sign * (-1) ** i, cell))
+    return signed
 
 
 def _network(name: str) -> str:
@@ -310,15 +310,15 @@ def _places(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
 def effects(claim: Claim, metric: str = "") -> list[float]:
     """Every printed difference that a comparison of the claim is about, in natural units."""
     places, names = _places(claim)
-    found = []
+    differences = []
     for leaf in claim.check.leaves():
         if isinstance(leaf, Comparison) and leaf.metric == (metric or leaf.metric):
             for place in names:
                 cells = _printed(leaf, places, place)
                 if cells:
                     constant = 0.0 if isinstance(leaf.than, str) else leaf.than
-                    found.append(sum(sign * cell.value for sign, cell in cells) - constant)
-    return found
+                    differences.append(sum(sign * cell.value for sign, cell in cells) - constant)
+    return differences
 
 
 def margin(claim: Claim, metric: str) -> float:
@@ -339,11 +339,11 @@ def margin(claim: Claim, metric: str) -> float:
     ]
     cells, effects_, changes = [], [], []
     for leaf, place in product(leaves, names):
-        found = _printed(leaf, places, place)
-        if not found or not isinstance(leaf.than, str):
+        signed = _printed(leaf, places, place)
+        if not signed or not isinstance(leaf.than, str):
             continue
-        cells += [cell for _, cell in found]
-        change = sum(sign * cell.value for sign, cell in found)
+        cells += [cell for _, cell in signed]
+        change = sum(sign * cell.value for sign, cell in signed)
         if leaf.side in ("below", "above"):
             effects_.append(abs(change))
         else:  # only what goes against the claim: a gain is no change for the worse
@@ -461,15 +461,15 @@ def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list
 
     None for what is not printed: the paper is judged by what it prints of a claim.
     """
-    found = _printed(leaf, places, place) if isinstance(leaf, Comparison) else []
-    if not found:
+    signed = _printed(leaf, places, place) if isinstance(leaf, Comparison) else []
+    if not signed:
         return []
-    value = sum(sign * cell.value for sign, cell in found)
+    value = sum(sign * cell.value for sign, cell in signed)
     value = round(value - (0.0 if isinstance(leaf.than, str) else leaf.than), 12)
     if not seeds:  # of means alone, no difference is too small to have a side
         sided = leaf.side in ("below", "above")
         return [_Row(replace(leaf, margin=0.0) if sided else leaf, exact=value)]
-    spread = [cell.std for _, cell in found if not isnan(cell.std)]
+    spread = [cell.std for _, cell in signed if not isnan(cell.std)]
     half = nan
     if spread:
         from scipy.special import stdtrit
@@ -486,7 +486,7 @@ class _Row:
     """A comparison and what is known of it: a difference from records, or one number."""
 
     leaf: Comparison | Computed | Beyond
-    found: Difference | None = None
+    difference: Difference | None = None
     exact: float | None = None
     known: stats.Interval | None = None
     where: tuple[str, str] = ("", "")
@@ -499,7 +499,7 @@ class _Row:
             return stats.Interval(self.exact, self.exact, self.exact)
         if self.known is not None:
             return self.known
-        return self.found.interval(level) if self.found else stats.Interval(nan, nan, nan)
+        return self.difference.interval(level) if self.difference else stats.Interval(nan, nan, nan)
 
     def outcome(self, level: float) -> str:
         if self.missing or self.beyond:
@@ -559,7 +559,7 @@ def _compare(evidence: Evidence, leaf: Comparison, sizes: tuple[int, int]) -> _R
     if row.beyond:
         row.missing = []  # trained or not, they would not have it
     if not (row.missing or row.beyond):
-        row.found = evidence.difference(first, second, leaf.metric, leaf.against)
+        row.difference = evidence.difference(first, second, leaf.metric, leaf.against)
     return row
 
 
@@ -782,16 +782,16 @@ def evaluate(
 
 def _evaluate(evidence: Evidence, paper: str | None, told: Callable[[str], None]) -> list[Verdict]:
     """`evaluate` with records at hand, which the next paper need not look for again."""
-    found = []
+    verdicts = []
     with warnings.catch_warnings():
         # A metric undefined for a network is nan, and leaves a comparison open.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         for claim in claims(paper):
             told(claim.id)
-            found.append(_judge(claim, evidence))
+            verdicts.append(_judge(claim, evidence))
     evidence.forget()
     contrasts.keep_derived()
-    return found
+    return verdicts
 
 
 class Line(NamedTuple):
@@ -851,9 +851,9 @@ def board(
             each = [_evaluate(at_hand(place.name), name, told) for place in places]
         for claim, *verdicts in zip(claims(name), *each, strict=True):
             # Mathematics and what is bound to data of its own is the same in every setting.
-            kept = [v for v in verdicts if v.verdict != "needs data"] or verdicts[-1:]
-            kept = kept[-1:] if _bound(claim) else kept
-            lines.append(Line(claim, _sum(kept), printed(claim), tuple(kept)))
+            shown = [v for v in verdicts if v.verdict != "needs data"] or verdicts[-1:]
+            shown = shown[-1:] if _bound(claim) else shown
+            lines.append(Line(claim, _sum(shown), printed(claim), tuple(shown)))
     return lines
 
 
@@ -885,13 +885,13 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     else:
         shown = join.deciding(0.95, strict)
         level = 0.95 if verdict != "open" or shown.verdict(0.95) == "open" else strict
-        if shown.found:
-            needed = shown.found.seeds_needed(shown.leaf.side, shown.leaf.margin, level)
+        if shown.difference:
+            needed = shown.difference.seeds_needed(shown.leaf.side, shown.leaf.margin, level)
         why = _why(each, verdict, shown, needed)
     measured = isinstance(shown.leaf, Comparison)
     effects_ = _effects_of(claim, shown.leaf) if measured else []
     missing = list(dict.fromkeys(run for row in rows for run in row.missing))
-    there = shown.found is not None
+    there = shown.difference is not None
     return Verdict(
         claim.id,
         claim.paper,
@@ -903,13 +903,13 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
         shown.shown() if verdict != "needs data" else "",
         *shown.interval(0.95),
         shown.leaf.margin if measured else nan,
-        shown.found.mean.detectable() if there else nan,
+        shown.difference.mean.detectable() if there else nan,
         float(np.median(effects_)) if effects_ else nan,
         needed,
         *(each.count(word) for word in ("holds", "fails", "open")),
         why,
-        shown.found.mean.seeds if there else 0,
-        shown.found.n if there else 0,
+        shown.difference.mean.seeds if there else 0,
+        shown.difference.n if there else 0,
         "" if isinstance(shown.leaf, Computed) else evidence.setting.name,
         *shown.where,
         _command(evidence, missing) if verdict == "needs data" else "",
@@ -921,9 +921,9 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
 def _effects_of(claim: Claim, leaf: Comparison) -> list[float]:
     """What the paper prints for one comparison, in all its places."""
     places, names = _places(claim)
-    found = [_printed(leaf, places, place) for place in names]
+    signed = [_printed(leaf, places, place) for place in names]
     constant = 0.0 if isinstance(leaf.than, str) else leaf.than
-    return [sum(sign * cell.value for sign, cell in cells) - constant for cells in found if cells]
+    return [sum(sign * cell.value for sign, cell in cells) - constant for cells in signed if cells]
 
 
 # --- in words -------------------------------------------------------------------------------------
@@ -1053,8 +1053,8 @@ def _why(each: list[str], verdict: str, shown: _Row, needed: int) -> str:
     """How the comparisons went, and the one which decides, in sentences."""
     one = {"holds": "holds", "fails": "fails", "open": "is open", "needs data": "lacks data"}
     many = {"holds": "hold", "fails": "fail", "open": "are open", "needs data": "lack data"}
-    found = [(each.count(v), (one if each.count(v) == 1 else many)[v]) for v in VERDICTS]
-    counts = ", ".join(f"{count} {word}" for count, word in found if count)
+    numbers = [(each.count(v), (one if each.count(v) == 1 else many)[v]) for v in VERDICTS]
+    counts = ", ".join(f"{count} {word}" for count, word in numbers if count)
     by = "Left open by" if verdict == "open" else "Decided by"
     lead = f"{len(each)} comparisons: {counts}. {by}: " if len(each) > 1 else ""
     said = lead + shown.text
@@ -1064,7 +1064,7 @@ def _why(each: list[str], verdict: str, shown: _Row, needed: int) -> str:
     if isnan(interval.estimate):
         return f"{said}: undefined, or every run diverged."
     said += f": {shown.shown()}"
-    if shown.found is None:
+    if shown.difference is None:
         return said + "."
     _, scale, unit = measure(shown.leaf.metric)
     if isnan(interval.low):
@@ -1073,7 +1073,7 @@ def _why(each: list[str], verdict: str, shown: _Row, needed: int) -> str:
         shown.leaf.side not in ("below", "above") and shown.leaf.margin
     ):
         said += f", with a margin of {_number(shown.leaf.margin, scale)}{unit}"
-    if shown.found.borrowed:
+    if shown.difference.borrowed:
         said += "; one run, its spread between seeds taken from the default coefficient"
     if verdict == "open":
         if shown.verdict(0.95) != verdict:
@@ -1103,8 +1103,8 @@ def _lacking(rows: list[_Row], evidence: Evidence) -> str:
             _METHODS.get(run.method, terms.label(run.method))
             + " with scores" * run.protocol.feature_scores
         ] = None
-    for place, found in places.items():
-        names = list(found)
+    for place, methods in places.items():
+        names = list(methods)
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         reasons[f"no record of {shown} on {place}"] = None
     text = "; ".join(reasons)

@@ -40,10 +40,10 @@ class Edition:
     own: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
 
     def protocol(self, dataset: str) -> Protocol:
-        found = self.protocols.get(dataset, self.protocols[""])
+        protocol = self.protocols.get(dataset, self.protocols[""])
         if dataset.startswith("imagefolder:") or ".npz" in dataset:  # all that somebody has
-            return replace(found, validation=None, train_size=None)
-        return found
+            return replace(protocol, validation=None, train_size=None)
+        return protocol
 
     @property
     def shared(self) -> Setting:
@@ -543,14 +543,14 @@ class Selection:
         """The runs of a page without repeats; see `runs` of this module."""
         needed = needs(page)
         if self.edition == "paper":  # as published, and nothing else
-            found = [run for paper in _papers_of(page) for run in self.published(paper)]
-            return list(dict.fromkeys(found))
-        found = [] if self.dataset or self.network else _own_runs(page, self)
+            planned = [run for paper in _papers_of(page) for run in self.published(paper)]
+            return list(dict.fromkeys(planned))
+        planned = [] if self.dataset or self.network else _own_runs(page, self)
         if self.setting in (None, "shared"):
-            found += [run for need in needed for run in _shared_runs(need, self)]
+            planned += [run for need in needed for run in _shared_runs(need, self)]
         else:
             setting(self.edition, self.setting)  # there is such a one
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(planned))
 
 
 def select(

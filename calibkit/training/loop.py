@@ -503,13 +503,13 @@ class Training:
             hidden = network.features(batch)
             features.append(hidden)
             logits.append(network.head(hidden))
-        found = torch.cat(logits)
+        outputs = torch.cat(logits)
         if name != "train":
             # Predictions are kept at half precision, so whatever is measured is measured on that.
-            found = found.half().float()
-        if not found.isfinite().all():  # the last step of an epoch may be the one too many
+            outputs = outputs.half().float()
+        if not outputs.isfinite().all():  # the last step of an epoch may be the one too many
             raise Diverged(f"logits of the {name} set are not finite")
-        return found, torch.cat(features)
+        return outputs, torch.cat(features)
 
     def note(self, epoch: int, loss: float, train_accuracy: float, test: Tensor, held_out: Tensor):
         """A row of the history: every metric on the test set, and what a temperature gives."""

@@ -498,20 +498,21 @@ def _google_vit(state: dict[str, Tensor]) -> dict[str, Tensor]:
         "intermediate.dense": "mlp.0",
         "output.dense": "mlp.3",
     }
-    found = {}
+    renamed = {}
     for theirs, ours in names.items():
         for end in ("", ".weight", ".bias"):
             if theirs + end in state:
-                found[ours + end] = state[theirs + end]
+                renamed[ours + end] = state[theirs + end]
     for i in range(sum(key.endswith("layernorm_before.bias") for key in state)):
         theirs, ours = f"vit.encoder.layer.{i}.", f"encoder.layers.encoder_layer_{i}."
         for end in ("weight", "bias"):
             three = [state[f"{theirs}attention.attention.{x}.{end}"] for x in _THREE]
-            found[f"{ours}self_attention.in_proj_{end}"] = torch.cat(three)
+            renamed[f"{ours}self_attention.in_proj_{end}"] = torch.cat(three)
             for a, b in parts.items():
-                found[f"{ours}{b}.{end}"] = state[f"{theirs}{a}.{end}"]
-    found["heads.head.bias"] = found.pop("heads.head.bias")  # the number of classes is read off it
-    return found
+                renamed[f"{ours}{b}.{end}"] = state[f"{theirs}{a}.{end}"]
+    # Last, as the number of classes is read off it.
+    renamed["heads.head.bias"] = renamed.pop("heads.head.bias")
+    return renamed
 
 
 _THREE = ("query", "key", "value")

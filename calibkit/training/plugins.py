@@ -123,17 +123,17 @@ def named(kind: str, text: str) -> str:
     """
     if re.fullmatch(rf"\w+@[0-9a-f]{{{DIGITS}}}", text):
         return text
-    found = None
+    origin = None
     if ".py:" in text:
         file, _, function = text.rpartition(":")
-        found = Source(Path(file).expanduser().resolve(), function, _read(Path(file)))
-        _check_defined(found)
+        origin = Source(Path(file).expanduser().resolve(), function, _read(Path(file)))
+        _check_defined(origin)
     elif text in entries(kind):
-        found = _installed(entries(kind)[text])
-    if found is None:
+        origin = _installed(entries(kind)[text])
+    if origin is None:
         return text
-    _SOURCES[found.name] = found
-    return found.name
+    _SOURCES[origin.name] = origin
+    return origin.name
 
 
 def split(text: str) -> tuple[str, dict[str, float]]:
@@ -148,16 +148,16 @@ def split(text: str) -> tuple[str, dict[str, float]]:
 
 def options(name: str, inner: str | None) -> dict[str, float]:
     """``gamma=3, beta=2`` as numbers by name."""
-    found = {}
+    numbers = {}
     for part in filter(None, (p.strip() for p in (inner or "").split(","))):
         key, _, value = (p.strip() for p in part.partition("="))
         try:
-            found[key] = float(value)
+            numbers[key] = float(value)
         except ValueError:
-            found[key] = float("nan")
-        if not (key.isidentifier() and isfinite(found[key])):
+            numbers[key] = float("nan")
+        if not (key.isidentifier() and isfinite(numbers[key])):
             raise ValueError(f"option {key} of {name}: got {value!r}, expected a finite number")
-    return found
+    return numbers
 
 
 def joined(name: str, chosen: dict[str, float]) -> str:
@@ -191,13 +191,13 @@ def source(name: str) -> Source:
 
 def copies(*names: str) -> dict[str, dict[str, str]]:
     """What a record keeps of one's own in a run: ``sources`` by name; nothing if there is none."""
-    found = {}
+    sources = {}
     for name in filter(own, names):
         one = source(name)
-        found[one.name] = {"file": one.path.name, "sha256": one.sha256, "text": one.text}
+        sources[one.name] = {"file": one.path.name, "sha256": one.sha256, "text": one.text}
         if one.package:
-            found[one.name]["package"] = one.package
-    return {"sources": found} if found else {}
+            sources[one.name]["package"] = one.package
+    return {"sources": sources} if sources else {}
 
 
 # --- running it -----------------------------------------------------------------------------------
@@ -211,21 +211,21 @@ def load(name: str) -> Callable:
     PluginError
         It fails, or what it has under the name cannot be called.
     """
-    found = source(name)
-    with quoted(found):
-        if found.entry:
-            value = found.entry.load()
+    origin = source(name)
+    with quoted(origin):
+        if origin.entry:
+            value = origin.entry.load()
         else:
-            module = ModuleType(f"own_{found.path.stem}_{found.sha256[:DIGITS]}")
-            module.__file__ = str(found.path)
+            module = ModuleType(f"own_{origin.path.stem}_{origin.sha256[:DIGITS]}")
+            module.__file__ = str(origin.path)
             sys.modules[module.__name__] = module  # dataclasses look there
-            exec(compile(found.text, str(found.path), "exec"), module.__dict__)
-            if found.function not in vars(module):
-                raise PluginError(f"{found.path.name}: has no {found.function!r} once it was run")
-            value = vars(module)[found.function]
+            exec(compile(origin.text, str(origin.path), "exec"), module.__dict__)
+            if origin.function not in vars(module):
+                raise PluginError(f"{origin.path.name}: has no {origin.function!r} once it was run")
+            value = vars(module)[origin.function]
     if not callable(value):
         kind = type(value).__name__
-        raise PluginError(f"{found.path.name}: {found.function} is a {kind}, expected a function")
+        raise PluginError(f"{origin.path.name}: {origin.function} is a {kind}, expected a function")
     return value
 
 
@@ -235,59 +235,59 @@ def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
     A loss takes logits (B, k) and targets (B,); a factory takes the training set. Options are what
     either takes besides.
     """
-    found, function = source(name), load(name)
-    with quoted(found):
+    origin, function = source(name), load(name)
+    with quoted(origin):
         taken = list(signature(function).parameters.values())
     at_least = [p.name for p in taken if p.default is p.empty and p.kind in _PLAIN]
     needed = [p for p in at_least if p not in chosen]
     if len(needed) not in (1, 2):
         raise PluginError(
-            f"{found.result()}: {found.function} takes {', '.join(needed) or 'nothing'}; expected "
-            "(logits, targets, ...) of a loss or (train, ...) of a factory"
+            f"{origin.result()}: {origin.function} takes {', '.join(needed) or 'nothing'}; "
+            "expected (logits, targets, ...) of a loss or (train, ...) of a factory"
         )
     everything = any(p.kind is Parameter.VAR_KEYWORD for p in taken)
     valid = [p.name for p in taken if p.kind in _NAMED and p.name not in needed]
     for option in chosen:
         if not everything:
-            terms.choose(f"option of {found.function}", option, valid)
-    return len(needed) == 2, guarded(found, function, **chosen)
+            terms.choose(f"option of {origin.function}", option, valid)
+    return len(needed) == 2, guarded(origin, function, **chosen)
 
 
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
-def guarded(found: Source, function: Callable, **chosen) -> Callable:
+def guarded(origin: Source, function: Callable, **chosen) -> Callable:
     """The function with some options; whatever it raises becomes one line."""
 
     @wraps(function, updated=())
     def call(*arguments):
-        with quoted(found):
+        with quoted(origin):
             return function(*arguments, **chosen)
 
     return call
 
 
 @contextmanager
-def quoted(found: Source) -> Iterator[None]:
+def quoted(origin: Source) -> Iterator[None]:
     """Make one line of what goes wrong within, with the line of the source that it came from."""
     try:
         yield
     except (PluginError, KeyboardInterrupt):
         raise
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{_where(found, error)}: {_what(error)}") from error
+        raise PluginError(f"{_where(origin, error)}: {_what(error)}") from error
 
 
-def _where(found: Source, error: BaseException) -> str:
-    if isinstance(error, SyntaxError) and error.filename == str(found.path) and error.lineno:
-        return found.line(error.lineno)
+def _where(origin: Source, error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename == str(origin.path) and error.lineno:
+        return origin.line(error.lineno)
     number, step = 0, error.__traceback__
     while step is not None:
-        if step.tb_frame.f_code.co_filename == str(found.path):
+        if step.tb_frame.f_code.co_filename == str(origin.path):
             number = step.tb_lineno
         step = step.tb_next
-    return found.line(number) if number else found.path.name
+    return origin.line(number) if number else origin.path.name
 
 
 def _what(error: BaseException) -> str:
@@ -317,10 +317,10 @@ def _read(path: Path) -> str:
         raise PluginError(f"{path}: is no text in UTF-8") from None
 
 
-def _check_defined(found: Source) -> None:
+def _check_defined(origin: Source) -> None:
     """Refuse a name that the file does not define; the file is read, not run."""
-    with quoted(found):
-        tree = ast.parse(found.text, str(found.path))
+    with quoted(origin):
+        tree = ast.parse(origin.text, str(origin.path))
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -329,9 +329,9 @@ def _check_defined(found: Source) -> None:
             names.add(node.id)
         elif isinstance(node, ast.ImportFrom | ast.Import):
             names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-    if found.function not in names:
+    if origin.function not in names:
         try:
-            terms.choose(f"function of {found.path.name}", found.function, names)
+            terms.choose(f"function of {origin.path.name}", origin.function, names)
         except ValueError as error:
             raise PluginError(str(error)) from None
 

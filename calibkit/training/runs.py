@@ -94,17 +94,17 @@ def method(text: str) -> Method:
     if name not in METHODS:
         name = plugins.named("method", name)
     if plugins.own(name):  # which options it has, its source says: it is read when it is trained
-        found = Method(name, tuple(sorted(chosen.items())))
+        parsed = Method(name, tuple(sorted(chosen.items())))
     else:
         terms.choose("method", name, METHODS)
-        found, known = METHODS[name], dict(METHODS[name].options)
+        parsed, known = METHODS[name], dict(METHODS[name].options)
         for key in chosen:
             terms.choose(f"option of {name}", key, known)
-        found = replace(found, options=tuple(sorted((known | chosen).items())))
+        parsed = replace(parsed, options=tuple(sorted((known | chosen).items())))
     for axis in filter(None, (a.strip() for a in axes.split("+"))):
         terms.choose("axis", axis, ("sam", "swa"))
-        found = replace(found, **({"update": "sam"} if axis == "sam" else {"averaging": "swa"}))
-    return found
+        parsed = replace(parsed, **({"update": "sam"} if axis == "sam" else {"averaging": "swa"}))
+    return parsed
 
 
 def method_name(wanted: Method) -> str:

@@ -285,14 +285,14 @@ def lighten(record: Record, whole: bool = False) -> Record:
     record is the one of before or the one of after.
     """
     record.check()
-    kept = {f for f in record.info["sha256"] if whole or f != "arrays.npz"} | {"replicates.npz"}
-    if record.diverged or kept == record.info["sha256"].keys():
+    files = {f for f in record.info["sha256"] if whole or f != "arrays.npz"} | {"replicates.npz"}
+    if record.diverged or files == record.info["sha256"].keys():
         return record
     draft = record.path.with_name(f".draft-{record.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     try:
-        for file in kept - {"replicates.npz"}:
+        for file in files - {"replicates.npz"}:
             os.link(record.path / file, draft / file)
         record.replicates.save(draft / "replicates.npz")
         _finish(draft, {k: record.info[k] for k in ("status", "run", "provenance")})
@@ -300,7 +300,7 @@ def lighten(record: Record, whole: bool = False) -> Record:
         os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
-        for file in record.info["sha256"].keys() - kept:
+        for file in record.info["sha256"].keys() - files:
             (record.path / file).unlink()
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -63,27 +63,27 @@ def tried(training) -> str:
 
 def _try_network(training, classes: int) -> list[str]:
     network, run = training.network, training.run
-    found = plugins.source(run.network)
+    source = plugins.source(run.network)
     inputs = training.inputs(training.splits["train"], torch.arange(2, device=training.device))
     for size in (2, 1):
         network.train(size > 1)  # batch norm learns nothing from one sample
         logits = network(inputs[:size])
-        _check_shape(found, logits, (size, classes), "logits")
-        _check_finite(found, logits, "logits")
+        _check_shape(source, logits, (size, classes), "logits")
+        _check_finite(source, logits, "logits")
         if size == 2:
             logits.sum().backward()
     if all(w.grad is None or not w.grad.any() for w in network.parameters()):
-        raise plugins.PluginError(f"{found.result()}: no gradient reaches its weights")
+        raise plugins.PluginError(f"{source.result()}: no gradient reaches its weights")
     network.zero_grad(set_to_none=True)
     if run.recipe.objective in ("mit_l", "mit_a") and not isinstance(network, Network):
         raise plugins.PluginError(
-            f"{found.result()}: {run.method} mixes between stages, and needs a "
+            f"{source.result()}: {run.method} mixes between stages, and needs a "
             "calibkit.training.networks.Network(stages, pool, head)"
         )
     if not getattr(network, "has_features", True):
         if run.protocol.feature_scores:
             raise plugins.PluginError(
-                f"{found.result()}: Trust Score and ConfidNet need features, and the logits are "
+                f"{source.result()}: Trust Score and ConfidNet need features, and the logits are "
                 "not what a last nn.Linear gives"
             )
         return ["no last linear layer: no gradient norms"]
@@ -93,7 +93,7 @@ def _try_network(training, classes: int) -> list[str]:
 def _try_objective(training, classes: int) -> list[str]:
     """Of a loss: one value a sample, finite, with a gradient, also for one sample."""
     recipe = training.run.recipe
-    found = plugins.source(recipe.objective)
+    source = plugins.source(recipe.objective)
     is_loss, function = plugins.objective(recipe.objective, dict(recipe.options))
     if not is_loss:
         return []
@@ -101,7 +101,7 @@ def _try_objective(training, classes: int) -> list[str]:
     for size in (8, 1):
         logits = torch.randn(size, classes, generator=rng).to(training.device)
         targets = torch.arange(size, device=training.device) % classes
-        _check_loss(found, function, logits, targets)
+        _check_loss(source, function, logits, targets)
     sure = torch.zeros(2, classes, device=training.device)
     sure[:, 0] = LARGE
     targets = torch.arange(2, device=training.device)
@@ -112,22 +112,22 @@ def _try_objective(training, classes: int) -> list[str]:
     return []
 
 
-def _check_loss(found: plugins.Source, loss: Callable, logits: Tensor, targets: Tensor) -> None:
+def _check_loss(source: plugins.Source, loss: Callable, logits: Tensor, targets: Tensor) -> None:
     values = loss(logits.requires_grad_(), targets)
-    _check_shape(found, values, (len(targets),), "a loss of each sample")
-    _check_finite(found, values, "the loss")
+    _check_shape(source, values, (len(targets),), "a loss of each sample")
+    _check_finite(source, values, "the loss")
     if not values.requires_grad:
-        raise plugins.PluginError(f"{found.result()}: the loss has no gradient in the logits")
+        raise plugins.PluginError(f"{source.result()}: the loss has no gradient in the logits")
     (gradient,) = torch.autograd.grad(values.sum(), logits, allow_unused=True)
     if gradient is None or not gradient.any():
-        raise plugins.PluginError(f"{found.result()}: its gradient in the logits is 0")
-    _check_finite(found, gradient, "the gradient in the logits")
+        raise plugins.PluginError(f"{source.result()}: its gradient in the logits is 0")
+    _check_finite(source, gradient, "the gradient in the logits")
 
 
 def _try_step(training) -> float:
     """Score real batches as `Training.learn` does; the median of some steps, in seconds."""
     recipe, network, protocol = training.run.recipe, training.network, training.protocol
-    found = plugins.source(
+    source = plugins.source(
         recipe.objective if plugins.own(recipe.objective) else training.run.network
     )
     batches = torch.arange(len(training.labels), device=training.device).split(protocol.batch_size)
@@ -147,34 +147,34 @@ def _try_step(training) -> float:
             network.zero_grad(set_to_none=True)
             with torch.autocast(training.device.type, torch.bfloat16, enabled=training.bfloat16):
                 values = score(network)
-            _check_shape(found, values, (len(index),), "a loss of each sample")
+            _check_shape(source, values, (len(index),), "a loss of each sample")
             values.sum().backward()
             if training.device.type == "cuda":
                 torch.cuda.synchronize()
             seconds.append(time.perf_counter() - start)
             done += len(index)
-            _check_finite(found, values, "the loss")
+            _check_finite(source, values, "the loss")
             if sum(seconds) > 10:  # a large network on a CPU
                 break
     gradients = [w.grad for w in network.parameters() if w.grad is not None]
     if not any(g.any() for g in gradients):
-        raise plugins.PluginError(f"{found.result()}: no gradient reaches the network")
+        raise plugins.PluginError(f"{source.result()}: no gradient reaches the network")
     for gradient in gradients:
-        _check_finite(found, gradient, "the gradient in the weights")
+        _check_finite(source, gradient, "the gradient in the weights")
     if plugins.own(recipe.objective):
         PASSES[recipe.objective] = tuple(round(c / done) for c in counted)
     return median(seconds)
 
 
-def _check_shape(found: plugins.Source, got: object, expected: tuple, what: str) -> None:
+def _check_shape(source: plugins.Source, got: object, expected: tuple, what: str) -> None:
     shape = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
     if shape != expected:
-        raise plugins.PluginError(f"{found.result()}: gives {shape}, expected {expected}, {what}")
+        raise plugins.PluginError(f"{source.result()}: gives {shape}, expected {expected}, {what}")
 
 
-def _check_finite(found: plugins.Source, values: Tensor, what: str) -> None:
+def _check_finite(source: plugins.Source, values: Tensor, what: str) -> None:
     if not (values.is_floating_point() and values.isfinite().all()):
-        raise plugins.PluginError(f"{found.result()}: {what} is not finite")
+        raise plugins.PluginError(f"{source.result()}: {what} is not finite")
 
 
 @contextmanager
