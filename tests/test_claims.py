@@ -9,6 +9,7 @@ from collections import Counter
 from functools import partial
 from math import isnan
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -767,3 +768,21 @@ def test_derivations_against_closed_forms():
     assert derivations.inverse_focal_slope() == pytest.approx(1, abs=1e-3)
     assert derivations.weight_axes() == 0
     assert 0.01 < derivations.ternary_alignment() < 0.1 and derivations.binary_brier() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([("fashion-bsce", "open"), ("shared", "fails")], "open"),
+        ([("fashion-bsce", "needs data"), ("shared", "fails")], "fails"),
+        ([("fashion-bsce", "holds"), ("shared", "fails")], "depends"),
+        ([("fashion-bsce", "holds"), ("shared", "open")], "holds"),
+        ([("cifar10-bsce", "open"), ("fashion-bsce", "holds")], "holds"),
+        ([("cifar10-bsce", "fails"), ("fashion-bsce", "holds")], "depends"),
+        ([("shared", "needs data")], "needs data"),
+        ([("", "holds")], "holds"),
+    ],
+)
+def test_a_papers_own_regime_decides_before_the_shared_one(verdicts, expected):
+    shown = [SimpleNamespace(setting=setting, verdict=verdict) for setting, verdict in verdicts]
+    assert claims._sum(shown) == expected

@@ -798,7 +798,9 @@ class Line(NamedTuple):
     """A line of the scoreboard: a claim, the paper's own table, and every setting with records.
 
     `verdict` sums the settings up: "holds" or "fails" if every setting that decides says so,
-    "depends" if they disagree, "open" if none decides.
+    "depends" if they disagree, "open" if none decides. A paper speaks of its own training: where
+    its own settings have records, the one that all methods share cannot decide a claim that they
+    leave open, though it can disagree with what they decide.
     """
 
     claim: Claim
@@ -864,10 +866,12 @@ def _bound(claim: Claim) -> bool:
 
 
 def _sum(verdicts: Iterable[Verdict]) -> str:
-    words = {v.verdict for v in verdicts}
-    decided = words & {"holds", "fails"}
-    if len(decided) == 2:
+    verdicts = list(verdicts)
+    if {"holds", "fails"} <= {v.verdict for v in verdicts}:
         return "depends"
+    own = [v for v in verdicts if v.setting != "shared" and v.verdict != "needs data"]
+    words = {v.verdict for v in own or verdicts}
+    decided = words & {"holds", "fails"}
     return next(iter(decided)) if decided else "open" if "open" in words else "needs data"
 
 

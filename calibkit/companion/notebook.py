@@ -546,7 +546,7 @@ def verdict(interval: stats.Interval, metric: str, subject: str, than: str) -> s
     >>> verdict(stats.Interval(0.012, -0.01, 0.034), "auroc", "FMFP", "ERM")
     'FMFP and ERM do not differ clearly in AUROC (+1.2 points [−1.0, +3.4])'
     """
-    name, found = terms.METRICS[metric][0], interval.verdict
+    name, found = _called(metric), interval.verdict
     if found not in ("higher", "lower"):
         return f"{subject} and {than} do not differ clearly in {name} ({change(interval, metric)})"
     return f"{subject} has a {found} {name} than {than}, by {_size(interval, metric)}"
@@ -560,8 +560,7 @@ def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
     >>> effect(stats.Interval(0.012, -0.01, 0.034), "accuracy", "accuracy on blurred images")
     'does not clearly change accuracy on blurred images (+1.2 points [−1.0, +3.4])'
     """
-    label = terms.METRICS[metric][0]
-    name = name or "the " + (label if label[1].isupper() or label[1] == "-" else label.lower())
+    name = name or f"the {_called(metric)}"
     found = interval.verdict
     if found in ("higher", "lower"):
         verb = {"higher": "raises", "lower": "lowers"}[found]
@@ -569,6 +568,12 @@ def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
     if found == "cannot be told":
         return f"changes {name} by {change(interval, metric)}"
     return f"does not clearly change {name} ({change(interval, metric)})"
+
+
+def _called(metric: str) -> str:
+    """What a metric is called within a sentence: "AUROC", "accuracy"."""
+    label = terms.METRICS[metric][0]
+    return label if label[1].isupper() or label[1] == "-" else label[0].lower() + label[1:]
 
 
 def _size(interval: stats.Interval, metric: str) -> str:
