@@ -11,6 +11,7 @@ from calibkit.arrays import softmax
 from calibkit.companion import explorer as explore
 from calibkit.companion import plan
 from calibkit.report import predictions
+from calibkit.training import store
 from tests.records import write
 
 
@@ -156,6 +157,8 @@ def test_records_with_their_snapshots(tmp_path):
     assert early.val_logits is None
     np.testing.assert_array_equal(late.logits, arrays["test_logits"])
     np.testing.assert_array_equal(late.val_labels, arrays["validation_labels"])
+    light = store.lighten(write(run, n=100, k=5), whole=False)
+    assert not explore.from_records({"mixup": [light]})
 
 
 ODD = {

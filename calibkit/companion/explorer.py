@@ -34,11 +34,12 @@ Key = tuple[str, int, int]  # method, seed, epoch
 def from_records(records: Mapping[str, Sequence[Record]]) -> dict[Key, Predictions]:
     """Every method, seed and snapshot of some records, such as those of an `notebook.Page`.
 
-    Early snapshots have no validation scores, and may be of the first test samples only.
+    Early snapshots have no validation scores, and may be of the first test samples only. Light
+    records, which keep no predictions, are left out.
     """
     models = {}
     for method, runs in records.items():
-        for record in runs:
+        for record in (r for r in runs if not r.light):
             arrays, seed = record.arrays, record.info["run"]["seed"]
             labels, snapshots = arrays["test_labels"].astype(int), record.snapshots
             for epoch, logits in sorted(snapshots.items()):
