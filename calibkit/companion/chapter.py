@@ -672,7 +672,8 @@ def judge(
                     f'<span title="{tip}" style="{color}padding: 0 0.3em; border-radius: 3px; '
                     f'white-space: nowrap">{marks.get(word, word)} {html.escape(inline(m))}</span>'
                 )
-            cells.append(f'<td style="text-align: left">{" ".join(chips) or "·"}</td>')
+            line = " ".join(chips) or "·"  # in one block, which wraps where a table is stacked
+            cells.append(f'<td style="text-align: left"><div>{line}</div></td>')
         body.append(
             f'<tr><th style="text-align: left; white-space: normal">{html.escape(said)}</th>'
             f"{''.join(cells)}</tr>"
