@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+import yaml
 
 from calibkit import cli, data
 from calibkit.companion import plan
@@ -139,3 +140,12 @@ def test_snakemake_commands(call):
         assert (ROOT / options.workflow_profile / "config.yaml").exists()
     edition = [word for word in call if word.startswith("edition=")]
     assert all(word.partition("=")[2] in plan.EDITIONS for word in edition)
+
+
+def test_pages_load_no_script_unasked():
+    """jupyter-book adds every .js below _static to every page, MathJax to some a second time."""
+    asked = yaml.safe_load((ROOT / "book/_config.yml").read_text())["sphinx"]["config"]
+    static = ROOT / "book/_static"
+    found = sorted(str(path.relative_to(static)) for path in static.rglob("*.js"))
+    assert found == sorted(asked["html_js_files"])
+    assert (static / asked["mathjax_path"]).exists()

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -380,6 +381,13 @@ def test_a_page_with_records_goes_on(made_up, said):
     assert made_up.setting in box.data and "No records yet" in box.data
     with pytest.raises(notebook.NoRecords):
         notebook.require()
+
+
+def test_a_figure_of_predictions_says_how_many_seeds_keep_them():
+    light, whole = SimpleNamespace(light=True), SimpleNamespace(light=False)
+    assert notebook.Page("smoke", [], {"erm": [whole, whole]}).kept == ""
+    few = notebook.Page("smoke", [], {"erm": [whole, light, light], "sam": [whole, light]})
+    assert few.kept == " · drawn: 1 seed whose predictions are kept"
 
 
 def test_rank_counts_from_either_end():

@@ -337,8 +337,8 @@ def test_comparison_is_paired(data):
     assert table.loc["Accuracy", "Better"] == "–"  # a temperature changes no answer
     back = assessment.assess(worse, data)
     assert text.tables(back)["comparison"].loc["Excess ECE", "Better"] == "the other"
-    assert "better by Excess ECE" in text.verdict(numbers)[-1]["text"]
-    assert "worse by Excess ECE" in text.verdict(back)[-1]["text"]
+    assert "better in excess ECE" in text.verdict(numbers)[-1]["text"]
+    assert "worse in excess ECE" in text.verdict(back)[-1]["text"]
     same = assessment.assess(data, data)
     assert text.verdict(same)[-1]["title"] == "No clear difference from the other model"
 

@@ -86,8 +86,16 @@ class Page:
             _ = self.records[method][0].arrays  # says how to make them
         return records
 
+    @property
+    def kept(self) -> str:
+        """For `stamp`, under what is drawn from predictions: how many seeds keep them, if fewer."""
+        whole = [sum(not r.light for r in records) for records in self.records.values()]
+        if whole == [len(records) for records in self.records.values()]:
+            return ""
+        return f" · drawn: {min(whole)} seed{'s' * (min(whole) != 1)} whose predictions are kept"
+
     def logits(self, method: str) -> list[np.ndarray]:
-        """Test logits (n, k) of every seed."""
+        """Test logits (n, k) of every seed that keeps them."""
         return [r.arrays["test_logits"] for r in self.whole(method)]
 
     def validation(self, method: str) -> list[tuple[np.ndarray, np.ndarray]]:

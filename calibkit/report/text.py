@@ -196,10 +196,12 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
     for name in ("accuracy", "excess_ece", "brier", "auroc", "aurc"):
         outcome = _better(name, numbers["comparison"]["difference"][name])
         label = terms.METRICS[name][0]
+        if name in ("accuracy", "excess_ece"):  # no name and no abbreviation
+            label = label[0].lower() + label[1:]
         won += [label] * (outcome == "yours")
         lost += [label] * (outcome == "the other")
     either = (("better", won), ("worse", lost))
-    parts = [f"{word} by {', '.join(names)}" for word, names in either if names]
+    parts = [f"{word} in {', '.join(names)}" for word, names in either if names]
     title = "No clear difference from the other model"
     if parts:
         title = "Better" if not lost else "Worse" if not won else "Better and worse"
