@@ -9,6 +9,7 @@ from glob import glob
 
 from filelock import FileLock, Timeout
 
+from calibkit.companion import progress
 from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs
 
 EDITION = config.get("edition", "demo")
@@ -40,34 +41,39 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
                 if os.path.getmtime(path) > time.time():
                     os.utime(path)
 
+    COSTS = {f: progress.RUN for name in NOTEBOOKS for f in wanted(name)}
+    COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": progress.PAGE for name in NOTEBOOKS}
+    # One core makes the book while the others wait; its index for the search comes last.
+    COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = progress.BOOK * workflow.cores
+    progress.follow(COSTS, say=lambda line: print(line, flush=True))
+
 wildcard_constraints: notebook="|".join(NOTEBOOKS)
 localrules: all, pages, book
 
 rule all:
     input: f"{BUILD}/book/_build/html/index.html"
 
-# Cheap runs share a process, which takes as long to start as one of them to train. Each data set has
-# processes of its own: Snakemake clears all outputs of a job, and some records come with the repository.
+# Cheap runs of a data set share a process, which takes longer to start than one of them to train.
 QUEUE = {}
 for run in runs("book", EDITION):
     QUEUE.setdefault(run.dataset, []).append(run.name)
 BATCH = 36 if EDITIONS[EDITION].on_the_spot else 1
+TO_LOG = "> {log} 2>&1" if EDITIONS[EDITION].on_the_spot else "2> {log}"  # a long run is told of
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
 for names in (its[i : i + BATCH] for its in QUEUE.values() for i in range(0, len(its), BATCH)):
     rule:
         name: f"train_{names[0]}"
-        output: [f"{RUNS}/{name}/run.json" for name in names]
+        output: [update(f"{RUNS}/{name}/run.json") for name in names]  # those there already stay
         log: f"{CACHE}/logs/{names[0]}.log"
         params: names=names
         threads: 1
         resources: gpu=0 if EDITIONS[EDITION].on_the_spot else 1
-        shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet 2> {{log}}"
+        shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet {TO_LOG}"
 
-# papermill, without a grammar that jsonschema would read for a second at each start to check IRIs.
-PAPERMILL = (
-    "python -c 'import sys; sys.modules[\"rfc3987_syntax\"] = None;"
-    " from papermill.cli import papermill; papermill()'"
-)
+# Programs without a grammar that jsonschema would read for a second at each start, to check IRIs.
+def quickly(module, program):
+    code = f"import sys; sys.modules[\"rfc3987_syntax\"] = None; from {module} import {program}; {program}()"
+    return f"python -c '{code}'"
 
 rule notebook:
     input:
@@ -80,7 +86,7 @@ rule notebook:
         edition=lambda w: f"-p edition {EDITION}" if NOTEBOOKS[w.notebook] else "",
     retries: 1  # kernels can race for a port
     shell:
-        f"OMP_NUM_THREADS=1 {PAPERMILL} {{input.source}} {{params.draft}} {{params.edition}}"
+        f"OMP_NUM_THREADS=1 {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}}"
         " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.notebook {params.draft} >> {log} 2>&1"
         " && cp {params.draft} {output}"  # a page without records is a short one
 
@@ -94,5 +100,5 @@ rule book:
     output: f"{BUILD}/book/_build/html/index.html"
     log: f"{BUILD}/logs/book.log"
     shell:  # a page that warns fails the build, but only after index.html is there and looks done
-        f"jupyter-book build {BUILD}/book -W -n --keep-going > {{log}} 2>&1 && touch {{output}}"
+        f"{quickly('jupyter_book.cli.main', 'main')} build {BUILD}/book -W -n --keep-going > {{log}} 2>&1 && touch {{output}}"
         " || (rm -f {output}; exit 1)"
