@@ -44,6 +44,22 @@ def test_a_page_beside_trains_only_what_the_workflow_waits_for(cache):
     assert [p.name for p in (cache / "runs").iterdir() if p.is_dir()] == [page.runs[0].name]
 
 
+@pytest.mark.parametrize("edition", ["smoke", "demo"])
+def test_pages_of_a_cheap_edition_train_what_its_book_plans_and_no_more(monkeypatch, edition):
+    asked = []
+
+    def collect(edition, runs, train):
+        asked.extend(runs)
+        return notebook.Page(edition, runs)
+
+    monkeypatch.setattr(notebook, "collect", collect)
+    notebook.pages([*plan.METHODS], edition)
+    assert asked and set(asked) <= set(plan.runs("book", edition))
+    asked.clear()
+    notebook.page(["mixup(alpha=3)"], edition)
+    assert asked and not set(asked) & set(plan.runs("book", edition))  # somebody's own wish
+
+
 def test_missing_runs_of_a_large_edition_are_a_box_with_the_command(cache):
     page = notebook.page(["erm", "focal(gamma=5)"], "cifar10", network="resnet20", seeds=1)
     assert page.methods == [] and len(page.missing) == 2

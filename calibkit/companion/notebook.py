@@ -295,7 +295,8 @@ def page(
     on_the_spot = plan.EDITIONS[edition].on_the_spot
     if on_the_spot and not seeds:  # as many as its book plans, which for some methods is one
         planned = set(plan.runs("book", edition))
-        known = {run.method for run in runs if run in planned}
+        # A method that no page has is trained under the protocol that all share, and nowhere else.
+        known = {run.method for run in runs if run in planned or setting not in ("", "shared")}
         runs = [run for run in runs if run in planned or run.method not in known]
     found = collect(edition, runs, train=on_the_spot)
     found.settings, found.chosen = dict(settings), plan.setting(edition, setting)
