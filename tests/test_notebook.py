@@ -339,6 +339,8 @@ def test_statements_stand_beside_what_comes_out_and_are_counted(said):
     notebook.statements([("falls", single, "lower", "ece"), ("rises", single, "higher", "ece")])
     shown = said[1].data.replace("\u00a0", " ")
     assert "| falls | (as stated) | −10.0 points |" in shown
+    notebook.statements([("falls", stats.Interval(-0.1, -0.15, -0.05), "lower", "ece", 0.2)])
+    assert "| falls | practically none |" in said[2].data.replace("\u00a0", " ")
     assert "| rises | (the opposite) | −10.0 points |" in shown
     assert shown.endswith("the direction is as stated in 1 of 2.")
 

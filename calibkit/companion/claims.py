@@ -148,6 +148,15 @@ def claims(paper: str | None = None) -> list[Claim]:
     return [claim for claim in every if paper in (None, claim.paper)]
 
 
+def written_margin(identity: str, metric: str) -> float:
+    """The largest difference of a metric that would not matter, as written down with a claim.
+
+    >>> written_margin("fmfp-c12", "since_best:auroc:auroc")
+    0.003
+    """
+    return next(claim.margins[metric] for claim in claims() if claim.id == identity)
+
+
 @cache
 def _claims() -> tuple[Claim, ...]:
     text = (files("calibkit") / "companion/ledger/claims.json").read_text("utf-8")

@@ -718,7 +718,7 @@ def outcome(interval: stats.Interval, stated: str, margin: float = 0.0) -> str:
     return contrasts.outcome(interval, {"higher": "above", "lower": "below"}[stated], margin)
 
 
-def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
+def statements(rows: Iterable[tuple]) -> None:
     """Print what papers state beside what comes out here: a line each, then how many hold.
 
     What no record is about has no line, so each statement is to make sense without the others; a
@@ -727,12 +727,13 @@ def statements(rows: Iterable[tuple[str, stats.Interval, str, str]]) -> None:
     Parameters
     ----------
     rows : the statement in Markdown, the interval of the difference it is about, the direction
-        stated ("higher" or "lower"), and the metric, whose units it has
+        stated ("higher" or "lower"), the metric, whose units it has, and perhaps the largest
+        difference that would not matter
     """
     lines, found = ["| Statement | Here | Difference |", "| --- | --- | --- |"], []
     alone = []
-    for words, interval, stated, metric in rows:
-        found.append(outcome(interval, stated))
+    for words, interval, stated, metric, *margin in rows:
+        found.append(outcome(interval, stated, *margin))
         if found[-1] == "not available":
             continue
         here = found[-1]
