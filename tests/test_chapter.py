@@ -46,6 +46,19 @@ def test_a_chapter_opens_with_the_settings_that_have_records_in_one_box(cache, s
     assert "<code>calibkit train --edition released --paper fmfp</code>" in box.data
 
 
+def test_the_line_in_short_is_of_a_setting_with_several_runs(cache, shown):
+    several, alone = ["erm", "mixup"], ["erm", "mixup", "focal"]
+    fill("cifar10-plain", alone, 1)
+    one = chapter.begin("fmfp", alone)
+    assert chapter.in_short(one, list(map(chapter.values, one)), ["auroc"], alone[1:]) == (
+        "**In short**"
+    )
+    fill("fashion-fmfp", several, 3)
+    pages = chapter.begin("fmfp", alone)
+    said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
+    assert said.startswith("**In short:** on Fashion-MNIST, none of 1 methods")
+
+
 def test_a_chapter_without_records_ends_with_the_command(cache, shown):
     with pytest.raises(notebook.NoRecords):
         chapter.begin("fmfp", ["erm"])

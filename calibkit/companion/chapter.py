@@ -327,10 +327,19 @@ def in_short(
     methods: Iterable[str],
     what: str = "methods",
 ) -> str:
-    """What a chapter finds, in a line: who lowers and raises what where it has most methods."""
-    page, table = max(zip(pages, tables, strict=True), key=lambda pair: len(pair[0].methods))
+    """What a chapter finds, in a line: who lowers and raises what where it has most methods.
+
+    One run of each tells nothing: such a setting has no say.
+    """
+
+    def tells(pair: tuple[notebook.Page, pd.DataFrame]) -> tuple[bool, int]:
+        records = pair[0].records
+        return any(len(its) > 1 for its in records.values()), len(pair[0].methods)
+
+    page, table = max(zip(pages, tables, strict=True), key=tells)
     found = {k: differences(table, k, list(methods)) for k in metrics}
-    said = [counted(d, k, what) for k, d in found.items() if d]
+    sure = {k: {m: x for m, x in d.items() if not np.isnan(x.low)} for k, d in found.items()}
+    said = [counted(d, k, what) for k, d in sure.items() if d]
     where = terms.DATASETS.get(page.runs[0].dataset, page.runs[0].dataset)
     return f"**In short:** on {where}, {'; '.join(said)}." if said else "**In short**"
 
