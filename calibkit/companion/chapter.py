@@ -287,8 +287,7 @@ _DIRECTIONS = ("lower", "higher", "practically none", "no clear difference", "ca
 
 def _spelt(metric: str) -> str:
     """What a metric is called within a sentence."""
-    name = _SPELT.get(metric) or terms.METRICS.get(metric, (metric.replace("_", " "),))[0]
-    return name if name[1].isupper() or name[1] == "-" else name[0].lower() + name[1:]
+    return _SPELT.get(metric) or notebook.called(metric)
 
 
 def counted(found: Mapping[str, stats.Interval], metric: str, what: str = "methods") -> str:

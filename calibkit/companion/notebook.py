@@ -555,7 +555,7 @@ def verdict(interval: stats.Interval, metric: str, subject: str, than: str) -> s
     >>> verdict(stats.Interval(0.012, -0.01, 0.034), "auroc", "FMFP", "ERM")
     'FMFP and ERM do not differ clearly in AUROC (+1.2 points [−1.0, +3.4])'
     """
-    name, found = _called(metric), interval.verdict
+    name, found = called(metric), interval.verdict
     if found not in ("higher", "lower"):
         return f"{subject} and {than} do not differ clearly in {name} ({change(interval, metric)})"
     return f"{subject} has a {found} {name} than {than}, by {_size(interval, metric)}"
@@ -569,7 +569,7 @@ def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
     >>> effect(stats.Interval(0.012, -0.01, 0.034), "accuracy", "accuracy on blurred images")
     'does not clearly change accuracy on blurred images (+1.2 points [−1.0, +3.4])'
     """
-    name = name or f"the {_called(metric)}"
+    name = name or f"the {called(metric)}"
     found = interval.verdict
     if found in ("higher", "lower"):
         verb = {"higher": "raises", "lower": "lowers"}[found]
@@ -579,9 +579,13 @@ def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
     return f"does not clearly change {name} ({change(interval, metric)})"
 
 
-def _called(metric: str) -> str:
-    """What a metric is called within a sentence: "AUROC", "accuracy"."""
-    label = terms.METRICS[metric][0]
+def called(metric: str) -> str:
+    """What a metric is called within a sentence.
+
+    >>> called("auroc"), called("accuracy"), called("some_other")
+    ('AUROC', 'accuracy', 'some other')
+    """
+    label = terms.METRICS.get(metric, (metric.replace("_", " "),))[0]
     return label if label[1].isupper() or label[1] == "-" else label[0].lower() + label[1:]
 
 
