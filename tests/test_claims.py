@@ -484,9 +484,9 @@ def test_scores_are_read_from_runs_which_keep_them():
     write("erm", "fmfp", separation=0.5)
     before = verdict("darkside-c13")
     assert before.verdict == "needs data"
-    assert before.command.endswith("--method 'erm' --dataset digits --set feature_scores=True")
+    assert before.command.endswith("--method 'erm' --dataset digits --set feature_scores=100")
     assert "o record of ERM with scores on 8×8 digits, mlp" in before.why
-    runs = plan.select("smoke", ["erm"], "digits", settings={"feature_scores": True})
+    runs = plan.select("smoke", ["erm"], "digits", settings=plan.EDITIONS["smoke"].scored)
     for run in runs:
         records.write(run, separation=0.5, train_accuracy=[0.5] * 7)
     assert verdict("darkside-c13").verdict != "needs data"
@@ -520,7 +520,7 @@ def test_deviations_of_scores_are_those_of_probabilities_where_both_exist():
 
 def test_confidnet_needs_errors_to_learn_from():
     write("erm", "fmfp", separation=0.5)
-    for run in plan.select("smoke", ["erm"], "digits", settings={"feature_scores": True}):
+    for run in plan.select("smoke", ["erm"], "digits", settings=plan.EDITIONS["smoke"].scored):
         records.write(run, train_accuracy=[1.0] * 7)
     found = verdict("darkside-c13")
     assert found.verdict == "needs data" and "next to no errors on its training set" in found.why
@@ -530,12 +530,12 @@ def test_confidnet_needs_errors_to_learn_from():
 def test_confidnet_needs_time_to_learn(monkeypatch):
     write("erm", separation=0.5)
     monkeypatch.setitem(records.TRAINED, "training_samples", 5000)
-    for run in plan.select("smoke", ["erm"], "digits", settings={"feature_scores": True}):
+    for run in plan.select("smoke", ["erm"], "digits", settings=plan.EDITIONS["smoke"].scored):
         records.write(run, separation=0.5, train_accuracy=[0.5] * 7)
     found = verdict("darkside-c13")
     assert found.verdict == "needs data" and "trained for 4,000 updates" in found.why
     monkeypatch.setitem(records.TRAINED, "training_samples", 45_000)
-    for run in plan.select("smoke", ["erm"], "digits", settings={"feature_scores": True}):
+    for run in plan.select("smoke", ["erm"], "digits", settings=plan.EDITIONS["smoke"].scored):
         records.write(run, separation=0.5, train_accuracy=[0.5] * 7)
     assert verdict("darkside-c13").verdict != "needs data"
 
@@ -545,7 +545,7 @@ def test_runs_of_another_variant_or_setting_are_no_evidence():
     for changed in ({"variant": "paper"}, {"settings": dict(plan.SUMMED)}, {"epochs": 3}):
         for run in plan.select("smoke", ["erm", "fmfp"], "digits", **changed):
             records.write(run)
-    for run in plan.select("smoke", ["erm"], "digits", settings={"feature_scores": True}):
+    for run in plan.select("smoke", ["erm"], "digits", settings=plan.EDITIONS["smoke"].scored):
         records.write(run)
     found = verdict("fmfp-c16")
     assert found.verdict == "needs data"

@@ -99,7 +99,7 @@ def test_shifted_test_sets_are_measured(tmp_path):
 
 
 def test_confidences_from_features(tmp_path):
-    record = train(run("erm", "digits", "mlp", feature_scores=True, epochs=10), tmp_path)
+    record = train(run("erm", "digits", "mlp", feature_scores=100, epochs=10), tmp_path)
     arrays = record.arrays
     correct = arrays["test_logits"].argmax(1) == arrays["test_labels"]
     for name in ("test_trust_score", "test_confidnet"):

@@ -54,9 +54,9 @@ REGIMES = {(p, d): regime for (p, places), regime in REGIMES.items() for d in pl
 EXHIBITS = {  # those with a regime of their own
     "fmfp-fig3": dict(epochs=90),
     "darkside-tab4/cifar10": dict(epochs=250, learning_rate=0.001, weight_decay=5e-4, milestones=())
-    | dict(validation=5000, feature_scores=True, seeds=(0, 1, 2)),
+    | dict(validation=5000, feature_scores=500, seeds=(0, 1, 2)),
     "darkside-tab4/cifar100": dict(epochs=170, learning_rate=0.1, weight_decay=1e-4)
-    | dict(milestones=(90, 135), validation=5000, feature_scores=True, seeds=(0, 1, 2)),
+    | dict(milestones=(90, 135), validation=5000, feature_scores=500, seeds=(0, 1, 2)),
     "bsce-tab7": SUMMED | dict(epochs=50, optimizer="adam", seeds=(1, 42, 71)),
     "bsce-tab8": SUMMED | dict(epochs=90, optimizer="adam", schedule="cosine"),
 }

@@ -171,7 +171,7 @@ def test_a_network_of_ones_own(capsys):
     assert "no last linear layer: no gradient norms" in said[0]
     with pytest.raises(plugins.PluginError, match="mixes between stages"):
         loop.train(run_of("mit_a", network="net.py:flat"))
-    scored = run_of(network="net.py:headless", settings={"feature_scores": True})
+    scored = run_of(network="net.py:headless", settings={"feature_scores": 100})
     with pytest.raises(plugins.PluginError, match="need features"):
         loop.train(scored)
 

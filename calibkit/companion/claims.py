@@ -1114,7 +1114,7 @@ def _lacking(rows: list[_Row], evidence: Evidence) -> str:
         place = f"{terms.DATASETS.get(run.dataset, run.dataset)}, {run.network}"
         places.setdefault(place + " with more or fewer training samples" * sized, {})[
             _METHODS.get(run.method, terms.label(run.method))
-            + " with scores" * run.protocol.feature_scores
+            + " with scores" * bool(run.protocol.feature_scores)
         ] = None
     for place, methods in places.items():
         names = list(methods)
@@ -1131,7 +1131,9 @@ def _command(evidence: Evidence, runs: list[plan.Run]) -> str:
         groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
     commands = []
     for (*_, protocol), group in groups.items():
-        settings = evidence.settings | ({"feature_scores": True} if protocol.feature_scores else {})
+        settings = evidence.settings | (
+            {"feature_scores": protocol.feature_scores} if protocol.feature_scores else {}
+        )
         chosen = evidence.setting if group[0].dataset == evidence.setting.dataset else None
         asked = plan.Selection.that_has(evidence.edition, group, chosen, settings)
         commands.append(asked.command(dict.fromkeys(run.method for run in group)))

@@ -97,7 +97,12 @@ _FMFP_RESNET = _FMFP_FIRST[:1]  # CIFAR-10, PreAct-ResNet-110: what most figures
 _FMFP_TINY = _settings("fmfp", ("tiny_imagenet",), ("resnet18", "resnet50"), p.FMFP_TINY, 3)
 _FMFP_IMAGENET = ("resnet18_imagenet", "resnet50_imagenet")
 _FMFP_VGG = _settings(
-    "fmfp", CIFARS, ("vgg16_bn",), replace(p.FMFP_CIFAR, feature_scores=True), 3, "scores"
+    "fmfp",
+    CIFARS,
+    ("vgg16_bn",),
+    replace(p.FMFP_CIFAR, feature_scores=p.CONFIDNET_EPOCHS),
+    3,
+    "scores",
 )
 FMFP = (
     Block(("fmfp-tab1",), _FMFP_FIRST, _CALIBRATION),

@@ -46,6 +46,12 @@ class Edition:
         return protocol
 
     @property
+    def scored(self) -> dict[str, object]:
+        """The setting of runs with Trust Score and ConfidNet, whose head learns as published, or
+        for a fifth of that where a page trains what it misses."""
+        return {"feature_scores": protocols.CONFIDNET_EPOCHS // (5 if self.on_the_spot else 1)}
+
+    @property
     def shared(self) -> Setting:
         """One protocol for every method, where methods of different papers are compared."""
         place = terms.DATASETS.get(self.dataset, self.dataset)
@@ -304,6 +310,7 @@ class Need:
     on: str | tuple[str, str] = ""
     variant: str = "code"
     settings: tuple[tuple[str, object], ...] = ()  # of the protocol, other than the edition's
+    scored: bool = False  # with Trust Score and ConfidNet
 
 
 _FOUR = ("erm", "label_smoothing", "mixup", "focal")
@@ -319,11 +326,11 @@ PAPERS: dict[str, tuple[Need, ...]] = {
     "fmfp": (
         Need((*_FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
         Need(("fmfp",), variant="paper", once=True),
-        Need(("erm",), settings=(("feature_scores", True),), once=True),
+        Need(("erm",), scored=True, once=True),
     ),
     "darkside": (
         Need((*_FOUR, "entropy_regularization")),
-        Need(("erm",), settings=(("feature_scores", True),), once=True),
+        Need(("erm",), scored=True, once=True),
     ),
     "overconf": (
         Need(("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal")),
@@ -600,7 +607,7 @@ def _own_runs(page: str, asked: Selection) -> list[Run]:
     """The runs of a paper's methods in its own settings, for the paper and its pages."""
     runs = []
     for paper in _papers_of(page):
-        plain = [n for n in PAPERS[paper] if not (n.sized or n.on or n.settings)]
+        plain = [n for n in PAPERS[paper] if not (n.sized or n.on or n.settings or n.scored)]
         for place in EDITIONS[asked.edition].settings(paper):
             if asked.setting not in (None, place.name):
                 continue
@@ -623,7 +630,8 @@ def _shared_runs(need: Need, asked: Selection) -> list[Run]:
     if need.once and edition.on_the_spot:
         most = 1
     seeds = min(most, asked.seeds or edition.seeds)
-    asked = replace(asked, seeds=seeds, variant=need.variant, settings=need.settings)
+    more = dict(need.settings) | (edition.scored if need.scored else {})
+    asked = replace(asked, seeds=seeds, variant=need.variant, settings=more)
     if not need.on:
         sizes = edition.sizes if need.sized else (None,)
         each = [replace(asked, train_size=size) for size in sizes]

@@ -287,6 +287,7 @@ class Training:
                 self.evaluated_for_scores(network),
                 (held_out_features, held_out, self.splits["validation"].labels),
                 (test_features, test),
+                protocol.feature_scores,
             )
         half, small = np.float16, np.int16
         brier, gradient, tracked_logits, norms = (
@@ -543,15 +544,15 @@ class Training:
         )
 
 
-def confidences(known, held_out, test) -> dict[str, np.ndarray]:
+def confidences(known, held_out, test, epochs: int) -> dict[str, np.ndarray]:
     """Trust Score and ConfidNet of the test samples (n,), from last-layer features.
 
     `known` and `held_out` are features, logits and labels of training and validation samples,
-    `test` features and logits.
+    `test` features and logits; ConfidNet's head learns for so many `epochs`.
     """
     known, held_out, test = ([x.cpu().numpy() for x in part] for part in (known, held_out, test))
     trust = confidence.TrustScore().fit(known[0], known[2])
-    net = confidence.ConfidNet().fit(*known, validation=held_out)
+    net = confidence.ConfidNet(epochs).fit(*known, validation=held_out)
     features, logits = test
     return {
         "test_trust_score": trust.score(features, logits.argmax(1)).astype(np.float32),

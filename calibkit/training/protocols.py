@@ -46,7 +46,8 @@ class Protocol:
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
     tracked: int = 10_000  # the first training samples, followed one by one
     shifted: int = 0  # the first test samples, put through every shift the data have
-    feature_scores: bool = False  # also Trust Score and ConfidNet, fitted on the training set
+    # Epochs of ConfidNet's head; it and Trust Score are fitted on the training set. 0: neither.
+    feature_scores: int = 0
     # Fine-tuning, and a temperature that a paper fixes instead of fitting it.
     optimizer: str = "sgd"  # or "adam"
     schedule: str = "steps"  # or "cosine", down to zero
@@ -108,6 +109,9 @@ class Protocol:
         return self.swa_learning_rate + (start - self.swa_learning_rate) * (1 + cos(pi * done)) / 2
 
 
+# ConfidNet, public code: its head learns for up to 500 epochs.
+CONFIDNET_EPOCHS = 500
+
 # fmfp, section 4 and supplement: CIFAR, 200 epochs, steps after 80, 130, 170; averaging from 120.
 FMFP_CIFAR = Protocol(
     epochs=200,
@@ -168,7 +172,7 @@ CONFIDNET_CIFAR10 = Protocol(
     swa_start=150,
     snapshots=(25, 100, 175),
     evaluate_every=5,
-    feature_scores=True,
+    feature_scores=CONFIDNET_EPOCHS,
 )
 CONFIDNET_CIFAR100 = Protocol(
     epochs=170,
@@ -179,7 +183,7 @@ CONFIDNET_CIFAR100 = Protocol(
     swa_start=100,
     snapshots=(17, 68, 119),
     evaluate_every=5,
-    feature_scores=True,
+    feature_scores=CONFIDNET_EPOCHS,
 )
 # overconf, public code: 200 epochs of batches of 512, steps after 100 and 150.
 OVERCONF_CIFAR = Protocol(
