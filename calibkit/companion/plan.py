@@ -7,7 +7,6 @@ so it imports the standard library only.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 
 from calibkit import terms
 from calibkit.companion import papers
@@ -189,7 +188,7 @@ _OWN = {
     ),
     # Batches of 512 of 45,000 images are to 5,000 what batches of 64 are.
     "overconf": (
-        _on_fashion(_small(protocols.OVERCONF_CIFAR, batch_size=64), "overconf", sweep_seeds=3),
+        _on_fashion(_small(protocols.OVERCONF_CIFAR, batch_size=64), "overconf", sweep_seeds=5),
     ),
     "mixup": (
         _on_cifar10(
@@ -198,7 +197,7 @@ _OWN = {
             "cifar10-mixup",
             methods=("erm", "mixup", "mixup_to", "mixup_io", "mit_l", "mit_a"),
         ),
-        _on_fashion(_small(protocols.MIXUP_CIFAR), "mixup", sweep_seeds=3),
+        _on_fashion(_small(protocols.MIXUP_CIFAR), "mixup", sweep_seeds=5),
     ),
     "bsce": (
         _on_cifar10(
@@ -216,7 +215,7 @@ _OWN = {
             5,
             name="summed",
             title="Fashion-MNIST, summed and clipped",
-            sweep_seeds=3,
+            sweep_seeds=5,
         ),
     ),
 }
@@ -474,6 +473,15 @@ class Selection:
         object.__setattr__(self, "settings", tuple(dict(self.settings or ()).items()))
 
     @classmethod
+    def of(cls, asked: "Selection | str", **changes) -> "Selection":
+        """A selection, or an edition by its name, with some fields changed.
+
+        >>> Selection.of("demo", seeds=2) == Selection.of(Selection("demo", seeds=3), seeds=2)
+        True
+        """
+        return replace(asked, **changes) if isinstance(asked, cls) else cls(asked, **changes)
+
+    @classmethod
     def that_has(cls, edition: str, runs: Sequence[Run], chosen: Setting | None, settings):
         """What to ask for to get some runs of one data set, network and protocol.
 
@@ -561,20 +569,20 @@ class Selection:
 
 
 def select(
-    edition: str,
+    asked: Selection | str,
     methods: Iterable[str],
     dataset: str = "",
     network: str = "",
     seeds: int = 0,
-    epochs: int = 0,
-    train_size: int = 0,
-    variant: str = "code",
-    settings: Mapping[str, object] = MappingProxyType({}),
-    setting: str = "",
+    **changes,
 ) -> list[Run]:
-    """The runs of some methods in a setting of an edition, asked for as in `Selection`."""
-    place = (setting, dataset, network, seeds, epochs, train_size, variant, settings)
-    return Selection(edition, *place).runs(methods)
+    """The runs of some methods, of a selection or of an edition.
+
+    What is given besides goes before the selection's own, as `Selection.of` has it.
+    """
+    place = {"dataset": dataset, "network": network, "seeds": seeds}
+    changes |= {name: value for name, value in place.items() if value}
+    return Selection.of(asked, **changes).runs(methods)
 
 
 def needs(page: str) -> list[Need]:
