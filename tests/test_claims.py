@@ -37,7 +37,7 @@ def write(*methods, edition="smoke", seeds=2, train_size=0, **kind):
 
 def verdict(identity, **where):
     where = {"edition": "smoke", "dataset": "digits"} | where
-    return claims._judge(by_id(identity), Evidence(**where))
+    return claims._judge(by_id(identity), Evidence(where.pop("edition"), **where))
 
 
 def by_id(identity):
@@ -258,10 +258,12 @@ def test_nested_quantifiers():
 def test_a_difference_is_that_of_paired_seeds_and_paired_resamples():
     write("erm", separation=0.5, seeds=2)
     write("fmfp", separation=0.8, seeds=2)
-    drawn = Evidence("smoke", "digits").difference(Who.read("fmfp"), Who.read("erm"), "auroc")
+    drawn = Evidence("smoke", dataset="digits").difference(
+        Who.read("fmfp"), Who.read("erm"), "auroc"
+    )
     for run in plan.select("smoke", ["erm", "fmfp"], "digits"):
         store.lighten(store.load(run))
-    evidence = Evidence("smoke", "digits")
+    evidence = Evidence("smoke", dataset="digits")
     found = evidence.difference(Who.read("fmfp"), Who.read("erm"), "auroc")
     # Kept in 255 steps, and an estimate of seven digits in the history: else the same.
     np.testing.assert_allclose(drawn.interval(), found.interval(), atol=1e-3)
@@ -282,7 +284,7 @@ def test_a_difference_is_that_of_paired_seeds_and_paired_resamples():
 def test_calibration_errors_are_compared_by_their_excess():
     write("erm", sharpness=3.0)
     write("mixup", sharpness=1.0)
-    evidence = Evidence("smoke", "digits")
+    evidence = Evidence("smoke", dataset="digits")
     asked = Who.read("mixup"), Who.read("erm")
     for metric in ("ece", "ece_scaled", "adaptive_ece"):
         found = evidence.difference(*asked, metric)
@@ -390,7 +392,7 @@ def test_diverged_trainings_leave_a_claim_open():
 
 
 def test_without_records_mathematics_is_judged_and_the_rest_names_its_command():
-    found = claims.evaluate("smoke", "digits")
+    found = claims.evaluate("smoke", dataset="digits")
     assert len(found) == 101
     judged = [v for v in found if v.verdict != "needs data"]
     expected = Counter(holds=9, fails=1)
@@ -412,7 +414,7 @@ def test_without_records_mathematics_is_judged_and_the_rest_names_its_command():
 
 
 def test_the_commands_bring_exactly_what_is_missing():
-    parser, evidence = cli._parser(), Evidence("smoke", "digits")
+    parser, evidence = cli._parser(), Evidence("smoke", dataset="digits")
     commanded = 0
     for claim in claims.claims():
         rows = claims._put(claim.check, lambda leaf: claims._rows(leaf, evidence)).rows()
@@ -463,7 +465,7 @@ def test_test_sets_collected_again_are_no_corruptions():
         history, arrays = [{k: v[-1] for k, v in whole.history.items()}], whole.arrays
         shutil.rmtree(whole.path)
         store.save(run, "done", history, arrays, records.TRAINED, shifted=again + worn)
-    model = Evidence("smoke", "digits").models("erm", Who(("erm",)), "auroc")[0]
+    model = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "auroc")[0]
     assert (model.value("shifted:auroc"), model.value("collected:auroc")) == (0.7, 0.8)
     found = verdict("darkside-c12")
     assert found.verdict == "holds" and found.n == 2000
@@ -490,7 +492,7 @@ def test_scores_are_read_from_runs_which_keep_them():
     for run in runs:
         records.write(run, separation=0.5, train_accuracy=[0.5] * 7)
     assert verdict("darkside-c13").verdict != "needs data"
-    found = Evidence("smoke", "digits")
+    found = Evidence("smoke", dataset="digits")
     model = found.models("trust_score", Who(("trust_score",)), "auroc")[0]
     (confidence, correct) = model.samples["confidence"], model.samples["correct"]
     assert model.record.name == runs[0].name
@@ -506,7 +508,7 @@ def test_scores_are_read_from_runs_which_keep_them():
 
 def test_deviations_of_scores_are_those_of_probabilities_where_both_exist():
     write("erm", seeds=1)
-    model = Evidence("smoke", "digits").models("erm", Who(("erm",)), "auroc")[0]
+    model = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "auroc")[0]
     arrays = model.record.arrays | {"own": model.samples["confidence"]}
     record = type("Kept", (), {"arrays": arrays, "info": model.record.info, "light": False})()
     scored = contrasts.Model(record, score="own")
@@ -554,7 +556,7 @@ def test_runs_of_another_variant_or_setting_are_no_evidence():
     found = verdict("fmfp-c16")
     assert (found.verdict, found.seeds) == ("holds", 2)
     plain = {run.name for run in plan.select("smoke", ["erm", "fmfp"], "digits")}
-    models = Evidence("smoke", "digits")
+    models = Evidence("smoke", dataset="digits")
     used = {
         model.record.name
         for method in ("erm", "fmfp")
@@ -569,7 +571,9 @@ def test_verdicts_on_runs_of_another_setting_are_their_own(capsys):
     for name, separation in (("erm", 3.0), ("fmfp", 0.5)):
         for run in plan.select("smoke", [name], "digits", settings=dict(plan.SUMMED)):
             records.write(run, separation=separation)
-    summed = claims.evaluate("smoke", "digits", "mlp", "fmfp", settings=dict(plan.SUMMED))
+    summed = claims.evaluate(
+        "smoke", "fmfp", dataset="digits", network="mlp", settings=dict(plan.SUMMED)
+    )
     found = {claim.id: claim for claim in summed}["fmfp-c16"]
     assert (verdict("fmfp-c16").verdict, found.verdict) == ("holds", "fails")
     lacking = next(c for c in summed if c.command and "fmfp" in c.command).command
@@ -617,7 +621,7 @@ def test_command_line(capsys):
 
 
 def series(metric, who="erm", **where):
-    return Evidence("smoke", "digits", **where).series(Who.read(who), metric).values
+    return Evidence("smoke", dataset="digits", **where).series(Who.read(who), metric).values
 
 
 def test_change_since_the_best_epoch_is_judged_by_the_other_seed():
@@ -648,7 +652,7 @@ def test_differences_ratios_and_maps():
     assert series("ece", "erm - mixup") == {s: erm[s] - mixup[s] for s in (0, 1)}
     assert series("accuracy", "erm / mixup") == {0: 1.0, 1: 1.0}
     assert series("ece", "ts") == series("ece_nll_scaled") != series("ece_scaled")
-    models = Evidence("smoke", "digits").models("erm", Who(("erm",)), "ece")
+    models = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "ece")
     history = models[0].record.history
     assert series("ece_scaled")[0] == pytest.approx(history["ece_scaled"][-1], rel=1e-4)
     assert series("ece_optimal")[0] == pytest.approx(history["ece_optimal"][-1], rel=1e-4)
@@ -659,7 +663,7 @@ def test_differences_ratios_and_maps():
 
 def test_metrics_which_only_claims_ask_for():
     write("erm", seeds=1)
-    model = Evidence("smoke", "digits").models("erm", Who(("erm",)), "ece")[0]
+    model = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "ece")[0]
     confidence, correct = model.samples["confidence"], model.samples["correct"]
     assert series("confidence_wrong")[0] == pytest.approx(confidence[~correct].mean())
     assert series("sure_when_wrong")[0] == (confidence[~correct] > 0.95).sum() / (~correct).sum()

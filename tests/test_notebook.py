@@ -74,12 +74,24 @@ def test_the_command_of_a_box_selects_exactly_the_missing_runs(cache):
 
     from calibkit import cli
 
-    page = notebook.page(
-        ["erm", "focal(gamma=5)"], "cifar10", "svhn", "resnet20", seeds=2, epochs=7
-    )
+    asked = plan.Selection("cifar10", dataset="svhn", network="resnet20", seeds=2, epochs=7)
+    page = notebook.page(["erm", "focal(gamma=5)"], asked)
     command = page.command([run.method for run in page.missing[::2]])
     options = cli._parser().parse_args(shlex.split(command)[1:])
     assert cli._selected(options) == page.missing
+
+
+def test_what_is_asked_for_by_name_goes_before_the_selection():
+    asked = plan.Selection("cifar10", network="resnet20", seeds=2, epochs=7)
+    page = notebook.page(["erm"], asked, variant="paper", seeds=1)
+    (run,) = page.runs
+    assert (run.network, run.protocol.epochs, run.variant) == ("resnet20", 7, "paper")
+    assert page.runs == plan.select(asked, ["erm"], seeds=1, variant="paper")
+    assert plan.select("cifar10", ["erm"], seeds=1)[0].network != "resnet20"
+    with pytest.raises(TypeError, match="'datset'"):
+        notebook.page(["erm"], asked, datset="svhn")
+    evidence = contrasts.Evidence(asked, variant="paper", seeds=1)
+    assert evidence.missing(contrasts.Who.read("erm"), "ece") == page.runs
 
 
 def test_diverged_runs_are_shown_as_such(cache):
@@ -221,7 +233,7 @@ def test_a_page_and_the_claims_have_one_interval_for_one_difference(unlike):
     for light in (False, True):
         for its in unlike.records.values() if light else ():
             its[:] = [store.lighten(record) for record in its]
-        evidence = contrasts.Evidence("smoke", "digits")
+        evidence = contrasts.Evidence("smoke", dataset="digits")
         table, wide = unlike.table(), chapter.values(unlike)
         asked = [("fmfp", m, m) for m in ("auroc", "ece", "ece_scaled", "aurc", "brier", "nll")]
         asked += [("fmfp", "mean_correct", "confidence_correct"), ("ts", "auroc", "auroc")]

@@ -66,13 +66,13 @@ def begin(
     from IPython.display import HTML, display
 
     _OPENED["at"] = time.perf_counter()
-    changes = {"seeds": seeds, "epochs": epochs}
     notebook.check_parameters()
+    asked = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds, epochs=epochs)
     names = [s.name for s in plan.settings(edition, paper)]
-    found = notebook.pages(methods, edition, paper, dataset, network, **changes)
+    found = notebook.pages(methods, asked, paper)
     found = [p for p in found if len(p.methods) > 1] or found  # one method has no other to beat
     if not found:
-        notebook.require(notebook.page(methods, edition, dataset, network, paper=paper, **changes))
+        notebook.require(notebook.page(methods, asked, paper))
     seeds = {p.title: p.setting.split(" · ")[-2] for p in found}
     named = [f"<b>{html.escape(title)}</b> ({n})" for title, n in seeds.items()]
     lines = [f"<b>{html.escape(p.title)}</b>: {html.escape(p.setting)}" for p in found]

@@ -35,7 +35,6 @@ from hashlib import sha256
 from importlib.resources import files
 from itertools import pairwise, product
 from math import inf, isnan, nan, sqrt
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -684,8 +683,8 @@ def _rows(leaf: Comparison | Computed | Beyond, evidence: Evidence) -> list[_Row
     sizes = (0, 0)
     if leaf.sized:
         sizes = (
-            plan.EDITIONS[evidence.edition].sizes[0],
-            plan.EDITIONS[evidence.edition].sizes[-1],
+            plan.EDITIONS[evidence.asked.edition].sizes[0],
+            plan.EDITIONS[evidence.asked.edition].sizes[-1],
         )
     return [_compare(evidence, leaf, sizes)]
 
@@ -743,35 +742,25 @@ class Verdict(NamedTuple):
 
 
 def evaluate(
-    edition: str,
-    dataset: str = "",
-    network: str = "",
+    asked: plan.Selection | str,
     paper: str | None = None,
-    seeds: int = 0,
-    epochs: int = 0,
-    settings: Mapping[str, object] = MappingProxyType({}),
-    setting: str = "",
     told: Callable[[str], None] = lambda line: None,
+    **changes,
 ) -> list[Verdict]:
     """A verdict for every claim, from the records of one setting of an edition. Trains nothing.
 
     Parameters
     ----------
-    edition : str
-        One of `plan.EDITIONS`.
-    dataset, network : str
-        Empty for the setting's own. A claim about particular data looks for those instead.
+    asked : plan.Selection or str
+        Which runs, or the name of an edition. A claim about particular data looks for those
+        instead of the selection's own.
     paper : str, optional
         Only that paper's claims.
-    seeds, epochs : int
-        0 for the setting's own.
-    settings : mapping
-        Fields of `protocols.Protocol` other than the setting's, such as
-        ``{"reduction": "sum", "clip_norm": 2.0}``: verdicts on runs trained so.
-    setting : str
-        The name of a setting, see `plan.settings`; by default the one that all methods share.
     told : function
         Is told the id of each claim before it is judged.
+    changes
+        Fields of the selection to change, such as ``settings={"clip_norm": 2.0}``: verdicts on
+        runs trained so.
 
     Returns
     -------
@@ -785,7 +774,7 @@ def evaluate(
     store.DamagedRecord
         For a record which is not what was written.
     """
-    evidence = Evidence(edition, dataset, network, seeds, epochs, settings, setting)
+    evidence = Evidence(asked, **changes)
     return _evaluate(evidence, paper, told)
 
 
@@ -1131,10 +1120,10 @@ def _command(evidence: Evidence, runs: list[plan.Run]) -> str:
         groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
     commands = []
     for (*_, protocol), group in groups.items():
-        settings = evidence.settings | (
+        settings = dict(evidence.asked.settings) | (
             {"feature_scores": protocol.feature_scores} if protocol.feature_scores else {}
         )
         chosen = evidence.setting if group[0].dataset == evidence.setting.dataset else None
-        asked = plan.Selection.that_has(evidence.edition, group, chosen, settings)
+        asked = plan.Selection.that_has(evidence.asked.edition, group, chosen, settings)
         commands.append(asked.command(dict.fromkeys(run.method for run in group)))
     return " && ".join(commands)

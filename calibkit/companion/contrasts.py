@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import ceil, inf, isnan, nan
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -699,23 +698,19 @@ class Who:
 
 
 class Evidence:
-    """The records of a setting of an edition, and metrics of them by seed."""
+    """The records of a setting of an edition, and metrics of them by seed.
 
-    def __init__(
-        self,
-        edition: str,
-        dataset: str = "",
-        network: str = "",
-        seeds: int = 0,
-        epochs: int = 0,
-        settings: Mapping[str, object] = MappingProxyType({}),
-        setting: str = "",
-    ):
-        self.setting = plan.setting(edition, setting)
-        self.edition, self.seeds, self.epochs = edition, seeds, epochs
-        self.settings = dict(settings)
-        self.dataset = dataset or self.setting.dataset
-        self.network = network or self.setting.network
+    Parameters
+    ----------
+    asked : a selection, or the name of an edition
+    changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
+    """
+
+    def __init__(self, asked: plan.Selection | str, **changes):
+        self.asked = plan.Selection.of(asked, **changes)
+        self.setting = plan.setting(self.asked.edition, self.asked.setting or "")
+        self.dataset = self.asked.dataset or self.setting.dataset
+        self.network = self.asked.network or self.setting.network
         self._models: dict[tuple, dict[int, Model]] = {}
         self._records: dict[tuple, dict[plan.Run, store.Record | None]] = {}
 
@@ -752,15 +747,14 @@ class Evidence:
         """The runs of a method and what there is of them, looked for once."""
         key = (method, dataset, network, size, scored)
         if key not in self._records:
+            edition = plan.EDITIONS[self.asked.edition]
             runs = plan.select(
-                self.edition,
+                self.asked,
                 [method],
                 dataset or self.dataset,
                 network or self.network,
-                self.seeds,
-                self.epochs,
-                train_size=size,
-                settings=self.settings | (plan.EDITIONS[self.edition].scored if scored else {}),
+                train_size=size or self.asked.train_size,
+                settings=dict(self.asked.settings) | (edition.scored if scored else {}),
                 # A claim about data of its own does not look for them in a setting of others.
                 setting="shared" if dataset else self.setting.name,
             )

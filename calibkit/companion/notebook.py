@@ -2,7 +2,8 @@
 
 A page begins with what it stands on, and ends there if no run has a record yet::
 
-    page = notebook.page(methods, edition, dataset, network, seeds, epochs)
+    asked = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds, epochs=epochs)
+    page = notebook.page(methods, asked)
     notebook.require(page)  # shows the setting; without records the workflow makes a short page
 
 A sentence with a number is printed by the cell that computes the number, as Markdown, so that
@@ -37,10 +38,9 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -250,16 +250,9 @@ def _boxed(pages: Sequence[Page]) -> str:
 
 def page(
     methods: Sequence[str],
-    edition: str = "released",
-    dataset: str = "",
-    network: str = "",
-    seeds: int = 0,
-    epochs: int = 0,
-    train_size: int = 0,
-    variant: str = "code",
-    settings: Mapping[str, object] = MappingProxyType({}),
-    setting: str = "",
+    asked: plan.Selection | str = "released",
     paper: str = "",
+    **changes,
 ) -> Page:
     """Check the notebook's parameters and bring the records of its runs.
 
@@ -269,12 +262,9 @@ def page(
     Parameters
     ----------
     methods : such as "erm" or "focal(gamma=5)+sam"; see `plan.METHODS`
-    edition : one of `plan.EDITIONS`
-    dataset, network, seeds, epochs, train_size : empty or zero for the setting's own
-    variant : "code" or "paper", see `protocols.Protocol.rate`
-    settings : fields of `protocols.Protocol` to change, such as ``{"batch_size": 512}``
-    setting : name of one of `plan.settings`; default the one that all methods share
-    paper : instead of `setting`, the first setting of this paper that has a record
+    asked : a selection, or the name of an edition
+    paper : in place of the selection's setting, the first one of this paper that has a record
+    changes : fields of `plan.Selection` to change, such as ``variant="paper"``
 
     Raises
     ------
@@ -283,77 +273,72 @@ def page(
         valid ones.
     """
     check_parameters()
-    changes = dict(
-        seeds=seeds, epochs=epochs, train_size=train_size, variant=variant, settings=settings
-    )
+    asked = plan.Selection.of(asked, **changes)
     if paper:
-        found = pages(methods, edition, paper, dataset, network, **changes)
-        if found:
-            return found[0]
-        setting = _settings(edition, paper, dataset, network)[0]
-    runs = plan.select(edition, methods, dataset, network, **changes, setting=setting)
-    on_the_spot = plan.EDITIONS[edition].on_the_spot
-    if on_the_spot and not seeds:  # as many as its book plans, which for some methods is one
-        planned = set(plan.runs("book", edition))
+        if with_records := pages(methods, asked, paper):
+            return with_records[0]
+        asked = replace(asked, setting=_settings(asked, paper)[0])
+    runs = asked.runs(methods)
+    on_the_spot = plan.EDITIONS[asked.edition].on_the_spot
+    if on_the_spot and not asked.seeds:  # as many as its book plans, which for some methods is one
+        planned = set(plan.runs("book", asked.edition))
         # A method that no page has is trained under the protocol that all share, and nowhere else.
-        known = {run.method for run in runs if run in planned or setting not in ("", "shared")}
+        own = asked.setting not in (None, "shared")
+        known = {run.method for run in runs if run in planned or own}
         runs = [run for run in runs if run in planned or run.method not in known]
-    found = collect(edition, runs, train=on_the_spot)
-    found.settings, found.chosen = dict(settings), plan.setting(edition, setting)
-    return found
+    result = collect(asked.edition, runs, train=on_the_spot)
+    result.settings = dict(asked.settings)
+    result.chosen = plan.setting(asked.edition, asked.setting or "")
+    return result
 
 
 def pages(
     methods: Sequence[str],
-    edition: str = "released",
+    asked: plan.Selection | str = "released",
     paper: str = "",
-    dataset: str = "",
-    network: str = "",
     **changes,
 ) -> list[Page]:
     """One `Page` for each setting of a paper that has a record of these methods.
 
     A paper's own settings come first (CIFAR-10 before Fashion-MNIST), then the one that all
-    methods share. `dataset` and `network` leave out the others; `changes` are as in `page`.
+    methods share. A data set or a network that is asked for leaves out the others. `asked` and
+    `changes` are as in `page`.
     """
-    found = []
-    for name in _settings(edition, paper, dataset, network):
-        one = page(methods, edition, dataset, network, setting=name, **changes)
-        if one.records:
-            found.append(one)
-    return found
+    asked = plan.Selection.of(asked, **changes)
+    each = (page(methods, asked, setting=name) for name in _settings(asked, paper))
+    return [one for one in each if one.records]
 
 
 def beside(
     methods: Sequence[str],
-    edition: str = "released",
+    asked: plan.Selection | str = "released",
     paper: str = "",
-    dataset: str = "",
-    network: str = "",
     **changes,
 ) -> list[Page]:
     """A `Page` for each data set: the setting that all methods share, then a paper's own on others.
 
-    Others need records of the first of the methods. `changes` are as in `page`.
+    Others need records of the first of the methods. `asked` and `changes` are as in `page`.
     """
-    found = [page(methods, edition, dataset, network, **changes)]
-    for name in _settings(edition, paper, dataset, network):
-        known = {page.runs[0].dataset for page in found}
-        if name == "shared" or plan.setting(edition, name).dataset in known:
+    asked = plan.Selection.of(asked, **changes)
+    result = [page(methods, asked)]
+    for name in _settings(asked, paper):
+        shown = {one.runs[0].dataset for one in result}
+        if name == "shared" or plan.setting(asked.edition, name).dataset in shown:
             continue  # before its runs are asked for: a cheap edition would train them
-        one = page(methods, edition, dataset, network, setting=name, **changes)
+        one = page(methods, asked, setting=name)
         if methods[0] in one.records:
-            found.append(one)
-    return found if found[0].records or len(found) == 1 else found[1:]
+            result.append(one)
+    return result if result[0].records or len(result) == 1 else result[1:]
 
 
-def _settings(edition: str, paper: str, dataset: str, network: str) -> list[str]:
-    """Names of the settings of a paper with a data set and a network; "shared" can have any."""
+def _settings(asked: plan.Selection, paper: str) -> list[str]:
+    """Names of a paper's settings with the data and network asked for; "shared" can have any."""
     return [
         s.name
-        for s in plan.settings(edition, paper)
+        for s in plan.settings(asked.edition, paper)
         if s.name == "shared"
-        or (s.dataset == (dataset or s.dataset) and s.network == (network or s.network))
+        or (s.dataset == (asked.dataset or s.dataset))
+        and (s.network == (asked.network or s.network))
     ]
 
 
