@@ -1,6 +1,7 @@
 """The explorer without a browser: a slider moved is a value set, and pictures are bytes."""
 
 import math
+import re
 import time
 
 import numpy as np
@@ -181,6 +182,15 @@ def test_odd_data_are_shown(change):
     point = explorer.found["point"]
     assert point["accepted"] or math.isnan(point["risk"])
     assert "nan" not in explorer._words.value
+
+
+def test_the_table_brings_its_sheet_and_has_no_style_of_its_own():
+    found = explore.numbers(MODELS["erm", 0, 9])
+    sheet, _, table = explore.table(found, found).partition("</style>")
+    assert "style=" not in table
+    (classes,) = re.findall("class='(.*?)'", table)
+    rules = re.findall(r"^table\.([.\w-]+)", sheet, re.MULTILINE)
+    assert rules and all(set(rule.split(".")) <= set(classes.split()) for rule in rules)
 
 
 def test_figure_and_table_show_the_numbers():

@@ -13,6 +13,7 @@ import io
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import ipywidgets as widgets
 import matplotlib.pyplot as plt
@@ -140,9 +141,6 @@ _PICTURES = {
 }
 
 
-_PADDED = "; padding: 1px 0.7em"  # JupyterLab's own rows are too high to stand beside sliders
-
-
 def figure(found: dict, method: str) -> Figure:
     """Draw the three pictures of `numbers` as one figure, in the look of `method`."""
     with plots.style():
@@ -167,13 +165,11 @@ def table(found: dict, before: dict) -> str:
         ("Wrong among them", text.percent(old["risk"]), risk.format(100, 1, terms.UNITS[100])),
     ]
     cells = "".join(
-        f"<tr><th style='text-align: left{_PADDED}'>{label}</th>"
-        f"<td style='{_PADDED}'>{old}</td><td style='{_PADDED}'>{new}</td></tr>"
-        for label, old, new in rows
+        f"<tr><th>{label}</th><td>{old}</td><td>{new}</td></tr>" for label, old, new in rows
     )
+    style = Path(__file__).with_suffix(".css").read_text()  # JupyterLab has no sheet of the book's
     return (
-        "<table class='dataframe calibkit-table' "
-        "style='text-align: right; white-space: nowrap; line-height: 1.4'>"
+        f"<style>{style}</style><table class='dataframe calibkit-table key-numbers'>"
         f"<thead><tr><th></th><th>T = 1</th><th>now</th></tr></thead><tbody>{cells}</tbody></table>"
     )
 
