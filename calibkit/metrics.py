@@ -1364,8 +1364,8 @@ def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> 
 
 
 def _coverage_at_risk(ranking: Ranking, risk: float) -> float:
-    kept = ranking.accepted[ranking.risk() <= risk]
-    return float(kept[-1] / ranking.n) if len(kept) else 0.0
+    within = ranking.accepted[ranking.risk() <= risk]
+    return float(within[-1] / ranking.n) if len(within) else 0.0
 
 
 def refinement_decomposition(

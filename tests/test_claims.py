@@ -16,7 +16,7 @@ import pytest
 
 from calibkit import cli, metrics, stats
 from calibkit.companion import claims, contrasts, derivations, plan, published
-from calibkit.companion.contrasts import Evidence, Who
+from calibkit.companion.contrasts import Evidence, Subject
 from calibkit.training import store
 from tests import records
 
@@ -163,7 +163,7 @@ def test_a_printed_spread_leaves_open_what_printed_means_decide():
 def row(differences, side="above", by=0.0, **more):
     leaf = claims.Comparison("auroc", "fmfp", "erm", side, by)
     mean = stats.mean_over_seeds(differences or [np.nan])
-    return claims._Row(leaf, contrasts.Difference(mean), **more)
+    return claims._Finding(leaf, contrasts.Difference(mean), **more)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ YES, NO, OPEN = [1.0, 1.01], [-1.0, -1.01], [-1.0, 1.0]
 )
 def test_quantifiers(quantifier, parts, expected):
     rows = [row(p) if p else row([], beyond="nowhere") for p in parts]
-    join = claims._Join(quantifier, rows)
+    join = claims._Findings(quantifier, rows)
     assert join.verdict(0.95, 0.95) == expected
     if expected != "needs data":
         assert join.deciding(0.95, 0.95) in rows
@@ -228,28 +228,28 @@ def test_quantifiers(quantifier, parts, expected):
 def test_what_decides_alone_is_judged_more_strictly():
     hardly = row([-1.0, -1.2, -0.2])  # 95 % leaves out 0 only just, or not at all
     level = next(q / 100 for q in range(99, 0, -1) if hardly.verdict(q / 100) == "fails")
-    join = claims._Join("all", [row(YES), hardly])
+    join = claims._Findings("all", [row(YES), hardly])
     assert join.verdict(level, level) == "fails"
     assert join.verdict(level, 0.999) == "open"
     assert join.deciding(level, 0.999) is hardly
-    opposite = claims._Join("any", [row(NO), row([1.0, 1.2, 0.2])])
+    opposite = claims._Findings("any", [row(NO), row([1.0, 1.2, 0.2])])
     assert opposite.verdict(level, level) == "holds"
     assert opposite.verdict(level, 0.999) == "open"
 
 
 def test_the_deciding_comparison():
     strong, weak = row([2.0, 2.01]), row([0.5, 0.52])
-    assert claims._Join("all", [strong, weak]).deciding(0.95, 0.95) is weak
-    assert claims._Join("any", [strong, weak]).deciding(0.95, 0.95) is strong
-    found = claims._Join("all", [strong, row(OPEN), weak]).deciding(0.95, 0.95)
+    assert claims._Findings("all", [strong, weak]).deciding(0.95, 0.95) is weak
+    assert claims._Findings("any", [strong, weak]).deciding(0.95, 0.95) is strong
+    found = claims._Findings("all", [strong, row(OPEN), weak]).deciding(0.95, 0.95)
     assert found.interval(0.95).estimate == 0
 
 
 def test_nested_quantifiers():
-    inner = claims._Join("all", [row(YES), row(NO)])
-    assert claims._Join("any", [inner, row(YES)]).verdict(0.95, 0.95) == "holds"
-    assert claims._Join("all", [inner, row(YES)]).verdict(0.95, 0.95) == "fails"
-    assert len(list(claims._Join("all", [inner, row(YES)]).rows())) == 3
+    inner = claims._Findings("all", [row(YES), row(NO)])
+    assert claims._Findings("any", [inner, row(YES)]).verdict(0.95, 0.95) == "holds"
+    assert claims._Findings("all", [inner, row(YES)]).verdict(0.95, 0.95) == "fails"
+    assert len(list(claims._Findings("all", [inner, row(YES)]).rows())) == 3
 
 
 # --- the engine: differences with their intervals -------------------------------------------------
@@ -259,15 +259,15 @@ def test_a_difference_is_that_of_paired_seeds_and_paired_resamples():
     write("erm", separation=0.5, seeds=2)
     write("fmfp", separation=0.8, seeds=2)
     drawn = Evidence("smoke", dataset="digits").difference(
-        Who.read("fmfp"), Who.read("erm"), "auroc"
+        Subject.read("fmfp"), Subject.read("erm"), "auroc"
     )
     for run in plan.select("smoke", ["erm", "fmfp"], "digits"):
         store.lighten(store.load(run))
     evidence = Evidence("smoke", dataset="digits")
-    found = evidence.difference(Who.read("fmfp"), Who.read("erm"), "auroc")
+    found = evidence.difference(Subject.read("fmfp"), Subject.read("erm"), "auroc")
     # Kept in 255 steps, and an estimate of seven digits in the history: else the same.
     np.testing.assert_allclose(drawn.interval(), found.interval(), atol=1e-3)
-    sides = [evidence.models(m, Who((m,)), "auroc") for m in ("fmfp", "erm")]
+    sides = [evidence.models(m, Subject((m,)), "auroc") for m in ("fmfp", "erm")]
     kept = [[side[seed].record.replicates for seed in (0, 1)] for side in sides]
     values, draws = (
         np.array([[get(r) for r in side] for side in kept])
@@ -285,7 +285,7 @@ def test_calibration_errors_are_compared_by_their_excess():
     write("erm", sharpness=3.0)
     write("mixup", sharpness=1.0)
     evidence = Evidence("smoke", dataset="digits")
-    asked = Who.read("mixup"), Who.read("erm")
+    asked = Subject.read("mixup"), Subject.read("erm")
     for metric in ("ece", "ece_scaled", "adaptive_ece"):
         found = evidence.difference(*asked, metric)
         name, after, _ = contrasts.split(metric)
@@ -444,14 +444,14 @@ def test_a_claim_about_shift_is_judged_on_the_shifts_of_the_records(cache):
     assert "under shift" in found.comparison
     shifted = Evidence("released")
     run = plan.select("released", ["crl"])[1]
-    record = shifted.models("crl", Who(("crl",)), "ece")[1].record
+    record = shifted.models("crl", Subject(("crl",)), "ece")[1].record
     assert record.name == run.name and len(record.shifted["auroc"]) == 4
-    value = shifted.series(Who.read("crl"), "shifted:auroc").values[1]
+    value = shifted.series(Subject.read("crl"), "shifted:auroc").values[1]
     assert value == pytest.approx(record.shifted["auroc"].mean())
     assert value < record.history["auroc"][-1]
-    scaled = shifted.series(Who.read("erm"), "shifted:ece_scaled").values[0]
+    scaled = shifted.series(Subject.read("erm"), "shifted:ece_scaled").values[0]
     assert scaled == pytest.approx(
-        shifted.models("erm", Who(("erm",)), "ece")[0].record.shifted["ece_scaled"].mean()
+        shifted.models("erm", Subject(("erm",)), "ece")[0].record.shifted["ece_scaled"].mean()
     )
 
 
@@ -465,7 +465,7 @@ def test_test_sets_collected_again_are_no_corruptions():
         history, arrays = [{k: v[-1] for k, v in whole.history.items()}], whole.arrays
         shutil.rmtree(whole.path)
         store.save(run, "done", history, arrays, records.TRAINED, shifted=again + worn)
-    model = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "auroc")[0]
+    model = Evidence("smoke", dataset="digits").models("erm", Subject(("erm",)), "auroc")[0]
     assert (model.value("shifted:auroc"), model.value("collected:auroc")) == (0.7, 0.8)
     found = verdict("darkside-c12")
     assert found.verdict == "holds" and found.n == 2000
@@ -493,22 +493,22 @@ def test_scores_are_read_from_runs_which_keep_them():
         records.write(run, separation=0.5, train_accuracy=[0.5] * 7)
     assert verdict("darkside-c13").verdict != "needs data"
     found = Evidence("smoke", dataset="digits")
-    model = found.models("trust_score", Who(("trust_score",)), "auroc")[0]
+    model = found.models("trust_score", Subject(("trust_score",)), "auroc")[0]
     (confidence, correct) = model.samples["confidence"], model.samples["correct"]
     assert model.record.name == runs[0].name
     assert confidence.max() > 1  # no probability, so another array than the usual one
-    assert found.series(Who.read("trust_score"), "auroc").values[0] == pytest.approx(
+    assert found.series(Subject.read("trust_score"), "auroc").values[0] == pytest.approx(
         metrics.auroc(confidence, correct)
     )
     own = model.record.arrays["test_confidnet"].astype(float)
     bins = np.clip(np.ceil(own * 15), 1, 15)
     by_hand = sum(abs((own - correct)[bins == b].sum()) / len(own) for b in range(1, 16))
-    assert found.series(Who.read("confidnet"), "ece").values[0] == pytest.approx(by_hand)
+    assert found.series(Subject.read("confidnet"), "ece").values[0] == pytest.approx(by_hand)
 
 
 def test_deviations_of_scores_are_those_of_probabilities_where_both_exist():
     write("erm", seeds=1)
-    model = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "auroc")[0]
+    model = Evidence("smoke", dataset="digits").models("erm", Subject(("erm",)), "auroc")[0]
     arrays = model.record.arrays | {"own": model.samples["confidence"]}
     record = type("Kept", (), {"arrays": arrays, "info": model.record.info, "light": False})()
     scored = contrasts.Model(record, score="own")
@@ -560,7 +560,7 @@ def test_runs_of_another_variant_or_setting_are_no_evidence():
     used = {
         model.record.name
         for method in ("erm", "fmfp")
-        for model in models.models(method, Who((method,)), "auroc").values()
+        for model in models.models(method, Subject((method,)), "auroc").values()
     }
     assert used == plain
 
@@ -621,7 +621,7 @@ def test_command_line(capsys):
 
 
 def series(metric, who="erm", **where):
-    return Evidence("smoke", dataset="digits", **where).series(Who.read(who), metric).values
+    return Evidence("smoke", dataset="digits", **where).series(Subject.read(who), metric).values
 
 
 def test_change_since_the_best_epoch_is_judged_by_the_other_seed():
@@ -652,7 +652,7 @@ def test_differences_ratios_and_maps():
     assert series("ece", "erm - mixup") == {s: erm[s] - mixup[s] for s in (0, 1)}
     assert series("accuracy", "erm / mixup") == {0: 1.0, 1: 1.0}
     assert series("ece", "ts") == series("ece_nll_scaled") != series("ece_scaled")
-    models = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "ece")
+    models = Evidence("smoke", dataset="digits").models("erm", Subject(("erm",)), "ece")
     history = models[0].record.history
     assert series("ece_scaled")[0] == pytest.approx(history["ece_scaled"][-1], rel=1e-4)
     assert series("ece_optimal")[0] == pytest.approx(history["ece_optimal"][-1], rel=1e-4)
@@ -663,7 +663,7 @@ def test_differences_ratios_and_maps():
 
 def test_metrics_which_only_claims_ask_for():
     write("erm", seeds=1)
-    model = Evidence("smoke", dataset="digits").models("erm", Who(("erm",)), "ece")[0]
+    model = Evidence("smoke", dataset="digits").models("erm", Subject(("erm",)), "ece")[0]
     confidence, correct = model.samples["confidence"], model.samples["correct"]
     assert series("confidence_wrong")[0] == pytest.approx(confidence[~correct].mean())
     assert series("sure_when_wrong")[0] == (confidence[~correct] > 0.95).sum() / (~correct).sum()
@@ -704,15 +704,17 @@ def test_lowest_coefficient():
 
 
 def test_who():
-    who = Who.read("erm - label_smoothing(epsilon=0.01) @ cifar100/resnet50")
+    who = Subject.read("erm - label_smoothing(epsilon=0.01) @ cifar100/resnet50")
     assert (who.methods, who.operator) == (("erm", "label_smoothing(epsilon=0.01)"), "-")
     assert (who.dataset, who.network) == ("cifar100", "resnet50")
     assert str(who) == "erm - label_smoothing(epsilon=0.01) on cifar100, resnet50"
     assert who.at_defaults().methods == ("erm", "label_smoothing")
-    assert Who.read("focal(gamma=3)+sam").at_defaults().methods == ("focal+sam",)
-    choices = Who.read("mixup(alpha=0.1|1)").choices()
+    assert Subject.read("focal(gamma=3)+sam").at_defaults().methods == ("focal+sam",)
+    choices = Subject.read("mixup(alpha=0.1|1)").choices()
     assert choices == {"mixup(alpha=0.1)": 0.1, "mixup(alpha=1)": 1.0}
-    assert Who.read("mit_a(alpha=0.1,margin=0)").choices().keys() == {"mit_a(alpha=0.1,margin=0)"}
+    assert Subject.read("mit_a(alpha=0.1,margin=0)").choices().keys() == {
+        "mit_a(alpha=0.1,margin=0)"
+    }
 
 
 def test_learning_rates_count_their_drops():

@@ -112,8 +112,8 @@ def test_fit_moves_the_temperature_where_the_validation_set_wants_it():
     explorer.fit.click()
     expected, _ = posthoc.optimal_temperature(data.val_logits, data.val_labels, "nll")
     assert explorer.temperature.value == pytest.approx(expected)
-    assert explorer.found["metrics"]["ece"] < explorer.before["metrics"]["ece"]
-    assert explorer.found["metrics"]["accuracy"] == explorer.before["metrics"]["accuracy"]
+    assert explorer.now["metrics"]["ece"] < explorer.before["metrics"]["ece"]
+    assert explorer.now["metrics"]["accuracy"] == explorer.before["metrics"]["accuracy"]
     explorer.epoch.value = 5  # of which there are no validation scores
     assert explorer.fit.disabled
 
@@ -179,7 +179,7 @@ def test_odd_data_are_shown(change):
     explorer = explore.Explorer({("your model", 0, 0): data})
     for threshold in (0.0, 0.5, 1.0):
         explorer.threshold.value = threshold
-    point = explorer.found["point"]
+    point = explorer.now["point"]
     assert point["accepted"] or math.isnan(point["risk"])
     assert "nan" not in explorer._words.value
 

@@ -91,7 +91,7 @@ def test_what_is_asked_for_by_name_goes_before_the_selection():
     with pytest.raises(TypeError, match="'datset'"):
         notebook.page(["erm"], asked, datset="svhn")
     evidence = contrasts.Evidence(asked, variant="paper", seeds=1)
-    assert evidence.missing(contrasts.Who.read("erm"), "ece") == page.runs
+    assert evidence.missing(contrasts.Subject.read("erm"), "ece") == page.runs
 
 
 def test_diverged_runs_are_shown_as_such(cache):
@@ -229,7 +229,7 @@ def unlike(cache):
 
 
 def test_a_page_and_the_claims_have_one_interval_for_one_difference(unlike):
-    sides = {m: contrasts.Who((m,)) for m in ("fmfp", "erm", "ts_ece")}
+    sides = {m: contrasts.Subject((m,)) for m in ("fmfp", "erm", "ts_ece")}
     for light in (False, True):
         for its in unlike.records.values() if light else ():
             its[:] = [store.lighten(record) for record in its]

@@ -65,7 +65,7 @@ def test_pages_have_the_intervals_of_the_scoreboard(monkeypatch):
                 found = notebook.difference(table[column], of, than)
                 if np.isnan(found.low):  # a claim borrows the spread of other runs, a page does not
                     continue
-                sides = contrasts.Who.read(leaf.of), contrasts.Who.read(leaf.than)
+                sides = contrasts.Subject.read(leaf.of), contrasts.Subject.read(leaf.than)
                 theirs = evidence.difference(*sides, leaf.metric).interval()
                 np.testing.assert_allclose(found, theirs, rtol=2e-3, atol=2e-6, err_msg=str(leaf))
                 compared += 1

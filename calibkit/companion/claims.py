@@ -41,7 +41,7 @@ import numpy as np
 
 from calibkit import metrics, stats, terms
 from calibkit.companion import contrasts, plan
-from calibkit.companion.contrasts import Difference, Evidence, Who, split
+from calibkit.companion.contrasts import Difference, Evidence, Subject, split
 
 VERDICTS = ("holds", "fails", "open", "needs data")
 QUANTIFIERS = ("all", "any", "most", "nearly all")
@@ -64,9 +64,9 @@ class Comparison:
     rejects: float = 0.0
 
     @property
-    def sides(self) -> list[Who]:
+    def sides(self) -> list[Subject]:
         """The methods it names."""
-        return [Who.read(x) for x in (self.of, self.than) if isinstance(x, str)]
+        return [Subject.read(x) for x in (self.of, self.than) if isinstance(x, str)]
 
 
 @dataclass(frozen=True)
@@ -273,13 +273,13 @@ def _cell(cells: Mapping, method: str, metric: str) -> Cell | None:
 def _printed(leaf: Comparison, places: Mapping, place: tuple[str, str]) -> list[tuple[float, Cell]]:
     """The cells of a comparison in a place, each with its sign; empty if one is not printed."""
     signed = []
-    for sign, who, metric in (
+    for sign, subject, metric in (
         (1, leaf.of, leaf.metric),
         (-1, leaf.than, leaf.against or leaf.metric),
     ):
-        if not isinstance(who, str):
+        if not isinstance(subject, str):
             continue
-        side = Who.read(who)
+        side = Subject.read(subject)
         where = (side.dataset, _network(side.network)) if side.dataset else place
         if metric == "train_accuracy":  # printed without a network
             where = (where[0], "-")
@@ -464,7 +464,7 @@ def printed(claim: Claim) -> Printed:
     return Printed("holds" if held >= needed[claim.across] else "fails", held, total, clear)
 
 
-def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list["_Row"]:
+def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list["_Finding"]:
     """The row of a comparison, by printed means alone or with the doubt of so many runs each.
 
     None for what is not printed: the paper is judged by what it prints of a claim.
@@ -476,21 +476,21 @@ def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list
     value = round(value - (0.0 if isinstance(leaf.than, str) else leaf.than), 12)
     if not seeds:  # of means alone, no difference is too small to have a side
         sided = leaf.side in ("below", "above")
-        return [_Row(replace(leaf, margin=0.0) if sided else leaf, exact=value)]
+        return [_Finding(replace(leaf, margin=0.0) if sided else leaf, exact=value)]
     spread = [cell.std for _, cell in signed if not isnan(cell.std)]
     half = nan
     if spread:
         from scipy.special import stdtrit
 
         half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
-    return [_Row(leaf, known=stats.Interval(value, value - half, value + half))]
+    return [_Finding(leaf, known=stats.Interval(value, value - half, value + half))]
 
 
 # --- a comparison, from records -------------------------------------------------------------------
 
 
 @dataclass
-class _Row:
+class _Finding:
     """A comparison and what is known of it: a difference from records, or one number."""
 
     leaf: Comparison | Computed | Beyond
@@ -550,20 +550,20 @@ class _Row:
         return interval.format(scale, unit=unit, sign=isinstance(self.leaf.than, str) or alone)
 
 
-def _compare(evidence: Evidence, leaf: Comparison, sizes: tuple[int, int]) -> _Row:
+def _compare(evidence: Evidence, leaf: Comparison, sizes: tuple[int, int]) -> _Finding:
     """The row of a comparison from the records of a setting."""
-    first = replace(Who.read(leaf.of), size=sizes[1])
+    first = replace(Subject.read(leaf.of), size=sizes[1])
     second = leaf.than
     if isinstance(second, str):
-        second = replace(Who.read(second), size=sizes[0])
-    row = _Row(leaf, size=sizes)
+        second = replace(Subject.read(second), size=sizes[0])
+    row = _Finding(leaf, size=sizes)
     row.where = (first.dataset or evidence.dataset, first.network or evidence.network)
     asked = [(first, leaf.metric)]
-    if isinstance(second, Who):
+    if isinstance(second, Subject):
         asked.append((second, leaf.against or leaf.metric))
-    for who, metric in asked:
-        row.missing += evidence.missing(who, metric)
-        row.beyond = row.beyond or evidence.lacks(who, metric)
+    for subject, metric in asked:
+        row.missing += evidence.missing(subject, metric)
+        row.beyond = row.beyond or evidence.lacks(subject, metric)
     if row.beyond:
         row.missing = []  # trained or not, they would not have it
     if not (row.missing or row.beyond):
@@ -571,8 +571,8 @@ def _compare(evidence: Evidence, leaf: Comparison, sizes: tuple[int, int]) -> _R
     return row
 
 
-def _derived(leaf: Computed) -> _Row:
-    return _Row(leaf, exact=_computed(leaf.name))
+def _derived(leaf: Computed) -> _Finding:
+    return _Finding(leaf, exact=_computed(leaf.name))
 
 
 def _computed(name: str) -> float:
@@ -597,19 +597,19 @@ def _mathematics() -> str:
 
 
 @dataclass
-class _Join:
+class _Findings:
     """Rows and further joins, under a quantifier."""
 
     quantifier: str
     parts: list
 
-    def rows(self) -> Iterable[_Row]:
+    def rows(self) -> Iterable[_Finding]:
         for part in self.parts:
-            yield from part.rows() if isinstance(part, _Join) else [part]
+            yield from part.rows() if isinstance(part, _Findings) else [part]
 
     def _verdicts(self, level: float, strict: float) -> list[str]:
         return [
-            p.verdict(level, strict) if isinstance(p, _Join) else p.verdict(level)
+            p.verdict(level, strict) if isinstance(p, _Findings) else p.verdict(level)
             for p in self.parts
         ]
 
@@ -629,7 +629,7 @@ class _Join:
             return "holds" if holds else "fails"
         return "needs data" if "needs data" in usual else "open"
 
-    def deciding(self, level: float, strict: float) -> _Row:
+    def deciding(self, level: float, strict: float) -> _Finding:
         """The comparison on which the verdict hangs.
 
         The weakest of those which all had to go one way, the clearest of those of which one was
@@ -646,17 +646,19 @@ class _Join:
         else:
             fit = [v == own for v in verdicts]
         rows = [
-            part.deciding(level, strict) if isinstance(part, _Join) else part
+            part.deciding(level, strict) if isinstance(part, _Findings) else part
             for part, fits in zip(self.parts, fit, strict=True)
             if fits
         ]
-        rows.sort(key=_Row.clarity)
+        rows.sort(key=_Finding.clarity)
         if own in (alone, "open"):
             return rows[-1]
         return rows[len(rows) // 2 if self.quantifier in ("most", "nearly all") else 0]
 
 
-def _put(check: Joined, rows: Callable[[Comparison | Computed | Beyond], list[_Row]]) -> _Join:
+def _put(
+    check: Joined, rows: Callable[[Comparison | Computed | Beyond], list[_Finding]]
+) -> _Findings:
     """A check with the rows of each of its leaves; one without any is left out."""
     parts = []
     for part in check.parts:
@@ -665,19 +667,19 @@ def _put(check: Joined, rows: Callable[[Comparison | Computed | Beyond], list[_R
             parts += [inner] if inner.parts else []
         else:
             parts += rows(part)
-    return _Join(check.quantifier, parts)
+    return _Findings(check.quantifier, parts)
 
 
-def _rows(leaf: Comparison | Computed | Beyond, evidence: Evidence) -> list[_Row]:
+def _rows(leaf: Comparison | Computed | Beyond, evidence: Evidence) -> list[_Finding]:
     """The rows of a leaf from records: none at a coverage that says nothing here."""
     if isinstance(leaf, Computed):
         return [_derived(leaf)]
     if isinstance(leaf, Beyond):
-        return [_Row(leaf, beyond=leaf.reason)]
+        return [_Finding(leaf, beyond=leaf.reason)]
     if leaf.rejects:
-        who = Who(("erm",))
-        if not evidence.missing(who, "accuracy"):
-            wrong = 1 - evidence.series(who, "accuracy").mean().estimate
+        subject = Subject(("erm",))
+        if not evidence.missing(subject, "accuracy"):
+            wrong = 1 - evidence.series(subject, "accuracy").mean().estimate
             if 1 - float(leaf.metric.rpartition("_")[2]) < leaf.rejects * wrong:
                 return []
     sizes = (0, 0)
@@ -879,7 +881,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     each = [row.verdict(0.95) for row in rows]
     strict = 1 - 0.05 / max(len(rows), 1)
     verdict = join.verdict(0.95, strict) if rows else "needs data"
-    shown, needed = _Row(Beyond("")), 0
+    shown, needed = _Finding(Beyond("")), 0
     if verdict == "needs data":
         if rows:
             shown.where = next(row for row in rows if row.missing or row.beyond).where
@@ -1020,14 +1022,14 @@ def measure(metric: str) -> tuple[str, float, str]:
     return label + (f" {_PERIODS[period]}" if period else ""), scale, unit
 
 
-def _named(who: Who) -> str:
+def _named(subject: Subject) -> str:
     """What a side is called."""
-    words = f" {'minus' if who.operator == '-' else 'over'} ".join(
-        _METHODS.get(m, terms.label(m)).replace("|", ", ") for m in who.methods
+    words = f" {'minus' if subject.operator == '-' else 'over'} ".join(
+        _METHODS.get(m, terms.label(m)).replace("|", ", ") for m in subject.methods
     )
-    if not who.dataset:
+    if not subject.dataset:
         return words
-    return f"{words} on {terms.DATASETS.get(who.dataset, who.dataset)}"
+    return f"{words} on {terms.DATASETS.get(subject.dataset, subject.dataset)}"
 
 
 def described(leaf: Comparison, smallest: int = 0, largest: int = 0) -> str:
@@ -1038,20 +1040,20 @@ def described(leaf: Comparison, smallest: int = 0, largest: int = 0) -> str:
     """
     label, *_ = measure(leaf.metric)
     label = label[0].upper() + label[1:]
-    of = _named(Who.read(leaf.of))
+    of = _named(Subject.read(leaf.of))
     if not isinstance(leaf.than, str):
         return f"{label}, {of}" + (f" minus {leaf.than:g}" if leaf.than else "")
-    than = _named(Who.read(leaf.than))
+    than = _named(Subject.read(leaf.than))
     if largest:
         return f"{label}, {of} with {largest:,} training samples minus {smallest:,}"
     if leaf.against:
         return f"{label} minus {measure(leaf.against)[0]}, {of}"
-    if any(Who.read(x).operator == "-" for x in (leaf.of, leaf.than)):
+    if any(Subject.read(x).operator == "-" for x in (leaf.of, leaf.than)):
         return f"{label}, ({of}) minus ({than})"
     return f"{label}, {of} minus {than}"
 
 
-def _why(each: list[str], verdict: str, shown: _Row, needed: int) -> str:
+def _why(each: list[str], verdict: str, shown: _Finding, needed: int) -> str:
     """How the comparisons went, and the one which decides, in sentences."""
     one = {"holds": "holds", "fails": "fails", "open": "is open", "needs data": "lacks data"}
     many = {"holds": "hold", "fails": "fail", "open": "are open", "needs data": "lack data"}
@@ -1091,7 +1093,7 @@ def _number(value: float, scale: float) -> str:
     return f"{scale * value:.2g}".replace("-", "−")
 
 
-def _lacking(rows: list[_Row], evidence: Evidence) -> str:
+def _lacking(rows: list[_Finding], evidence: Evidence) -> str:
     """What is missing: something no record keeps, or runs."""
     if not rows:
         return "Errors are so many here that no coverage of the claim is about them."

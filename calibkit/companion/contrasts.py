@@ -64,11 +64,11 @@ def outcome(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     if isnan(interval.low):
         return "open"
     if side in ("below", "above"):
-        found = interval.direction(margin)
-        lies = {"higher": "above", "lower": "below"}.get(found)
+        direction = interval.direction(margin)
+        lies = {"higher": "above", "lower": "below"}.get(direction)
         if lies:
             return "holds" if lies == side else "the opposite"
-        return found if found == "practically none" else "open"
+        return direction if direction == "practically none" else "open"
     low = -np.inf if side == "at most" else -margin
     high = np.inf if side == "at least" else margin
     if low <= interval.low and interval.high <= high:
@@ -136,11 +136,11 @@ class Difference:
 
     def interval(self, level: float = 0.95) -> stats.Interval:
         """The estimate with its interval; that of a calibration error covers the plain one too."""
-        found = self.mean.interval(level)
-        if self.plain is None or isnan(found.low):
-            return found
+        interval = self.mean.interval(level)
+        if self.plain is None or isnan(interval.low):
+            return interval
         _, low, high = self.plain.interval(level)
-        return found._replace(low=min(found.low, low), high=max(found.high, high))
+        return interval._replace(low=min(interval.low, low), high=max(interval.high, high))
 
     def seeds_needed(self, side: str, margin: float, level: float = 0.95) -> int:
         """How many seeds would decide a statement if estimate and spreads stay as they are.
@@ -185,18 +185,18 @@ def difference(series: Callable[[str], Series], metric: str, spread: Callable = 
     """
 
     def mean(name: str) -> tuple[stats.MeanOverSeeds, int, bool]:
-        found = series(name)
+        own = series(name)
         if name in COUNTED:  # another run would count the same
-            return found.mean(2 * list(found.values.values())), found.n, False
-        lent = spread(name).values.values() if spread and len(found.values) == 1 else ()
-        return found.mean(lent), found.n, len(lent) > 1
+            return own.mean(2 * list(own.values.values())), own.n, False
+        lent = spread(name).values.values() if spread and len(own.values) == 1 else ()
+        return own.mean(lent), own.n, len(lent) > 1
 
     name, after, _ = split(metric)
     if name not in CALIBRATION or ":" in metric:
-        found, n, borrowed = mean(metric)
-        return Difference(found, None, n, borrowed)
-    found, n, borrowed = mean(f"excess_{metric}")
-    return Difference(found, mean(metric)[0], n, borrowed)
+        average, n, borrowed = mean(metric)
+        return Difference(average, None, n, borrowed)
+    average, n, borrowed = mean(f"excess_{metric}")
+    return Difference(average, mean(metric)[0], n, borrowed)
 
 
 def between(
@@ -231,8 +231,8 @@ def by_seed(records: Iterable[store.Record], metric: str, score: str = "") -> Se
     score : the array that takes the place of the largest probability, if any
     """
     _, after, validation = split(metric)
-    its = {r.info["run"]["seed"]: Model(r, after, validation, score) for r in records}
-    return of_models({s: m for s, m in its.items() if not m.record.diverged}, metric)
+    models = {r.info["run"]["seed"]: Model(r, after, validation, score) for r in records}
+    return of_models({s: m for s, m in models.items() if not m.record.diverged}, metric)
 
 
 def _like(metric: str, against: str) -> str:
@@ -252,13 +252,13 @@ def since_best(histories: Mapping[int, Mapping], best: str, changed: str) -> dic
     best, changed : metrics of a history; the lowest is best unless it is AUROC or accuracy
     """
     sign = 1 if best in ("auroc", "accuracy") else -1
-    found = {}
+    changes = {}
     for seed, history in histories.items():
         others = [sign * h[best] for other, h in histories.items() if other != seed]
         if others:
             epoch = np.nan_to_num(np.mean(others, axis=0), nan=-np.inf).argmax()
-            found[seed] = float(history[changed][-1] - history[changed][epoch])
-    return found
+            changes[seed] = float(history[changed][-1] - history[changed][epoch])
+    return changes
 
 
 # --- a trained network ----------------------------------------------------------------------------
@@ -318,8 +318,8 @@ class Model:
 
     @cached_property
     def samples(self) -> dict[str, np.ndarray]:
-        found = metrics.per_sample(self.logits, self.labels)
-        return found | {"confidence": self.record.arrays[self.score]} if self.score else found
+        samples = metrics.per_sample(self.logits, self.labels)
+        return samples | {"confidence": self.record.arrays[self.score]} if self.score else samples
 
     @cached_property
     def summary(self) -> dict[str, float]:
@@ -399,13 +399,13 @@ class Model:
         Drawn as `stats.replicates_of_run` draws, but only for what is asked: a hundredth of it.
         """
         if metric not in self._drawn:
-            found = None
+            drawn = None
             if self.score:
                 of = stats.Answers(self.samples["confidence"], self.samples["correct"])
-                found = stats.replicates([of], None, [metric])
+                drawn = stats.replicates([of], None, [metric])
             elif resampled(metric, self.after) and not self.record.light:
-                found = stats.replicates([self.logits], self.labels, [metric])
-            self._drawn[metric] = None if found is None else found[0, :, 0] - self.value(metric)
+                drawn = stats.replicates([self.logits], self.labels, [metric])
+            self._drawn[metric] = None if drawn is None else drawn[0, :, 0] - self.value(metric)
         return self._drawn[metric]
 
     def forget(self) -> None:
@@ -446,22 +446,22 @@ def _known_in(path: Path) -> dict[str, dict]:
 
 def worked_out_of(name: str, checksum: str | None) -> dict:
     """What is known under a name, and to be added to: nothing if it is of another checksum."""
-    its = _known_in(_kept_in(name)).setdefault(name, {})
-    if checksum and its.get("arrays") != checksum:
-        its.clear()
-        its["arrays"] = checksum
-    return its
+    known = _known_in(_kept_in(name)).setdefault(name, {})
+    if checksum and known.get("arrays") != checksum:
+        known.clear()
+        known["arrays"] = checksum
+    return known
 
 
 def derived(model: Model, metric: str, asked: Callable[[Model], float]) -> float:
     """A number that takes a run's arrays, as far as possible from those worked out before."""
     record = model.record
-    its = worked_out_of(record.name, record.info["sha256"].get("arrays.npz"))
+    known = worked_out_of(record.name, record.info["sha256"].get("arrays.npz"))
     size = "" if model.validation is None else f"@{model.validation}"
     key = f"{metric}_{model.after}{size}" if model.after else metric
-    if key not in its:
-        its[key] = float(asked(model))
-    return nan if its[key] is None else its[key]
+    if key not in known:
+        known[key] = float(asked(model))
+    return nan if known[key] is None else known[key]
 
 
 def worked_out(model: Model) -> bool:
@@ -474,9 +474,9 @@ def keep_derived() -> None:
     """Write down what `derived` has worked out, where the folder of the records can be written."""
     for path, runs in _known.items():
         named = {
-            name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in its.items()}
-            for name, its in sorted(runs.items())
-            if len(its) > 1
+            name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in known.items()}
+            for name, known in sorted(runs.items())
+            if len(known) > 1
         }
         text = json.dumps(named, indent=0) + "\n"
         try:
@@ -536,7 +536,7 @@ def _gradient_spread(model: Model, groups: int = 10) -> float:
     over the mean of all; mean over the epochs followed but the first, at which nothing is learnt.
     """
     arrays = model.record.arrays
-    found = []
+    spreads = []
     for brier, norm in zip(
         arrays["train_brier"][1:], arrays["train_gradient_norm"][1:].astype(float), strict=True
     ):
@@ -545,8 +545,8 @@ def _gradient_spread(model: Model, groups: int = 10) -> float:
         if len(order) >= groups:
             parts = np.array_split(norm[some][order], groups)
             width = np.mean([np.subtract(*np.quantile(part, [0.75, 0.25])) for part in parts])
-            found.append(width / norm[some].mean())
-    return _mean(found)
+            spreads.append(width / norm[some].mean())
+    return _mean(spreads)
 
 
 def _more_correlated(model: Model, first: str, second: str) -> float:
@@ -653,7 +653,7 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True)
-class Who:
+class Subject:
     """Whose metric: a method, a difference or ratio of two, perhaps on data of its own."""
 
     methods: tuple[str, ...]
@@ -663,15 +663,15 @@ class Who:
     size: int = 0  # of the training set; 0: the edition's
 
     @classmethod
-    def read(cls, text: str) -> "Who":
+    def read(cls, text: str) -> "Subject":
         """Read ``method``, ``method - method`` or ``method / method``, ``@ dataset/network``.
 
-        >>> Who.read("focal(gamma=5) - erm @ cifar100/resnet50").methods
+        >>> Subject.read("focal(gamma=5) - erm @ cifar100/resnet50").methods
         ('focal(gamma=5)', 'erm')
         """
-        who, _, where = text.partition(" @ ")
+        subject, _, where = text.partition(" @ ")
         dataset, _, network = where.partition("/")
-        first, operator, second = re.fullmatch(r"(.+?)(?: ([-/]) (.+))?", who).groups()
+        first, operator, second = re.fullmatch(r"(.+?)(?: ([-/]) (.+))?", subject).groups()
         return cls((first, second) if second else (first,), operator or "", dataset, network)
 
     def __str__(self) -> str:
@@ -679,22 +679,22 @@ class Who:
         size = f" with {self.size} training samples" if self.size else ""
         return f" {self.operator} ".join(self.methods) + where + size
 
-    def at_defaults(self) -> "Who":
+    def at_defaults(self) -> "Subject":
         """The same with every coefficient at its default."""
         plain = tuple(re.sub(r"\(.*?\)", "", method) for method in self.methods)
         return replace(self, methods=plain, size=0)
 
     def choices(self) -> dict[str, float]:
         """The methods in ``focal(gamma=1|3)``, and the coefficient of each."""
-        found = {}
+        coefficients = {}
         for text in self.methods:
             name, option, values = re.fullmatch(r"(\w+)(?:\((\w+)=([^,]*)\))?.*", text).groups()
             each = values.split("|") if values else []
             if len(each) > 1:
-                found |= {f"{name}({option}={value})": float(value) for value in each}
+                coefficients |= {f"{name}({option}={value})": float(value) for value in each}
             else:
-                found[text] = nan
-        return found
+                coefficients[text] = nan
+        return coefficients
 
 
 class Evidence:
@@ -714,7 +714,7 @@ class Evidence:
         self._models: dict[tuple, dict[int, Model]] = {}
         self._records: dict[tuple, dict[plan.Run, store.Record | None]] = {}
 
-    def models(self, method: str, who: Who, metric: str) -> dict[int, Model]:
+    def models(self, method: str, subject: Subject, metric: str) -> dict[int, Model]:
         """Networks by seed, behind the map or the score which the method or the metric names.
 
         Raises `Missing` if no training of the method left a record; a diverged one did.
@@ -722,7 +722,7 @@ class Evidence:
         _, after, validation = split(metric)
         after, score = after or _MAPPED.get(method, ""), _SCORED.get(method, "")
         plain = "erm" if method in _MAPPED or score else method
-        place = (plain, who.dataset, who.network, who.size, bool(score))
+        place = (plain, subject.dataset, subject.network, subject.size, bool(score))
         records = self._found(*place)
         if not any(records.values()):
             raise Missing(list(records))
@@ -761,41 +761,43 @@ class Evidence:
             self._records[key] = {run: store.load(run) for run in runs}
         return self._records[key]
 
-    def missing(self, who: Who, metric: str) -> list[plan.Run]:
+    def missing(self, subject: Subject, metric: str) -> list[plan.Run]:
         """The runs without which `series` has nothing to say."""
         runs = []
-        for method in who.choices():
+        for method in subject.choices():
             try:
-                self.models(method, who, metric)
+                self.models(method, subject, metric)
             except Missing as error:
                 runs += error.runs
         return runs
 
-    def lacks(self, who: Who, metric: str) -> str:
+    def lacks(self, subject: Subject, metric: str) -> str:
         """Why the runs at hand cannot have a metric, if so: what no further one would fill."""
-        if self.missing(who, metric):
-            return self._never_shifted(who) if metric.startswith("shifted:") else ""
-        found = [m for method in who.choices() for m in self.models(method, who, metric).values()]
+        if self.missing(subject, metric):
+            return self._never_shifted(subject) if metric.startswith("shifted:") else ""
+        models = [
+            m for method in subject.choices() for m in self.models(method, subject, metric).values()
+        ]
         name, after, _ = split(metric)
-        if metric.startswith("shifted:") and not all(model.record.shifted for model in found):
-            return self._never_shifted(who, kept=False)  # text and toy data have no shifts
-        if metric.startswith("collected:") and not all(m.record.collected for m in found):
+        if metric.startswith("shifted:") and not all(m.record.shifted for m in models):
+            return self._never_shifted(subject, unplanned=False)  # text and toy data have no shifts
+        if metric.startswith("collected:") and not all(m.record.collected for m in models):
             return "records of this setting hold no test set that was collected a second time"
         for key in {"passes", "sharpness"} & {name}:
-            if any(m.record.info["provenance"].get(key) is None for m in found):
+            if any(m.record.info["provenance"].get(key) is None for m in models):
                 return f"records of before its {key} were counted"
-        if "confidnet" in who.methods:
-            if any(model.record.history["train_accuracy"][-1] > 1 - FEW_ERRORS for model in found):
+        if "confidnet" in subject.methods:
+            if any(m.record.history["train_accuracy"][-1] > 1 - FEW_ERRORS for m in models):
                 return (
                     "not testable here: the network makes next to no errors on its training set, "
                     "and from those ConfidNet learns what an error looks like"
                 )
-            if steps := [n for n in map(_head_steps, found) if n < HEAD_STEPS]:
+            if steps := [n for n in map(_head_steps, models) if n < HEAD_STEPS]:
                 return (
                     f"not testable here: ConfidNet's head was trained for {min(steps):,} updates, "
                     f"and is not judged with fewer than {HEAD_STEPS:,}"
                 )
-        for model in found:
+        for model in models:
             needs_arrays = name in _OWN and name not in _CHEAP or model.validation
             if model.record.light and (model.score or needs_arrays and not worked_out(model)):
                 return (
@@ -803,14 +805,14 @@ class Evidence:
                 )
         return ""
 
-    def _never_shifted(self, who: Who, kept: bool = True) -> str:
-        place = who.dataset or self.dataset
-        if kept and self.setting.protocol.shifted:
+    def _never_shifted(self, subject: Subject, unplanned: bool = True) -> str:
+        place = subject.dataset or self.dataset
+        if unplanned and self.setting.protocol.shifted:
             return ""
         name = terms.DATASETS.get(place, place)
         return f"records of this setting hold no shifted test sets of {name}"
 
-    def series(self, who: Who, metric: str) -> Series:
+    def series(self, subject: Subject, metric: str) -> Series:
         """A metric by seed, with its deviations on resamples where records have them.
 
         ``lowest:ece`` of ``focal(gamma=1|3|5)`` is the coefficient with the lowest ECE.
@@ -818,18 +820,18 @@ class Evidence:
         end, see `since_best`.
         """
         if metric.startswith("lowest:"):
-            return Series(self._lowest(who, metric.partition(":")[2]))
+            return Series(self._lowest(subject, metric.partition(":")[2]))
         if metric.startswith("since_best:"):
-            one = lambda method: Series(self._since_best(method, who, metric))  # noqa: E731
+            one = lambda method: Series(self._since_best(method, subject, metric))  # noqa: E731
         else:
-            one = lambda method: of_models(self.models(method, who, metric), metric)  # noqa: E731
-        first, *second = map(one, who.methods)
+            one = lambda method: of_models(self.models(method, subject, metric), metric)  # noqa: E731
+        first, *second = map(one, subject.methods)
         if not second:
             return first
-        return first - second[0] if who.operator == "-" else first / second[0]
+        return first - second[0] if subject.operator == "-" else first / second[0]
 
     def difference(
-        self, first: Who, second: Who | float, metric: str, against: str = ""
+        self, first: Subject, second: Subject | float, metric: str, against: str = ""
     ) -> Difference:
         """One method (or a difference of two) minus another, or a number; see `difference`.
 
@@ -837,15 +839,15 @@ class Evidence:
         between seeds is that of the same difference at default coefficients.
         """
 
-        def series(name: str, a: Who = first, b: Who | float = second) -> Series:
+        def series(name: str, a: Subject = first, b: Subject | float = second) -> Series:
             other = b
-            if isinstance(b, Who):
+            if isinstance(b, Subject):
                 other = self.series(b, _like(name, against))
             return self.series(a, name) - other
 
         def defaults(name: str) -> Series:
             a = first.at_defaults()
-            b = second.at_defaults() if isinstance(second, Who) else second
+            b = second.at_defaults() if isinstance(second, Subject) else second
             try:
                 if a != b:
                     return series(name, a, b)
@@ -857,17 +859,17 @@ class Evidence:
 
         return difference(series, metric, None if metric.startswith("lowest:") else defaults)
 
-    def _lowest(self, who: Who, metric: str) -> dict[int, float]:
+    def _lowest(self, subject: Subject, metric: str) -> dict[int, float]:
         values = {
-            c: of_models(self.models(method, who, metric), metric).values
-            for method, c in who.choices().items()
+            c: of_models(self.models(method, subject, metric), metric).values
+            for method, c in subject.choices().items()
         }
         seeds = set.intersection(*(set(v) for v in values.values()))
         return {seed: min(values, key=lambda c: values[c][seed]) for seed in sorted(seeds)}
 
-    def _since_best(self, method: str, who: Who, metric: str) -> dict[int, float]:
+    def _since_best(self, method: str, subject: Subject, metric: str) -> dict[int, float]:
         _, best, changed = metric.split(":")
-        models = self.models(method, who, metric)
+        models = self.models(method, subject, metric)
         return since_best({s: m.record.history for s, m in models.items()}, best, changed)
 
 

@@ -27,7 +27,7 @@ from calibkit.report import assessment, text
 from calibkit.report.predictions import Predictions
 from calibkit.training.store import Record
 
-SAMPLES = 20_000  # of a larger file a random part, so that the pictures keep up with the sliders
+SAMPLES = 20_000  # of a larger file a random part, so that the figures keep up with the sliders
 
 Key = tuple[str, int, int]  # method, seed, epoch
 
@@ -84,20 +84,20 @@ def numbers(
     low, high = stats.wilson(wrong, accepted)
     with warnings.catch_warnings():  # what is undefined is shown as such
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-        found = {
+        drawn = {
             "reliability": curves.prepare_reliability(confidence, correct, bins),
             "histogram": curves.prepare_confidence_histogram(confidence, correct, bins),
             "risk_coverage": assessment.risk_coverage(confidence, correct),
         }
-    return found | {
+    return drawn | {
         "metrics": {
             "accuracy": float(correct.mean()),
             "confidence": float(confidence.mean(dtype=float)),
-            "ece": float(found["reliability"]["ece"][0]),
+            "ece": float(drawn["reliability"]["ece"][0]),
             "nll": float(samples["nll"].mean(dtype=float)),
             "brier": float(samples["brier"].mean(dtype=float)),
-            "auroc": float(found["histogram"]["auroc"][0]),
-            "aurc": float(found["risk_coverage"]["aurc"][0]),
+            "auroc": float(drawn["histogram"]["auroc"][0]),
+            "aurc": float(drawn["risk_coverage"]["aurc"][0]),
         },
         "point": {
             "threshold": threshold,
@@ -114,18 +114,18 @@ def numbers(
 # --- what is shown ---
 
 
-def _reliability(found: dict, method: str, ax: Axes) -> None:
-    plots.plot_reliability(found["reliability"], ax)
+def _reliability(now: dict, method: str, ax: Axes) -> None:
+    plots.plot_reliability(now["reliability"], ax)
 
 
-def _histogram(found: dict, method: str, ax: Axes) -> None:
-    plots.plot_confidence_histogram(found["histogram"], ax)
-    ax.axvline(found["point"]["threshold"], color="0.15", linewidth=1.4)
+def _histogram(now: dict, method: str, ax: Axes) -> None:
+    plots.plot_confidence_histogram(now["histogram"], ax)
+    ax.axvline(now["point"]["threshold"], color="0.15", linewidth=1.4)
 
 
-def _risk_coverage(found: dict, method: str, ax: Axes) -> None:
-    plots.plot_risk_coverage({method: found["risk_coverage"]}, ax)
-    point = found["point"]
+def _risk_coverage(now: dict, method: str, ax: Axes) -> None:
+    plots.plot_risk_coverage({method: now["risk_coverage"]}, ax)
+    point = now["point"]
     if point["accepted"]:
         risk = point["risk"]
         bar = np.clip([[risk - point["low"]], [point["high"] - risk]], 0, 1)  # but for rounding
@@ -133,7 +133,7 @@ def _risk_coverage(found: dict, method: str, ax: Axes) -> None:
         ax.errorbar(point["coverage"], risk, bar, **drawn)
 
 
-# What draws a picture, and the settings it depends on beside the predictions.
+# What draws a figure, and the settings it depends on beside the predictions.
 _PICTURES = {
     "reliability": (_reliability, ("temperature", "bins")),
     "histogram": (_histogram, ("temperature", "bins", "threshold")),
@@ -141,22 +141,22 @@ _PICTURES = {
 }
 
 
-def figure(found: dict, method: str) -> Figure:
-    """Draw the three pictures of `numbers` as one figure, in the look of `method`."""
+def figure(now: dict, method: str) -> Figure:
+    """Draw the three figures of `numbers` as one, in the look of `method`."""
     with plots.style():
         places = [["reliability", "histogram"], ["risk_coverage", "risk_coverage"]]
         fig, axes = plt.subplot_mosaic(places, figsize=(8.4, 7.4), height_ratios=(1.2, 1))
         for name, (draw, _) in _PICTURES.items():
-            draw(found, method, axes[name])
+            draw(now, method, axes[name])
     return fig
 
 
-def table(found: dict, before: dict) -> str:
+def table(now: dict, before: dict) -> str:
     """The key numbers as HTML, beside those `before` (at temperature 1, say)."""
-    point = found["point"]
+    point = now["point"]
     rows = [
         (terms.METRICS[name][0], _shown(before["metrics"][name], name), _shown(value, name))
-        for name, value in found["metrics"].items()
+        for name, value in now["metrics"].items()
     ]
     risk = stats.Interval(point["risk"], point["low"], point["high"])
     old = before["point"]
@@ -180,7 +180,7 @@ def _shown(value: float, name: str) -> str:
 
 
 class Explorer(widgets.VBox):
-    """Sliders over predictions; the pictures and the key numbers follow while they move.
+    """Sliders over predictions; the figures and the key numbers follow while they move.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class Explorer(widgets.VBox):
     Attributes
     ----------
     method, seed, epoch, temperature, bins, threshold : widgets with a ``value``
-    found : dict
+    now : dict
         `numbers` at that setting; `before`: at temperature 1.
 
     Examples
@@ -202,7 +202,7 @@ class Explorer(widgets.VBox):
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
     >>> explorer = Explorer({("your model", 0, 0): from_arrays(scores)})
     >>> explorer.threshold.value = 0.65  # as the slider would
-    >>> explorer.found["point"]["accepted"]
+    >>> explorer.now["point"]["accepted"]
     40
     """
 
@@ -245,7 +245,7 @@ class Explorer(widgets.VBox):
             name: widgets.Image(layout={"width": "32%", "min_width": "300px"}) for name in _PICTURES
         }
         self._figures = {name: _one_axes() for name in _PICTURES}
-        self._drawn: dict[str, tuple] = {}  # the settings behind each picture
+        self._drawn: dict[str, tuple] = {}  # the settings behind each figure
         choices = [self.method, self.seed, self.epoch]
         settings = [self.temperature, self.fit, self.bins, self.threshold]
         offered = [choice for choice in choices if len(choice.options) > 1] + settings
@@ -274,8 +274,8 @@ class Explorer(widgets.VBox):
             return
         at = {name: getattr(self, name).value for name in ("temperature", "bins", "threshold")}
         self.before = numbers(data, **at | {"temperature": 1.0})
-        self.found = numbers(data, **at)
-        self._words.value = table(self.found, self.before)
+        self.now = numbers(data, **at)
+        self._words.value = table(self.now, self.before)
         for name, (draw, needs) in _PICTURES.items():
             setting = (data, *(at[need] for need in needs))
             if setting != self._drawn.get(name):  # a slider redraws only what depends on it
@@ -291,7 +291,7 @@ class Explorer(widgets.VBox):
                 artist.remove()
             ax.containers.clear()
             ax.relim()
-            draw(self.found, method, ax)
+            draw(self.now, method, ax)
             if fig.get_label() != method:  # whose name stands beside the curve
                 fig.set_layout_engine("constrained")
                 fig.draw_without_rendering()
@@ -303,8 +303,8 @@ class Explorer(widgets.VBox):
 
     def _fit(self, button: object = None) -> None:
         data = self.data
-        found, _ = posthoc.optimal_temperature(data.val_logits, data.val_labels, "nll")
-        self.temperature.value = found
+        temperature, _ = posthoc.optimal_temperature(data.val_logits, data.val_labels, "nll")
+        self.temperature.value = temperature
 
 
 def _one_axes() -> Figure:

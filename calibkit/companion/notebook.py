@@ -76,8 +76,8 @@ class Page:
     @property
     def _any(self) -> store.Record:
         """A record with predictions, where there is one."""
-        found = [r for records in self.records.values() for r in records]
-        return next((r for r in found if not r.light), found[0])
+        everything = [r for records in self.records.values() for r in records]
+        return next((r for r in everything if not r.light), everything[0])
 
     def whole(self, method: str) -> list[store.Record]:
         """The records of a method that keep predictions; `LightRecord` if none does."""
@@ -112,8 +112,8 @@ class Page:
         ----------
         logits : of every seed, such as `logits` returns; of the first test samples at least
         """
-        found = [metrics.per_sample(z, self.labels[: len(z)]) for z in logits]
-        return [s["confidence"] for s in found], [s["correct"] for s in found]
+        samples = [metrics.per_sample(z, self.labels[: len(z)]) for z in logits]
+        return [s["confidence"] for s in samples], [s["correct"] for s in samples]
 
     def gradients(
         self, method: str, epoch: int, faint: bool = True
@@ -131,9 +131,9 @@ class Page:
             b, g = (
                 record.arrays[f"train_{k}"][i].astype(float) for k in ("brier", "gradient_norm")
             )
-            kept = faint | (b >= 2**-14) & (g > 0)
-            brier.append(b[kept])
-            norm.append(g[kept])
+            chosen = faint | (b >= 2**-14) & (g > 0)
+            brier.append(b[chosen])
+            norm.append(g[chosen])
         return brier, norm
 
     def table(self, measure: Callable[[store.Record], Mapping] | None = None) -> pd.DataFrame:
@@ -540,10 +540,10 @@ def verdict(interval: stats.Interval, metric: str, subject: str, than: str) -> s
     >>> verdict(stats.Interval(0.012, -0.01, 0.034), "auroc", "FMFP", "ERM")
     'FMFP and ERM do not differ clearly in AUROC (+1.2 points [−1.0, +3.4])'
     """
-    name, found = called(metric), interval.verdict
-    if found not in ("higher", "lower"):
+    name, direction = called(metric), interval.verdict
+    if direction not in ("higher", "lower"):
         return f"{subject} and {than} do not differ clearly in {name} ({change(interval, metric)})"
-    return f"{subject} has a {found} {name} than {than}, by {_size(interval, metric)}"
+    return f"{subject} has a {direction} {name} than {than}, by {_size(interval, metric)}"
 
 
 def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
@@ -555,11 +555,11 @@ def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
     'does not clearly change accuracy on blurred images (+1.2 points [−1.0, +3.4])'
     """
     name = name or f"the {called(metric)}"
-    found = interval.verdict
-    if found in ("higher", "lower"):
-        verb = {"higher": "raises", "lower": "lowers"}[found]
+    direction = interval.verdict
+    if direction in ("higher", "lower"):
+        verb = {"higher": "raises", "lower": "lowers"}[direction]
         return f"{verb} {name} by {_size(interval, metric)}"
-    if found == "cannot be told":
+    if direction == "cannot be told":
         return f"changes {name} by {change(interval, metric)}"
     return f"does not clearly change {name} ({change(interval, metric)})"
 
@@ -590,14 +590,14 @@ class Networks(dict):
     @classmethod
     def of(cls, records: Mapping[str, Iterable[store.Record]]) -> "Networks":
         """Those of some records by method; "ts" is ERM, rescaled."""
-        found = cls()
-        for method, its in records.items():
-            for record in its:
+        networks = cls()
+        for method, own in records.items():
+            for record in own:
                 seed = record.info["run"]["seed"]
-                found[method, seed] = Model(record)
+                networks[method, seed] = Model(record)
                 if method == "erm":
-                    found["ts", seed] = Model(record, "scaled")
-        return found
+                    networks["ts", seed] = Model(record, "scaled")
+        return networks
 
     def __deepcopy__(self, memo: dict) -> "Networks":  # pandas copies attrs with every column
         return self
@@ -605,7 +605,7 @@ class Networks(dict):
     def on(self, values: pd.Series, method: str, seeds: Iterable[int]) -> dict[int, Model] | None:
         """The networks of a method by seed, if a column is of a metric of theirs and no other."""
         name, after, _ = contrasts.split(_ALIASES.get(values.name, str(values.name)))
-        found = {}
+        models = {}
         for seed in seeds:
             one = self.get((method, seed))
             if one is None or not contrasts.resampled(name, after or one.after):
@@ -614,8 +614,8 @@ class Networks(dict):
             model = self.setdefault(key, Model(one.record, after or one.after))
             if abs(model.value(name) - values[method, seed]) > 1e-4:
                 return None
-            found[seed] = model
-        return found
+            models[seed] = model
+        return models
 
 
 _ALIASES = {"mean_correct": "confidence_correct", "mean_wrong": "confidence_wrong"}
@@ -638,9 +638,9 @@ def mean(values: pd.Series, method: str) -> stats.Interval:
     if networks is None:
         return stats.seed_interval(own)
     metric = contrasts.split(_ALIASES.get(values.name, values.name))[0]
-    found = contrasts.of_models(networks, metric).mean().interval()
+    interval = contrasts.of_models(networks, metric).mean().interval()
     most = {"nll": np.inf, "brier": 2.0}.get(metric, 1.0)
-    return found.within(-1.0 if metric.startswith(_SIGNED) else 0.0, most)
+    return interval.within(-1.0 if metric.startswith(_SIGNED) else 0.0, most)
 
 
 def half_width(interval: stats.Interval) -> float:
@@ -719,17 +719,17 @@ def statements(rows: Iterable[tuple]) -> None:
         stated ("higher" or "lower"), the metric, whose units it has, and perhaps the largest
         difference that would not matter
     """
-    lines, found = ["| Statement | Here | Difference |", "| --- | --- | --- |"], []
+    lines, outcomes = ["| Statement | Here | Difference |", "| --- | --- | --- |"], []
     alone = []
     for words, interval, stated, metric, *margin in rows:
-        found.append(outcome(interval, stated, *margin))
-        if found[-1] == "not available":
+        outcomes.append(outcome(interval, stated, *margin))
+        if outcomes[-1] == "not available":
             continue
-        here = found[-1]
+        here = outcomes[-1]
         if np.isnan(interval.low):  # one run
             agrees = (interval.estimate < 0) == (stated == "lower")
             alone.append(agrees)
-            found[-1] = "not available"
+            outcomes[-1] = "not available"
             here = "(as stated)" if agrees else "(the opposite)"
         cells = (cell.replace(" ", "\u00a0") for cell in (here, change(interval, metric)))
         lines.append(f"| {words} | {' | '.join(cells)} |")
@@ -739,8 +739,8 @@ def statements(rows: Iterable[tuple]) -> None:
             "In brackets: one run of each method, which decides nothing; the direction is as "
             f"stated in {sum(alone)} of {len(alone)}."
         )
-    if not alone or set(found) > {"not available"}:
-        said.append(score(found))
+    if not alone or set(outcomes) > {"not available"}:
+        said.append(score(outcomes))
     say(*said)
 
 
@@ -750,16 +750,16 @@ def score(outcomes: Iterable[str]) -> str:
     >>> score(["holds", "holds", "open"])
     'Of these 3 statements, 2 hold here and 1 is open.'
     """
-    outcomes = [found for found in outcomes if found != "not available"]
+    outcomes = [word for word in outcomes if word != "not available"]
     counts = [
         f"{count} {one if count == 1 else many}"
-        for found, one, many in (
+        for word, one, many in (
             ("holds", "holds here", "hold here"),
             ("the opposite", "comes out the opposite way", "come out the opposite way"),
             ("practically none", "is too small to matter", "are too small to matter"),
             ("open", "is open", "are open"),
         )
-        if (count := outcomes.count(found))
+        if (count := outcomes.count(word))
     ]
     if not counts:
         return "None of these statements can be checked with the records at hand."
@@ -811,9 +811,9 @@ def differences(values: pd.DataFrame, pairs: Iterable[tuple[str, str]], digits: 
     for method, reference in pairs:
         row = rows[terms.minus(method, reference)] = {}
         for metric in values:
-            found = difference(values[metric], method, reference)
-            shown = in_units(found, metric, digits)
-            row[terms.header(metric)] = f"<b>{found.verdict}</b><br>{shown}"
+            interval = difference(values[metric], method, reference)
+            shown = in_units(interval, metric, digits)
+            row[terms.header(metric)] = f"<b>{interval.verdict}</b><br>{shown}"
     return tabulate(pd.DataFrame(rows).T)
 
 

@@ -81,7 +81,7 @@ def best_correlations(trained) -> dict[str, dict[str, tuple[str, np.ndarray]]]:
     ----------
     trained : list of what `two_layers` returns
     """
-    found: dict[tuple[str, str, str], list[float]] = {}
+    correlations: dict[tuple[str, str, str], list[float]] = {}
     for logits, labels, eta in trained:
         readings = true_errors(logits, labels, eta)
         for family, members in families().items():
@@ -89,12 +89,12 @@ def best_correlations(trained) -> dict[str, dict[str, tuple[str, np.ndarray]]]:
                 u = weight(logits, labels)
                 for reading, error in readings.items():
                     r = float(torch.corrcoef(torch.stack([u, error]))[0, 1])
-                    found.setdefault((reading, family, name), []).append(r)
+                    correlations.setdefault((reading, family, name), []).append(r)
     best: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
-    for (reading, family, name), r in found.items():
-        its = best.setdefault(reading, {})
-        if family not in its or np.mean(r) > its[family][1].mean():
-            its[family] = name, np.array(r)
+    for (reading, family, name), r in correlations.items():
+        winners = best.setdefault(reading, {})
+        if family not in winners or np.mean(r) > winners[family][1].mean():
+            winners[family] = name, np.array(r)
     return best
 
 
@@ -152,5 +152,5 @@ def few_points(loss: Callable, run: int, steps: int = 1500) -> dict[str, float]:
         loss(head(features), labels, features, head).mean().backward()
         optimizer.step()
     with torch.no_grad():
-        found = metrics.summary(head(body(test)), truth)
-    return {m: found[m] for m in ("accuracy", "ece")}
+        summary = metrics.summary(head(body(test)), truth)
+    return {m: summary[m] for m in ("accuracy", "ece")}

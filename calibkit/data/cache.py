@@ -31,7 +31,7 @@ def cache_root() -> Path:
     return here / "data_cache"
 
 
-def kept(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
+def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
     """What `make` returns, from ``decoded/KEY`` if that came from the same `origin` and is whole.
 
     The arrays are private maps of files: only pages which are looked at are read.

@@ -87,12 +87,12 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
     if not row.keep:
         return finished(root)
     if base is None:  # generated, and worth keeping
-        return cache.kept(name, root, f"mnist1d {version('mnist1d')}", finished)
+        return cache.decoded(name, root, f"mnist1d {version('mnist1d')}", finished)
     folders = [f for part in ("train", "test", "val") if (f := base / part).is_dir()]
     key = name
     if name not in SOURCES:  # somebody's own images
         key = f"imagefolder-{base.name}-{hashlib.sha256(str(base).encode()).hexdigest()[:8]}"
-    return cache.kept(key, root, cache.listing_digest(folders or [base]), finished)
+    return cache.decoded(key, root, cache.listing_digest(folders or [base]), finished)
 
 
 def locate(name: str, root: Path, download: bool = False) -> Path:
@@ -123,11 +123,11 @@ def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
                 f"{base}: labels from {labels.min()} to {labels.max()}, "
                 f"expected 0 to {len(parts.classes) - 1}"
             )
-    found = len(parts.train), len(parts.test)
-    if row.counts not in (None, found):
+    counts = len(parts.train), len(parts.test)
+    if row.counts not in (None, counts):
         raise ValueError(
-            f"{base}: incomplete copy of {name}: {found[0]} training and {found[1]} test samples, "
-            f"expected {row.counts[0]} and {row.counts[1]}; get it again"
+            f"{base}: incomplete copy of {name}: {counts[0]} training and {counts[1]} test samples"
+            f", expected {row.counts[0]} and {row.counts[1]}; get it again"
         )
     return parts if parts.mean else replace(parts, **readers.moments(parts.train))
 

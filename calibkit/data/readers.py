@@ -94,8 +94,8 @@ def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
         for i in range(start, min(start + 256, len(files))):
             image = decode_image(files[i], side)
             if image.shape != shape:
-                got, want = ("×".join(map(str, s[:0:-1])) for s in (image.shape, shape))
-                raise ValueError(f"{files[i]}: image of {got}, expected {want} like the others")
+                size, usual = ("×".join(map(str, s[:0:-1])) for s in (image.shape, shape))
+                raise ValueError(f"{files[i]}: image of {size}, expected {usual} like the others")
             array[i] = image
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -108,11 +108,11 @@ def _files(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray
     """The images of class folders, in order, and their labels."""
     files, labels = [], []
     for label, name in enumerate(classes):
-        found = sorted(p for p in (folder / name).rglob("*") if p.suffix.lower() in _SUFFIXES)
-        if not found:
+        paths = sorted(p for p in (folder / name).rglob("*") if p.suffix.lower() in _SUFFIXES)
+        if not paths:
             raise ValueError(f"{folder / name}: no images, expected {sorted(_SUFFIXES)}")
-        files += found
-        labels += [label] * len(found)
+        files += paths
+        labels += [label] * len(paths)
     return files, np.array(labels, np.int64)
 
 
@@ -156,24 +156,24 @@ def arrays(path: Path, draft: Path) -> Parts:
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            found = {key: archive[key] for key in archive.files}
+            loaded = {key: archive[key] for key in archive.files}
     except OSError:
         raise
     except Exception as error:  # zip, zlib, header and pickle errors have no common class
         raise _damaged(path, error) from None
     names = [f"{part}_{kind}" for part in ("train", "test") for kind in ("inputs", "labels")]
-    if {"inputs", "labels"} <= found.keys() and len(found["inputs"]) == len(found["labels"]):
-        order = np.random.RandomState(42).permutation(len(found["labels"]))
+    if {"inputs", "labels"} <= loaded.keys() and len(loaded["inputs"]) == len(loaded["labels"]):
+        order = np.random.RandomState(42).permutation(len(loaded["labels"]))
         cut = len(order) // 5
         for part, rows in (("train", order[cut:]), ("test", order[:cut])):
-            found |= {f"{part}_{kind}": found[kind][rows] for kind in ("inputs", "labels")}
-    if not set(names) <= found.keys():
+            loaded |= {f"{part}_{kind}": loaded[kind][rows] for kind in ("inputs", "labels")}
+    if not set(names) <= loaded.keys():
         raise ValueError(
-            f"{path}: got {', '.join(sorted(found)) or 'nothing'}; expected {', '.join(names)}, or "
-            "inputs and labels of one length"
+            f"{path}: got {', '.join(sorted(loaded)) or 'nothing'}; expected {', '.join(names)}, "
+            "or inputs and labels of one length"
         )
     for part in ("train", "test"):
-        inputs, labels = (found[f"{part}_{kind}"] for kind in ("inputs", "labels"))
+        inputs, labels = (loaded[f"{part}_{kind}"] for kind in ("inputs", "labels"))
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise ValueError(
                 f"{path}: {part}_labels: got {labels.dtype} {labels.shape}, expected integers (n,)"
@@ -193,12 +193,12 @@ def arrays(path: Path, draft: Path) -> Parts:
                 raise ValueError(f"{path}: {part}_inputs: not all of them are finite")
         elif inputs.dtype != np.uint8:
             inputs = inputs.astype(np.int64)
-        found[f"{part}_inputs"] = inputs
-        found[f"{part}_labels"] = labels.astype(np.int64)
-    classes = int(max(found["train_labels"].max(initial=0), found["test_labels"].max(initial=0)))
-    given = found.get("class_names", np.arange(classes + 1))
+        loaded[f"{part}_inputs"] = inputs
+        loaded[f"{part}_labels"] = labels.astype(np.int64)
+    classes = int(max(loaded["train_labels"].max(initial=0), loaded["test_labels"].max(initial=0)))
+    given = loaded.get("class_names", np.arange(classes + 1))
     return Parts(
-        *(found[name] for name in names), classes=tuple(given.astype(str).ravel().tolist())
+        *(loaded[name] for name in names), classes=tuple(given.astype(str).ravel().tolist())
     )
 
 
@@ -348,9 +348,9 @@ def _cifar_binary(base: Path, names: str) -> Parts:
             largest = rows[-1][:, labels_each - 1].max()
             if largest >= len(classes):
                 raise _damaged(base / file, f"label {largest} of {len(classes)} classes")
-        found = np.concatenate(rows)
-        labels = found[:, labels_each - 1].astype(np.int64)
-        parts += [np.ascontiguousarray(found[:, labels_each:]).reshape(-1, 3, 32, 32), labels]
+        table = np.concatenate(rows)
+        labels = table[:, labels_each - 1].astype(np.int64)
+        parts += [np.ascontiguousarray(table[:, labels_each:]).reshape(-1, 3, 32, 32), labels]
     return Parts(*parts, classes)
 
 

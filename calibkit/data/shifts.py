@@ -223,7 +223,7 @@ def mnist1d_shifted(severity: int, root: Path | str | None = None) -> splits.Spl
 
     root = Path(root) if root else catalogue.data_root()
     origin = f"mnist1d {version('mnist1d')} {scales}"
-    parts = cache.kept(f"mnist1d-shifted-{severity}", root, origin, make)
+    parts = cache.decoded(f"mnist1d-shifted-{severity}", root, origin, make)
     return splits.Split.of(np.array(parts.test), parts.test_labels)
 
 
@@ -293,8 +293,8 @@ def shifted_sets(dataset: str, n: int) -> Iterator[tuple[tuple[str, int], splits
     if corrupted and catalogue.source(corrupted).find(root):
         for kind in readers.CIFAR10C_CORRUPTIONS:
             for severity in SEVERITIES:
-                found = cifar10c(kind, severity, n=n)
-                yield (f"{corrupted}:{kind}", severity), found
+                test = cifar10c(kind, severity, n=n)
+                yield (f"{corrupted}:{kind}", severity), test
     else:
         yield from made(dataset, n).items()
     for name in COLLECTED.get(dataset, ()):

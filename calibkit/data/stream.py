@@ -69,10 +69,10 @@ class Stream:
         -------
         (len(index), 3, height, width) uint8 Tensor on the device of `index`
         """
-        found = np.empty((len(index), 3, *self.size), np.uint8)
-        for image, i in zip(found, index.tolist(), strict=True):
+        images = np.empty((len(index), 3, *self.size), np.uint8)
+        for image, i in zip(images, index.tolist(), strict=True):
             image[:] = self._image(i, (*seed, i) if len(seed) else ())
-        return torch.from_numpy(found).to(index.device)
+        return torch.from_numpy(images).to(index.device)
 
     def batches(self, parts: Sequence[Tensor], seed: Sequence[int] = ()) -> Iterator[Tensor]:
         """What `read` gives for each of the parts in turn, decoded in advance by `workers`."""
@@ -99,8 +99,8 @@ class Stream:
                 2, 0, 1
             )
         if image.shape[1:] != self.size:
-            got, want = ("×".join(map(str, s[::-1])) for s in (image.shape[1:], self.size))
-            raise ValueError(f"{path}: image of {got}, expected {want} like the others")
+            size, usual = ("×".join(map(str, s[::-1])) for s in (image.shape[1:], self.size))
+            raise ValueError(f"{path}: image of {size}, expected {usual} like the others")
         return image
 
 
@@ -133,23 +133,24 @@ def of_folder(base: Path, side: int = 0) -> readers.Parts:
 
     Mean and deviation are ImageNet's for central crops, else those of 2,000 training images.
     """
-    found = {}
+    listed = {}
     for part, folder in readers.part_folders(base).items():
         folder = torchvision.datasets.ImageFolder(str(folder))
         order = np.random.RandomState(42).permutation(len(folder.samples))
         files = np.array([file for file, _ in folder.samples])[order]
-        found[part] = files, np.array(folder.targets)[order]
-    size = (side, side) if side else readers.decode_image(Path(str(found["train"][0][0]))).shape[1:]
-    streams = {part: Stream(files, size, bool(side)) for part, (files, _) in found.items()}
+        listed[part] = files, np.array(folder.targets)[order]
+    first = Path(str(listed["train"][0][0]))
+    size = (side, side) if side else readers.decode_image(first).shape[1:]
+    streams = {part: Stream(files, size, bool(side)) for part, (files, _) in listed.items()}
     moments = readers.IMAGENET_MOMENTS
     if not side:
         few = torch.arange(min(2000, len(streams["train"])))
         moments = readers.moments(streams["train"].read(few).numpy())
     return readers.Parts(
         streams["train"],
-        found["train"][1],
+        listed["train"][1],
         streams["test"],
-        found["test"][1],
+        listed["test"][1],
         tuple(folder.classes),
         "images are read from their files while training",
         **moments,

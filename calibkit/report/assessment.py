@@ -84,7 +84,7 @@ def assess(
         intervals = stats.bootstrap(scores, data.labels, names, n=_replicates(n))
         values = metrics.summary(data.logits, data.labels)
         del values["n"]
-        found = {
+        with_intervals = {
             name: intervals.get(name, Interval(value, math.nan, math.nan))
             for name, value in values.items()
         }
@@ -100,7 +100,7 @@ def assess(
             "errors": int((~correct).sum()),
             "validation": 0 if data.val_labels is None else len(data.val_labels),
             "notes": list(data.notes),
-            "metrics": found,
+            "metrics": with_intervals,
             "gap": _gap(confidence, correct),
             "chance_ece": _chance_ece(confidence, _replicates(n) // 5),
             "reliability": curves.prepare_reliability(confidence, correct)
@@ -187,7 +187,7 @@ def recalibration(data: Predictions) -> dict[str, dict]:
         logits, labels = data.val_logits, data.val_labels
         folds = [(np.random.default_rng(0).permutation(len(labels)), np.arange(n))]
     before = data.samples
-    found = {"none": _scores(before, before)}
+    results = {"none": _scores(before, before)}
     for name, kind in RECALIBRATIONS.items():
         temperatures, after = [], {key: np.empty(n) for key in before}
         with warnings.catch_warnings(record=True) as caught:
@@ -199,14 +199,14 @@ def recalibration(data: Predictions) -> dict[str, dict]:
                     _apply(model, data, rest, after)
                     temperatures.append(getattr(model, "temperature_", None))
             except (ValueError, ImportError) as error:
-                found[name] = {"warnings": [f"cannot be fitted ({error})"]}
+                results[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue
         said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
-        found[name] = _scores(after, before) | {"warnings": said[:1]}  # folds repeat each other
-        found[name]["fitted_on"] = len(rows)
+        results[name] = _scores(after, before) | {"warnings": said[:1]}  # folds repeat each other
+        results[name]["fitted_on"] = len(rows)
         if name == "temperature scaling":
-            found[name]["temperatures"] = temperatures
-    return found
+            results[name]["temperatures"] = temperatures
+    return results
 
 
 def _apply(model, data: Predictions, rest: Array, after: dict[str, Array]) -> None:
@@ -371,8 +371,8 @@ def _folds(n: int) -> list[tuple[Array, Array]]:
 def _threshold(confidence: Array, correct: Array, target: float) -> float:
     """The lowest confidence down to which the error rate is at most the target; inf if none."""
     _, risk = metrics.risk_coverage(confidence, correct)
-    kept = np.flatnonzero(risk <= target)
-    return np.unique(confidence)[::-1][kept[-1]] if len(kept) else math.inf
+    within = np.flatnonzero(risk <= target)
+    return np.unique(confidence)[::-1][within[-1]] if len(within) else math.inf
 
 
 def _main_point(points: list[dict], error: float) -> dict | None:

@@ -112,11 +112,11 @@ def compare(models: Sequence[Predictions]) -> dict:
     # An end of the interval is a quantile: some 25 replicates should lie beyond it.
     replicates = max(int(np.clip(20_000_000 // len(first.labels), 200, 1000)), 1000 * len(pairs))
     replicates = min(replicates, 4000)
-    found = [stats.bootstrap(m.logits, m.labels, COMPARED, n=200) for m in models]
+    intervals = [stats.bootstrap(m.logits, m.labels, COMPARED, n=200) for m in models]
     reliability = {}
     for name, model in zip(names, models, strict=True):
-        answers = metrics.per_sample(model.logits, model.labels)
-        shown = plots.prepare_reliability(answers["confidence"], answers["correct"])
+        samples = metrics.per_sample(model.logits, model.labels)
+        shown = plots.prepare_reliability(samples["confidence"], samples["correct"])
         reliability[name] = shown
     return {
         "models": names,
@@ -124,7 +124,7 @@ def compare(models: Sequence[Predictions]) -> dict:
         "classes": first.logits.shape[1],
         "notes": [f"{n}: {note}" for n, m in zip(names, models, strict=True) for note in m.notes],
         "level": level,
-        "metrics": dict(zip(names, found, strict=True)),
+        "metrics": dict(zip(names, intervals, strict=True)),
         "pairs": [
             {
                 "first": names[i],
@@ -155,15 +155,15 @@ def _names(models: Sequence[Predictions]) -> list[str]:
 
 def verdict(numbers: dict) -> list[dict[str, str]]:
     """For each of `DECIDING`, who is better than whom: ``title``, ``text``, ``tone``."""
-    answers, models = [], numbers["models"]
+    statements, models = [], numbers["models"]
     for name in DECIDING:
         label, scale, higher = terms.METRICS[name]
         wins = {m: set() for m in models}
         for pair in numbers["pairs"]:
-            found = pair["difference"][name].verdict
-            if found in ("higher", "lower"):
+            direction = pair["difference"][name].verdict
+            if direction in ("higher", "lower"):
                 both = pair["first"], pair["second"]
-                better, worse = both if (found == "higher") == higher else both[::-1]
+                better, worse = both if (direction == "higher") == higher else both[::-1]
                 wins[better].add(worse)
         best = [m for m in models if len(wins[m]) == len(models) - 1]
         values = {m: numbers["metrics"][m][name].estimate for m in models}
@@ -175,15 +175,15 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
             title, tone = f"{label}: {'; '.join(each)}", "fair"
         else:
             title, tone = f"{label}: no two can be told apart", "unsure"
-        answers.append({"title": title, "text": f"{listed}{_unit(scale)}.", "tone": tone})
-    return answers
+        statements.append({"title": title, "text": f"{listed}{_unit(scale)}.", "tone": tone})
+    return statements
 
 
 def tables(numbers: dict) -> dict[str, pd.DataFrame]:
     """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
     own, pairs = {}, {}
-    for model, found in numbers["metrics"].items():
-        own[model] = {_head(n): found[n].format(terms.METRICS[n][1]) for n in COMPARED}
+    for model, intervals in numbers["metrics"].items():
+        own[model] = {_head(n): intervals[n].format(terms.METRICS[n][1]) for n in COMPARED}
     for pair in numbers["pairs"]:
         shown = {
             _head(
@@ -199,10 +199,10 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
 
 
 def _better(pair: dict, name: str) -> str:
-    found, higher = pair["difference"][name].verdict, terms.METRICS[name][2]
-    if found not in ("higher", "lower"):
+    direction, higher = pair["difference"][name].verdict, terms.METRICS[name][2]
+    if direction not in ("higher", "lower"):
         return ""
-    return " ✓" if (found == "higher") == higher else " ✗"
+    return " ✓" if (direction == "higher") == higher else " ✗"
 
 
 def draw(name: str, numbers: dict) -> Figure:

@@ -72,13 +72,13 @@ def explore(
     reliability, histograms, risk_coverage = {}, {}, {}
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
-        answers, held_out = (
-            found and (found["confidence"], found["correct"])
-            for found in (model.samples, model.val_samples)
+        test, held_out = (
+            samples and (samples["confidence"], samples["correct"])
+            for samples in (model.samples, model.val_samples)
         )
         reliability[name] = explorable.prepare_reliability(model.logits, model.labels, temperature)
-        histograms[name] = explorable.prepare_histograms(*answers)
-        risk_coverage[name] = explorable.prepare_risk_coverage(*answers, held_out)
+        histograms[name] = explorable.prepare_histograms(*test)
+        risk_coverage[name] = explorable.prepare_risk_coverage(*test, held_out)
     point = numbers["main_point"] or {"threshold": 0.9, "target": 0.05}
     return {
         "reliability": explorable.show_reliability(reliability, still=pictures["reliability"]),

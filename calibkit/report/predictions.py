@@ -167,10 +167,10 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
             arrays["labels"] = _label_file(Path(labels))
         elif "labels" not in arrays:
             beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
-            found = next((file for file in beside if file.exists()), None)
-            if found is None:
+            labels_file = next((file for file in beside if file.exists()), None)
+            if labels_file is None:
                 raise ValueError("got scores without labels, expected a file of labels with it")
-            arrays["labels"] = _label_file(found)
+            arrays["labels"] = _label_file(labels_file)
         result = from_arrays(arrays, path.stem)
     except ImportError:  # pandas is not installed
         raise
@@ -220,8 +220,8 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
     if any(key.startswith("val_") for key in arrays):
         val_logits, val_labels, _ = _part(arrays, "val_", names, notes)
         if val_logits.shape[1] != logits.shape[1]:
-            got = val_logits.shape[1]
-            raise ValueError(f"val_logits: got {got} classes, expected {logits.shape[1]}")
+            columns = val_logits.shape[1]
+            raise ValueError(f"val_logits: got {columns} classes, expected {logits.shape[1]}")
     groups = arrays.get("groups")
     if groups is not None:
         groups = np.asarray(to_numpy(groups))
@@ -311,11 +311,11 @@ def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
         raise ValueError(
             f"class_names: got shape {array.shape} of type {array.dtype}, expected (k,) of names"
         )
-    found = tuple(_text(array).tolist())
-    if len(set(found)) < len(found):
-        twice = next(name for i, name in enumerate(found) if name in found[:i])
+    given = tuple(_text(array).tolist())
+    if len(set(given)) < len(given):
+        twice = next(name for i, name in enumerate(given) if name in given[:i])
         raise ValueError(f"class_names: got {twice!r} twice, expected a name for each class")
-    return found
+    return given
 
 
 def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
@@ -330,8 +330,8 @@ def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: s
     if array.dtype.kind == "f":
         whole = (np.abs(array) < 1e15) & (array == np.round(array))
         if not whole.all():
-            got = array[~whole][0]
-            raise ValueError(f"{name}: got {got:g}, expected whole numbers 0 to {k - 1}")
+            odd = array[~whole][0]
+            raise ValueError(f"{name}: got {odd:g}, expected whole numbers 0 to {k - 1}")
         array = array.astype(np.int64)
     if array.dtype.kind in "US":
         return _by_name(_text(array), k, names, name)
@@ -467,13 +467,13 @@ def _fd_shifts(array: Array) -> tuple[dict[str, Array], list[str]]:
     if not (np.isfinite(dataset).all() and (dataset == np.round(dataset)).all()):
         raise ValueError("got one array whose last column is no number of a data set (fd-shifts)")
     notes = ["Read as raw logits of fd-shifts."]
-    found = np.unique(dataset.astype(np.int64))
-    if len(found) == 1:
+    sets = np.unique(dataset.astype(np.int64))
+    if len(sets) == 1:
         return {"logits": scores, "labels": label}, notes
-    test = dataset != found[0]
+    test = dataset != sets[0]
     notes.append(
-        f"Data set {found[0]} was taken for the validation set (val_tuning), "
-        f"data set{'s' * (len(found) > 2)} {', '.join(map(str, found[1:]))} for the test set."
+        f"Data set {sets[0]} was taken for the validation set (val_tuning), "
+        f"data set{'s' * (len(sets) > 2)} {', '.join(map(str, sets[1:]))} for the test set."
     )
     arrays = {
         "logits": scores[test],
@@ -481,7 +481,7 @@ def _fd_shifts(array: Array) -> tuple[dict[str, Array], list[str]]:
         "val_logits": scores[~test],
         "val_labels": label[~test],
     }
-    if len(found) > 2:
+    if len(sets) > 2:
         names = np.char.add("data set ", dataset[test].astype(np.int64).astype(str))
         arrays["groups"] = names
     return arrays, notes

@@ -14,11 +14,11 @@ from calibkit.stats import Interval, Unjudged
 
 def verdict(numbers: dict) -> list[dict[str, str]]:
     """Say it in words: ``title``, ``text`` and ``tone`` (good, fair, bad, unsure) of each."""
-    answers = [_on_calibration(numbers), _on_errors(numbers)]
-    answers += [_on_threshold(numbers), _on_recalibration(numbers)]
+    statements = [_on_calibration(numbers), _on_errors(numbers)]
+    statements += [_on_threshold(numbers), _on_recalibration(numbers)]
     if numbers["comparison"]:
-        answers.append(_on_comparison(numbers))
-    return answers
+        statements.append(_on_comparison(numbers))
+    return statements
 
 
 def _leaks(numbers: dict) -> bool:
@@ -28,37 +28,37 @@ def _leaks(numbers: dict) -> bool:
 
 def cautions(numbers: dict) -> list[str]:
     """What a careful reader should know before believing the numbers."""
-    n, errors, found = numbers["samples"], numbers["errors"], numbers["checks"]
+    n, errors, checks = numbers["samples"], numbers["errors"], numbers["checks"]
     said = []
     if _leaks(numbers):
         said.append(
-            f"{found['overlap']:,} of {n:,} samples are in the validation set too: thresholds and "
+            f"{checks['overlap']:,} of {n:,} samples are in the validation set too: thresholds and "
             "recalibration were judged on samples they were chosen on."
         )
     if min(errors, n - errors) < FEW:
         few = f"{errors:,} wrong" if errors < FEW else f"{n - errors:,} right"
         said.append(f"Only {few} of {n:,} answers: how well they can be told apart is a guess.")
-    if n >= FEW and numbers["metrics"]["accuracy"].high < found["majority"]:
+    if n >= FEW and numbers["metrics"]["accuracy"].high < checks["majority"]:
         said.append(
             "It is right less often than if it always named the most common class "
-            f"({percent(found['majority'])}). Do labels, rows and columns belong together?"
+            f"({percent(checks['majority'])}). Do labels, rows and columns belong together?"
         )
-    if found["classes_seen"] < numbers["classes"]:
-        missing = numbers["classes"] - found["classes_seen"]
+    if checks["classes_seen"] < numbers["classes"]:
+        missing = numbers["classes"] - checks["classes_seen"]
         said.append(f"{missing:,} of {numbers['classes']:,} classes never occur among the labels.")
-    if found["saturated"] > 0.01:
+    if checks["saturated"] > 0.01:
         said.append(
-            f"{percent(found['saturated'])} of the confidences are exactly 1, and no threshold can "
-            "tell those apart. If the scores were rounded, save the logits as they are."
+            f"{percent(checks['saturated'])} of the confidences are exactly 1, and no threshold "
+            "can tell those apart. If the scores were rounded, save the logits as they are."
         )
-    if n >= 100 and 0 < found["distinct"] < 0.1 * n * (1 - found["saturated"]):
+    if n >= 100 and 0 < checks["distinct"] < 0.1 * n * (1 - checks["saturated"]):
         said.append(
-            f"There are only {found['distinct']:,} different confidences below 1, so many samples "
+            f"There are only {checks['distinct']:,} different confidences below 1, so many samples "
             "tie. If the scores were rounded, save the logits as they are."
         )
-    if found["improbable"]:
+    if checks["improbable"]:
         said.append(
-            f"{found['improbable']:,} of {n:,} samples belong to a class that was given a "
+            f"{checks['improbable']:,} of {n:,} samples belong to a class that was given a "
             "probability of 0, or nearly. The NLL is infinite if it was 0; here it counts as 1e-38 "
             "(of double precision: 2e-308)."
         )
@@ -68,11 +68,11 @@ def cautions(numbers: dict) -> list[str]:
 
 
 def _on_calibration(numbers: dict) -> dict[str, str]:
-    gap, found, chance = numbers["gap"], numbers["metrics"], numbers["chance_ece"]
+    gap, values, chance = numbers["gap"], numbers["metrics"], numbers["chance_ece"]
     size = abs(gap.estimate)
     sure = gap.low > 0 or gap.high < 0
     direction = "over-confident" if gap.estimate > 0 else "under-confident"
-    uneven = found["ece"].estimate > chance.high
+    uneven = values["ece"].estimate > chance.high
     apart = [row for row in numbers["groups"] if row["stands_out"]]
     if sure:
         much = "Slightly " if size < 0.01 else "Strongly " if size >= 0.05 else ""
@@ -87,13 +87,13 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     if gap.high < 0:
         points = number(Interval(-gap.estimate, -gap.high, -gap.low), 100, "\u00a0points")
     text = (
-        f"It claims to be right in {percent(found['confidence'].estimate)} of cases and is right "
-        f"in {percent(found['accuracy'].estimate)}: {points} "
+        f"It claims to be right in {percent(values['confidence'].estimate)} of cases and is right "
+        f"in {percent(values['accuracy'].estimate)}: {points} "
         + ("too much." if gap.low > 0 else "too little." if gap.high < 0 else "apart.")
     )
     text += (
-        f" Its calibration error (ECE) is {percent(found['ece'].estimate)}; a perfectly calibrated "
-        f"model would show {percent(chance)} by chance."
+        f" Its calibration error (ECE) is {percent(values['ece'].estimate)}; a perfectly "
+        f"calibrated model would show {percent(chance)} by chance."
     )
     if apart:
         worst = max(apart, key=lambda row: abs(row["gap"].estimate))
@@ -158,15 +158,15 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
 
 
 def _on_recalibration(numbers: dict) -> dict[str, str]:
-    found = numbers["recalibration"]
+    results = numbers["recalibration"]
     helping = [
-        x for x in RECALIBRATIONS if "brier" in found[x] and found[x]["brier_change"].high < 0
+        x for x in RECALIBRATIONS if "brier" in results[x] and results[x]["brier_change"].high < 0
     ]
     low, high = posthoc.RANGE
-    fitted = found["temperature scaling"].get("temperatures", [])
+    fitted = results["temperature scaling"].get("temperatures", [])
     if not all(1.01 * low < t < high / 1.01 for t in fitted):  # no minimum: too few errors
         helping = [x for x in helping if x != "temperature scaling"]
-    before = found["none"]
+    before = results["none"]
     if not helping:
         few = numbers["samples"] < 100
         return {
@@ -175,8 +175,8 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
             f"clearly lowers the Brier score ({before['brier']:.3f}).",
             "tone": "good" if numbers["gap"].low <= 0 <= numbers["gap"].high else "unsure",
         }
-    best = min(helping, key=lambda name: found[name]["brier"])
-    after = found[best]
+    best = min(helping, key=lambda name: results[name]["brier"])
+    after = results[best]
     change = number(after["brier_change"], 1, "", sign=True)
     text = (
         f"ECE {percent(before['ece'])} → {percent(after['ece'])}, Brier score "
@@ -244,9 +244,9 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
             if not name.startswith("eq9_")
         ],
         "recalibration": [
-            _recalibration_row(name, found)
-            for name, found in numbers["recalibration"].items()
-            if "brier" in found
+            _recalibration_row(name, scores)
+            for name, scores in numbers["recalibration"].items()
+            if "brier" in scores
         ],
         "groups": [_group_row(row, numbers["main_point"]) for row in numbers["groups"]],
         "predicted": [_group_row(row, numbers["main_point"]) for row in numbers["predicted"]],
@@ -286,18 +286,18 @@ def _metric_row(name: str, value: Interval) -> dict[str, str]:
     }
 
 
-def _recalibration_row(name: str, found: dict) -> dict[str, str]:
-    change = number(found["brier_change"], 1, "", sign=True)
+def _recalibration_row(name: str, scores: dict) -> dict[str, str]:
+    change = number(scores["brier_change"], 1, "", sign=True)
     return {
         "Recalibration": "none" if name == "none" else name,
-        "ECE": percent(found["ece"]),
-        "Adaptive ECE": percent(found["adaptive_ece"]),
-        "Brier score": f"{found['brier']:.4f}",
+        "ECE": percent(scores["ece"]),
+        "Adaptive ECE": percent(scores["adaptive_ece"]),
+        "Brier score": f"{scores['brier']:.4f}",
         "… change": "–" if name == "none" else change,
-        "NLL": number(found["nll"], 1, ""),
-        "Accuracy": percent(found["accuracy"]),
-        "AUROC": percent(found["auroc"]),
-        "AURC": number(found["aurc"], 1000, "\u00a0‰"),
+        "NLL": number(scores["nll"], 1, ""),
+        "Accuracy": percent(scores["accuracy"]),
+        "AUROC": percent(scores["auroc"]),
+        "AURC": number(scores["aurc"], 1000, "\u00a0‰"),
     }
 
 
