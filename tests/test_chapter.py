@@ -161,7 +161,7 @@ def test_a_metric_of_one_method_has_the_interval_of_its_differences(cache):
     assert notebook.mean(table["auroc"], "erm") == pytest.approx(alone)
     assert alone != pytest.approx(stats.seed_interval(table["auroc"]["erm"]))
     beside = published.beside(
-        published.trainings(page.records), "fmfp-tab1", "cifar10", "resnet110", ["auroc"]
+        published.by_run(page.records), "fmfp-tab1", "cifar10", "resnet110", ["auroc"]
     ).set_index("method")
     assert tuple(beside.loc["erm", ["ours", "low", "high"]]) == pytest.approx(alone)
     # Of what has no replicates it is Student's, and nothing lies where the metric cannot be.

@@ -143,7 +143,7 @@ def test_trainings_say_what_a_temperature_and_binning_would_give(tmp_path, monke
     for run in runs:
         records.write(run)
     by_method = {m: [store.load(r) for r in runs if r.method == m] for m in ("erm", "mixup")}
-    table = published.trainings(by_method)
+    table = published.by_run(by_method)
     assert list(table.method) == ["erm", "ts", "erm", "ts", "mixup", "mixup"]
     assert set(table.dataset) == {"digits"} and set(table.epochs) == {6}
     erm, ts = table.iloc[0], table.iloc[1]
@@ -209,7 +209,7 @@ def test_own_shifts_stand_beside_published_corruptions_only(tmp_path, monkeypatc
     # Neither beside an unshifted test set, nor beside one collected a second time.
     assert (published.beside(ours, "fmfp-tab2").seeds == 0).all()
     assert (published.beside(ours, "darkside-tab3").seeds == 0).all()
-    still = published.trainings(made)
+    still = published.by_run(made)
     assert (published.beside(still, "fmfp-tab3").seeds == 0).all()
     assert (published.beside(still, "fmfp-tab2", "cifar10", "resnet110").seeds == 5).any()
 

@@ -185,7 +185,7 @@ def test_every_block_of_a_table_is_filled(miniature, exhibit):
         place = papers.TRAINED_ON.get(dataset, dataset), papers.network(paper, dataset, network)
         its = records[place]
         assert not any(record.diverged for method in its.values() for record in method)
-        ours = (published.under_shift if place[0] != dataset else published.trainings)(its)
+        ours = (published.under_shift if place[0] != dataset else published.by_run)(its)
         table = published.beside(ours, exhibit, dataset, network)
         trained = table[table.seeds > 0]
         # Two methods, and the temperature of one of them; not what only the code has.
@@ -207,7 +207,7 @@ def test_darksides_temperature_is_fixed_and_its_shifts_are_the_published_ones(mi
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
     probs = posthoc.FixedTemperature(1.5).predict_proba(logits)
     assert record.history["ece_scaled"][-1] == pytest.approx(metrics.ece(probs, labels), abs=1e-6)
-    ts = published.trainings({"erm": [record]}).set_index("method").loc["ts"]
+    ts = published.by_run({"erm": [record]}).set_index("method").loc["ts"]
     assert ts.ece == pytest.approx(metrics.ece(probs, labels), abs=1e-6)
     assert set(record.collected["shift"]) == {"cifar10_1", "cifar10_2"}
     assert {kind.partition(":")[0] for kind in record.shifted["shift"]} == {"cifar10c"}

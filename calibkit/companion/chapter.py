@@ -149,7 +149,7 @@ def values(page: notebook.Page) -> pd.DataFrame:
     predictions or their replicates.
     """
     full = {m: [r for r in its if not r.light] for m, its in page.records.items()}
-    rows = published.trainings({m: its for m, its in full.items() if its}).to_dict("records")
+    rows = published.by_run({m: its for m, its in full.items() if its}).to_dict("records")
     for method, its in page.records.items():
         for record in filter(lambda r: r.light, its):
             last = {name: column[-1] for name, column in record.history.items() if name != "epoch"}

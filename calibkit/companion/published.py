@@ -2,7 +2,7 @@
 
 A page writes two lines::
 
-    ours = published.trainings(page.records)
+    ours = published.runs(page.records)
     published.show(published.beside(ours, "fmfp-tab1", "cifar10", "resnet110"))
 
 Ours is seldom the same experiment: other data, another network, fewer epochs. The table says what
@@ -41,7 +41,7 @@ _COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "m
 # one to published corruptions, though not to images collected a second time.
 _CORRUPTED = ("cifar10c",)
 _COLLECTED = {"cifar10_1": "cifar10.1", "cifar10_2": "cifar10.2", "imagenet_v2": "imagenet_v2"}
-# Epochs and trainings behind a published cell; None where the paper does not say.
+# Epochs and runs behind a published cell; None where the paper does not say.
 _TRAINED = {
     "fmfp": ("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
     "darkside": ("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),
@@ -156,8 +156,8 @@ def exhibits(paper: str | None = None) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
-    """One row per training with every metric at its end: what `beside` takes.
+def by_run(records: Mapping[str, Sequence]) -> pd.DataFrame:
+    """One row per run with every metric at its end: what `beside` takes.
 
     Beyond the last row of the history there are the calibration errors after recalibration:
     ``adaptive_ece_scaled``, ``classwise_ece_scaled`` (with the temperature of ``ece_scaled``: of
@@ -194,11 +194,11 @@ def trainings(records: Mapping[str, Sequence]) -> pd.DataFrame:
 
 
 def under_shift(records: Mapping[str, Sequence]) -> pd.DataFrame:
-    """A row for each training and shifted test set, with every metric.
+    """A row for each run and shifted test set, with every metric.
 
     What `beside` puts next to published corruptions and to sets that were collected a second time.
     Of corruptions it is the mean over kinds and severities: of CIFAR-10-C where the record has it,
-    else of our own, which have other pixels. As in `trainings`, ``ts`` is ``erm`` with the
+    else of our own, which have other pixels. As in `by_run`, ``ts`` is ``erm`` with the
     temperature of the unshifted test set, here with ``ece, brier, nll, auroc`` only.
 
     Parameters
@@ -247,7 +247,7 @@ def _shifts(record) -> Iterator[tuple[str, str, dict[str, np.ndarray]]]:
 
 
 def _run(method: str, record) -> dict:
-    """What tells a training from others."""
+    """What tells a run from others."""
     run = record.info["run"]
     return {
         "method": method,
@@ -297,7 +297,7 @@ def beside(
     Parameters
     ----------
     ours : pandas.DataFrame
-        A row per training, see `trainings`, or `under_shift` for published corruptions.
+        A row per run, see `by_run`, or `under_shift` for published corruptions.
     exhibit : str
         An id of `exhibits`.
     dataset, network : str
@@ -341,10 +341,13 @@ def beside(
         columns={"value": "published", "std": "published_std"}
     )
     table = table[[*key, "published", "published_std"]].reset_index(drop=True)
+    alike = cache(lambda dataset: _alike(dataset, ours))
+    by_seed = cache(lambda dataset, method: _by_seed(alike(dataset), method))
     mine = pd.DataFrame(
         [
-            _seeds(_alike(row.dataset, ours), _method(row, exhibit, ours), row.metric)
+            _seeds(by_seed(row.dataset, method), method, row.metric)
             for row in table.itertuples()
+            for method in [_method(row, exhibit, ours)]
         ],
         columns=["ours", "ours_std", "low", "high", "seeds"],
     )
@@ -373,12 +376,17 @@ def _method(row, exhibit: str, ours: pd.DataFrame) -> str:
     return runs[0].method if runs and row.method not in papers.OF_ERM else row.method
 
 
-def _seeds(ours: pd.DataFrame, method: str, metric: str) -> tuple[float, float, float, float, int]:
-    values = pd.Series(dtype=float)
-    if len(ours) and metric in ours:
-        its = ours[ours.method == method]
-        seeds = its["seed"] if "seed" in its else pd.RangeIndex(len(its))
-        values = its.set_index(["method", pd.Index(seeds, name="seed")])[metric].dropna()
+def _by_seed(ours: pd.DataFrame, method: str) -> pd.DataFrame:
+    """The rows of a method, indexed by method and seed."""
+    if not len(ours):
+        return ours
+    own = ours[ours.method == method]
+    seeds = own["seed"] if "seed" in own else pd.RangeIndex(len(own))
+    return own.set_index(["method", pd.Index(seeds, name="seed")])
+
+
+def _seeds(own: pd.DataFrame, method: str, metric: str) -> tuple[float, float, float, float, int]:
+    values = own[metric].dropna() if metric in own else ()
     if not len(values):
         return np.nan, np.nan, np.nan, np.nan, 0
     mean, low, high = notebook.mean(values, method)
@@ -469,7 +477,7 @@ def by_setting(
     Parameters
     ----------
     ours : pandas.DataFrame or dict of str to pandas.DataFrame
-        A row per training, see `trainings`. Several by what tells them apart: a line each.
+        A row per run, see `by_run`. Several by what tells them apart: a line each.
     exhibit : str
         An id of `exhibits`.
     metrics : sequence of str
