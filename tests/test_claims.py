@@ -510,7 +510,8 @@ def test_deviations_of_scores_are_those_of_probabilities_where_both_exist():
     write("erm", seeds=1)
     model = Evidence("smoke", dataset="digits").models("erm", Subject(("erm",)), "auroc")[0]
     arrays = model.record.arrays | {"own": model.samples["confidence"]}
-    record = type("Kept", (), {"arrays": arrays, "info": model.record.info, "light": False})()
+    kept = {"name": "own", "arrays": arrays, "info": model.record.info, "light": False}
+    record = type("Kept", (), kept)()
     scored = contrasts.Model(record, score="own")
     assert scored.value("auroc") == pytest.approx(model.value("auroc"))
     np.testing.assert_allclose(

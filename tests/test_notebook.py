@@ -94,6 +94,30 @@ def test_what_is_asked_for_by_name_goes_before_the_selection():
     assert evidence.missing(contrasts.Subject.read("erm"), "ece") == page.runs
 
 
+def test_pages_draw_once_from_the_test_set_of_a_run(cache, monkeypatch):
+    run = plan.select("smoke", ["erm"], "digits", seeds=1)[0]
+    model = contrasts.Model(records.write(run))
+    drawn = {metric: model.deviation(metric) for metric in ("auroc", "ece")}
+    assert not np.array_equal(drawn["auroc"], drawn["ece"])
+    calls = []
+    draw = stats.replicates
+    monkeypatch.setattr(stats, "replicates", lambda *of: calls.append(of) or draw(*of))
+    for metric, before in drawn.items():  # as another page would
+        np.testing.assert_array_equal(contrasts.Model(store.load(run)).deviation(metric), before)
+    assert calls == []
+    files = sorted(cache.glob("drawn/*/*"))
+    assert len(files) == 2
+    files[0].write_bytes(files[0].read_bytes()[:-8])  # a disk was full
+    np.testing.assert_array_equal(
+        contrasts.Model(store.load(run)).deviation("auroc"), drawn["auroc"]
+    )
+    assert len(calls) == 1
+    again = contrasts.Model(records.write(run, separation=0.1))  # trained again: not the same
+    assert not np.array_equal(again.deviation("auroc"), drawn["auroc"])
+    scaled = contrasts.Model(again.record, "scaled").deviation("auroc")
+    assert not np.array_equal(scaled, again.deviation("auroc"))
+
+
 def test_diverged_runs_are_shown_as_such(cache):
     run = plan.select("smoke", ["erm"], seeds=1)[0]
     store.save(run, "diverged", [], {}, {"seconds": 1.0})

@@ -21,6 +21,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import ceil, inf, isnan, nan
@@ -400,19 +401,42 @@ class Model:
         """
         if metric not in self._drawn:
             drawn = None
-            if self.score:
-                of = stats.Answers(self.samples["confidence"], self.samples["correct"])
-                drawn = stats.replicates([of], None, [metric])
-            elif resampled(metric, self.after) and not self.record.light:
-                drawn = stats.replicates([self.logits], self.labels, [metric])
-            self._drawn[metric] = None if drawn is None else drawn[0, :, 0] - self.value(metric)
+            if self.score or (resampled(metric, self.after) and not self.record.light):
+                drawn = _drawn_once(self, metric)
+            self._drawn[metric] = drawn
         return self._drawn[metric]
+
+    def _resample(self, metric: str) -> np.ndarray:
+        if self.score:
+            of = stats.Answers(self.samples["confidence"], self.samples["correct"])
+            drawn = stats.replicates([of], None, [metric])
+        else:
+            drawn = stats.replicates([self.logits], self.labels, [metric])
+        return drawn[0, :, 0] - self.value(metric)
 
     def forget(self) -> None:
         """Let go of the predictions, which take the most memory; what came of them stays."""
         for owner, names in ((self, ("labels", "logits", "samples")), (self.record, ("arrays",))):
             for name in names:
                 vars(owner).pop(name, None)
+
+
+def _drawn_once(model: Model, metric: str) -> np.ndarray:
+    """Deviations of a metric, drawn by the first page that asks and kept in ``drawn`` for the others."""
+    record = model.record
+    name = "-".join(filter(None, (metric, model.after, model.score)))
+    of = record.info["sha256"].get("arrays.npz", "")[:16]
+    path = cache_root() / "drawn" / record.name / f"{of}-{name}.npy"
+    with suppress(OSError, ValueError, EOFError):  # there is none yet, or half of one
+        return np.load(path)
+    drawn = model._resample(metric)
+    with suppress(OSError):  # records may be where nothing can be written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        with open(draft, "wb") as file:
+            np.save(file, drawn)
+        draft.replace(path)
+    return drawn
 
 
 # What was worked out of predictions and training samples: by run, with the checksum of its arrays.
