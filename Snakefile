@@ -70,6 +70,8 @@ for names in (its[i : i + BATCH] for its in QUEUE.values() for i in range(0, len
         resources: gpu=0 if EDITIONS[EDITION].on_the_spot else 1
         shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet {TO_LOG}"
 
+TOY_RUNS = EDITIONS[EDITION].seeds if EDITIONS[EDITION].on_the_spot else 0  # 0: as the page has it
+
 # Programs without a grammar that jsonschema would read for a second at each start, to check IRIs.
 def quickly(module, program):
     code = f"import sys; sys.modules[\"rfc3987_syntax\"] = None; from {module} import {program}; {program}()"
@@ -84,9 +86,11 @@ rule notebook:
     params:
         draft=f"{BUILD}/{{notebook}}.ipynb",  # with the traceback, should it fail
         edition=lambda w: f"-p edition {EDITION}" if NOTEBOOKS[w.notebook] else "",
+        # Toys are trained by their page: as often as its edition trains anything.
+        toys=lambda w: f"-p toy_runs {TOY_RUNS}" if TOY_RUNS and w.notebook in ("bsce", "bsce_2") else "",
     retries: 1  # kernels can race for a port
     shell:
-        f"OMP_NUM_THREADS=1 {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}}"
+        f"OMP_NUM_THREADS=1 {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"
         " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.notebook {params.draft} >> {log} 2>&1"
         " && cp {params.draft} {output}"  # a page without records is a short one
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from netcal.binning import HistogramBinning as NetcalHistogram
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -230,9 +229,11 @@ def test_calibratability():
 
 
 def test_equal_width_values_against_netcal():
+    from netcal import binning as netcal  # seconds, which only the worker that is here need spend
+
     logits, labels = sampled(n=3000, k=4, temperature=2.0)
     probs = softmax(logits)
-    theirs = NetcalHistogram(10)
+    theirs = netcal.HistogramBinning(10)
     theirs.fit(probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int))
     test, _ = sampled(n=500, k=4, temperature=2.0, seed=1)
     expected = theirs.transform(softmax(test).max(axis=1))
