@@ -1,6 +1,6 @@
 """What `pip install calibkit` brings works where nothing else is installed.
 
-python .github/smoke.py [report] [train]     # with these extras installed
+python .github/smoke.py [report] [train] [torch]     # with these extras, or torch, installed
 """
 
 import os
@@ -114,8 +114,9 @@ if __name__ == "__main__":
     drawn = library()
     package_data()
     command_line(*drawn)
-    if "train" in EXTRAS:
+    if EXTRAS & {"train", "torch"}:
         losses()
+    if "train" in EXTRAS:
         training()
     extras = " and ".join(sorted(EXTRAS)) or "no extra"
     print(f"calibkit {calibkit.__version__}: fine with {extras}")
