@@ -421,14 +421,20 @@ class Model:
                 vars(owner).pop(name, None)
 
 
+_DRAWING = [
+    Path(stats.__file__).with_name(f"{m}.py") for m in ("arrays", "metrics", "posthoc", "stats")
+]
+
+
 def _drawn_once(model: Model, metric: str) -> np.ndarray:
-    """Deviations of a metric, drawn by the first page that asks and kept in ``drawn`` for the others."""
+    """Deviations of a metric, drawn by the first page that asks and kept for the others."""
     record = model.record
     name = "-".join(filter(None, (metric, model.after, model.score)))
     of = record.info["sha256"].get("arrays.npz", "")[:16]
     path = cache_root() / "drawn" / record.name / f"{of}-{name}.npy"
     with suppress(OSError, ValueError, EOFError):  # there is none yet, or half of one
-        return np.load(path)
+        if path.stat().st_mtime > max(code.stat().st_mtime for code in _DRAWING):
+            return np.load(path)
     drawn = model._resample(metric)
     with suppress(OSError):  # records may be where nothing can be written
         path.parent.mkdir(parents=True, exist_ok=True)
