@@ -11,6 +11,8 @@ each replicate says how often each of them was drawn.
 Calibration errors are compared by their excess over what chance alone would show (see
 `calibkit.metrics.ece_floor`): the plain ones of two calibrated models differ if their accuracies
 do. `compare` gives their differences without a verdict.
+
+Long, because all of it rests on the same replicates and evaluates metrics in the same way.
 """
 
 import math

@@ -24,6 +24,8 @@ do not decide it.
 
 **The paper's own table** is put to the same rule (`printed`): by the printed means, place by place
 (a data set and network), where `Claim.across` says in how many places the paper's words need it.
+
+Long, because a claim goes one way here: read, looked up in the paper's table, judged, summed up.
 """
 
 import json

@@ -14,6 +14,8 @@ A page asks `between` for two methods of its own. Claims ask `Evidence`, which f
 a setting: runs of another protocol are never taken for evidence. What is asked of a run besides the
 metrics of `calibkit.metrics` is in `Model`: other scores of confidence, periods of the history,
 shifted test sets, what was followed of the training samples.
+
+Long, because pages and claims must not come to differ: one rule, one network, one way to records.
 """
 
 import json

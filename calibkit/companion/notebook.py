@@ -30,6 +30,8 @@ Text around them names a paper by a link, ``[Zhu et al. (2022)](https://…)``, 
 ``[part two](fmfp_2.ipynb)``, and a section by its label, ``[after table 2](#bsce-regime)``: roles
 in braces are raw text in JupyterLab. So is a label in brackets, so ``<a id="bsce-regime"></a>``
 stands above the heading, which nobody sees; the book takes it for the label (`setup`).
+
+Long, because a page needs no other module to find its records and to speak of them.
 """
 
 import ast

@@ -3,6 +3,8 @@
 A run is one training: data set, network, method, protocol, seed. A method is a point on three
 independent axes: objective, update, averaging. The workflow engine reads this file for every job,
 so it imports the standard library only.
+
+Long, because half of it is the table of editions and their settings.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
