@@ -646,8 +646,9 @@ def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None
 def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | None = None):
     """Style a table of methods × metrics for light and dark pages: ``mean ± spread``, best in bold.
 
-    Cells are shaded from worst to best of their column. The shade is translucent and the text keeps
-    the colour of the page, so the table is legible on any ground.
+    Cells are shaded from worst to best of their column, as they are shown: cells that read the same
+    look the same. The shade is translucent and the text keeps the colour of the page, so the table
+    is legible on any ground.
 
     Parameters
     ----------
@@ -667,9 +668,12 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     named = {c: terms.metric_label(c) for c in frame.columns}
     higher = {c: direction for c, (_, _, direction) in named.items()} | (higher_is_better or {})
 
-    def cell(row, column):
+    def shown_as(column):  # its factor and its decimals
         scale = named[column][1]
-        places = digits if scale > 1 else digits + 2
+        return scale, digits if scale > 1 else digits + 2
+
+    def cell(row, column):
+        scale, places = shown_as(column)
         value = frame.loc[row, column]
         if not np.isfinite(value):
             return "–"
@@ -679,6 +683,8 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
         )
 
     def shade(column):
+        scale, places = shown_as(column.name)
+        column = (scale * column).round(places)
         if higher[column.name] is None or not np.ptp(column.dropna()) > 0:
             return [""] * len(column)
         good = column if higher[column.name] else -column

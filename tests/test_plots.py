@@ -554,3 +554,11 @@ def test_importing_plots_changes_no_setting():
         "assert dict(mpl.rcParams) == before; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_cells_that_read_the_same_look_the_same():
+    frame = pd.DataFrame({"accuracy": [0.90001, 0.90002, 0.8], "auroc": [0.70001, 0.70002, 0.7]})
+    frame.index = ["erm", "fmfp", "sam"]
+    page = plots.style_table(frame, digits=1).to_html()
+    best = [rule for rule in page.split("}") if "font-weight: bold" in rule]
+    assert len(best) == 1 and best[0].count("_col0") == 2 and "_col1" not in best[0]

@@ -71,4 +71,5 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("resize", () => (clearTimeout(timer), (timer = setTimeout(all, 150))));
   all();
   addEventListener("load", all); // fonts and figures are there
+  document.addEventListener("toggle", all, true); // what was folded had no width
 });
