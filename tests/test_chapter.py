@@ -56,7 +56,7 @@ def test_the_line_in_short_is_of_a_setting_with_several_runs(cache, shown):
     fill("fashion-fmfp", several, 3)
     pages = chapter.begin("fmfp", alone)
     said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
-    assert said.startswith("**In short:** on Fashion-MNIST, none of 1 methods")
+    assert said.startswith("**In short:** on Fashion-MNIST, mixup leaves the AUROC practically")
 
 
 def test_a_chapter_without_records_ends_with_the_command(cache, shown):
@@ -198,19 +198,19 @@ def test_a_threshold_is_chosen_on_validation_samples(cache):
     assert numbers in both and both.count('"threshold"') == 2 and "CRL" not in both
 
 
-def test_margins_of_chapters_are_by_the_rule_of_claims():
-    cells = published.cells(exhibit="fmfp-tab1")
-    expected = np.nanmedian(cells.loc[cells.metric == "auroc", "std"])
-    assert chapter.margin("fmfp-tab1", "auroc") == pytest.approx(expected, rel=5e-3)
-    assert chapter.margin("bsce-tab1", "ece") == 0.0001  # no ±: the last printed digit
-    assert chapter.margin("fmfp-tab1", "sharpness") == 0
-    for identity, methods, metric in (
-        ("fmfp-c16", ["fmfp"], "auroc"),
-        ("fmfp-c13", ["sam", "swa", "fmfp"], "aurc"),
-        ("overconf-c02", ["label_smoothing", "l1_norm", "focal"], "ece_scaled"),
-    ):
-        (claim,) = (c for c in claims.claims() if c.id == identity)
-        assert chapter.margin(*claim.exhibits, metric, methods) == claim.margins[metric]
+def test_margins_of_chapters_are_those_of_claims():
+    ours = chapter.margins("fmfp", ["label_smoothing", "mixup"])
+    assert ours["auroc"] == claims.written_margin("fmfp-c01", "auroc")
+    assert ours["mean_wrong"] == claims.written_margin("fmfp-c18", "confidence_wrong")
+    flat = chapter.margins("fmfp", ["fmfp"])  # of several claims the strictest
+    assert flat["auroc"] == claims.written_margin("fmfp-c13", "auroc") < ours["auroc"]
+    assert chapter.margins("fmfp", ["fmfp"], "crl")["aurc"] == (
+        claims.written_margin("fmfp-c14", "aurc")
+    )
+    swept = chapter.margins("overconf", ["label_smoothing"])  # whatever the coefficient
+    assert swept["ece"] == claims.written_margin("overconf-c01", "ece")
+    mixed = chapter.margins("mixup", ["mixup"])
+    assert mixed["excess_ece_scaled"] == claims.written_margin("mixup-c02", "ece_scaled")
 
 
 @pytest.fixture
@@ -231,19 +231,55 @@ def test_cells_are_coloured_by_what_is_better(pages, shown):
     assert chapter.NONE in rows[2][1]  # a difference of 0 for sure
 
 
+LOWER = ("Mixup lowers it", "fmfp-c01", "auroc", "lower", ["mixup", "focal"], "erm")
+
+
 def test_statements_are_put_to_each_setting_and_counted(pages, shown):
-    stated = [("Mixup lowers it", "auroc", "lower", ["mixup", "focal"], "erm")]
-    chapter.judge(pages, [TABLE], [*stated, ("It rises", "auroc", "higher", ["mixup"], "erm")])
+    higher = ("It rises", "fmfp-c01", "auroc", "higher", ["mixup"], "erm")
+    chapter.judge(pages, [TABLE], [LOWER, higher])
     assert "✓ mixup" in shown[0].data and "? focal" in shown[0].data
     assert "✗ mixup" in shown[0].data
     assert "Of 3 comparisons, 1 agrees with the paper, 1 contradicts it and 1 is" in words(shown)
 
 
+def test_a_statement_has_the_margin_of_its_claim(pages, shown):
+    about = {"metric": "auroc", "methods": ["swa"], "than": "erm"}  # it rises by 0.01 points
+    (of_claim,) = chapter.decided(TABLE, "fmfp-c13", stated="higher", **about).values()
+    assert of_claim[1] == "practically none" and of_claim[0].low > 0
+    chapter.judge(pages, [TABLE], [("It rises", "fmfp-c13", "auroc", "higher", ["swa"], "erm")])
+    assert "= SWA" in shown[0].data
+    (near,) = chapter.decided(TABLE, "fmfp-c08", stated="near", **about).values()
+    assert near[1] == "holds"
+    with pytest.raises(KeyError):  # that claim is not about the accuracy
+        chapter.decided(TABLE, "fmfp-c13", "accuracy", "higher", ["swa"], "erm")
+
+
 def test_one_run_decides_nothing(pages, shown):
-    stated = [("Mixup lowers it", "auroc", "lower", ["mixup", "focal"], "erm")]
-    chapter.judge(pages, [TABLE.xs(0, level="seed", drop_level=False)], stated)
+    chapter.judge(pages, [TABLE.xs(0, level="seed", drop_level=False)], [LOWER])
     assert "(✓) mixup" in shown[0].data and "(✗) focal" in shown[0].data
     assert "In 2 comparisons of one run each, the paper's direction shows in 1." in words(shown)
+
+
+def test_the_setting_that_tells_most_is_shown_and_the_others_open(cache, shown):
+    fill("cifar10-plain", ["erm", "mixup", "focal"], 1)
+    fill("fashion-fmfp", ["erm", "mixup", "focal"], 2)
+    two = notebook.pages(["erm", "mixup", "focal"], paper="fmfp")
+    assert [p.chosen.name for p in two] == ["cifar10-plain", "fashion-fmfp"]
+    assert chapter.telling(two) == 1
+    turned = TABLE.assign(auroc=1 - TABLE.auroc)  # mixup now above, focal below
+    chapter.shaded(two, [turned, TABLE], ["auroc"], ["mixup", "focal"])
+    first, opened = shown[0].data.split("<details>")
+    assert two[1].title in first and two[0].title not in first
+    assert f"{two[0].title}: the same sign in 0 of 2 cells</summary>" in opened
+
+
+def test_words_are_counted_by_the_margin(pages):
+    low = stats.Interval(-0.002, -0.003, -0.001)
+    found = {"mixup": low, "focal": low}
+    assert chapter.counted(found, "auroc") == "all 2 methods lower the AUROC"
+    assert chapter.counted(found, "auroc", within=0.0035) == (
+        "all 2 methods leave the AUROC practically unchanged"
+    )
 
 
 def test_a_setting_with_nothing_to_say_is_not_named(pages, shown):

@@ -1,7 +1,9 @@
 """One difference has one interval, on the scoreboard and on every page, whatever page says it."""
 
+import ast
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,35 @@ def named(method):
     return plan.method_name(plan.method(method))
 
 
+JUDGED = {"fmfp": "fmfp", "fmfp_2": "fmfp", "darkside": "darkside"}  # page: paper
+JUDGED |= {"overconf": "overconf", "mixup": "mixup"}
+SIDES = {"higher": "above", "lower": "below"}
+# Statements printed by `notebook.statements` whose claims have no margin but 0.
+WITHOUT = {"gradient_norms": ("bsce-c10", "gradient_spread")}
+
+
+def code(name):
+    """The code cells of a page."""
+    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+
+
+def judged(name):
+    """The statements of a page, from those lines of its source that need no records."""
+    known = {}
+    for source in code(name):
+        with suppress(SyntaxError):
+            for node in ast.parse(source).body:
+                if isinstance(node, (ast.Assign, ast.AugAssign)):
+                    with suppress(Exception):  # it needs a record or the library
+                        exec(compile(ast.Module([node], []), name, "exec"), known)
+    return known["statements"]
+
+
+def base(method):
+    return re.match(r"\w+", method)[0]
+
+
 def comparisons(paper):
     """What the claims of a paper compare of two methods in its own settings."""
     for claim in claims.claims(paper):
@@ -42,22 +73,23 @@ def comparisons(paper):
                 continue
             plain = all(len(s.methods) == 1 and not s.dataset and not s.size for s in leaf.sides)
             if plain and not (leaf.against or leaf.sized or "|" in leaf.of + leaf.than):
-                yield leaf
+                yield claim.id, leaf
 
 
 @pytest.mark.skipif(not (RECORDS / "runs").is_dir(), reason="no records in this checkout")
 def test_pages_have_the_intervals_of_the_scoreboard(monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(RECORDS))
-    compared = 0
+    compared, words, moved = 0, 0, 0
     for paper in plan.PAPERS:
         asked = list(comparisons(paper))
         names = sorted(
-            {"erm"} | {named(m) for leaf in asked for m in (leaf.of, leaf.than)} - MAPPED
+            {"erm"} | {named(m) for _, leaf in asked for m in (leaf.of, leaf.than)} - MAPPED
         )
+        said = [s for name, its in JUDGED.items() if its == paper for s in judged(name)]
         for page in notebook.pages(names, "released", paper):
             table = chapter.values(page)
             evidence = contrasts.Evidence("released", setting=page.chosen.name)
-            for leaf in asked:
+            for claim, leaf in asked:
                 column = COLUMNS.get(leaf.metric, leaf.metric)
                 of, than = named(leaf.of), named(leaf.than)
                 if column not in table or not {of, than} <= {*page.methods, "ts"}:
@@ -69,7 +101,49 @@ def test_pages_have_the_intervals_of_the_scoreboard(monkeypatch):
                 theirs = evidence.difference(*sides, leaf.metric).interval()
                 np.testing.assert_allclose(found, theirs, rtol=2e-3, atol=2e-6, err_msg=str(leaf))
                 compared += 1
+                for _, about, metric, stated, methods, other in said:
+                    side = SIDES.get(stated, stated)
+                    if (about, metric, other, side) == (claim, column, than, leaf.side):
+                        its = {m: m for m in methods} | {named(m): m for m in methods if m != "ts"}
+                        if of not in its:
+                            continue
+                        rest = about, metric, stated, [its[of]], than
+                        _, word = chapter.decided(table, *rest)[its[of]]
+                        assert word == contrasts.outcome(theirs, leaf.side, leaf.margin), rest
+                        words += 1
+                        moved += word != contrasts.outcome(theirs, leaf.side)
     assert compared > 100
+    assert words > 40 and moved  # without the margin some would be another
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_what_a_page_states_is_what_its_claim_compares(name):
+    """The claim whose margin decides is about that metric, these methods and this side."""
+    paper = {c.id: c for c in claims.claims(JUDGED[name])}
+    for words, claim, metric, stated, methods, than in judged(name):
+        side, column = SIDES.get(stated, stated), chapter._CLAIMED.get(metric, metric)
+        for method in methods:
+            pair = base(method), base(than)
+            leaves = paper[claim].check.leaves()
+            for leaf in (x for x in leaves if isinstance(x, claims.Comparison)):
+                one, two = (base(str(m)) for m in (leaf.of, leaf.than))
+                turned = {"above": "below", "below": "above"}.get(leaf.side, leaf.side)
+                if leaf.metric == column and (one, two, leaf.side) == (*pair, side):
+                    break
+                if leaf.metric == column and (two, one, turned) == (*pair, side):
+                    break
+            else:
+                pytest.fail(f"{claim} does not compare {method} with {than}: {words}")
+
+
+@pytest.mark.parametrize("name", plan.NOTEBOOKS)
+def test_statements_have_the_margins_of_claims(name):
+    sources = code(name)
+    if any("notebook.statements(" in source for source in sources):
+        if name in WITHOUT:
+            assert claims.written_margin(*WITHOUT[name]) == 0
+        else:
+            assert any("claims.written_margin" in source for source in sources)
 
 
 @pytest.mark.parametrize("name", MINE)

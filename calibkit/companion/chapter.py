@@ -9,7 +9,7 @@ drawn by `forest` or shaded by `shaded` rather than spelt out in a wall of numbe
 it is `told`, and what the paper states is put to every setting by `judge`.
 
 The words of a difference are those of `stats.Interval.direction`. *Practically none* is a
-difference whose whole interval lies within the ± that the paper itself prints, see `margin`.
+difference whose whole interval lies within the margin of the paper's claims, see `margins`.
 """
 
 import html
@@ -25,7 +25,7 @@ import pandas as pd
 
 from calibkit import explorable, metrics, plots, posthoc, stats, terms
 from calibkit.arrays import softmax
-from calibkit.companion import claims, notebook, plan, published
+from calibkit.companion import claims, contrasts, notebook, plan, published
 
 _OPENED = {"at": 0.0}
 # After recalibration: what a history calls a metric, and what replicates do.
@@ -38,6 +38,13 @@ _EXCESS = {"": "", "_scaled": "_ts_ece", "_optimal": "_optimal"}
 _SPELT = {  # in a sentence; a table's head says less
     "mean_correct": "confidence of correct predictions",
     "mean_wrong": "confidence of wrong predictions",
+}
+_CLAIMED = {  # what claims call a column; they compare calibration errors by their excess
+    "mean_correct": "confidence_correct",
+    "mean_wrong": "confidence_wrong",
+    "excess_ece": "ece",
+    "excess_ece_scaled": "ece_scaled",
+    "excess_ece_optimal": "ece_optimal",
 }
 BETTER, WORSE, NONE = "#4477AA", "#EE6677", "#999999"
 
@@ -183,13 +190,29 @@ def flat(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def margin(exhibit: str, metric: str, methods: Sequence[str] = (), than: str = "erm") -> float:
-    """The largest difference of a metric that would not matter, by the rule of claims.
+def margins(paper: str, methods: Iterable[str] = (), than: str = "erm") -> dict[str, float]:
+    """The largest difference of each metric that would not matter, as the paper's claims have it.
 
-    Half the smallest effect that an exhibit prints for some methods, but at least its printed ± (or
-    last digit); without methods that alone. See `claims.margin`.
+    Claims that compare one of some methods with another come first, at whatever coefficient and on
+    all data; of several the strictest. `judge` has the margin of the very claim.
+
+    Examples
+    --------
+    >>> found = margins("fmfp", ["mixup", "focal"])
+    >>> found["auroc"], found["mean_wrong"] == found["confidence_wrong"]
+    (0.0035, True)
     """
-    return claims.margin_of(exhibit, metric, methods, than)
+    asked = {terms.parts(m)[0] for m in methods}
+    known: dict[str, list[tuple[bool, float]]] = {}
+    for claim in claims.claims(paper):
+        for leaf in claim.check.leaves():
+            if isinstance(leaf, claims.Comparison):
+                pair = {re.match(r"\w*", str(side))[0] for side in (leaf.of, leaf.than)}
+                meant = than in pair and bool(asked & pair) and "@" not in leaf.of
+                within = claim.margins.get(leaf.metric, leaf.margin)
+                known.setdefault(leaf.metric, []).append((not meant, within))
+    least = {metric: min(each)[1] for metric, each in known.items()}
+    return least | {ours: least[name] for ours, name in _CLAIMED.items() if name in least}
 
 
 def differences(
@@ -239,7 +262,7 @@ def told(
     found : from `differences`
     metric : in whose units they are told
     than : what they were compared with
-    within : see `margin`
+    within : see `margins`
 
     Examples
     --------
@@ -290,12 +313,14 @@ def _spelt(metric: str) -> str:
     return _SPELT.get(metric) or notebook.called(metric)
 
 
-def counted(found: Mapping[str, stats.Interval], metric: str, what: str = "methods") -> str:
+def counted(
+    found: Mapping[str, stats.Interval], metric: str, what: str = "methods", within: float = 0.0
+) -> str:
     """How many methods lower and how many raise a metric, as a sentence without its full stop.
 
     Parameters
     ----------
-    found, metric : as in `told`
+    found, metric, within : as in `told`, which tells of a single method
     what : what they are called
 
     Examples
@@ -305,18 +330,37 @@ def counted(found: Mapping[str, stats.Interval], metric: str, what: str = "metho
     '1 of 2 methods lowers the AUROC, none raises it'
     >>> counted({"mixup": unclear, "fmfp": unclear}, "excess_ece")
     'none of 2 methods clearly changes the excess ECE'
+    >>> counted({"mixup": unclear}, "auroc")
+    'mixup does not clearly change the AUROC'
     """
-    ways = [d.verdict for d in found.values()]
+    if len(found) == 1:
+        (method,) = found
+        said = told(found, metric, within=within)
+        return inline(method) + said.removeprefix(inline(method)[:1].upper() + inline(method)[1:])
+    ways = [d.direction(within) for d in found.values()]
     name = _spelt(metric)
     counts = sorted(((ways.count(f"{verb}er"), verb) for verb in ("low", "high")), reverse=True)
+    if set(ways) == {"practically none"}:
+        return f"all {len(ways)} {what} leave the {name} practically unchanged"
     if not counts[0][0]:
         return f"none of {len(ways)} {what} clearly changes the {name}"
     verbs = {"low": "lower", "high": "raise"}
     (most, verb), (rest, other) = counts
+    if most == len(ways):
+        return f"all {most} {what} {verbs[verb]} the {name}"
     return (
         f"{most} of {len(ways)} {what} {verbs[verb]}{'s' * (most == 1)} the {name}, "
         f"{rest or 'none'} {verbs[other]}{'s' * (rest < 2)} it"
     )
+
+
+def telling(pages: Sequence[notebook.Page]) -> int:
+    """Which setting tells most: one with several runs of a method, then the one of most methods."""
+
+    def tells(page: notebook.Page) -> tuple[bool, int]:
+        return any(len(its) > 1 for its in page.records.values()), len(page.methods)
+
+    return max(range(len(pages)), key=lambda i: tells(pages[i]))
 
 
 def in_short(
@@ -325,20 +369,16 @@ def in_short(
     metrics: Iterable[str],
     methods: Iterable[str],
     what: str = "methods",
+    within: Mapping[str, float] = {},
 ) -> str:
-    """What a chapter finds, in a line: who lowers and raises what where it has most methods.
+    """What a chapter finds, in a line: who lowers and raises what where it tells most.
 
-    One run of each tells nothing: such a setting has no say.
+    One run of each tells nothing: such a setting has no say. `within` is as `margins` returns it.
     """
-
-    def tells(pair: tuple[notebook.Page, pd.DataFrame]) -> tuple[bool, int]:
-        records = pair[0].records
-        return any(len(its) > 1 for its in records.values()), len(pair[0].methods)
-
-    page, table = max(zip(pages, tables, strict=True), key=tells)
+    page, table = (its[telling(pages)] for its in (pages, tables))
     found = {k: differences(table, k, list(methods)) for k in metrics}
     sure = {k: {m: x for m, x in d.items() if not np.isnan(x.low)} for k, d in found.items()}
-    said = [counted(d, k, what) for k, d in sure.items() if d]
+    said = [counted(d, k, what, within.get(k, 0.0)) for k, d in sure.items() if d]
     where = terms.DATASETS.get(page.runs[0].dataset, page.runs[0].dataset)
     return f"**In short:** on {where}, {'; '.join(said)}." if said else "**In short**"
 
@@ -392,6 +432,11 @@ def risk_coverage(
         test = scored(page.logits(m)[0] / t, page.labels)
         numbers[m] = explorable.prepare_risk_coverage(*test, scored(held_out / t, labels))
     return explorable.show_risk_coverage(numbers)
+
+
+def folded(words: str, text: str) -> str:
+    """Markdown that opens behind some words, in the book and in JupyterLab."""
+    return f"<details><summary>{html.escape(words)}</summary>\n\n{text}\n\n</details>"
 
 
 def tell(
@@ -519,45 +564,66 @@ def shaded(
     than: str = "erm",
     within: Mapping[str, float] = {},
 ) -> None:
-    """Display differences from one method as coloured cells, a table for each setting.
+    """Display differences from one method as coloured cells: the setting that tells most.
 
     Blue is better than the reference and red is worse, where the interval leaves out 0; grey is
     practically none; no colour is not decided. The interval is in the cell's tooltip. Methods
-    without a record are left out.
+    without a record are left out. The other settings open behind a line which says how often they
+    point the same way.
     """
-    parts, single = [], False
-    every = methods
-    for page, table in zip(pages, tables, strict=True):
-        there = {m for k in metrics for m in differences(table, k, every, than)}
-        methods = [m for m in every if m in there]
-        head = "".join(f"<th>{html.escape(plots.look(m)['label'])}</th>" for m in methods)
-        body = []
-        for metric in metrics:
-            label, scale, higher = terms.metric_label(metric)
-            found, cells = differences(table, metric, methods, than), []
-            for m in methods:
-                if m not in found:
-                    cells.append("<td>·</td>")
-                    continue
-                way = found[m].direction(within.get(metric, 0.0))
-                single |= way == "cannot be told"
-                good = way == ("higher" if higher else "lower")
-                color = {"higher": True, "lower": True}.get(way) and (BETTER if good else WORSE)
-                color = NONE if way == "practically none" else color
-                style = (
-                    f' style="background-color: {color}55"' if color and higher is not None else ""
-                )
-                digits = 1 if scale > 1 else 3
-                shown = found[m]._replace(low=np.nan, high=np.nan).format(scale, digits, sign=True)
-                tip = f"{way}, {notebook.in_units(found[m], metric)}"
-                cells.append(f'<td{style} title="{html.escape(tip)}">{shown}</td>')
-            body.append(f"<tr><th>{html.escape(label)}</th>{''.join(cells)}</tr>")
-        parts.append((page.title, f"<thead><tr><th></th>{head}</tr></thead>", "".join(body)))
+    first = telling(pages)
+    order = [first, *(i for i in range(len(pages)) if i != first)]
+    each = [
+        {(k, m): d for k in metrics for m, d in differences(tables[i], k, methods, than).items()}
+        for i in order
+    ]
+    parts = [
+        (pages[i].title, *_coloured(found, metrics, methods, within))
+        for i, found in zip(order, each, strict=True)
+    ]
+    single = any(np.isnan(d.low) for found in each for d in found.values())
     note = (
         f"Minus {html.escape(terms.label(than))}. Blue: better, red: worse, grey: practically "
         f"none, no colour: undecided{' or one run only' * single}."
     )
-    _display(parts, note, len(pages) > 1)
+    if len(parts) < 2:
+        return _display(parts, note, False)
+    both = [(d, each[0][key]) for found in each[1:] for key, d in found.items() if key in each[0]]
+    same = sum((a.estimate > 0) == (b.estimate > 0) for a, b in both)
+    others = listed(title for title, *_ in parts[1:])
+    rest = f"{others}: the same sign in {same} of {len(both)} cells"
+    return _display(parts[:1], note, True, more=(rest, parts[1:]))
+
+
+def _coloured(
+    found: Mapping[tuple[str, str], stats.Interval],
+    metrics: Iterable[str],
+    methods: Iterable[str],
+    within: Mapping[str, float],
+) -> tuple[str, str]:
+    """Head and body of a table of differences by (metric, method), a row per metric."""
+    there = [m for m in methods if any(m == method for _, method in found)]
+    body = []
+    for metric in metrics:
+        label, scale, higher = terms.metric_label(metric)
+        cells = []
+        for m in there:
+            if (metric, m) not in found:
+                cells.append("<td>·</td>")
+                continue
+            d = found[metric, m]
+            way = d.direction(within.get(metric, 0.0))
+            good = way == ("higher" if higher else "lower")
+            color = {"higher": True, "lower": True}.get(way) and (BETTER if good else WORSE)
+            color = NONE if way == "practically none" else color
+            style = f' style="background-color: {color}55"' if color and higher is not None else ""
+            digits = 1 if scale > 1 else 3
+            shown = d._replace(low=np.nan, high=np.nan).format(scale, digits, sign=True)
+            tip = f"{way}, {notebook.in_units(d, metric)}"
+            cells.append(f'<td{style} title="{html.escape(tip)}">{shown}</td>')
+        body.append(f"<tr><th>{html.escape(label)}</th>{''.join(cells)}</tr>")
+    head = "".join(f"<th>{html.escape(plots.look(m)['label'])}</th>" for m in there)
+    return f"<thead><tr><th></th>{head}</tr></thead>", "".join(body)
 
 
 def beside(
@@ -614,7 +680,7 @@ def beside(
         ours = "; then ".join(p.title for p in pages)
         note += f"Below: {html.escape(ours)} (± 95 % interval). "
         note += html.escape(first.attrs["differs"])
-    _display(parts, note, False, "The published numbers, with ours below" * bool(pages))
+    _display(parts, note, False, "The published numbers" + ", with ours below" * bool(pages))
 
 
 def _plus(value: float, half: float, metric: str, digits: int) -> str:
@@ -625,67 +691,70 @@ def _plus(value: float, half: float, metric: str, digits: int) -> str:
 
 
 def _display(
-    parts: Iterable[tuple[str, str, str]], note: str, titled: bool, folded: str = ""
+    parts: Iterable[tuple[str, str, str]],
+    note: str,
+    titled: bool,
+    folded: str = "",
+    more: tuple[str, Sequence[tuple[str, str, str]]] = ("", ()),
 ) -> None:
-    """Small tables side by side, or one below the other; folded, they open behind some words."""
+    """Small tables side by side, or one below the other.
+
+    Parameters
+    ----------
+    parts : title, head and body of each
+    note : what stands below
+    titled : whether titles are shown
+    folded : if any, all of it opens behind these words
+    more : words, and the tables that open behind them
+    """
     from IPython.display import HTML, display
 
-    tables = "".join(
-        '<div style="margin: 0.3rem 0 0.7rem">'
-        + (f"<b>{html.escape(title)}</b>" if titled else "")
-        + f'<table class="dataframe calibkit-table">{head}<tbody>{body}</tbody></table></div>'
-        for title, head, body in parts
-    )
-    shown = (
-        '<div style="display: flex; flex-wrap: wrap; gap: 0 1.6rem; font-size: 0.9em">'
-        f'{tables}</div><p style="font-size: 0.85em; margin: 0.2rem 0 0.9rem">{note}</p>'
-    )
-    if folded:
-        shown = f"<details><summary>{html.escape(folded)}</summary>{shown}</details>"
-    display(HTML(shown))
+    def side_by_side(parts: Iterable[tuple[str, str, str]]) -> str:
+        tables = "".join(
+            f"<div>{f'<b>{html.escape(title)}</b>' * titled}"
+            f'<table class="dataframe calibkit-table">{head}<tbody>{body}</tbody></table></div>'
+            for title, head, body in parts
+        )
+        return f'<div class="calibkit-tables">{tables}</div>'
+
+    def opened(words: str, what: str) -> str:
+        return f"<details><summary>{html.escape(words)}</summary>{what}</details>"
+
+    shown = f'{side_by_side(parts)}<p class="calibkit-note">{note}</p>'
+    words, others = more
+    shown += opened(words, side_by_side(others)) if others else ""
+    display(HTML(opened(folded, shown) if folded else shown))
 
 
 def judge(
     pages: Sequence[notebook.Page],
     tables: Sequence[pd.DataFrame],
-    statements: Iterable[tuple[str, str, str, Sequence[str], str]],
-    exhibit: Mapping[str, str] = {},
+    statements: Iterable[tuple[str, str, str, str, Sequence[str], str]],
 ) -> None:
     """Put a paper's statements to every setting: a line each, method by method, then a count.
 
     Parameters
     ----------
-    statements : what is said, the metric, "higher" or "lower", of which methods, than which
-    exhibit : {statement: exhibit that prints it, for the margin}
+    statements : what is said, the claim of the scoreboard whose margin it has, the metric, on which
+        side ("higher", "lower", or one of `contrasts.SIDES`), of which methods, than which
     """
     marks = {"holds": "✓", "the opposite": "✗", "practically none": "=", "open": "?"}
     colors = {"holds": BETTER, "the opposite": WORSE, "practically none": NONE}
     head = "".join(f"<th>{html.escape(p.title)}</th>" for p in pages)
     body, counts = [], [{k: 0 for k in (*marks, "(✓)", "(✗)")} for _ in pages]
-    for said, metric, stated, methods, than in statements:
-        within = margin(exhibit[said], metric, methods, than) if said in exhibit else 0.0
+    for said, claim, metric, stated, methods, than in statements:
         cells = []
         for table, count in zip(tables, counts, strict=True):
             chips = []
-            for m, d in differences(table, metric, methods, than).items():
-                word = d.direction(within)
-                if word == "cannot be told":  # one run
-                    word = "(✓)" if (d.estimate > 0) == (stated == "higher") else "(✗)"
-                elif word != "practically none":
-                    word = notebook.outcome(d, stated)
+            for m, (d, word) in decided(table, claim, metric, stated, methods, than).items():
                 count[word] += 1
-                color = f"background-color: {colors[word]}44; " if word in colors else ""
+                color = f' style="background-color: {colors[word]}44"' if word in colors else ""
                 tip = html.escape(f"{word}: {notebook.in_units(d, metric)}")
-                chips.append(
-                    f'<span title="{tip}" style="{color}padding: 0 0.3em; border-radius: 3px; '
-                    f'white-space: nowrap">{marks.get(word, word)} {html.escape(inline(m))}</span>'
-                )
+                sign = f"{marks.get(word, word)} {html.escape(inline(m))}"
+                chips.append(f'<span class="calibkit-chip" title="{tip}"{color}>{sign}</span>')
             line = " ".join(chips) or "·"  # in one block, which wraps where a table is stacked
-            cells.append(f'<td style="text-align: left"><div>{line}</div></td>')
-        body.append(
-            f'<tr><th style="text-align: left; white-space: normal">{html.escape(said)}</th>'
-            f"{''.join(cells)}</tr>"
-        )
+            cells.append(f'<td class="said"><div>{line}</div></td>')
+        body.append(f'<tr><th class="said">{html.escape(said)}</th>{"".join(cells)}</tr>')
     note = "✓ as the paper says, ✗ the opposite, = practically none, ? open."
     if any(count["(✓)"] or count["(✗)"] for count in counts):
         note += " In brackets: one run, which decides nothing."
@@ -710,6 +779,34 @@ def judge(
         return f"Of {total} comparisons, {said}." + f" {alone}" * (single > 0)
 
     tell(pages, score)
+
+
+def decided(
+    table: pd.DataFrame, claim: str, metric: str, stated: str, methods: Iterable[str], than: str
+) -> dict[str, tuple[stats.Interval, str]]:
+    """What becomes of a statement with each method: the difference, and the scoreboard's word.
+
+    Parameters
+    ----------
+    claim : such as "fmfp-c13", whose margin decides
+    metric, stated, methods, than : as in `judge`
+
+    Returns
+    -------
+    dict
+        ``{method: (difference, outcome)}``, see `contrasts.outcome`; of single runs "(✓)" or "(✗)",
+        which decide nothing.
+    """
+    within = claims.written_margin(claim, _CLAIMED.get(metric, metric))
+    side = {"higher": "above", "lower": "below"}.get(stated, stated)
+    found = {}
+    for m, d in differences(table, metric, methods, than).items():
+        word = contrasts.outcome(d, side, within)
+        if np.isnan(d.low):  # one run
+            alone = d._replace(low=d.estimate, high=d.estimate)
+            word = "(✓)" if contrasts.outcome(alone, side) == "holds" else "(✗)"
+        found[m] = d, word
+    return found
 
 
 def rerun(name: str, edition: str, paper: str, pages: Iterable[notebook.Page]) -> None:
