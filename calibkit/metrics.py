@@ -18,8 +18,9 @@ NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (
 
 Where the code of a paper computes a number in a way that changes reported digits, `convention`
 chooses it; "fmfp" of `summary` takes all the ways of that paper.
+
+Long, but one piece: most of it is docstrings, and `summary` shares the sorts and bins of all.
 """
-# Long, but one piece: most of it is docstrings, and `summary` shares the sorts and bins of all.
 
 import functools
 import math
@@ -1364,8 +1365,8 @@ def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> 
 
 
 def _coverage_at_risk(ranking: Ranking, risk: float) -> float:
-    kept = ranking.accepted[ranking.risk() <= risk]
-    return float(kept[-1] / ranking.n) if len(kept) else 0.0
+    within = ranking.accepted[ranking.risk() <= risk]
+    return float(within[-1] / ranking.n) if len(within) else 0.0
 
 
 def refinement_decomposition(

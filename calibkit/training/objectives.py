@@ -60,8 +60,8 @@ def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
     if method.objective in _OBJECTIVES:
         return losses.cross_entropy
     if plugins.own(method.objective):
-        is_loss, found = plugins.objective(method.objective, dict(method.options))
-        return found if is_loss else losses.cross_entropy
+        is_loss, base = plugins.objective(method.objective, dict(method.options))
+        return base if is_loss else losses.cross_entropy
     chosen = getattr(losses, method.objective)
     return chosen(**dict(method.options)) if method.options else chosen
 
@@ -91,8 +91,8 @@ def _own(factory: Callable, source: plugins.Source, train: TrainingSet):
 
     def checked(value: object, what: str) -> Callable:
         if not callable(value):
-            got = type(value).__name__
-            raise plugins.PluginError(f"{source.result()}: gives a {got}, expected {what}")
+            kind = type(value).__name__
+            raise plugins.PluginError(f"{source.result()}: gives a {kind}, expected {what}")
         return plugins.guarded(source, value)
 
     draw = checked(factory(train), "draw(batch, rng) -> score")
