@@ -1068,7 +1068,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: 5px 0 5px 10px; border-bottom: 1px solid var(--line); vertical-align: top; font-weight: 400; }
 thead th { color: var(--soft); font-size: .87em; vertical-align: bottom; }
 th:first-child { text-align: left; padding-left: 0; font-weight: 600; } th i { margin-right: 6px; }
-@container (min-width: 600px) {
+@container (min-width: 760px) {
   th:first-child { white-space: nowrap; }
 }
 @container (max-width: 420px) {

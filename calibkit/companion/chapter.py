@@ -355,10 +355,10 @@ def counted(
 
 
 def telling(pages: Sequence[notebook.Page]) -> int:
-    """Which setting tells most: one with several runs of a method, then the one of most methods."""
+    """Which setting tells most: where most methods have several runs, then where most have any."""
 
-    def tells(page: notebook.Page) -> tuple[bool, int]:
-        return any(len(its) > 1 for its in page.records.values()), len(page.methods)
+    def tells(page: notebook.Page) -> tuple[int, int]:
+        return sum(len(its) > 1 for its in page.records.values()), len(page.methods)
 
     return max(range(len(pages)), key=lambda i: tells(pages[i]))
 
