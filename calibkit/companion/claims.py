@@ -385,33 +385,6 @@ def _least(cells: Iterable[Cell]) -> float:
     return float(np.median(known)) if known else min(cell.digit for cell in cells)
 
 
-def margin_of(exhibit: str, metric: str, methods: Iterable[str] = (), than: str = "erm") -> float:
-    """The margin that `margin` would give a claim about one exhibit; 0 if it prints no such metric.
-
-    Parameters
-    ----------
-    exhibit, metric : what prints the numbers
-    methods, than : which are said to differ; without them it is the least that a margin can be
-
-    Examples
-    --------
-    >>> margin_of("fmfp-tab2", "auroc", ["fmfp"])  # as of fmfp-c16
-    0.00645
-    """
-    paper = exhibit.partition("-")[0]
-    cells = [
-        cell
-        for its in _cells(paper, (exhibit,)).values()
-        for (_, printed), cell in its.items()
-        if printed == metric
-    ]
-    if not cells:
-        return 0.0
-    leaves = tuple(Comparison(metric, m, than, "above") for m in methods)
-    said = Claim("", paper, (exhibit,), "", Joined("all", leaves), {}, "all", "")
-    return margin(said, metric) if effects(said) else _rounded(_least(cells))
-
-
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
