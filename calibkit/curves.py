@@ -29,6 +29,7 @@ def seed_band(values) -> dict[str, np.ndarray]:
     Parameters
     ----------
     values : array_like (seeds, ...)
+        Numbers of each seed, on whatever grid.
 
     Returns
     -------
@@ -127,7 +128,10 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
 
     Parameters
     ----------
-    confidence, correct : as in `prepare_confidence_histogram`
+    confidence : array_like (n,) or list of them, one per seed
+        Probability of the predicted class.
+    correct : the same shapes
+        Whether each prediction was right.
     bins : int
         Bins (lo, hi] of equal width on [0, 1], as in `metrics.ece`.
 
@@ -326,7 +330,10 @@ def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
 
     Parameters
     ----------
-    confidence, correct : as in `prepare_confidence_histogram`; any score that ranks will do
+    confidence : array_like (n,) or list of them, one per seed
+        Any score that ranks predictions, not only a probability.
+    correct : the same shapes
+        Whether each prediction was right.
     points : int
         Coverages at which the seeds are averaged, from 1 / points to 1.
 

@@ -48,7 +48,19 @@ _ONE = "the model"  # what is called so has no other to be told from
 
 
 class Explorable:
-    """A figure that a notebook shows.
+    """A figure that a notebook shows; the ``show_*`` make it.
+
+    Parameters
+    ----------
+    kind : str
+        Which of the figures that the script draws: "reliability", "histograms", "overfitting",
+        "gradients" or "risk_coverage".
+    data : dict
+        Its numbers, as the script reads them.
+    still : str
+        Address (``data:…``) of the picture that stands in its place.
+    label : str
+        What it is, in words.
 
     Attributes
     ----------
@@ -56,6 +68,14 @@ class Explorable:
         The element with its numbers and its still picture, for a page that has `script`.
     label : str
         What it is, in words.
+
+    Examples
+    --------
+    >>> numbers = prepare_reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0])
+    >>> figure = show_reliability(numbers, still="data:,")  # with a picture of one's own
+    >>> figure.label
+    'Reliability diagram with a temperature and bins to choose'
+    >>> page = f"<!doctype html>{figure.html}<script>{script()}</script>"  # needs nothing else
     """
 
     def __init__(self, kind: str, data: dict, still: str, label: str) -> None:
@@ -77,7 +97,18 @@ class Explorable:
 
 @cache
 def script() -> str:
-    """Return the script, without which an `Explorable` is its still picture."""
+    """Return the script, without which an `Explorable` is its still picture.
+
+    Returns
+    -------
+    str
+        JavaScript without any import, for a ``<script>`` of the page: once for all its figures.
+
+    Examples
+    --------
+    >>> "customElements.define" in script()
+    True
+    """
     return _SCRIPT.read_text(encoding="utf-8")
 
 
@@ -95,7 +126,9 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
     Parameters
     ----------
     logits : array (n, k)
+        Scores of samples; softmax makes them probabilities.
     labels : array (n,)
+        True classes.
     most : int
         Of more samples a random part is kept.
 
@@ -155,6 +188,13 @@ def unpack(packed: dict) -> tuple[Array, Array]:
     ----------
     packed : dict
         As `pack` returns it, or the numbers of `prepare_reliability`.
+
+    Returns
+    -------
+    logits : array (n, k)
+        Margins to the top class, which is the first: 0, then negative numbers.
+    labels : array (n,)
+        True classes in that order.
 
     Examples
     --------
@@ -220,8 +260,22 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
     still : str, optional
         Address (``data:…``) of another still picture.
 
+    Returns
+    -------
+    Explorable
+        The figure, which a notebook shows as the last value of a cell.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
     Examples
     --------
+    >>> numbers = prepare_reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.5)
+    >>> show_reliability(numbers, bins=10)
+    <explorable figure: Reliability diagram with a temperature and bins to choose>
+
     In a notebook of the book, with `page.records` and validation logits at hand::
 
         scaling = posthoc.TemperatureScaling().fit(*page.validation("erm")[0])
@@ -314,10 +368,24 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     threshold : float
         Where the slider starts, in [0, 1].
     still : str, optional
-        As `show_reliability`.
+        Address (``data:…``) of another still picture.
+
+    Returns
+    -------
+    Explorable
+        The figure, which a notebook shows as the last value of a cell.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty, or the bins of the models differ.
 
     Examples
     --------
+    >>> numbers = prepare_histograms([0.9, 0.8, 0.7, 0.3], [True, True, False, False])
+    >>> show_histograms(numbers, threshold=0.75)
+    <explorable figure: Confidence of right and of wrong answers with a threshold to drag>
+
     In a notebook of the book::
 
         by_method = {}
@@ -409,10 +477,25 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
     table : dict
         Numbers of `prepare_overfitting`, or ``{method: numbers}`` with the same epochs and metrics.
     still : str, optional
-        As `show_reliability`.
+        Address (``data:…``) of another still picture.
+
+    Returns
+    -------
+    Explorable
+        The figure, which a notebook shows as the last value of a cell.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty, or the epochs or bins of the models differ.
 
     Examples
     --------
+    >>> history = {"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}
+    >>> stored = {3: ([0.9, 0.8, 0.3], [True, True, False])}
+    >>> show_overfitting(prepare_overfitting(history, stored, names=["auroc"]))
+    <explorable figure: Metrics over the epochs of training, and the confidence histogram at each>
+
     In a notebook of the book::
 
         def numbers(method):
@@ -550,10 +633,26 @@ def show_gradients(
     log : bool
         Whether it starts with logarithmic axes: best where most Brier scores are tiny.
     still : str, optional
-        As `show_reliability`.
+        Address (``data:…``) of another still picture.
+
+    Returns
+    -------
+    Explorable
+        The figure, which a notebook shows as the last value of a cell.
+
+    Raises
+    ------
+    ValueError
+        If the loss is none of `LOSSES`.
 
     Examples
     --------
+    >>> rng = np.random.default_rng(0)
+    >>> logits, labels = rng.normal(size=(2, 50, 3)), rng.integers(3, size=50)
+    >>> numbers = prepare_gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
+    >>> show_gradients(numbers, loss="focal", gamma=2)
+    <explorable figure: Gradient norm against Brier score of training samples, for a loss to choose>
+
     In a notebook of the book, of a record with tracked logits::
 
         a = page.records["erm"][0].arrays
@@ -612,7 +711,10 @@ def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[
 
     Returns
     -------
-    brier, norm : arrays (n,)
+    brier : array (n,)
+        Brier score of each sample, from 0 to 2.
+    norm : array (n,)
+        Norm of the gradient in the weights and bias of the last layer.
 
     Examples
     --------
@@ -705,10 +807,24 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
     target : float
         Where the slider starts; it ends at the largest error rate.
     still : str, optional
-        As `show_reliability`.
+        Address (``data:…``) of another still picture.
+
+    Returns
+    -------
+    Explorable
+        The figure, which a notebook shows as the last value of a cell.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
 
     Examples
     --------
+    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    >>> show_risk_coverage(numbers, target=0.1)
+    <explorable figure: Risk and coverage with an error rate to allow>
+
     In a notebook of the book::
 
         by_method = {}

@@ -119,6 +119,13 @@ def style():
 
     White, opaque background also in a dark page; fonts that survive the width of a phone.
 
+    Returns
+    -------
+    contextlib.AbstractContextManager
+        For a ``with`` statement, or to decorate a function with.
+
+    Examples
+    --------
     >>> before = mpl.rcParams["font.size"]
     >>> with style():
     ...     inside = mpl.rcParams["font.size"]
@@ -135,6 +142,18 @@ def look(method: str) -> dict:
     its objective; the axes choose the line style and join the label, as do options in brackets. A
     name this book does not know gets a look computed from its letters, the same every time.
 
+    Parameters
+    ----------
+    method : str
+        Such as ``"erm"`` or ``"focal(gamma=5)+swa"``.
+
+    Returns
+    -------
+    dict
+        ``color``, ``marker``, ``linestyle`` and ``label``.
+
+    Examples
+    --------
     >>> look("bsce_gra+sam+swa")["label"], look("bsce_gra+sam")["color"] == COLORS["bsce_gra"]
     ('BSCE-GRA + SAM + SWA', True)
     >>> look("erm+swa+sam") == look("fmfp")
@@ -228,10 +247,26 @@ def panels(
         Width and height of a panel in inches.
     share : "all" or "row"
         Which panels share their vertical axis.
+    **options
+        Further arguments of `plot`.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    Figure
+        With a panel for each title.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> low = prepare_reliability([0.9, 0.8, 0.7], [True, True, False])
+    >>> high = prepare_reliability([0.99, 0.95, 0.9], [True, True, False])
+    >>> fig = panels({"focal": low, "erm": high}, plot_reliability)
+    >>> [ax.get_title() for ax in fig.axes]
+    ['Focal', 'ERM']
     """
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: numbers}")
@@ -275,6 +310,26 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
 
     Filled is the mean over seeds, each thin outline one seed. The axis grows like a square root:
     most correct predictions crowd near 1, and on a straight axis nothing else would be seen.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `prepare_confidence_histogram`.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> confidence, correct = [0.95, 0.9, 0.6, 0.4], [True, True, True, False]
+    >>> ax = plot_confidence_histogram(prepare_confidence_histogram(confidence, correct))
+    >>> print(ax.texts[0].get_text())
+    overlap 0.00
+    AUROC 100.0 %
     """
     ax = _axes(ax)
     edges = numbers["edges"]
@@ -304,6 +359,25 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     network is over-confident and blue where it is under-confident. ECE is the mean length of these
     bars, weighted by the grey strip (its tallest bar is labelled). Small marks are single seeds; a
     bin whose interval is wider than 0.3 is drawn pale.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `prepare_reliability`.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> ax = plot_reliability(prepare_reliability([0.9, 0.9, 0.7, 0.7], [True, True, True, False]))
+    >>> print(ax.texts[-1].get_text())
+    ECE 15.0 %
+    conf. − acc. +5.0 %
     """
     ax = _axes(ax)
     x, y, share = numbers["confidence"], numbers["accuracy"], numbers["share"]
@@ -356,6 +430,21 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
     ----------
     table : dict
         ``{method: numbers of prepare_reliability}``.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> before = prepare_reliability([0.9] * 60, [True] * 42 + [False] * 18)
+    >>> after = prepare_reliability([0.72] * 60, [True] * 42 + [False] * 18)
+    >>> ax = plot_reliability_lines({"erm": before, "erm+ts": after})
+    >>> [line.get_ydata().round(2).tolist() for line in ax.lines[1:]]
+    [[-0.2], [-0.02]]
     """
     ax = _axes(ax)
     ax.axhline(0, color=_FAINT, linestyle="--", linewidth=1.2)
@@ -385,8 +474,23 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     ----------
     table : dict
         ``{method: numbers of prepare_overfitting}``, all of one metric.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
     since : float
         Share of the epochs before those which the vertical axis fits.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> runs = [{"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}]
+    >>> ax = plot_overfitting({"erm": prepare_overfitting(runs, "auroc")})
+    >>> print(ax.texts[0].get_text())
+    ERM
+    −10.0
     """
     ax = _axes(ax)
     name = next(iter(table.values()))["metric"]
@@ -433,7 +537,27 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
 
 
 def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
-    """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any."""
+    """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `prepare_gradient_norms`.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> brier = np.linspace(0.01, 2, 100)
+    >>> ax = plot_gradient_norms(prepare_gradient_norms(brier, 3 * brier**2.5, exponent=2.5))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('Brier score', 'Gradient norm')
+    """
     import seaborn as sns  # late: for its colours alone it takes a second to load
 
     ax = _axes(ax)
@@ -472,6 +596,21 @@ def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
     ----------
     table : dict
         ``{method: numbers of prepare_gradient_norms}``.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> brier = np.linspace(0.01, 2, 2000)
+    >>> linear, steep = (prepare_gradient_norms(brier, 3 * brier**power) for power in (1, 2.5))
+    >>> ax = plot_gradient_bands({"erm": linear, "bsce_gra": steep})
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['ERM', 'BSCE-GRA']
     """
     ax = _axes(ax)
     for method, numbers in table.items():
@@ -507,6 +646,20 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
     ----------
     table : dict
         ``{method: numbers of prepare_risk_coverage}``.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    >>> ax = plot_risk_coverage({"erm": numbers})
+    >>> ax.texts[0].get_text()  # AURC × 1000
+    'ERM  145.8'
     """
     ax = _axes(ax)
     ends = {}
@@ -536,8 +689,24 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
 
     Parameters
     ----------
+    numbers : dict
+        Of `prepare_forest`.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
     metric : str, optional
         A key of `terms.METRICS`, for the axis.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> numbers = prepare_forest({"erm": [0.91, 0.92], "fmfp": [0.94, 0.93]})
+    >>> ax = plot_forest(numbers, metric="auroc")
+    >>> ax.get_xlabel(), [tick.get_text() for tick in ax.get_yticklabels()]
+    ('AUROC  (higher is better)', ['ERM', 'FMFP'])
     """
     count = len(numbers["method"])
     if ax is None:
@@ -592,6 +761,21 @@ def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
     inputs : array_like
         Images (n, channels, height, width), signals (n, 1, length), points (n, 2) or the numbers
         of the tokens of texts (n, length), where 0 is none.
+    i : int
+        Number of the sample.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> ax = plot_input(np.zeros((5, 1, 28, 28)), 3)
+    >>> ax.images[0].get_array().shape
+    (28, 28)
     """
     ax = _axes(ax)
     x = to_numpy(inputs[i])
@@ -622,8 +806,23 @@ def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None
     ----------
     table : dict
         ``{method: numbers of prepare_severity}``.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
     metric : str, optional
         A key of `terms.METRICS`, for the axis.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> accuracy = pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]})  # a row a seed, a column a severity
+    >>> ax = plot_severity({"erm": prepare_severity(accuracy)}, metric="accuracy")
+    >>> ax.get_title(), ax.lines[0].get_ydata().round(2).tolist()
+    ('Accuracy', [0.85, 0.7])
     """
     ax = _axes(ax)
     for method, numbers in table.items():
@@ -664,6 +863,16 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     Returns
     -------
     pandas.io.formats.style.Styler
+        What a notebook shows as a table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> means = pd.DataFrame({"auroc": [0.91, 0.94], "nll": [0.5, 0.4]}, index=["erm", "fmfp"])
+    >>> style_table(means).data
+         AUROC (%) ↑   NLL ↓
+    ERM        91.00  0.5000
+    FMFP       94.00  0.4000
     """
     named = {c: terms.metric_label(c) for c in frame.columns}
     higher = {c: direction for c, (_, _, direction) in named.items()} | (higher_is_better or {})

@@ -1,15 +1,17 @@
 """Documentation that runs: every block of Python, and every command as its own parser reads it."""
 
+import inspect
 import json
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 import yaml
 
-from calibkit import cli, data
+from calibkit import cli, data, explorable
 from calibkit.companion import plan
 from tests.records import write
 
@@ -149,3 +151,50 @@ def test_pages_load_no_script_unasked():
     found = sorted(str(path.relative_to(static)) for path in static.rglob("*.js"))
     assert found == sorted(asked["html_js_files"])
     assert (static / asked["mathjax_path"]).exists()
+
+
+# --- docstrings, which pytest runs as doctests ---
+
+
+def functions(module) -> dict:
+    """Those that the reference shows; `explorable.setup` is for Sphinx."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+        if not name.startswith("_") and value is not explorable.setup
+    }
+
+
+def sections(value) -> dict[str, str]:
+    parts = re.split(r"^(\w+)\n-+\n", inspect.getdoc(value), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", (ROOT / "book/api.md").read_text(), re.M)
+FUNCTIONS = [
+    pytest.param(function, id=f"{module}.{name}")
+    for module in ("curves", *REFERENCE)
+    for name, function in functions(import_module(f"calibkit.{module}")).items()
+]
+
+
+def test_every_module_of_the_reference_is_looked_at():
+    assert {"metrics", "losses", "posthoc", "stats", "plots", "explorable"} <= set(REFERENCE)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_help_of_a_function_has_an_example_that_runs(function):
+    assert ">>> " in sections(function).get("Examples", "")
+
+
+@pytest.mark.parametrize(
+    "function", [f for f in FUNCTIONS if f.id.split(".")[0] in ("curves", "explorable", "plots")]
+)
+def test_help_of_a_figure_says_what_goes_in_and_out(function):
+    described = re.findall(
+        r"^\**(\w+(?:, \w+)*)(?: : .+)?\n {4}\S", sections(function).get("Parameters", ""), re.M
+    )
+    names = [name for names in described for name in names.split(", ")]
+    assert names == list(inspect.signature(function).parameters)
+    assert re.search(r"^.+\n {4}\S", sections(function).get("Returns", ""), re.MULTILINE)
