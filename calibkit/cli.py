@@ -468,16 +468,18 @@ def _bench(options) -> int:
 
     page = bench.build(
         options.method,
-        options.edition,
+        plan.Selection(
+            options.edition,
+            dataset=options.dataset,
+            network=options.network,
+            seeds=options.seeds,
+            epochs=options.epochs,
+            settings=options.settings,
+        ),
         options.out,
         options.setting,
-        log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
-        dataset=options.dataset,
-        network=options.network,
-        seeds=options.seeds,
-        epochs=options.epochs,
-        settings=dict(options.settings),
         device=options.device,
+        log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
     )
     _print_verdicts(page)
     return 0

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 def plain(logits, targets, scale=1.0):
     return scale * F.cross_entropy(logits, targets, reduction="none")
 """
-PLACE = {"edition": "demo", "dataset": "digits", "seeds": 3}
+PLACE = plan.Selection("demo", dataset="digits", seeds=3)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def crowd():
 
 def test_numbers_are_paired_by_seed_and_sample(crowd):
     put("mine.py:plain", separation=3.0)
-    numbers = bench.measure(bench.bench("mine.py:plain", **PLACE))
+    numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
     assert numbers["methods"].keys() == {numbers["method"], "erm", "focal", "fmfp"}
     row = numbers["before"]["auroc"]
     ours, theirs = (
@@ -100,7 +100,7 @@ def test_a_lower_temperature_is_found_out(crowd):
     theirs = plan.select("demo", ["erm"], dataset="digits", seeds=3)
     suits = np.mean([store.load(r).replicates.temperatures["ts_nll"] for r in theirs])
     put_scaled("mine.py:plain", 1 / suits)
-    numbers = bench.measure(bench.bench("mine.py:plain", **PLACE))
+    numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
     assert numbers["before"]["excess_ece"]["difference"].verdict == "lower"
     assert titles(numbers)[0] == "Better calibrated than ERM as trained"
     assert titles(numbers)[3] == "Nothing that a temperature on ERM would not do"
@@ -111,7 +111,7 @@ def test_a_lower_temperature_is_found_out(crowd):
 
 def test_expense_and_the_dark_side_are_named(crowd):
     put("mine.py:plain", separation=0.0, right=0.6)
-    numbers = bench.measure(bench.bench("mine.py:plain", **PLACE))
+    numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
     assert titles(numbers)[1] == "Finds its errors worse than ERM"
     assert titles(numbers)[2].startswith("At the expense of Accuracy and")
     assert titles(numbers)[3] == "A temperature on ERM does better"
@@ -121,7 +121,7 @@ def test_one_run_is_not_judged_unless_the_spread_is_known():
     put("erm")
     run = plan.select("demo", ["mine.py:plain"], dataset="digits", seeds=1)[0]
     records.write(run, separation=2.0)
-    found = bench.bench("mine.py:plain", **PLACE | {"seeds": 1})
+    found = bench.bench("mine.py:plain", PLACE, seeds=1)
     difference = bench.measure(found)["before"]["auroc"]["difference"]
     assert difference.low < difference.estimate < difference.high  # ERM's three tell the spread
     erm = found.page.records["erm"]
@@ -156,7 +156,7 @@ def test_the_page_needs_nothing_else(crowd, folder):
     for method in ("erm", "focal", "fmfp", "mine.py:plain"):
         for run in plan.select("demo", [method], dataset="digits", seeds=3):
             _add_epochs(store.load(run))
-    page = bench.build("mine.py:plain", out="out", **PLACE)
+    page = bench.build("mine.py:plain", PLACE, "out")
     text = page.read_text()
     loaded = Loaded(text)
     assert all(x.startswith("data:image/svg+xml") for x in loaded.found)

@@ -8,11 +8,10 @@ data, network, protocol and seeds are those of the published methods.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -85,32 +84,27 @@ class Bench:
 
 def bench(
     method: str,
-    edition: str = "demo",
-    setting: str = "",
-    dataset: str = "",
-    network: str = "",
-    seeds: int = 0,
-    epochs: int = 0,
-    settings: Mapping[str, object] = MappingProxyType({}),
+    asked: plan.Selection | str = "demo",
+    *,
     device: str = "",
     log: Callable = lambda line: None,
+    **changes,
 ) -> Bench:
     """Train a method and ERM where they have no record, and bring those of all others.
 
     Parameters
     ----------
     method : ``FILE.py:NAME``, an entry point, or any method of `plan.METHODS`
-    setting : of the edition, by its name (see `plan.settings`); default the one that all share
-    edition, dataset, network, seeds, epochs, settings : as `plan.select`; `seeds` of these two
+    asked : a selection, or the name of an edition; its seeds are those of these two methods
     device, log : as `loop.train`
+    changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
 
     Raises
     ------
     ValueError
         An unknown name, or something wrong with the file, in one line.
     """
-    usual = plan.Selection(edition, setting, dataset, network, epochs=epochs, settings=settings)
-    asked = replace(usual, seeds=seeds)
+    asked = plan.Selection.of(asked, **changes)
     ours = asked.runs([method])
     wanted = list(dict.fromkeys([*ours, *asked.runs(["erm"])]))
     missing = [run for run in wanted if store.verify(run) is None]
@@ -121,12 +115,14 @@ def bench(
             log(f"training {number}/{len(missing)}: {run.name}")
             train(run, device=device, log=log)
     everything = dict.fromkeys(["erm", *plan.applicable(plan.METHODS, wanted[0].dataset)])
-    page = notebook.collect(edition, [*wanted, *usual.runs(everything)])
+    others = replace(asked, seeds=None).runs(everything)
+    page = notebook.collect(asked.edition, [*wanted, *others])
     page.runs = list(dict.fromkeys(page.runs))
     for records in page.records.values():  # ERM was asked for twice
         records[:] = map(_with_replicates, {record.name: record for record in records}.values())
-    page.settings = dict(settings)
-    title = plan.setting(edition, setting).title if not (dataset or network) else ""
+    page.settings = dict(asked.settings)
+    elsewhere = asked.dataset or asked.network
+    title = "" if elsewhere else plan.setting(asked.edition, asked.setting or "").title
     return Bench(ours[0].method, title or page.setting, page)
 
 
@@ -442,34 +438,37 @@ _DRAWN = {
 
 def build(
     method: str,
-    edition: str = "demo",
+    asked: plan.Selection | str = "demo",
     out: str | Path = "bench",
     setting: Sequence[str] = (),
+    *,
+    device: str = "",
     log: Callable = lambda line: None,
-    **where,
+    **changes,
 ) -> Path:
     """Take a method or a recalibration through the bench; write ``bench.html``, ``bench.json``.
 
     Parameters
     ----------
     method : ``FILE.py:NAME`` or an entry point: a loss, a factory or a recalibration class
+    asked, device, log, changes : as `bench` takes them
     out : folder to write to; it is made if need be
-    setting : names of settings of the edition; by default the one that all methods share
-    log, where : as `bench` takes them
+    setting : names of settings of the edition, each judged for itself; by default the selection's
 
     Returns
     -------
     Path
         Of the page.
     """
-    out = Path(out)
+    asked, out = plan.Selection.of(asked, **changes), Path(out)
     out.mkdir(parents=True, exist_ok=True)
+    places = list(setting) or [asked.setting]
     if recalibrates(method):
-        numbers = recalibrate(method, edition, setting, log, **_places(where))
+        numbers = recalibrate(method, asked.edition, [p for p in places if p], log, **_where(asked))
         values = {"kind": "recalibration", "blocks": [recalibrations.block(numbers)]}
         name, numbers = numbers["label"], [numbers]
     else:
-        trials = [bench(method, edition, s, log=log, **where) for s in setting or ("",)]
+        trials = [bench(method, asked, device=device, log=log, setting=p) for p in places]
         numbers = [measure(one) for one in trials]
         values = {
             "kind": "method",
@@ -477,17 +476,21 @@ def build(
         }
         name = numbers[0]["label"]
     words = [{"title": b["title"], "verdict": b["verdict"]} for b in values["blocks"]]
-    text = {"name": name, "edition": edition, "calibkit": calibkit.__version__, "settings": numbers}
-    text = json.dumps(html.plain(text | {"verdicts": words}), indent=1, ensure_ascii=False)
+    text = {"name": name, "edition": asked.edition, "calibkit": calibkit.__version__}
+    text |= {"settings": numbers, "verdicts": words}
+    text = json.dumps(html.plain(text), indent=1, ensure_ascii=False)
     html.write(out / "bench.json", text + "\n")
     template = Path(__file__).with_name("bench.html.jinja")
-    page = html.render(template, name=name, edition=edition, version=calibkit.__version__, **values)
+    values |= {"name": name, "edition": asked.edition, "version": calibkit.__version__}
+    page = html.render(template, **values)
     html.write(out / "bench.html", page)
     return out / "bench.html"
 
 
-def _places(where: dict) -> dict:
-    return {k: v for k, v in where.items() if k in ("dataset", "network", "seeds", "epochs")}
+def _where(asked: plan.Selection) -> dict:
+    """What of a selection is a matter of the records that a recalibration is tried on."""
+    names = ("dataset", "network", "seeds", "epochs")
+    return {name: value for name in names if (value := getattr(asked, name))}
 
 
 def _block(trial: Bench, numbers: dict) -> dict:
