@@ -39,6 +39,7 @@ import html
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -497,6 +498,18 @@ def percent(value: float | stats.Interval, digits: int = 1) -> str:
     """
     interval = value if isinstance(value, stats.Interval) else stats.Interval(value, *[np.nan] * 2)
     return interval.format(100, digits, " %")
+
+
+def runs_each(methods: Iterable[str]) -> str:
+    """How many runs are behind each method where one has a single run, else nothing.
+
+    >>> runs_each(["erm", "mixup"]), runs_each(["erm", "erm", "mixup"]), runs_each(["erm", "erm"])
+    (' (one run each)', ' (1 to 2 runs each)', '')
+    """
+    counts = Counter(methods).values()
+    if min(counts, default=2) > 1:
+        return ""
+    return " (one run each)" if max(counts) == 1 else f" (1 to {max(counts)} runs each)"
 
 
 def named(methods: Iterable[str]) -> str:
