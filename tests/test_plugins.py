@@ -62,7 +62,7 @@ def ours(shape, classes):
     from calibkit.training.networks import build
     return build("mlp", shape, classes)
 """
-SMOKE = {"edition": "smoke", "seeds": 1, "epochs": 2}
+SMOKE = {"seeds": 1, "epochs": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def write(name, text):
 
 
 def run_of(method="erm", **changed):
-    (run,) = plan.select(methods=[method], **(SMOKE | changed))
+    (run,) = plan.select("smoke", [method], **(SMOKE | changed))
     return run
 
 
