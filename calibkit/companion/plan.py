@@ -166,8 +166,8 @@ def _on_cifar10(protocol: Protocol, title: str, name: str, **more) -> Setting:
     return Setting("cifar10", "resnet18_w16", protocol, name=name, title=title, **more)
 
 
-def _on_fashion(protocol: Protocol, paper: str, seeds: int = 10, **more) -> Setting:
-    """Ten seeds wherever a run takes seconds: effects are small here, and power costs little."""
+def _on_fashion(protocol: Protocol, paper: str, seeds: int = 20, **more) -> Setting:
+    """Twenty seeds wherever a run takes seconds: effects are small here, and power is cheap."""
     title = f"Fashion-MNIST, the regime of {_AUTHORS[paper]}"
     name = f"fashion-{paper}"
     return Setting("fashion_mnist", "cnn", protocol, seeds, name=name, title=title, **more)
