@@ -190,7 +190,7 @@ _OWN = {
     ),
     # Batches of 512 of 45,000 images are to 5,000 what batches of 64 are.
     "overconf": (
-        _on_fashion(_small(protocols.OVERCONF_CIFAR, batch_size=64), "overconf", sweep_seeds=5),
+        _on_fashion(_small(protocols.OVERCONF_CIFAR, batch_size=64), "overconf", sweep_seeds=10),
     ),
     "mixup": (
         _on_cifar10(
@@ -199,7 +199,7 @@ _OWN = {
             "cifar10-mixup",
             methods=("erm", "mixup", "mixup_to", "mixup_io", "mit_l", "mit_a"),
         ),
-        _on_fashion(_small(protocols.MIXUP_CIFAR), "mixup", sweep_seeds=5),
+        _on_fashion(_small(protocols.MIXUP_CIFAR), "mixup", sweep_seeds=10),
     ),
     "bsce": (
         _on_cifar10(
