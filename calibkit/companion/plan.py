@@ -9,6 +9,7 @@ Long, because half of it is the table of editions and their settings.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import inf
 
 from calibkit import terms
 from calibkit.companion import papers
@@ -34,6 +35,7 @@ class Edition:
     protocols: dict[str, Protocol]  # by data set; "" serves every other one
     sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
     sweep_seeds: int = 1  # of the coefficients that pages try besides the usual one
+    seeds_on: Mapping[str, int] = field(default_factory=dict)  # data that take seconds: more
     # For `other_data`: more data sets, each with a network and how often to train each method.
     others: tuple[tuple[str, str, int], ...] = ()
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
@@ -259,6 +261,7 @@ EDITIONS: dict[str, Edition] = {
         {"": _FASHION} | _PARTICULAR,
         (1000, 2500, 5000, 10_000, 20_000),
         sweep_seeds=3,
+        seeds_on={"gaussians": 20},
         others=(("20newsgroups", "textcnn", 3),),
         own=_OWN,
     ),
@@ -520,7 +523,12 @@ class Selection:
         edition, changes = EDITIONS[self.edition], dict(self.settings)
         if self.setting in (None, "shared"):
             dataset = self.dataset or edition.dataset
-            place = replace(edition.shared, dataset=dataset, protocol=edition.protocol(dataset))
+            place = replace(
+                edition.shared,
+                dataset=dataset,
+                protocol=edition.protocol(dataset),
+                seeds=edition.seeds_on.get(dataset, edition.seeds),
+            )
         else:
             place = setting(self.edition, self.setting)
         if self.train_size:
@@ -639,8 +647,9 @@ def _shared_runs(need: Need, asked: Selection) -> list[Run]:
     most = need.seeds or (edition.sweep_seeds if need.sweep else edition.seeds)
     if need.once and edition.on_the_spot:
         most = 1
-    seeds = min(most, asked.seeds or edition.seeds)
+    limit = asked.seeds
     more = dict(need.settings) | (edition.scored if need.scored else {})
+    seeds = min(most, limit or edition.seeds)
     asked = replace(asked, seeds=seeds, variant=need.variant, settings=more)
     if not need.on:
         sizes = edition.sizes if need.sized else (None,)
@@ -648,12 +657,17 @@ def _shared_runs(need: Need, asked: Selection) -> list[Run]:
     elif asked.dataset or asked.network:
         each = []
     else:
-        places = edition.others if need.on == "others" else [(*need.on, seeds)]
+        places = edition.others if need.on == "others" else [(*need.on, edition.seeds)]
         if edition.on_the_spot and need.on != "others":
             places = [p for p in places if p[0] in GENERATED]
         each = [
-            replace(asked, dataset=dataset, network=network, seeds=min(seeds, limit))
-            for dataset, network, limit in places
+            replace(
+                asked,
+                dataset=dataset,
+                network=network,
+                seeds=min(limit or inf, edition.seeds_on.get(dataset, min(most, its))),
+            )
+            for dataset, network, its in places
         ]
     return [
         run
