@@ -38,7 +38,7 @@ with plots.style():
     for column, (divisor, title) in enumerate(
         ((1.0, terms.label(first)), (temperature, "one temperature later"))
     ):
-        (confidence,), (correct,) = page.answers([logits / divisor])
+        (confidence,), (correct,) = page.predictions([logits / divisor])
         top, bottom = (fig.add_subplot(grid[row, column]) for row in (0, 1))
         plots.plot_reliability(plots.prepare_reliability(confidence, correct), top)
         top.set_title(title)

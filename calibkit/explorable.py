@@ -390,7 +390,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
 
         by_method = {}
         for method in ("erm", "label_smoothing", "fmfp"):
-            (confidence, *_), (correct, *_) = page.answers(page.logits(method))
+            (confidence, *_), (correct, *_) = page.predictions(page.logits(method))
             by_method[method] = explorable.prepare_histograms(confidence, correct)
         explorable.show_histograms(by_method)
     """

@@ -39,7 +39,7 @@ def fill(setting: str, methods: list[str], seeds: int, **how) -> list[store.Reco
 def test_a_chapter_opens_with_the_settings_that_have_records_in_one_box(cache, shown):
     fill("fashion-fmfp", ["erm", "mixup"], 2)
     pages = chapter.begin("fmfp", ["erm", "mixup", "crl"])
-    assert [p.chosen.name for p in pages] == ["fashion-fmfp"]
+    assert [p.planned.name for p in pages] == ["fashion-fmfp"]
     (box,) = shown
     assert "1 of this edition's 4 settings" in box.data
     assert "Without records: CRL (Fashion-MNIST" in box.data
@@ -123,18 +123,18 @@ def test_differences_are_paired_by_seed():
 
 def test_a_sentence_names_each_direction_once():
     found = chapter.differences(TABLE, "auroc", ["focal", "mixup", "swa"])
-    said = chapter.told(found, "auroc", within=0.001)
+    said = chapter.in_words(found, "auroc", within=0.001)
     assert said.startswith("Mixup (−10.0 points")
     assert said.endswith(
         ") lowers the AUROC; SWA leaves it practically unchanged; no clear change with focal loss"
     )
-    other = chapter.told(found, "auroc", "CRL", within=0.001)
+    other = chapter.in_words(found, "auroc", "CRL", within=0.001)
     assert "has a lower AUROC than CRL; SWA has practically the same; no clear difference" in other
-    alone = chapter.told({"focal": stats.Interval(0.02, np.nan, np.nan)}, "auroc")
+    alone = chapter.in_words({"focal": stats.Interval(0.02, np.nan, np.nan)}, "auroc")
     assert alone == (
         "The AUROC changes by +2.0 points with focal loss (one run each, so no interval)"
     )
-    both = chapter.told(dict.fromkeys(("focal", "swa"), stats.Interval(-2, -3, -1)), "ece")
+    both = chapter.in_words(dict.fromkeys(("focal", "swa"), stats.Interval(-2, -3, -1)), "ece")
     assert both.endswith(") lower the ECE")
 
 
@@ -144,10 +144,10 @@ def test_figures_that_need_room_have_one_setting_for_each_data_set(cache):
     fill("shared", ["erm", "mixup"], 1)
     fill("cifar10-plain", ["erm"], 1)
     pages = notebook.pages(["erm", "mixup"], paper="fmfp", seeds=1)
-    assert [p.chosen.name for p in pages] == ["cifar10-plain", "fashion-fmfp", "shared"]
-    assert [p.chosen.name for p in chapter.one_each(pages)] == ["cifar10-plain", "shared"]
+    assert [p.planned.name for p in pages] == ["cifar10-plain", "fashion-fmfp", "shared"]
+    assert [p.planned.name for p in chapter.one_each(pages)] == ["cifar10-plain", "shared"]
     own = chapter.one_each(pages, predictions=False)
-    assert [p.chosen.name for p in own] == ["cifar10-plain", "fashion-fmfp"]
+    assert [p.planned.name for p in own] == ["cifar10-plain", "fashion-fmfp"]
     assert chapter.one_each(pages, ["mixup"])[0].methods == ["erm"]  # of CIFAR-10 there is no other
     assert "n = 400" in pages[1].setting  # records without predictions know it, too
 
@@ -265,8 +265,8 @@ def test_the_setting_that_tells_most_is_shown_and_the_others_open(cache, shown):
     fill("cifar10-plain", ["erm"], 3)  # more runs of one method have nothing to be compared with
     fill("fashion-fmfp", ["erm", "mixup", "focal"], 2)
     two = notebook.pages(["erm", "mixup", "focal"], paper="fmfp")
-    assert [p.chosen.name for p in two] == ["cifar10-plain", "fashion-fmfp"]
-    assert chapter.telling(two) == 1
+    assert [p.planned.name for p in two] == ["cifar10-plain", "fashion-fmfp"]
+    assert chapter.fullest(two) == 1
     turned = TABLE.assign(auroc=1 - TABLE.auroc)  # mixup now above, focal below
     chapter.shaded(two, [turned, TABLE], ["auroc"], ["mixup", "focal"])
     first, opened = shown[0].data.split("<details>")
@@ -277,8 +277,8 @@ def test_the_setting_that_tells_most_is_shown_and_the_others_open(cache, shown):
 def test_words_are_counted_by_the_margin(pages):
     low = stats.Interval(-0.002, -0.003, -0.001)
     found = {"mixup": low, "focal": low}
-    assert chapter.counted(found, "auroc") == "all 2 methods lower the AUROC"
-    assert chapter.counted(found, "auroc", within=0.0035) == (
+    assert chapter.tally(found, "auroc") == "all 2 methods lower the AUROC"
+    assert chapter.tally(found, "auroc", within=0.0035) == (
         "all 2 methods leave the AUROC practically unchanged"
     )
 

@@ -731,7 +731,7 @@ def test_mathematics_is_worked_out_once_for_each_state_of_the_code(monkeypatch):
     monkeypatch.setattr(derivations, "brier_offset", lambda: calls.append(1) or 1e-12)
     assert claims._computed("brier_offset") == claims._computed("brier_offset") == 1e-12
     contrasts.keep_derived()
-    contrasts._known.clear()  # as another process would
+    contrasts._derived.clear()  # as another process would
     assert claims._computed("brier_offset") == 1e-12 and len(calls) == 1
     monkeypatch.setattr(claims, "_mathematics", lambda: "other code")
     assert claims._computed("brier_offset") == 1e-12 and len(calls) == 2
@@ -744,7 +744,7 @@ def test_only_numbers_of_released_runs_change_what_git_sees(tmp_path):
         assert not contrasts.worked_out(model)
         assert contrasts.derived(model, "made_up", lambda _: 0.25) == 0.25
         contrasts.keep_derived()
-        contrasts._known.clear()  # as another process would
+        contrasts._derived.clear()  # as another process would
         assert contrasts.worked_out(model)
         assert contrasts.derived(model, "made_up", lambda _: 0.5) == 0.25
     (root,) = tmp_path.glob("**/derived.json")

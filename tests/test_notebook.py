@@ -159,9 +159,9 @@ def test_table_has_a_row_per_training(made_up):
 
 def test_answers_also_of_the_first_samples_alone(made_up):
     logits = made_up.logits("erm")
-    confidence, correct = made_up.answers(logits)
+    confidence, correct = made_up.predictions(logits)
     np.testing.assert_array_equal(correct[1], logits[1].argmax(1) == made_up.labels)
-    few, right = made_up.answers(z[:50] for z in logits)
+    few, right = made_up.predictions(z[:50] for z in logits)
     np.testing.assert_array_equal(few[0], confidence[0][:50])
     np.testing.assert_array_equal(right[0], correct[0][:50])
 
@@ -443,9 +443,9 @@ def test_a_page_with_records_goes_on(made_up, said):
 
 def test_a_figure_of_predictions_says_how_many_seeds_keep_them():
     light, whole = SimpleNamespace(light=True), SimpleNamespace(light=False)
-    assert notebook.Page("smoke", [], {"erm": [whole, whole]}).kept == ""
+    assert notebook.Page("smoke", [], {"erm": [whole, whole]}).drawn_seeds == ""
     few = notebook.Page("smoke", [], {"erm": [whole, light, light], "sam": [whole, light]})
-    assert few.kept == " · drawn: 1 seed whose predictions are kept"
+    assert few.drawn_seeds == " · drawn: 1 seed whose predictions are kept"
 
 
 def test_rank_counts_from_either_end():

@@ -88,7 +88,7 @@ def test_pages_have_the_intervals_of_the_scoreboard(monkeypatch):
         said = [s for name, its in JUDGED.items() if its == paper for s in judged(name)]
         for page in notebook.pages(names, "released", paper):
             table = chapter.values(page)
-            evidence = contrasts.Evidence("released", setting=page.chosen.name)
+            evidence = contrasts.Evidence("released", setting=page.planned.name)
             for claim, leaf in asked:
                 column = COLUMNS.get(leaf.metric, leaf.metric)
                 of, than = named(leaf.of), named(leaf.than)

@@ -341,14 +341,14 @@ def draw(name: str, trial: Bench) -> Figure | None:
 def _histograms(trial: Bench) -> Figure:
     table = {}
     for method in (trial.method, *trial.rivals):
-        by_seed = trial.page.answers(trial.page.logits(method))
+        by_seed = trial.page.predictions(trial.page.logits(method))
         table[method] = plots.prepare_confidence_histogram(*by_seed)
     return plots.panels(table, plots.plot_confidence_histogram, columns=2)
 
 
 def _reliability(trial: Bench) -> Figure:
     table = {
-        method: plots.prepare_reliability(*trial.page.answers(trial.page.logits(method)))
+        method: plots.prepare_reliability(*trial.page.predictions(trial.page.logits(method)))
         for method in (*trial.rivals, trial.method)
     }
     fig, ax = plt.subplots(figsize=(6.4, 4.4))

@@ -6,7 +6,7 @@ A chapter opens with the settings of its paper that have records, a `notebook.Pa
 
 Everything here takes such a list. A figure has a block for each setting (`blocks`), a difference is
 drawn by `forest` or shaded by `shaded` rather than spelt out in a wall of numbers, a sentence about
-it is `told`, and what the paper states is put to every setting by `judge`.
+it comes from `in_words`, and what the paper states is put to every setting by `judge`.
 
 The words of a difference are those of `stats.Interval.direction`. *Practically none* is a
 difference whose whole interval lies within the margin of the paper's claims, see `margins`.
@@ -74,46 +74,48 @@ def begin(
 
     _OPENED["at"] = time.perf_counter()
     notebook.check_parameters()
-    asked = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds, epochs=epochs)
+    selection = plan.Selection(
+        edition, dataset=dataset, network=network, seeds=seeds, epochs=epochs
+    )
     names = [s.name for s in plan.settings(edition, paper)]
-    found = notebook.pages(methods, asked, paper)
-    found = [p for p in found if len(p.methods) > 1] or found  # one method has no other to beat
-    if not found:
-        notebook.require(notebook.page(methods, asked, paper))
-    seeds = {p.title: p.setting.split(" · ")[-2] for p in found}
-    named = [f"<b>{html.escape(title)}</b> ({n})" for title, n in seeds.items()]
-    lines = [f"<b>{html.escape(p.title)}</b>: {html.escape(p.setting)}" for p in found]
+    shown = notebook.pages(methods, selection, paper)
+    shown = [p for p in shown if len(p.methods) > 1] or shown  # one method has no other to beat
+    if not shown:
+        notebook.require(notebook.page(methods, selection, paper))
+    seeds = {p.title: p.setting.split(" · ")[-2] for p in shown}
+    titles = [f"<b>{html.escape(title)}</b> ({n})" for title, n in seeds.items()]
+    lines = [f"<b>{html.escape(p.title)}</b>: {html.escape(p.setting)}" for p in shown]
     cells = published.cells(paper)
-    theirs = len(cells.groupby(["dataset", "network"]))
+    printed = len(cells.groupby(["dataset", "network"]))
     lines.append(
-        f"The paper prints numbers for {theirs} combinations of data and network. Shown here: "
-        f"{len(found)} of this edition's {len(names)} settings."
+        f"The paper prints numbers for {printed} combinations of data and network. Shown here: "
+        f"{len(shown)} of this edition's {len(names)} settings."
     )
     lacking = {
         p.title: list(dict.fromkeys(r.method for r in p.missing if r.method not in p.records))
-        for p in found
+        for p in shown
         if p.missing
     }
-    wanted = len(names) > len(found) and not (dataset or network)
-    if lacking or wanted:
-        said = [
+    partial = len(names) > len(shown) and not (dataset or network)
+    if lacking or partial:
+        gaps = [
             f"{', '.join(map(terms.label, m)) or 'some seeds'} ({title})"
             for title, m in lacking.items()
         ]
-        said += ["the other settings of this edition"] if wanted else []
-        said = f"Without records: {'; '.join(said)}."
-        lines.append(html.escape(said) + " To train what is missing:")
+        gaps += ["the other settings of this edition"] if partial else []
+        note = f"Without records: {'; '.join(gaps)}."
+        lines.append(html.escape(note) + " To train what is missing:")
         lines.append(f"<code>calibkit train --edition {edition} --paper {paper}</code>")
-    diverged = [run.name for p in found for run in p.diverged]
+    diverged = [run.name for p in shown for run in p.diverged]
     if diverged:
         lines.append("Diverged: " + html.escape(", ".join(diverged)))
     display(
         HTML(
             '<details class="calibkit-page"><summary>Shown here: '
-            f"{' · '.join(named)}</summary>{'<br>'.join(lines)}</details>"
+            f"{' · '.join(titles)}</summary>{'<br>'.join(lines)}</details>"
         )
     )
-    return found
+    return shown
 
 
 def whole(pages: Iterable[notebook.Page], *methods: str) -> list[notebook.Page]:
@@ -122,21 +124,21 @@ def whole(pages: Iterable[notebook.Page], *methods: str) -> list[notebook.Page]:
     A figure drawn from predictions says by `notebook.Page.setting` of how many runs it is. Of two
     runs it takes the first: an interval from two is thirteen standard errors wide on either side.
     """
-    found = []
+    complete = []
     for page in pages:
-        kept = {m: [r for r in its if not r.light] for m, its in page.records.items()}
-        kept = {m: its if len(its) > 2 else its[:1] for m, its in kept.items() if its}
-        if kept and set(methods) <= set(kept):
-            found.append(replace(page, records=kept))
-    return found
+        records = {m: [r for r in its if not r.light] for m, its in page.records.items()}
+        records = {m: its if len(its) > 2 else its[:1] for m, its in records.items() if its}
+        if records and set(methods) <= set(records):
+            complete.append(replace(page, records=records))
+    return complete
 
 
 def _excess(record, its: pd.Series) -> dict[str, float]:
     """Excess ECE as trained, after scaling, and at the temperature that is best on test data."""
     if "replicates.npz" in record.info["sha256"]:
-        kept = {f"excess_ece{end}": f"excess_ece{name}" for end, name in _EXCESS.items()}
+        names = {f"excess_ece{end}": f"excess_ece{name}" for end, name in _EXCESS.items()}
         its = record.replicates
-        return {ours: its.estimate(name) for ours, name in kept.items() if name in its}
+        return {ours: its.estimate(name) for ours, name in names.items() if name in its}
     if record.light:
         return {}
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(np.int64)
@@ -160,15 +162,19 @@ def values(page: notebook.Page) -> pd.DataFrame:
     for method, its in page.records.items():
         for record in filter(lambda r: r.light, its):
             last = {name: column[-1] for name, column in record.history.items() if name != "epoch"}
-            kept, run = record.replicates, record.info["run"]
-            last |= {ours: kept.estimate(name) for ours, name in _AFTER.items() if name in kept}
+            replicates, run = record.replicates, record.info["run"]
+            last |= {
+                ours: replicates.estimate(name)
+                for ours, name in _AFTER.items()
+                if name in replicates
+            }
             about = {k: run[k] for k in ("dataset", "network", "seed")}
             about |= {k: run["protocol"].get(k) for k in ("epochs", "train_size")}
             rows.append({"method": method} | about | last)
             if method == "erm":
                 after = {
-                    n.removesuffix("_ts_ece"): kept.estimate(n)
-                    for n in kept.names
+                    n.removesuffix("_ts_ece"): replicates.estimate(n)
+                    for n in replicates.names
                     if n.endswith("_ts_ece")
                 }
                 rows.append({"method": "ts"} | about | after)
@@ -198,20 +204,20 @@ def margins(paper: str, methods: Iterable[str] = (), than: str = "erm") -> dict[
 
     Examples
     --------
-    >>> found = margins("fmfp", ["mixup", "focal"])
-    >>> found["auroc"], found["mean_wrong"] == found["confidence_wrong"]
+    >>> within = margins("fmfp", ["mixup", "focal"])
+    >>> within["auroc"], within["mean_wrong"] == within["confidence_wrong"]
     (0.0035, True)
     """
-    asked = {terms.parts(m)[0] for m in methods}
-    known: dict[str, list[tuple[bool, float]]] = {}
+    bases = {terms.parts(m)[0] for m in methods}
+    by_metric: dict[str, list[tuple[bool, float]]] = {}
     for claim in claims.claims(paper):
         for leaf in claim.check.leaves():
             if isinstance(leaf, claims.Comparison):
                 pair = {re.match(r"\w*", str(side))[0] for side in (leaf.of, leaf.than)}
-                meant = than in pair and bool(asked & pair) and "@" not in leaf.of
+                about_these = than in pair and bool(bases & pair) and "@" not in leaf.of
                 within = claim.margins.get(leaf.metric, leaf.margin)
-                known.setdefault(leaf.metric, []).append((not meant, within))
-    least = {metric: min(each)[1] for metric, each in known.items()}
+                by_metric.setdefault(leaf.metric, []).append((not about_these, within))
+    least = {metric: min(each)[1] for metric, each in by_metric.items()}
     return least | {ours: least[name] for ours, name in _CLAIMED.items() if name in least}
 
 
@@ -219,13 +225,15 @@ def differences(
     table: pd.DataFrame, metric: str, methods: Iterable[str], than: str = "erm"
 ) -> dict[str, stats.Interval]:
     """Methods minus one, in pairs of the same seed; those without a pair are left out."""
-    there = set(table.index.get_level_values(0)) if metric in table else set()
-    if than not in there:
+    present = set(table.index.get_level_values(0)) if metric in table else set()
+    if than not in present:
         return {}
-    found = {
-        m: notebook.difference(table[metric], m, than) for m in methods if m in there and m != than
+    intervals = {
+        m: notebook.difference(table[metric], m, than)
+        for m in methods
+        if m in present and m != than
     }
-    return {m: d for m, d in found.items() if np.isfinite(d.estimate)}
+    return {m: d for m, d in intervals.items() if np.isfinite(d.estimate)}
 
 
 def inline(method: str) -> str:
@@ -252,57 +260,57 @@ def listed(words: Iterable[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
 
 
-def told(
-    found: Mapping[str, stats.Interval], metric: str, than: str = "ERM", within: float = 0.0
+def in_words(
+    intervals: Mapping[str, stats.Interval], metric: str, than: str = "ERM", within: float = 0.0
 ) -> str:
     """Differences in a sentence, without its full stop: who is higher, lower, or neither.
 
     Parameters
     ----------
-    found : from `differences`
+    intervals : from `differences`
     metric : in whose units they are told
     than : what they were compared with
     within : see `margins`
 
     Examples
     --------
-    >>> found = {"focal": stats.Interval(0.02, 0.01, 0.03), "mixup": stats.Interval(0, -1, 1)}
-    >>> told(found, "auroc")
+    >>> intervals = {"focal": stats.Interval(0.02, 0.01, 0.03), "mixup": stats.Interval(0, -1, 1)}
+    >>> in_words(intervals, "auroc")
     'Focal loss (+2.0 points [+1.0, +3.0]) raises the AUROC; no clear change with mixup'
-    >>> told({"mixup": stats.Interval(0, -1, 1)}, "ece", "CRL")
+    >>> in_words({"mixup": stats.Interval(0, -1, 1)}, "ece", "CRL")
     'Mixup does not clearly differ from CRL in ECE'
     """
     name, plain = _spelt(metric), than == "ERM"
     groups: dict[str, list[str]] = {}
-    for method, interval in found.items():
+    for method, interval in intervals.items():
         groups.setdefault(interval.direction(within), []).append(method)
     parts: list[str] = []
     for word in filter(groups.get, _DIRECTIONS):
         one, each = len(groups[word]) == 1, [inline(m) for m in groups[word]]
-        sizes = [notebook.change(found[m], metric) for m in groups[word]]
+        sizes = [notebook.change(intervals[m], metric) for m in groups[word]]
         what = "it" if parts else f"the {name}"  # the first part names it
         has, does = ("has", "does") if one else ("have", "do")
         if word in ("lower", "higher"):
-            who = listed(f"{m} ({size})" for m, size in zip(each, sizes, strict=True))
+            subjects = listed(f"{m} ({size})" for m, size in zip(each, sizes, strict=True))
             verb = ("lower" if word == "lower" else "raise") + "s" * one
-            other = f"{has} a {word} " + ("one" if parts else f"{name} than {than}")
-            part = f"{who} {verb} {what}" if plain else f"{who} {other}"
+            comparison = f"{has} a {word} " + ("one" if parts else f"{name} than {than}")
+            part = f"{subjects} {verb} {what}" if plain else f"{subjects} {comparison}"
         elif word == "practically none":
             unchanged = f"leave{'s' * one} {what} practically unchanged"
             same = f"{has} practically the {'same' if parts else f'{name} of {than}'}"
             part = f"{listed(each)} {unchanged if plain else same}"
         elif word == "cannot be told":
-            who = listed(f"{size} with {m}" for m, size in zip(each, sizes, strict=True))
+            subjects = listed(f"{size} with {m}" for m, size in zip(each, sizes, strict=True))
             verb = "changes" if plain else f"differs from that of {than}"
-            part = f"{what} {verb} by {who} (one run each, so no interval)"
+            part = f"{what} {verb} by {subjects} (one run each, so no interval)"
         elif parts:
             part = f"no clear {'change' if plain else 'difference'} with {listed(each)}"
         else:
             clearly = f"change {what}" if plain else f"differ from {than} in {name}"
             part = f"{listed(each)} {does} not clearly {clearly}"
         parts.append(part)
-    said = "; ".join(parts)
-    return said[:1].upper() + said[1:]
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:]
 
 
 _DIRECTIONS = ("lower", "higher", "practically none", "no clear difference", "cannot be told")
@@ -313,54 +321,58 @@ def _spelt(metric: str) -> str:
     return _SPELT.get(metric) or notebook.called(metric)
 
 
-def counted(
-    found: Mapping[str, stats.Interval], metric: str, what: str = "methods", within: float = 0.0
+def tally(
+    intervals: Mapping[str, stats.Interval], metric: str, what: str = "methods", within: float = 0.0
 ) -> str:
     """How many methods lower and how many raise a metric, as a sentence without its full stop.
 
     Parameters
     ----------
-    found, metric, within : as in `told`, which tells of a single method
+    intervals, metric, within : as in `in_words`, which tells of a single method
     what : what they are called
 
     Examples
     --------
     >>> low, unclear = stats.Interval(-0.02, -0.03, -0.01), stats.Interval(0, -1, 1)
-    >>> counted({"focal": low, "mixup": unclear}, "auroc")
+    >>> tally({"focal": low, "mixup": unclear}, "auroc")
     '1 of 2 methods lowers the AUROC, none raises it'
-    >>> counted({"mixup": unclear, "fmfp": unclear}, "excess_ece")
+    >>> tally({"mixup": unclear, "fmfp": unclear}, "excess_ece")
     'none of 2 methods clearly changes the excess ECE'
-    >>> counted({"mixup": unclear}, "auroc")
+    >>> tally({"mixup": unclear}, "auroc")
     'mixup does not clearly change the AUROC'
     """
-    if len(found) == 1:
-        (method,) = found
-        said = told(found, metric, within=within)
-        return inline(method) + said.removeprefix(inline(method)[:1].upper() + inline(method)[1:])
-    ways = [d.direction(within) for d in found.values()]
+    if len(intervals) == 1:
+        (method,) = intervals
+        sentence = in_words(intervals, metric, within=within)
+        return inline(method) + sentence.removeprefix(
+            inline(method)[:1].upper() + inline(method)[1:]
+        )
+    directions = [d.direction(within) for d in intervals.values()]
     name = _spelt(metric)
-    counts = sorted(((ways.count(f"{verb}er"), verb) for verb in ("low", "high")), reverse=True)
-    if set(ways) == {"practically none"}:
-        return f"all {len(ways)} {what} leave the {name} practically unchanged"
+    counts = sorted(
+        ((directions.count(f"{verb}er"), verb) for verb in ("low", "high")), reverse=True
+    )
+    if set(directions) == {"practically none"}:
+        return f"all {len(directions)} {what} leave the {name} practically unchanged"
     if not counts[0][0]:
-        return f"none of {len(ways)} {what} clearly changes the {name}"
+        return f"none of {len(directions)} {what} clearly changes the {name}"
     verbs = {"low": "lower", "high": "raise"}
-    (most, verb), (rest, other) = counts
-    if most == len(ways):
+    (most, verb), (rest, opposite) = counts
+    if most == len(directions):
         return f"all {most} {what} {verbs[verb]} the {name}"
     return (
-        f"{most} of {len(ways)} {what} {verbs[verb]}{'s' * (most == 1)} the {name}, "
-        f"{rest or 'none'} {verbs[other]}{'s' * (rest < 2)} it"
+        f"{most} of {len(directions)} {what} {verbs[verb]}{'s' * (most == 1)} the {name}, "
+        f"{rest or 'none'} {verbs[opposite]}{'s' * (rest < 2)} it"
     )
 
 
-def telling(pages: Sequence[notebook.Page]) -> int:
+def fullest(pages: Sequence[notebook.Page]) -> int:
     """Which setting tells most: where most methods have several runs, then where most have any."""
 
-    def tells(page: notebook.Page) -> tuple[int, int]:
+    def runs_and_methods(page: notebook.Page) -> tuple[int, int]:
         return sum(len(its) > 1 for its in page.records.values()), len(page.methods)
 
-    return max(range(len(pages)), key=lambda i: tells(pages[i]))
+    return max(range(len(pages)), key=lambda i: runs_and_methods(pages[i]))
 
 
 def in_short(
@@ -375,12 +387,12 @@ def in_short(
 
     One run of each tells nothing: such a setting has no say. `within` is as `margins` returns it.
     """
-    page, table = (its[telling(pages)] for its in (pages, tables))
-    found = {k: differences(table, k, list(methods)) for k in metrics}
-    sure = {k: {m: x for m, x in d.items() if not np.isnan(x.low)} for k, d in found.items()}
-    said = [counted(d, k, what, within.get(k, 0.0)) for k, d in sure.items() if d]
+    page, table = (its[fullest(pages)] for its in (pages, tables))
+    by_metric = {k: differences(table, k, list(methods)) for k in metrics}
+    sure = {k: {m: x for m, x in d.items() if not np.isnan(x.low)} for k, d in by_metric.items()}
+    parts = [tally(d, k, what, within.get(k, 0.0)) for k, d in sure.items() if d]
     where = terms.DATASETS.get(page.runs[0].dataset, page.runs[0].dataset)
-    return f"**In short:** on {where}, {'; '.join(said)}." if said else "**In short**"
+    return f"**In short:** on {where}, {'; '.join(parts)}." if parts else "**In short**"
 
 
 def one_each(
@@ -395,16 +407,16 @@ def one_each(
     methods : those that count; default all
     predictions : whether it takes predictions to draw them
     """
-    asked = set(methods)
+    relevant = set(methods)
 
     def drawable(page: notebook.Page) -> int:
-        there = whole([page]) if predictions else [page]
-        return sum(not asked or m in asked for p in there for m in p.methods)
+        drawable_pages = whole([page]) if predictions else [page]
+        return sum(not relevant or m in relevant for p in drawable_pages for m in p.methods)
 
     best: dict[str, notebook.Page] = {}
     for page in pages:
-        kept = best.setdefault(page.runs[0].dataset, page)
-        if drawable(page) > drawable(kept):
+        fullest_page = best.setdefault(page.runs[0].dataset, page)
+        if drawable(page) > drawable(fullest_page):
             best[page.runs[0].dataset] = page
     return list(best.values())
 
@@ -422,8 +434,8 @@ def risk_coverage(
     """
 
     def scored(logits, labels):
-        seen = metrics.per_sample(logits, labels)
-        return seen["confidence"], seen["correct"]
+        samples = metrics.per_sample(logits, labels)
+        return samples["confidence"], samples["correct"]
 
     numbers = {}
     for m in (m for m in methods if whole([page], m)):
@@ -445,12 +457,14 @@ def tell(
     lead: str = "",
 ) -> None:
     """Print a sentence about each setting; the setting is named where there are several."""
-    said = [(p, sentence(p).strip()) for p in pages]
-    said = [(p, s) for p, s in said if s]
-    if not said:
+    sentences = [(p, sentence(p).strip()) for p in pages]
+    sentences = [(p, s) for p, s in sentences if s]
+    if not sentences:
         return
     lines = (
-        [f"- **{p.title.rstrip('.')}.** {s}" for p, s in said] if len(pages) > 1 else [said[0][1]]
+        [f"- **{p.title.rstrip('.')}.** {s}" for p, s in sentences]
+        if len(pages) > 1
+        else [sentences[0][1]]
     )
     notebook.say(*([lead] if lead else []), "\n".join(lines))
 
@@ -480,13 +494,13 @@ def blocks(
     each = [rows * height + 0.6 for height in heights or [size[1]] * len(pages)]
     fig = plt.figure(figsize=(size[0] * columns + 0.3, sum(each)))
     parts = fig.subfigures(len(pages), 1, squeeze=False, height_ratios=each)[:, 0]
-    found = []
+    axes_by_page = []
     for part, page in zip(parts, pages, strict=True):
         if len(pages) > 1:
             part.suptitle(page.title, fontsize=12, fontweight="bold", x=0.01, ha="left")
-        found.append((page, part.subplots(rows, columns, squeeze=False, **how)))
+        axes_by_page.append((page, part.subplots(rows, columns, squeeze=False, **how)))
         page.stamp(part)
-    return fig, found
+    return fig, axes_by_page
 
 
 def forest(
@@ -504,13 +518,13 @@ def forest(
 
     Filled with its interval: here. Hollow: the same difference in an exhibit of the paper.
     """
-    theirs = {}
+    printed = {}
     if exhibit:
         cells = published.cells(exhibit=exhibit)
         cells = cells[(cells.dataset == dataset) & (cells.network == network)]
         cells = cells.drop_duplicates(["method", "metric"])
         wide = cells.pivot(index="method", columns="metric", values="value")
-        theirs = {
+        printed = {
             (m, k): wide.loc[m, k] - wide.loc[than, k]
             for m in wide.index
             for k in wide
@@ -523,18 +537,23 @@ def forest(
     shown = False
     for (_, axes), table in zip(parts, tables, strict=True):
         for ax, metric in zip(axes.flat, metrics, strict=False):
-            found = differences(table, metric, methods, than)
+            intervals = differences(table, metric, methods, than)
             label, scale, higher = terms.metric_label(metric)
             for y, m in enumerate(methods):
-                seen = {k: v for k, v in plots.look(m).items() if k in ("color", "marker")}
-                if m in found:
-                    middle, low, high = (scale * x for x in found[m])
-                    ax.plot([low, high], [y, y], color=seen["color"], linewidth=2.2, alpha=0.6)
-                    ax.plot(middle, y, **seen, markersize=6.5, linestyle="")
-                if np.isfinite(theirs.get((m, metric), np.nan)):
+                style = {k: v for k, v in plots.look(m).items() if k in ("color", "marker")}
+                if m in intervals:
+                    middle, low, high = (scale * x for x in intervals[m])
+                    ax.plot([low, high], [y, y], color=style["color"], linewidth=2.2, alpha=0.6)
+                    ax.plot(middle, y, **style, markersize=6.5, linestyle="")
+                if np.isfinite(printed.get((m, metric), np.nan)):
                     shown = True
                     ax.plot(
-                        scale * theirs[m, metric], y + 0.28, **seen, mfc="white", ms=6, linestyle=""
+                        scale * printed[m, metric],
+                        y + 0.28,
+                        **style,
+                        mfc="white",
+                        ms=6,
+                        linestyle="",
                     )
             ax.axvline(0, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
             arrow = {True: " →", False: " ←", None: ""}[higher]
@@ -571,24 +590,29 @@ def shaded(
     without a record are left out. The other settings open behind a line which says how often they
     point the same way.
     """
-    first = telling(pages)
+    first = fullest(pages)
     order = [first, *(i for i in range(len(pages)) if i != first)]
     each = [
         {(k, m): d for k in metrics for m, d in differences(tables[i], k, methods, than).items()}
         for i in order
     ]
     parts = [
-        (pages[i].title, *_coloured(found, metrics, methods, within))
-        for i, found in zip(order, each, strict=True)
+        (pages[i].title, *_coloured(intervals, metrics, methods, within))
+        for i, intervals in zip(order, each, strict=True)
     ]
-    single = any(np.isnan(d.low) for found in each for d in found.values())
+    single = any(np.isnan(d.low) for intervals in each for d in intervals.values())
     note = (
         f"Minus {html.escape(terms.label(than))}. Blue: better, red: worse, grey: practically "
         f"none, no colour: undecided{' or one run only' * single}."
     )
     if len(parts) < 2:
         return _display(parts, note, False)
-    both = [(d, each[0][key]) for found in each[1:] for key, d in found.items() if key in each[0]]
+    both = [
+        (d, each[0][key])
+        for intervals in each[1:]
+        for key, d in intervals.items()
+        if key in each[0]
+    ]
     same = sum((a.estimate > 0) == (b.estimate > 0) for a, b in both)
     others = listed(title for title, *_ in parts[1:])
     rest = f"{others}: the same sign in {same} of {len(both)} cells"
@@ -596,33 +620,33 @@ def shaded(
 
 
 def _coloured(
-    found: Mapping[tuple[str, str], stats.Interval],
+    intervals: Mapping[tuple[str, str], stats.Interval],
     metrics: Iterable[str],
     methods: Iterable[str],
     within: Mapping[str, float],
 ) -> tuple[str, str]:
     """Head and body of a table of differences by (metric, method), a row per metric."""
-    there = [m for m in methods if any(m == method for _, method in found)]
+    present = [m for m in methods if any(m == method for _, method in intervals)]
     body = []
     for metric in metrics:
         label, scale, higher = terms.metric_label(metric)
         cells = []
-        for m in there:
-            if (metric, m) not in found:
+        for m in present:
+            if (metric, m) not in intervals:
                 cells.append("<td>·</td>")
                 continue
-            d = found[metric, m]
-            way = d.direction(within.get(metric, 0.0))
-            good = way == ("higher" if higher else "lower")
-            color = {"higher": True, "lower": True}.get(way) and (BETTER if good else WORSE)
-            color = NONE if way == "practically none" else color
+            d = intervals[metric, m]
+            direction = d.direction(within.get(metric, 0.0))
+            good = direction == ("higher" if higher else "lower")
+            color = {"higher": True, "lower": True}.get(direction) and (BETTER if good else WORSE)
+            color = NONE if direction == "practically none" else color
             style = f' style="background-color: {color}55"' if color and higher is not None else ""
             digits = 1 if scale > 1 else 3
             shown = d._replace(low=np.nan, high=np.nan).format(scale, digits, sign=True)
-            tip = f"{way}, {notebook.in_units(d, metric)}"
+            tip = f"{direction}, {notebook.in_units(d, metric)}"
             cells.append(f'<td{style} title="{html.escape(tip)}">{shown}</td>')
         body.append(f"<tr><th>{html.escape(label)}</th>{''.join(cells)}</tr>")
-    head = "".join(f"<th>{html.escape(plots.look(m)['label'])}</th>" for m in there)
+    head = "".join(f"<th>{html.escape(plots.look(m)['label'])}</th>" for m in present)
     return f"<thead><tr><th></th>{head}</tr></thead>", "".join(body)
 
 
@@ -666,10 +690,12 @@ def beside(
                 row = every[0].loc[key]
                 lines = [f"<i>{_plus(row.published, row.published_std, metric, digits)}</i>"]
                 for one in every:
-                    mine = one.loc[key]
-                    if np.isfinite(mine.ours):
-                        half = notebook.half_width(stats.Interval(mine.ours, mine.low, mine.high))
-                        lines.append(_plus(mine.ours, half, metric, digits))
+                    measured = one.loc[key]
+                    if np.isfinite(measured.ours):
+                        half = notebook.half_width(
+                            stats.Interval(measured.ours, measured.low, measured.high)
+                        )
+                        lines.append(_plus(measured.ours, half, metric, digits))
                 cells.append(f"<td>{'<br>'.join(lines)}</td>")
             place = f"{terms.DATASETS.get(where, where)} · {net}<br>" if several else ""
             name = place + html.escape(plots.look(method)["label"])
@@ -742,7 +768,7 @@ def judge(
     colors = {"holds": BETTER, "the opposite": WORSE, "practically none": NONE}
     head = "".join(f"<th>{html.escape(p.title)}</th>" for p in pages)
     body, counts = [], [{k: 0 for k in (*marks, "(✓)", "(✗)")} for _ in pages]
-    for said, claim, metric, stated, methods, than in statements:
+    for words, claim, metric, stated, methods, than in statements:
         cells = []
         for table, count in zip(tables, counts, strict=True):
             chips = []
@@ -754,7 +780,7 @@ def judge(
                 chips.append(f'<span class="calibkit-chip" title="{tip}"{color}>{sign}</span>')
             line = " ".join(chips) or "·"  # in one block, which wraps where a table is stacked
             cells.append(f'<td class="said"><div>{line}</div></td>')
-        body.append(f'<tr><th class="said">{html.escape(said)}</th>{"".join(cells)}</tr>')
+        body.append(f'<tr><th class="said">{html.escape(words)}</th>{"".join(cells)}</tr>')
     note = "✓ as the paper says, ✗ the opposite, = practically none, ? open."
     if any(count["(✓)"] or count["(✗)"] for count in counts):
         note += " In brackets: one run, which decides nothing."
@@ -775,8 +801,10 @@ def judge(
             ("practically none", "is too small to matter", "are too small to matter"),
             ("open", "is open", "are open"),
         )
-        said = listed(f"{n} {one if n == 1 else many}" for k, one, many in kinds if (n := count[k]))
-        return f"Of {total} comparisons, {said}." + f" {alone}" * (single > 0)
+        agreement = listed(
+            f"{n} {one if n == 1 else many}" for k, one, many in kinds if (n := count[k])
+        )
+        return f"Of {total} comparisons, {agreement}." + f" {alone}" * (single > 0)
 
     tell(pages, score)
 
@@ -799,21 +827,21 @@ def decided(
     """
     within = claims.written_margin(claim, _CLAIMED.get(metric, metric))
     side = {"higher": "above", "lower": "below"}.get(stated, stated)
-    found = {}
+    outcomes = {}
     for m, d in differences(table, metric, methods, than).items():
         word = contrasts.outcome(d, side, within)
         if np.isnan(d.low):  # one run
             alone = d._replace(low=d.estimate, high=d.estimate)
             word = "(✓)" if contrasts.outcome(alone, side) == "holds" else "(✗)"
-        found[m] = d, word
-    return found
+        outcomes[m] = d, word
+    return outcomes
 
 
 def rerun(name: str, edition: str, paper: str, pages: Iterable[notebook.Page]) -> None:
     """Print how to run a chapter again, with the minutes that this took."""
     records = {r.name: r for p in pages for its in p.records.values() for r in its}
     minutes = sum(r.info["provenance"]["seconds"] for r in records.values()) / 60
-    taken = time.perf_counter() - _OPENED["at"]
+    seconds = time.perf_counter() - _OPENED["at"]
     code = [
         "```bash",
         f"calibkit train --edition {edition} --paper {paper}   # what is missing",
@@ -824,5 +852,5 @@ def rerun(name: str, edition: str, paper: str, pages: Iterable[notebook.Page]) -
     notebook.say(
         "\n".join(code),
         f"The records of this page took {max(minutes, 0.1):,.1f} minutes of training; drawing it "
-        f"from them took {max(taken, 1):.0f} seconds. `out.ipynb` opens in JupyterLab.",
+        f"from them took {max(seconds, 1):.0f} seconds. `out.ipynb` opens in JupyterLab.",
     )

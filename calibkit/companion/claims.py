@@ -267,8 +267,8 @@ def _cell(cells: Mapping, method: str, metric: str) -> Cell | None:
             return cells[exact, metric]
         if options or axes:
             return None
-        named = [key for key in cells if key[1] == metric and terms.parts(key[0])[0] == base]
-        return cells[named[0]] if len(named) == 1 else None
+        matching = [key for key in cells if key[1] == metric and terms.parts(key[0])[0] == base]
+        return cells[matching[0]] if len(matching) == 1 else None
     return cells.get((method, metric))
 
 
@@ -359,19 +359,19 @@ def margin(claim: Claim, metric: str) -> float:
         else:  # only what goes against the claim: a gain is no change for the worse
             against = {"at most": change, "at least": -change}.get(leaf.side, abs(change))
             changes.append(max(against, 0.0))
-    known = list(cells)
+    sources = list(cells)
     if not cells and not metric.startswith("lowest:"):
         name = metric.rpartition(":")[2]
-        known = [
+        sources = [
             cell
             for its in _cells(claim.paper, _tables(claim.paper)).values()
             for (_, printed), cell in its.items()
             if printed in (metric, name, split(name)[0]) and not isnan(cell.std)
         ]
-    if not known:
+    if not sources:
         share = measure(metric)[1] == 100 or metric == "histogram_overlap"
         return 0.005 if share else 0.0
-    least = _least(known)
+    least = _least(sources)
     if effects_:
         return _rounded(max(min(effects_) / 2, least))
     needed = max if claim.across == "all" else np.median
@@ -381,8 +381,8 @@ def margin(claim: Claim, metric: str) -> float:
 def _least(cells: Iterable[Cell]) -> float:
     """The printed ±, the median over cells; where none is printed, the last printed digit."""
     cells = list(cells)
-    known = [cell.std for cell in cells if not isnan(cell.std)]
-    return float(np.median(known)) if known else min(cell.digit for cell in cells)
+    spreads = [cell.std for cell in cells if not isnan(cell.std)]
+    return float(np.median(spreads)) if spreads else min(cell.digit for cell in cells)
 
 
 def _rounded(value: float) -> float:
@@ -458,7 +458,7 @@ def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list
         from scipy.special import stdtrit
 
         half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
-    return [_Finding(leaf, known=stats.Interval(value, value - half, value + half))]
+    return [_Finding(leaf, printed=stats.Interval(value, value - half, value + half))]
 
 
 # --- a comparison, from records -------------------------------------------------------------------
@@ -471,7 +471,7 @@ class _Finding:
     leaf: Comparison | Computed | Beyond
     difference: Difference | None = None
     exact: float | None = None
-    known: stats.Interval | None = None
+    printed: stats.Interval | None = None
     where: tuple[str, str] = ("", "")
     size: tuple[int, int] = (0, 0)
     missing: list[plan.Run] = field(default_factory=list)
@@ -480,8 +480,8 @@ class _Finding:
     def interval(self, level: float) -> stats.Interval:
         if self.exact is not None:
             return stats.Interval(self.exact, self.exact, self.exact)
-        if self.known is not None:
-            return self.known
+        if self.printed is not None:
+            return self.printed
         return self.difference.interval(level) if self.difference else stats.Interval(nan, nan, nan)
 
     def outcome(self, level: float) -> str:
@@ -515,7 +515,7 @@ class _Finding:
             return _DERIVED.get(self.leaf.name, self.leaf.name.replace("_", " "))
         return described(self.leaf, *self.size)
 
-    def shown(self, level: float = 0.95) -> str:
+    def formatted(self, level: float = 0.95) -> str:
         """The estimate with its interval, in the units of tables."""
         interval = self.interval(level)
         if isinstance(self.leaf, Computed):
@@ -533,10 +533,10 @@ def _compare(evidence: Evidence, leaf: Comparison, sizes: tuple[int, int]) -> _F
         second = replace(Subject.read(second), size=sizes[0])
     row = _Finding(leaf, size=sizes)
     row.where = (first.dataset or evidence.dataset, first.network or evidence.network)
-    asked = [(first, leaf.metric)]
+    sides = [(first, leaf.metric)]
     if isinstance(second, Subject):
-        asked.append((second, leaf.against or leaf.metric))
-    for subject, metric in asked:
+        sides.append((second, leaf.against or leaf.metric))
+    for subject, metric in sides:
         row.missing += evidence.missing(subject, metric)
         row.beyond = row.beyond or evidence.lacks(subject, metric)
     if row.beyond:
@@ -660,8 +660,8 @@ def _rows(leaf: Comparison | Computed | Beyond, evidence: Evidence) -> list[_Fin
     sizes = (0, 0)
     if leaf.sized:
         sizes = (
-            plan.EDITIONS[evidence.asked.edition].sizes[0],
-            plan.EDITIONS[evidence.asked.edition].sizes[-1],
+            plan.EDITIONS[evidence.selection.edition].sizes[0],
+            plan.EDITIONS[evidence.selection.edition].sizes[-1],
         )
     return [_compare(evidence, leaf, sizes)]
 
@@ -711,30 +711,30 @@ class Verdict(NamedTuple):
         if self.verdict != "open" or isnan(self.detectable):
             return ""
         _, scale, unit = measure(self.metric)
-        theirs = "no number for it"
+        printed = "no number for it"
         if not isnan(self.effect):
-            theirs = f"{_number(self.effect, scale)}{unit}"
+            printed = f"{_number(self.effect, scale)}{unit}"
         least = f"{_number(self.detectable, scale)}{unit}"
-        return f"In four cases of five it would tell {least} from 0; the paper prints {theirs}."
+        return f"In four cases of five it would tell {least} from 0; the paper prints {printed}."
 
 
 def evaluate(
-    asked: plan.Selection | str,
+    selection: plan.Selection | str,
     paper: str | None = None,
-    told: Callable[[str], None] = lambda line: None,
+    on_claim: Callable[[str], None] = lambda line: None,
     **changes,
 ) -> list[Verdict]:
     """A verdict for every claim, from the records of one setting of an edition. Trains nothing.
 
     Parameters
     ----------
-    asked : plan.Selection or str
+    selection : plan.Selection or str
         Which runs, or the name of an edition. A claim about particular data looks for those
         instead of the selection's own.
     paper : str, optional
         Only that paper's claims.
-    told : function
-        Is told the id of each claim before it is judged.
+    on_claim : function
+        Called with the id of each claim before it is judged.
     changes
         Fields of the selection to change, such as ``settings={"clip_norm": 2.0}``: verdicts on
         runs trained so.
@@ -751,18 +751,20 @@ def evaluate(
     store.DamagedRecord
         For a record which is not what was written.
     """
-    evidence = Evidence(asked, **changes)
-    return _evaluate(evidence, paper, told)
+    evidence = Evidence(selection, **changes)
+    return _evaluate(evidence, paper, on_claim)
 
 
-def _evaluate(evidence: Evidence, paper: str | None, told: Callable[[str], None]) -> list[Verdict]:
+def _evaluate(
+    evidence: Evidence, paper: str | None, on_claim: Callable[[str], None]
+) -> list[Verdict]:
     """`evaluate` with records at hand, which the next paper need not look for again."""
     verdicts = []
     with warnings.catch_warnings():
         # A metric undefined for a network is nan, and leaves a comparison open.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         for claim in claims(paper):
-            told(claim.id)
+            on_claim(claim.id)
             verdicts.append(_judge(claim, evidence))
     evidence.forget()
     contrasts.keep_derived()
@@ -801,14 +803,14 @@ SUMS = {  # the verdict of a line, and how so many of them are spoken of
 def board(
     edition: str,
     paper: str | None = None,
-    told: Callable[[str], None] = lambda line: None,
+    on_claim: Callable[[str], None] = lambda line: None,
     **where,
 ) -> list[Line]:
     """Every claim in every setting of its paper, and on the paper's own table.
 
     Parameters
     ----------
-    edition, paper, told
+    edition, paper, on_claim
         As `evaluate`.
     where
         Further arguments of `evaluate`: with any of them, only the setting that they name.
@@ -822,10 +824,10 @@ def board(
     lines = []
     for name in dict.fromkeys(claim.paper for claim in claims(paper)):
         if any(where.values()):
-            each = [evaluate(edition, paper=name, told=told, **where)]
+            each = [evaluate(edition, paper=name, on_claim=on_claim, **where)]
         else:
             places = plan.settings(edition, name)
-            each = [_evaluate(at_hand(place.name), name, told) for place in places]
+            each = [_evaluate(at_hand(place.name), name, on_claim) for place in places]
         for claim, *verdicts in zip(claims(name), *each, strict=True):
             # Mathematics and what is bound to data of its own is the same in every setting.
             shown = [v for v in verdicts if v.verdict != "needs data"] or verdicts[-1:]
@@ -856,41 +858,43 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     each = [row.verdict(0.95) for row in rows]
     strict = 1 - 0.05 / max(len(rows), 1)
     verdict = join.verdict(0.95, strict) if rows else "needs data"
-    shown, needed = _Finding(Beyond("")), 0
+    deciding, needed = _Finding(Beyond("")), 0
     if verdict == "needs data":
         if rows:
-            shown.where = next(row for row in rows if row.missing or row.beyond).where
+            deciding.where = next(row for row in rows if row.missing or row.beyond).where
         why = _lacking(rows, evidence)
     else:
-        shown = join.deciding(0.95, strict)
-        level = 0.95 if verdict != "open" or shown.verdict(0.95) == "open" else strict
-        if shown.difference:
-            needed = shown.difference.seeds_needed(shown.leaf.side, shown.leaf.margin, level)
-        why = _why(each, verdict, shown, needed)
-    measured = isinstance(shown.leaf, Comparison)
-    effects_ = _effects_of(claim, shown.leaf) if measured else []
+        deciding = join.deciding(0.95, strict)
+        level = 0.95 if verdict != "open" or deciding.verdict(0.95) == "open" else strict
+        if deciding.difference:
+            needed = deciding.difference.seeds_needed(
+                deciding.leaf.side, deciding.leaf.margin, level
+            )
+        why = _why(each, verdict, deciding, needed)
+    measured = isinstance(deciding.leaf, Comparison)
+    effects_ = _effects_of(claim, deciding.leaf) if measured else []
     missing = list(dict.fromkeys(run for row in rows for run in row.missing))
-    there = shown.difference is not None
+    there = deciding.difference is not None
     return Verdict(
         claim.id,
         claim.paper,
         claim.statement,
         verdict,
-        shown.outcome(0.95) if verdict != "needs data" else verdict,
-        shown.leaf.metric if measured else "",
-        shown.text if verdict != "needs data" else "",
-        shown.shown() if verdict != "needs data" else "",
-        *shown.interval(0.95),
-        shown.leaf.margin if measured else nan,
-        shown.difference.mean.detectable() if there else nan,
+        deciding.outcome(0.95) if verdict != "needs data" else verdict,
+        deciding.leaf.metric if measured else "",
+        deciding.text if verdict != "needs data" else "",
+        deciding.formatted() if verdict != "needs data" else "",
+        *deciding.interval(0.95),
+        deciding.leaf.margin if measured else nan,
+        deciding.difference.mean.detectable() if there else nan,
         float(np.median(effects_)) if effects_ else nan,
         needed,
         *(each.count(word) for word in ("holds", "fails", "open")),
         why,
-        shown.difference.mean.seeds if there else 0,
-        shown.difference.n if there else 0,
-        "" if isinstance(shown.leaf, Computed) else evidence.setting.name,
-        *shown.where,
+        deciding.difference.mean.seeds if there else 0,
+        deciding.difference.n if there else 0,
+        "" if isinstance(deciding.leaf, Computed) else evidence.setting.name,
+        *deciding.where,
         _command(evidence, missing) if verdict == "needs data" else "",
         claim.support,
         claim.exhibits,
@@ -922,7 +926,7 @@ _PERIODS = {
     "collected": "on test sets collected a second time",
 }
 # What only claims ask for: name, factor, unit.
-_ASKED = {
+_CLAIM_METRICS = {
     "confidence_correct": ("confidence of correct predictions", 100, " points"),
     "confidence_wrong": ("confidence of wrong predictions", 100, " points"),
     "sure_when_wrong": ("share of wrong predictions with confidence above 0.95", 100, " points"),
@@ -982,8 +986,8 @@ def measure(metric: str) -> tuple[str, float, str]:
         return f"coefficient of lowest {measure(metric.partition(':')[2])[0]}", 1, ""
     period, _, rest = metric.rpartition(":")
     name, after, size = split(rest)
-    if name in _ASKED:
-        label, scale, unit = _ASKED[name]
+    if name in _CLAIM_METRICS:
+        label, scale, unit = _CLAIM_METRICS[name]
     elif name.startswith("risk_at_coverage_"):
         label, scale = f"risk at {100 * float(name.rpartition('_')[2]):.0f} % coverage", 100
         unit = " points"
@@ -997,7 +1001,7 @@ def measure(metric: str) -> tuple[str, float, str]:
     return label + (f" {_PERIODS[period]}" if period else ""), scale, unit
 
 
-def _named(subject: Subject) -> str:
+def _side_label(subject: Subject) -> str:
     """What a side is called."""
     words = f" {'minus' if subject.operator == '-' else 'over'} ".join(
         _METHODS.get(m, terms.label(m)).replace("|", ", ") for m in subject.methods
@@ -1015,10 +1019,10 @@ def described(leaf: Comparison, smallest: int = 0, largest: int = 0) -> str:
     """
     label, *_ = measure(leaf.metric)
     label = label[0].upper() + label[1:]
-    of = _named(Subject.read(leaf.of))
+    of = _side_label(Subject.read(leaf.of))
     if not isinstance(leaf.than, str):
         return f"{label}, {of}" + (f" minus {leaf.than:g}" if leaf.than else "")
-    than = _named(Subject.read(leaf.than))
+    than = _side_label(Subject.read(leaf.than))
     if largest:
         return f"{label}, {of} with {largest:,} training samples minus {smallest:,}"
     if leaf.against:
@@ -1028,7 +1032,7 @@ def described(leaf: Comparison, smallest: int = 0, largest: int = 0) -> str:
     return f"{label}, {of} minus {than}"
 
 
-def _why(each: list[str], verdict: str, shown: _Finding, needed: int) -> str:
+def _why(each: list[str], verdict: str, deciding: _Finding, needed: int) -> str:
     """How the comparisons went, and the one which decides, in sentences."""
     one = {"holds": "holds", "fails": "fails", "open": "is open", "needs data": "lacks data"}
     many = {"holds": "hold", "fails": "fail", "open": "are open", "needs data": "lack data"}
@@ -1036,32 +1040,34 @@ def _why(each: list[str], verdict: str, shown: _Finding, needed: int) -> str:
     counts = ", ".join(f"{count} {word}" for count, word in numbers if count)
     by = "Left open by" if verdict == "open" else "Decided by"
     lead = f"{len(each)} comparisons: {counts}. {by}: " if len(each) > 1 else ""
-    said = lead + shown.text
-    interval = shown.interval(0.95)
-    if isnan(interval.estimate) and shown.leaf.metric.startswith("since_best:"):
-        return f"{said}: the best epoch is that of the other runs, and there are none."
+    sentence = lead + deciding.text
+    interval = deciding.interval(0.95)
+    if isnan(interval.estimate) and deciding.leaf.metric.startswith("since_best:"):
+        return f"{sentence}: the best epoch is that of the other runs, and there are none."
     if isnan(interval.estimate):
-        return f"{said}: undefined, or every run diverged."
-    said += f": {shown.shown()}"
-    if shown.difference is None:
-        return said + "."
-    _, scale, unit = measure(shown.leaf.metric)
+        return f"{sentence}: undefined, or every run diverged."
+    sentence += f": {deciding.formatted()}"
+    if deciding.difference is None:
+        return sentence + "."
+    _, scale, unit = measure(deciding.leaf.metric)
     if isnan(interval.low):
-        return said + "; one run only, so nothing tells its spread."
-    if shown.outcome(0.95) == "practically none" or (
-        shown.leaf.side not in ("below", "above") and shown.leaf.margin
+        return sentence + "; one run only, so nothing tells its spread."
+    if deciding.outcome(0.95) == "practically none" or (
+        deciding.leaf.side not in ("below", "above") and deciding.leaf.margin
     ):
-        said += f", with a margin of {_number(shown.leaf.margin, scale)}{unit}"
-    if shown.difference.borrowed:
-        said += "; one run, its spread between seeds taken from the default coefficient"
+        sentence += f", with a margin of {_number(deciding.leaf.margin, scale)}{unit}"
+    if deciding.difference.borrowed:
+        sentence += "; one run, its spread between seeds taken from the default coefficient"
     if verdict == "open":
-        if shown.verdict(0.95) != verdict:
-            said += "; not enough where one comparison decides for all"
+        if deciding.verdict(0.95) != verdict:
+            sentence += "; not enough where one comparison decides for all"
         if needed > 0:
-            said += f". If it stays like this, {needed} seeds would decide"
+            sentence += f". If it stays like this, {needed} seeds would decide"
         elif needed < 0:
-            said += ". Near the edge of what counts: no number of seeds on this test set decides it"
-    return said + "."
+            sentence += (
+                ". Near the edge of what counts: no number of seeds on this test set decides it"
+            )
+    return sentence + "."
 
 
 def _number(value: float, scale: float) -> str:
@@ -1097,10 +1103,10 @@ def _command(evidence: Evidence, runs: list[plan.Run]) -> str:
         groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
     commands = []
     for (*_, protocol), group in groups.items():
-        settings = dict(evidence.asked.settings) | (
+        settings = dict(evidence.selection.settings) | (
             {"feature_scores": protocol.feature_scores} if protocol.feature_scores else {}
         )
-        chosen = evidence.setting if group[0].dataset == evidence.setting.dataset else None
-        asked = plan.Selection.that_has(evidence.asked.edition, group, chosen, settings)
-        commands.append(asked.command(dict.fromkeys(run.method for run in group)))
+        setting = evidence.setting if group[0].dataset == evidence.setting.dataset else None
+        selection = plan.Selection.that_has(evidence.selection.edition, group, setting, settings)
+        commands.append(selection.command(dict.fromkeys(run.method for run in group)))
     return " && ".join(commands)

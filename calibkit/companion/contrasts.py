@@ -289,7 +289,7 @@ class Model:
     after: str = ""
     validation: int | None = None
     score: str = ""
-    _drawn: dict[str, np.ndarray | None] = field(default_factory=dict, init=False, repr=False)
+    _deviations: dict[str, np.ndarray | None] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def dataset(self) -> str:
@@ -328,7 +328,7 @@ class Model:
     def summary(self) -> dict[str, float]:
         return metrics.summary(self.logits, self.labels)
 
-    def _kept(self, metric: str) -> str:
+    def _replicate_name(self, metric: str) -> str:
         """What the record's replicates call a metric of this model; empty if they have it not."""
         if self.score or self.validation is not None or metric in _OWN or ":" in metric:
             return ""
@@ -347,10 +347,10 @@ class Model:
             constant, parts = _LINEAR[metric]
             return constant + sum(w * self.value(name) for name, w in parts.items())
         if metric in _OWN:
-            asked = _OWN[metric]
-            return asked(self) if metric in _CHEAP else derived(self, metric, asked)
-        if self._kept(metric):
-            return self.record.replicates.estimate(self._kept(metric))
+            compute = _OWN[metric]
+            return compute(self) if metric in _CHEAP else derived(self, metric, compute)
+        if self._replicate_name(metric):
+            return self.record.replicates.estimate(self._replicate_name(metric))
         if self.score:
             return self.ranked(metric)
         period, _, name = metric.rpartition(":")
@@ -380,8 +380,8 @@ class Model:
             metric = name
         if self.validation is not None:  # the test set is the same
             return replace(self, validation=None).deviation(metric)
-        if self._kept(metric):
-            return self.record.replicates.deviation(self._kept(metric))
+        if self._replicate_name(metric):
+            return self.record.replicates.deviation(self._replicate_name(metric))
         return self._resampled(metric)
 
     @property
@@ -393,28 +393,28 @@ class Model:
         """A metric of (confidence, correct) from the predictions."""
         of = metrics.Ranking.of(self.samples["confidence"], self.samples["correct"])
         share = re.fullmatch(r"risk_at_coverage_(.*)", metric)
-        known = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
-        return float(known[metric](of))
+        functions = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
+        return float(functions[metric](of))
 
     def _resampled(self, metric: str) -> np.ndarray | None:
         """Deviations that no file keeps: of another score, or of a record without replicates.
 
         Drawn as `stats.replicates_of_run` draws, but only for what is asked: a hundredth of it.
         """
-        if metric not in self._drawn:
-            drawn = None
+        if metric not in self._deviations:
+            deviation = None
             if self.score or (resampled(metric, self.after) and not self.record.light):
-                drawn = _drawn_once(self, metric)
-            self._drawn[metric] = drawn
-        return self._drawn[metric]
+                deviation = _cached_deviation(self, metric)
+            self._deviations[metric] = deviation
+        return self._deviations[metric]
 
     def _resample(self, metric: str) -> np.ndarray:
         if self.score:
             of = stats.Answers(self.samples["confidence"], self.samples["correct"])
-            drawn = stats.replicates([of], None, [metric])
+            replicates = stats.replicates([of], None, [metric])
         else:
-            drawn = stats.replicates([self.logits], self.labels, [metric])
-        return drawn[0, :, 0] - self.value(metric)
+            replicates = stats.replicates([self.logits], self.labels, [metric])
+        return replicates[0, :, 0] - self.value(metric)
 
     def forget(self) -> None:
         """Let go of the predictions, which take the most memory; what came of them stays."""
@@ -428,7 +428,7 @@ _DRAWING = [
 ]
 
 
-def _drawn_once(model: Model, metric: str) -> np.ndarray:
+def _cached_deviation(model: Model, metric: str) -> np.ndarray:
     """Deviations of a metric, drawn by the first page that asks and kept for the others."""
     record = model.record
     name = "-".join(filter(None, (metric, model.after, model.score)))
@@ -437,19 +437,19 @@ def _drawn_once(model: Model, metric: str) -> np.ndarray:
     with suppress(OSError, ValueError, EOFError):  # there is none yet, or half of one
         if path.stat().st_mtime > max(code.stat().st_mtime for code in _DRAWING):
             return np.load(path)
-    drawn = model._resample(metric)
+    deviation = model._resample(metric)
     with suppress(OSError):  # records may be where nothing can be written
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")
         with open(draft, "wb") as file:
-            np.save(file, drawn)
+            np.save(file, deviation)
         draft.replace(path)
-    return drawn
+    return deviation
 
 
 # What was worked out of predictions and training samples: by run, with the checksum of its arrays.
 # It is kept beside the records, so that it is there at once, and after a record was made light.
-_known: dict[Path, dict[str, dict]] = {}
+_derived: dict[Path, dict[str, dict]] = {}
 
 
 @cache
@@ -458,7 +458,7 @@ def _released() -> frozenset[str]:
     return frozenset({"mathematics"} | {run.name for run in plan.runs("all", "released")})
 
 
-def _kept_in(name: str) -> Path:
+def _derived_path(name: str) -> Path:
     """The file in which what is known under a name is kept; git sees that of the released edition.
 
     The other is among the records that are no part of the repository.
@@ -467,52 +467,52 @@ def _kept_in(name: str) -> Path:
     return root / "derived.json" if name in _released() else root / "runs" / ".derived.json"
 
 
-def _known_in(path: Path) -> dict[str, dict]:
-    if path not in _known:
+def _derived_at(path: Path) -> dict[str, dict]:
+    if path not in _derived:
         try:
-            _known[path] = json.loads(path.read_text())
+            _derived[path] = json.loads(path.read_text())
         except (OSError, ValueError):  # there is none yet, or half of one
-            _known[path] = {}
-    return _known[path]
+            _derived[path] = {}
+    return _derived[path]
 
 
 def worked_out_of(name: str, checksum: str | None) -> dict:
     """What is known under a name, and to be added to: nothing if it is of another checksum."""
-    known = _known_in(_kept_in(name)).setdefault(name, {})
-    if checksum and known.get("arrays") != checksum:
-        known.clear()
-        known["arrays"] = checksum
-    return known
+    numbers = _derived_at(_derived_path(name)).setdefault(name, {})
+    if checksum and numbers.get("arrays") != checksum:
+        numbers.clear()
+        numbers["arrays"] = checksum
+    return numbers
 
 
-def derived(model: Model, metric: str, asked: Callable[[Model], float]) -> float:
+def derived(model: Model, metric: str, compute: Callable[[Model], float]) -> float:
     """A number that takes a run's arrays, as far as possible from those worked out before."""
     record = model.record
-    known = worked_out_of(record.name, record.info["sha256"].get("arrays.npz"))
+    numbers = worked_out_of(record.name, record.info["sha256"].get("arrays.npz"))
     size = "" if model.validation is None else f"@{model.validation}"
     key = f"{metric}_{model.after}{size}" if model.after else metric
-    if key not in known:
-        known[key] = float(asked(model))
-    return nan if known[key] is None else known[key]
+    if key not in numbers:
+        numbers[key] = float(compute(model))
+    return nan if numbers[key] is None else numbers[key]
 
 
 def worked_out(model: Model) -> bool:
     """Whether a run left numbers that took its arrays."""
     name = model.record.name
-    return len(_known_in(_kept_in(name)).get(name, ())) > 1
+    return len(_derived_at(_derived_path(name)).get(name, ())) > 1
 
 
 def keep_derived() -> None:
     """Write down what `derived` has worked out, where the folder of the records can be written."""
-    for path, runs in _known.items():
-        named = {
-            name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in known.items()}
-            for name, known in sorted(runs.items())
-            if len(known) > 1
+    for path, runs in _derived.items():
+        entries = {
+            name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in numbers.items()}
+            for name, numbers in sorted(runs.items())
+            if len(numbers) > 1
         }
-        text = json.dumps(named, indent=0) + "\n"
+        text = json.dumps(entries, indent=0) + "\n"
         try:
-            if named and (not path.exists() or path.read_text() != text):
+            if entries and (not path.exists() or path.read_text() != text):
                 draft = path.with_suffix(f".{os.getpid()}")
                 draft.write_text(text)
                 draft.replace(path)
@@ -734,15 +734,15 @@ class Evidence:
 
     Parameters
     ----------
-    asked : a selection, or the name of an edition
+    selection : a selection, or the name of an edition
     changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
     """
 
-    def __init__(self, asked: plan.Selection | str, **changes):
-        self.asked = plan.Selection.of(asked, **changes)
-        self.setting = plan.setting(self.asked.edition, self.asked.setting or "")
-        self.dataset = self.asked.dataset or self.setting.dataset
-        self.network = self.asked.network or self.setting.network
+    def __init__(self, selection: plan.Selection | str, **changes):
+        self.selection = plan.Selection.of(selection, **changes)
+        self.setting = plan.setting(self.selection.edition, self.selection.setting or "")
+        self.dataset = self.selection.dataset or self.setting.dataset
+        self.network = self.selection.network or self.setting.network
         self._models: dict[tuple, dict[int, Model]] = {}
         self._records: dict[tuple, dict[plan.Run, store.Record | None]] = {}
 
@@ -755,7 +755,7 @@ class Evidence:
         after, score = after or _MAPPED.get(method, ""), _SCORED.get(method, "")
         plain = "erm" if method in _MAPPED or score else method
         place = (plain, subject.dataset, subject.network, subject.size, bool(score))
-        records = self._found(*place)
+        records = self._records_of(*place)
         if not any(records.values()):
             raise Missing(list(records))
         key = (*place, after, validation, score)
@@ -773,20 +773,20 @@ class Evidence:
             for model in models.values():
                 model.forget()
 
-    def _found(
+    def _records_of(
         self, method: str, dataset: str, network: str, size: int, scored: bool
     ) -> dict[plan.Run, store.Record | None]:
         """The runs of a method and what there is of them, looked for once."""
         key = (method, dataset, network, size, scored)
         if key not in self._records:
-            edition = plan.EDITIONS[self.asked.edition]
+            edition = plan.EDITIONS[self.selection.edition]
             runs = plan.select(
-                self.asked,
+                self.selection,
                 [method],
                 dataset or self.dataset,
                 network or self.network,
-                train_size=size or self.asked.train_size,
-                settings=dict(self.asked.settings) | (edition.scored if scored else {}),
+                train_size=size or self.selection.train_size,
+                settings=dict(self.selection.settings) | (edition.scored if scored else {}),
                 # A claim about data of its own does not look for them in a setting of others.
                 setting="shared" if dataset else self.setting.name,
             )
@@ -838,10 +838,10 @@ class Evidence:
         return ""
 
     def _never_shifted(self, subject: Subject, unplanned: bool = True) -> str:
-        place = subject.dataset or self.dataset
+        dataset = subject.dataset or self.dataset
         if unplanned and self.setting.protocol.shifted:
             return ""
-        name = terms.DATASETS.get(place, place)
+        name = terms.DATASETS.get(dataset, dataset)
         return f"records of this setting hold no shifted test sets of {name}"
 
     def series(self, subject: Subject, metric: str) -> Series:

@@ -2,8 +2,8 @@
 
 A page begins with what it stands on, and ends there if no run has a record yet::
 
-    asked = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds, epochs=epochs)
-    page = notebook.page(methods, asked)
+    selection = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds)
+    page = notebook.page(methods, selection)
     notebook.require(page)  # shows the setting; without records the workflow makes a short page
 
 A sentence with a number is printed by the cell that computes the number, as Markdown, so that
@@ -64,7 +64,7 @@ class Page:
     missing: list[plan.Run] = field(default_factory=list)
     diverged: list[plan.Run] = field(default_factory=list)
     settings: dict[str, object] = field(default_factory=dict)  # of the protocol, if changed
-    chosen: plan.Setting | None = None  # the setting of the edition, as planned
+    planned: plan.Setting | None = None  # the setting of the edition, as planned
 
     @property
     def methods(self) -> list[str]:
@@ -90,7 +90,7 @@ class Page:
         return records
 
     @property
-    def kept(self) -> str:
+    def drawn_seeds(self) -> str:
         """For `stamp`, under what is drawn from predictions: how many seeds keep them, if fewer."""
         whole = [sum(not r.light for r in records) for records in self.records.values()]
         if whole == [len(records) for records in self.records.values()]:
@@ -108,7 +108,9 @@ class Page:
             for r in self.whole(method)
         ]
 
-    def answers(self, logits: Iterable[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def predictions(
+        self, logits: Iterable[np.ndarray]
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Confidence of test predictions, and whether they are right: a list over seeds each.
 
         Parameters
@@ -134,9 +136,9 @@ class Page:
             b, g = (
                 record.arrays[f"train_{k}"][i].astype(float) for k in ("brier", "gradient_norm")
             )
-            chosen = faint | (b >= 2**-14) & (g > 0)
-            brier.append(b[chosen])
-            norm.append(g[chosen])
+            visible = faint | (b >= 2**-14) & (g > 0)
+            brier.append(b[visible])
+            norm.append(g[visible])
         return brier, norm
 
     def table(self, measure: Callable[[store.Record], Mapping] | None = None) -> pd.DataFrame:
@@ -210,20 +212,20 @@ class Page:
             gaps = [f"Not trained yet: {', '.join(map(terms.label, without))}."] if without else []
             if fewer:
                 gaps.append(f"With fewer seeds than planned: {', '.join(map(terms.label, fewer))}.")
-            said = f"{html.escape(' '.join(gaps))} To fill the gap:"
+            advice = f"{html.escape(' '.join(gaps))} To fill the gap:"
             code = f"<code>{html.escape(self.command(names))}</code>"
-            (more if self.records else lines).extend([said, code])
+            (more if self.records else lines).extend([advice, code])
         return lines, more
 
     @property
     def title(self) -> str:
         """The setting in words: data and regime."""
-        return self.chosen.title if self.chosen else self.setting
+        return self.planned.title if self.planned else self.setting
 
     def command(self, methods: Sequence[str]) -> str:
         """The command which trains the runs of some methods of this page."""
-        asked = plan.Selection.that_has(self.edition, self.runs, self.chosen, self.settings)
-        return asked.command(methods)
+        selection = plan.Selection.that_has(self.edition, self.runs, self.planned, self.settings)
+        return selection.command(methods)
 
     def stamp(self, fig, more: str = "") -> None:
         """Small print under a figure, so that it still says what it shows in a talk."""
@@ -253,7 +255,7 @@ def _boxed(pages: Sequence[Page]) -> str:
 
 def page(
     methods: Sequence[str],
-    asked: plan.Selection | str = "released",
+    selection: plan.Selection | str = "released",
     paper: str = "",
     **changes,
 ) -> Page:
@@ -265,7 +267,7 @@ def page(
     Parameters
     ----------
     methods : such as "erm" or "focal(gamma=5)+sam"; see `plan.METHODS`
-    asked : a selection, or the name of an edition
+    selection : a selection, or the name of an edition
     paper : in place of the selection's setting, the first one of this paper that has a record
     changes : fields of `plan.Selection` to change, such as ``variant="paper"``
 
@@ -276,72 +278,72 @@ def page(
         valid ones.
     """
     check_parameters()
-    asked = plan.Selection.of(asked, **changes)
+    selection = plan.Selection.of(selection, **changes)
     if paper:
-        if with_records := pages(methods, asked, paper):
+        if with_records := pages(methods, selection, paper):
             return with_records[0]
-        asked = replace(asked, setting=_settings(asked, paper)[0])
-    runs = asked.runs(methods)
-    on_the_spot = plan.EDITIONS[asked.edition].on_the_spot
-    if on_the_spot and not asked.seeds:  # as many as its book plans, which for some methods is one
-        planned = set(plan.runs("book", asked.edition))
+        selection = replace(selection, setting=_settings(selection, paper)[0])
+    runs = selection.runs(methods)
+    on_the_spot = plan.EDITIONS[selection.edition].on_the_spot
+    if on_the_spot and not selection.seeds:  # as many as its book plans: of some methods one
+        planned = set(plan.runs("book", selection.edition))
         # A method that no page has is trained under the protocol that all share, and nowhere else.
-        own = asked.setting not in (None, "shared")
-        known = {run.method for run in runs if run in planned or own}
-        runs = [run for run in runs if run in planned or run.method not in known]
-    result = collect(asked.edition, runs, train=on_the_spot)
-    result.settings = dict(asked.settings)
-    result.chosen = plan.setting(asked.edition, asked.setting or "")
+        own = selection.setting not in (None, "shared")
+        planned_methods = {run.method for run in runs if run in planned or own}
+        runs = [run for run in runs if run in planned or run.method not in planned_methods]
+    result = collect(selection.edition, runs, train=on_the_spot)
+    result.settings = dict(selection.settings)
+    result.planned = plan.setting(selection.edition, selection.setting or "")
     return result
 
 
 def pages(
     methods: Sequence[str],
-    asked: plan.Selection | str = "released",
+    selection: plan.Selection | str = "released",
     paper: str = "",
     **changes,
 ) -> list[Page]:
     """One `Page` for each setting of a paper that has a record of these methods.
 
     A paper's own settings come first (CIFAR-10 before Fashion-MNIST), then the one that all
-    methods share. A data set or a network that is asked for leaves out the others. `asked` and
+    methods share. A data set or a network that is asked for leaves out the others. `selection` and
     `changes` are as in `page`.
     """
-    asked = plan.Selection.of(asked, **changes)
-    each = (page(methods, asked, setting=name) for name in _settings(asked, paper))
+    selection = plan.Selection.of(selection, **changes)
+    each = (page(methods, selection, setting=name) for name in _settings(selection, paper))
     return [one for one in each if one.records]
 
 
 def beside(
     methods: Sequence[str],
-    asked: plan.Selection | str = "released",
+    selection: plan.Selection | str = "released",
     paper: str = "",
     **changes,
 ) -> list[Page]:
     """A `Page` for each data set: the setting that all methods share, then a paper's own on others.
 
-    Others need records of the first of the methods. `asked` and `changes` are as in `page`.
+    Others need records of the first of the methods. `selection` and `changes` are as in `page`.
     """
-    asked = plan.Selection.of(asked, **changes)
-    result = [page(methods, asked)]
-    for name in _settings(asked, paper):
-        shown = {one.runs[0].dataset for one in result}
-        if name == "shared" or plan.setting(asked.edition, name).dataset in shown:
+    selection = plan.Selection.of(selection, **changes)
+    result = [page(methods, selection)]
+    for name in _settings(selection, paper):
+        datasets = {one.runs[0].dataset for one in result}
+        if name == "shared" or plan.setting(selection.edition, name).dataset in datasets:
             continue  # before its runs are asked for: a cheap edition would train them
-        one = page(methods, asked, setting=name)
+        one = page(methods, selection, setting=name)
         if methods[0] in one.records:
             result.append(one)
     return result if result[0].records or len(result) == 1 else result[1:]
 
 
-def _settings(asked: plan.Selection, paper: str) -> list[str]:
+def _settings(selection: plan.Selection, paper: str) -> list[str]:
     """Names of a paper's settings with the data and network asked for; "shared" can have any."""
     return [
         s.name
-        for s in plan.settings(asked.edition, paper)
+        for s in plan.settings(selection.edition, paper)
         if s.name == "shared"
-        or (s.dataset == (asked.dataset or s.dataset))
-        and (s.network == (asked.network or s.network))
+        or (s.dataset == (selection.dataset or s.dataset))
+        and (s.network == (selection.network or s.network))
     ]
 
 
@@ -748,15 +750,15 @@ def statements(rows: Iterable[tuple]) -> None:
             here = "(as stated)" if agrees else "(the opposite)"
         cells = (cell.replace(" ", "\u00a0") for cell in (here, change(interval, metric)))
         lines.append(f"| {words} | {' | '.join(cells)} |")
-    said = ["\n".join(lines)] if len(lines) > 2 else []
+    paragraphs = ["\n".join(lines)] if len(lines) > 2 else []
     if alone:
-        said.append(
+        paragraphs.append(
             "In brackets: one run of each method, which decides nothing; the direction is as "
             f"stated in {sum(alone)} of {len(alone)}."
         )
     if not alone or set(outcomes) > {"not available"}:
-        said.append(score(outcomes))
-    say(*said)
+        paragraphs.append(score(outcomes))
+    say(*paragraphs)
 
 
 def score(outcomes: Iterable[str]) -> str:
