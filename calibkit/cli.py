@@ -242,21 +242,21 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def _selected(options) -> list[plan.Run]:
-    asked = plan.Selection(*(getattr(options, f.name) for f in fields(plan.Selection)))
+    selection = plan.Selection(*(getattr(options, f.name) for f in fields(plan.Selection)))
     if options.method:
-        return asked.runs(options.method)
+        return selection.runs(options.method)
     if options.exhibit:
         from calibkit.companion import cells
 
         paper = options.paper if options.paper in plan.PAPERS else ""
-        return cells.runs(options.exhibit, asked, paper)
-    return asked.of_page(options.paper)
+        return cells.runs(options.exhibit, selection, paper)
+    return selection.of_page(options.paper)
 
 
 def _train(options) -> int:
-    wanted = _selected(options)
+    selection = _selected(options)
     if options.names:
-        by_name = {run.name: run for run in wanted}
+        by_name = {run.name: run for run in selection}
         if not by_name.keys() >= set(options.names):  # perhaps of another edition
             editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
             by_name |= {run.name: run for runs in editions for run in runs}
@@ -264,7 +264,7 @@ def _train(options) -> int:
             plan.choose("run", name, by_name)
         queue = [by_name[name] for name in options.names]
     else:
-        queue = wanted
+        queue = selection
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
@@ -282,20 +282,20 @@ def _train(options) -> int:
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
         )
-        print(_progress(wanted, record, start), flush=True)
+        print(_progress(selection, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 
 
-def _progress(wanted: list[plan.Run], record: store.Record, start: float) -> str:
+def _progress(runs: list[plan.Run], record: store.Record, start: float) -> str:
     """Runs done of all that were asked for, the last result, and about how long the rest takes.
 
     Several processes may work on the same runs, so the pace is read off the records: how many were
     written since `start`, when this process began.
     """
-    folders = [store.runs_root() / run.name / "run.json" for run in wanted]
+    folders = [store.runs_root() / run.name / "run.json" for run in runs]
     written = [f.stat().st_mtime for f in folders if f.exists()]
-    left, new = len(wanted) - len(written), sum(t >= start for t in written)
-    line = f"[{len(written)}/{len(wanted)}] {record.name}"
+    left, new = len(runs) - len(written), sum(t >= start for t in written)
+    line = f"[{len(written)}/{len(runs)}] {record.name}"
     if record.diverged:
         return line + "  DIVERGED"
     line += f"  accuracy {record.history['accuracy'][-1]:.3f}"
@@ -308,9 +308,9 @@ def _progress(wanted: list[plan.Run], record: store.Record, start: float) -> str
 def _tidy(options) -> int:
     """Make records lighter, or delete those that no edition asks for."""
     if options.prune:
-        asked = {run.name for edition in plan.EDITIONS for run in plan.runs("all", edition)}
+        planned = {run.name for edition in plan.EDITIONS for run in plan.runs("all", edition)}
         for path in sorted(store.runs_root().iterdir()):
-            if path.is_dir() and not path.name.startswith(".") and path.name not in asked:
+            if path.is_dir() and not path.name.startswith(".") and path.name not in planned:
                 shutil.rmtree(path)
                 print(f"deleted {path.name}")
         return 0
@@ -327,8 +327,8 @@ def _runs(options) -> int:
     if options.light or options.replicates or options.prune:
         return _tidy(options)
     states, spent, pace = [], 0.0, {}
-    wanted = _selected(options)
-    for run in wanted:
+    runs = _selected(options)
+    for run in runs:
         result = ""
         try:
             record = store.load(run)
@@ -357,7 +357,7 @@ def _runs(options) -> int:
         elif state in ("missing", "damaged"):
             print(run.name)
     if not options.missing:
-        print(_summary(wanted, states, spent, pace))
+        print(_summary(runs, states, spent, pace))
     return 0
 
 
@@ -367,7 +367,7 @@ def _kind(run: plan.Run) -> tuple:
     return run.dataset, run.network, size, run.recipe.update
 
 
-def _summary(wanted: list[plan.Run], states: list[str], spent: float, pace: dict) -> str:
+def _summary(runs: list[plan.Run], states: list[str], spent: float, pace: dict) -> str:
     """How many runs are in each state, the hours spent, and those left at the measured pace.
 
     A run still to train is taken to cost what its like has cost for each epoch; without such, what
@@ -375,22 +375,22 @@ def _summary(wanted: list[plan.Run], states: list[str], spent: float, pace: dict
     """
     kinds = ("done", "running", "missing", "diverged", "damaged")
     counts = [f"{states.count(s)} {s}" for s in kinds]
-    line = f"{len(wanted)} runs: {', '.join(counts)}; {spent / 3600:.2f} h spent"
-    left = [r for r, s in zip(wanted, states, strict=True) if s not in ("done", "diverged")]
+    line = f"{len(runs)} runs: {', '.join(counts)}; {spent / 3600:.2f} h spent"
+    left = [r for r, s in zip(runs, states, strict=True) if s not in ("done", "diverged")]
     if not left:
         return line
     if not pace:
         return line + ", cost of the rest not known yet"
-    known = {kind: sum(costs) / len(costs) for kind, costs in pace.items()}
-    mean = sum(known.values()) / len(known)
-    hours = sum(known.get(_kind(run), mean) * run.protocol.epochs for run in left) / 3600
+    pace_by_kind = {kind: sum(costs) / len(costs) for kind, costs in pace.items()}
+    mean = sum(pace_by_kind.values()) / len(pace_by_kind)
+    hours = sum(pace_by_kind.get(_kind(run), mean) * run.protocol.epochs for run in left) / 3600
     return line + f", about {hours:.2f} h left"
 
 
 def _claims(options) -> int:
     from calibkit.companion import claims
 
-    def told(identity: str) -> None:
+    def show_progress(identity: str) -> None:
         if sys.stderr.isatty():
             print(f"\r{identity}  ", end="", file=sys.stderr, flush=True)
 
@@ -398,8 +398,8 @@ def _claims(options) -> int:
     where = {name: value for name, value in where.items() if value}
     if "settings" in where:
         where["settings"] = dict(where["settings"])
-    told("reading the claims")
-    board = claims.board(options.edition, options.paper, told, **where)
+    show_progress("reading the claims")
+    board = claims.board(options.edition, options.paper, show_progress, **where)
     if sys.stderr.isatty():
         print("\r" + " " * 20 + "\r", end="", file=sys.stderr, flush=True)
     for line in board:
@@ -407,8 +407,8 @@ def _claims(options) -> int:
         print(f"{'':14}the paper's own table: {line.printed}")
         for verdict in line.here:
             place = verdict.setting or "mathematics"
-            said = f"{place}: {verdict.verdict}. {verdict.why} {verdict.power}"
-            print(f"{'':14}{said.rstrip()}")
+            sentence = f"{place}: {verdict.verdict}. {verdict.why} {verdict.power}"
+            print(f"{'':14}{sentence.rstrip()}")
         if line.verdict == "needs data" and line.shown.command:
             print(f"{'':14}{line.shown.command}")
     verdicts = [line.verdict for line in board]

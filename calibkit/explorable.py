@@ -150,8 +150,8 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
     total, k = scores.shape
     labels = as_labels(labels, k, total)
     if total > most:
-        kept = np.sort(np.random.default_rng(0).permutation(total)[:most])
-        scores, labels = scores[kept], labels[kept]
+        part = np.sort(np.random.default_rng(0).permutation(total)[:most])
+        scores, labels = scores[part], labels[part]
     n, row = len(scores), np.arange(len(scores))
     predicted = scores.argmax(axis=1)
     margins = scores[row, predicted][:, None] - scores
@@ -289,16 +289,16 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
     def draw() -> Figure:
         drawn = {}
         for name, numbers in list(models.items())[:2]:
-            found = metrics.per_sample(*unpack(numbers))
+            samples = metrics.per_sample(*unpack(numbers))
             drawn[_title(name)] = plots.prepare_reliability(
-                found["confidence"], found["correct"], bins
+                samples["confidence"], samples["correct"], bins
             )
         return plots.panels(drawn, plots.plot_reliability, size=(3.6, 3.4))
 
     data = {
         "bins": bins,
         "models": [
-            _named(name)
+            _label_and_color(name)
             | {"temperature": numbers["temperature"], "total": numbers["total"]}
             | {"n": numbers["n"], "packed": _packed(numbers)}
             for name, numbers in models.items()
@@ -407,7 +407,8 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
         "steps": STEPS,
         "threshold": round(threshold * STEPS) / STEPS,
         "models": [
-            _named(name) | {k: v for k, v in numbers.items() if k not in ("edges", "still")}
+            _label_and_color(name)
+            | {k: v for k, v in numbers.items() if k not in ("edges", "still")}
             for name, numbers in models.items()
         ],
     }
@@ -456,13 +457,13 @@ def prepare_overfitting(
     first = next(iter(curves.values()))
     epochs = first["epoch"].tolist()
     rows = []
-    for epoch, answers in sorted(snapshots.items()):
-        found = prepare_histograms(*answers, bins)
-        rows.append({"epoch": int(epoch)} | {k: found[k] for k in ("right", "wrong", "auroc")})
+    for epoch, predictions in sorted(snapshots.items()):
+        numbers = prepare_histograms(*predictions, bins)
+        rows.append({"epoch": int(epoch)} | {k: numbers[k] for k in ("right", "wrong", "auroc")})
     return {
         "epochs": epochs,
-        "curves": {name: found["mean"] for name, found in curves.items()},
-        "best": {name: epochs.index(found["best_epoch"]) for name, found in curves.items()},
+        "curves": {name: numbers["mean"] for name, numbers in curves.items()},
+        "best": {name: epochs.index(numbers["best_epoch"]) for name, numbers in curves.items()},
         "snapshots": rows,
         "edges": np.linspace(0, 1, bins + 1),
         "still": first,
@@ -527,7 +528,7 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
             for key in first["curves"]
         ],
         "models": [
-            _named(name)
+            _label_and_color(name)
             | {"curves": {k: _digits(v, 7) for k, v in numbers["curves"].items()}}
             | {key: numbers[key] for key in ("best", "snapshots")}
             for name, numbers in models.items()
@@ -601,10 +602,10 @@ def prepare_gradients(
             "epochs, expected (epochs, n) with (epochs, n, k)"
         )
     labels, n = as_labels(labels, logits.shape[2], logits.shape[1]), logits.shape[1]
-    kept = np.sort(np.random.default_rng(0).permutation(n)[:most])
+    part = np.sort(np.random.default_rng(0).permutation(n)[:most])
     return {
         "moments": [
-            {"epoch": int(epoch), "packed": pack(z[kept], labels[kept]), "features": h[kept]}
+            {"epoch": int(epoch), "packed": pack(z[part], labels[part]), "features": h[part]}
             for epoch, z, h in zip(epochs, logits, norms, strict=True)
         ]
     }
@@ -665,10 +666,10 @@ def show_gradients(
 
     def draw() -> Figure:
         moment = numbers["moments"][-1]
-        found = gradient_norms(moment, loss, gamma, beta)
+        brier_and_norm = gradient_norms(moment, loss, gamma, beta)
         exponent = (gamma + 1) / 2 if loss == "bsce_gra" and beta == 2 else None
         fig, ax = plt.subplots(figsize=(5.2, 3.8))
-        plots.plot_gradient_norms(plots.prepare_gradient_norms(*found, exponent, log), ax)
+        plots.plot_gradient_norms(plots.prepare_gradient_norms(*brier_and_norm, exponent, log), ax)
         return fig
 
     def stored(moment: dict) -> dict:
@@ -686,7 +687,7 @@ def show_gradients(
         "beta": beta,
         "axes": "log" if log else "linear",
         "losses": [
-            _named("erm" if key == "cross_entropy" else key)
+            _label_and_color("erm" if key == "cross_entropy" else key)
             | {"key": key, "gamma": has_gamma, "beta": has_beta}
             | ({"label": "Cross-entropy"} if key == "cross_entropy" else {})
             for key, (has_gamma, has_beta) in LOSSES.items()
@@ -778,8 +779,10 @@ def prepare_risk_coverage(
     chosen_on = (c, z) if validation is None else as_confidence_correct(*validation)
     distinct = np.unique(chosen_on[0])[::-1]
     _, risk = metrics.risk_coverage(*chosen_on)
-    kept = [np.flatnonzero(risk <= target) for target in TARGETS]
-    threshold = np.array([distinct[k[-1]] if len(k) else np.inf for k in kept], dtype=np.float64)
+    accepted = [np.flatnonzero(risk <= target) for target in TARGETS]
+    threshold = np.array(
+        [distinct[k[-1]] if len(k) else np.inf for k in accepted], dtype=np.float64
+    )
     right, wrong = (np.sort(c[part].astype(np.float64)) for part in (z, ~z))
     rejected_right, rejected_wrong = (np.searchsorted(x, threshold) for x in (right, wrong))
     curve = metrics.risk_coverage(c, z)
@@ -854,7 +857,7 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
         if validated
         else "Thresholds are chosen on the samples that they are measured on.",
         "models": [
-            _named(name)
+            _label_and_color(name)
             | {"n": numbers["n"]}
             | {key: _digits(numbers[key], 6) for key in ("coverage", "risk")}
             | {key: numbers[key][:few] for key in ("threshold", "accepted", "wrong")}
@@ -886,11 +889,11 @@ def _title(method: str) -> str:
     return "" if method == _ONE else method
 
 
-def _named(method: str) -> dict:
+def _label_and_color(method: str) -> dict:
     if method == _ONE:
         return {"label": "The model", "color": plots.COLORS["bsce_gra"]}
-    seen = plots.look(method)
-    return {"label": seen["label"], "color": seen["color"]}
+    style = plots.look(method)
+    return {"label": style["label"], "color": style["color"]}
 
 
 def _auroc(confidence: Array, correct: Array) -> float:
@@ -947,7 +950,9 @@ def setup(app) -> dict:
 
 
 def _share_script(app, pagename, templatename, context, doctree) -> None:
-    body, found = re.subn(rf"<script {_TAG}>.*?</script>", "", context.get("body", ""), flags=re.S)
-    if found:
+    body, scripts = re.subn(
+        rf"<script {_TAG}>.*?</script>", "", context.get("body", ""), flags=re.S
+    )
+    if scripts:
         context["body"] = body
         app.add_js_file(_SCRIPT.name)

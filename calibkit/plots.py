@@ -99,6 +99,7 @@ _LOOKS = {
     "focal_gra": ("#009E73", "d"),
     "flsd53_gra": ("#023D1E", "h"),
     "dual_focal_gra": ("#4D5700", "X"),
+    "consistency_gra": ("#A89400", "^"),
 }
 COLORS = {method: color for method, (color, _) in _LOOKS.items()}
 MARKERS = {method: marker for method, (_, marker) in _LOOKS.items()}
@@ -214,19 +215,19 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     """Write {method: (y, text)} to the right of the axes, in the method's colour."""
     low, high = ax.get_ylim()
     height = ax.bbox.height / ax.figure.dpi  # in inches; a subfigure has no height of its own
-    wanted = {m: (y - low) / (high - low) for m, (y, _) in ends.items()}
+    line_ends = {m: (y - low) / (high - low) for m, (y, _) in ends.items()}
     step = {m: (1 + ends[m][1].count("\n")) * 13.5 / 72 / height for m in ends}
-    order = sorted(ends, key=wanted.get)
+    order = sorted(ends, key=line_ends.get)
     # As near as can be to where the lines end, given the height of the text below: an isotonic
     # regression of the places left after the text is taken out.
     heights = np.array([step[m] for m in order])
     centres = np.cumsum(heights) - heights / 2
-    slack = isotonic_regression([wanted[m] for m in order] - centres).x
+    slack = isotonic_regression([line_ends[m] for m in order] - centres).x
     placed = centres + slack.clip(0, max(1 - heights.sum(), 0))
     for m, y in zip(order, placed, strict=True):
-        drawn = {"color": look(m)["color"], "transform": ax.transAxes}
-        ax.plot([1.0, 1.03], [wanted[m], y], linewidth=0.8, clip_on=False, **drawn)
-        ax.text(1.04, y, ends[m][1], va="center", ha="left", fontsize=10, **drawn)
+        ink = {"color": look(m)["color"], "transform": ax.transAxes}
+        ax.plot([1.0, 1.03], [line_ends[m], y], linewidth=0.8, clip_on=False, **ink)
+        ax.text(1.04, y, ends[m][1], va="center", ha="left", fontsize=10, **ink)
 
 
 def panels(
@@ -385,17 +386,17 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     left, width = numbers["edges"][:-1], np.diff(numbers["edges"])
     sure = high - low < 0.3
     ax.plot([0, 1], [0, 1], color=_FAINT, linestyle="--", linewidth=1.2, zorder=1)
-    for chosen, ink, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
+    for some, ink, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
         shades = {
-            "color": np.where(y < x, WRONG, CORRECT)[chosen],
+            "color": np.where(y < x, WRONG, CORRECT)[some],
             "alpha": alpha,
             "edgecolor": "white",
             "linewidth": 0.8,
         }
-        ax.bar(left[chosen], (y - x)[chosen], width[chosen], x[chosen], align="edge", **shades)
-        whiskers = np.array([y - low, high - y])[:, chosen].clip(min=0)
+        ax.bar(left[some], (y - x)[some], width[some], x[some], align="edge", **shades)
+        whiskers = np.array([y - low, high - y])[:, some].clip(min=0)
         dots = {"fmt": "o", "color": ink, "markersize": 4.5, "elinewidth": 1.2}
-        ax.errorbar(x[chosen], y[chosen], whiskers, zorder=4, **dots)
+        ax.errorbar(x[some], y[some], whiskers, zorder=4, **dots)
     if len(numbers["seed_accuracy"]) > 1:
         for seed in numbers["seed_accuracy"]:
             ax.plot(x[sure], seed[sure], "_", color=_INK, markersize=5, alpha=0.5, zorder=3)
@@ -449,9 +450,9 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     ax.axhline(0, color=_FAINT, linestyle="--", linewidth=1.2)
     for method, numbers in table.items():
-        seen = numbers["high"] - numbers["low"] < 0.3
-        x, gap = numbers["confidence"][seen], (numbers["accuracy"] - numbers["confidence"])[seen]
-        low, high = (numbers[k][seen] - x for k in ("low", "high"))
+        sure = numbers["high"] - numbers["low"] < 0.3
+        x, gap = numbers["confidence"][sure], (numbers["accuracy"] - numbers["confidence"])[sure]
+        low, high = (numbers[k][sure] - x for k in ("low", "high"))
         ax.fill_between(x, low, high, color=look(method)["color"], alpha=0.12, linewidth=0)
         ax.plot(x, gap, **look(method), markersize=5)
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Accuracy − confidence")
@@ -497,17 +498,17 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     label, scale, _ = terms.metric_label(name, unit=False)
     ends = {}
     for method, numbers in table.items():
-        seen = look(method)
+        line = look(method)
         x = numbers["epoch"]
         ax.fill_between(
-            x, numbers["low"], numbers["high"], color=seen["color"], alpha=0.15, linewidth=0
+            x, numbers["low"], numbers["high"], color=line["color"], alpha=0.15, linewidth=0
         )
-        ax.plot(x, numbers["mean"], **seen | {"marker": ""})
+        ax.plot(x, numbers["mean"], **line | {"marker": ""})
         ax.plot(
             numbers["best_epoch"],
             numbers["best"],
             "o",
-            color=seen["color"],
+            color=line["color"],
             markerfacecolor="white",
             markersize=7,
             zorder=5,
@@ -516,7 +517,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
         change = _text(numbers["drop"], 1 if scale > 1 else 3, scale, sign=True)
         if numbers["best_epoch"] == x[-1]:
             change = "best at the end"
-        ends[method] = (numbers["final"], f"{seen['label']}\n{change}")
+        ends[method] = (numbers["final"], f"{line['label']}\n{change}")
     epochs = next(iter(table.values()))["epoch"]
     late = epochs >= since * epochs[-1]
     spread = [numbers[k][late] for numbers in table.values() for k in ("mean", "low", "high")]
@@ -615,17 +616,17 @@ def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     for method, numbers in table.items():
         unit = np.nanmax(numbers["median"])
-        seen = look(method)
+        line = look(method)
         x = numbers["middle"]
         ax.fill_between(
             x,
             numbers["low"] / unit,
             numbers["high"] / unit,
-            color=seen["color"],
+            color=line["color"],
             alpha=0.18,
             linewidth=0,
         )
-        ax.plot(x, numbers["median"] / unit, **seen)
+        ax.plot(x, numbers["median"] / unit, **line)
     if numbers["log"]:  # of the last one, as of all
         ax.set(xscale="log", yscale="log")
     else:
@@ -664,12 +665,12 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     ends = {}
     for method, numbers in table.items():
-        seen = look(method)
+        line = look(method)
         x = numbers["coverage"]
         low, high = numbers["low"].clip(min=0), numbers["high"]
-        ax.fill_between(x, low, high, color=seen["color"], alpha=0.15, linewidth=0)
-        ax.plot(x, numbers["mean"], **seen, markevery=0.12, markersize=5)
-        ends[method] = (numbers["mean"][-1], f"{seen['label']}  {_text(1000 * numbers['aurc'], 1)}")
+        ax.fill_between(x, low, high, color=line["color"], alpha=0.15, linewidth=0)
+        ax.plot(x, numbers["mean"], **line, markevery=0.12, markersize=5)
+        ends[method] = (numbers["mean"][-1], f"{line['label']}  {_text(1000 * numbers['aurc'], 1)}")
     _from_zero(ax)
     ax.set(xlim=(0, 1), xlabel="Coverage (share accepted)", ylabel="Risk (error rate)")
     _scaled(ax.xaxis, 100)
@@ -712,23 +713,23 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
     if ax is None:
         ax = plt.subplots(figsize=(6.0, 0.8 + 0.34 * count))[1]
     for y, method in enumerate(numbers["method"]):
-        seen = {k: v for k, v in look(method).items() if k in ("color", "marker")}
+        line = {k: v for k, v in look(method).items() if k in ("color", "marker")}
         seeds = numbers["values"][y]
         if len(seeds) > 1:
-            ax.plot(seeds, np.full(len(seeds), y + 0.24), "|", color=seen["color"], markersize=5)
+            ax.plot(seeds, np.full(len(seeds), y + 0.24), "|", color=line["color"], markersize=5)
         ax.plot(
             [numbers["low"][y], numbers["high"][y]],
             [y, y],
-            color=seen["color"],
+            color=line["color"],
             linewidth=2.2,
             alpha=0.6,
         )
-        size = 11 if seen["marker"] == "*" else 7.5  # a star has little inside
-        ax.plot(numbers["mean"][y], y, **seen, markersize=size, linestyle="")
+        size = 11 if line["marker"] == "*" else 7.5  # a star has little inside
+        ax.plot(numbers["mean"][y], y, **line, markersize=size, linestyle="")
         ax.plot(
             numbers["published"][y],
             y,
-            **seen,
+            **line,
             markersize=size + 0.5,
             linestyle="",
             markerfacecolor="white",
@@ -826,12 +827,12 @@ def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None
     """
     ax = _axes(ax)
     for method, numbers in table.items():
-        seen = look(method)
+        line = look(method)
         x = numbers["severity"]
         ax.fill_between(
-            x, numbers["low"], numbers["high"], color=seen["color"], alpha=0.12, linewidth=0
+            x, numbers["low"], numbers["high"], color=line["color"], alpha=0.12, linewidth=0
         )
-        ax.plot(x, numbers["mean"], **seen, markersize=5)
+        ax.plot(x, numbers["mean"], **line, markersize=5)
     label, scale, _ = terms.metric_label(metric or "", unit=False)
     ax.set(xlabel="Severity (0: unshifted)", title=label)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -874,15 +875,15 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     ERM        91.00  0.5000
     FMFP       94.00  0.4000
     """
-    named = {c: terms.metric_label(c) for c in frame.columns}
-    higher = {c: direction for c, (_, _, direction) in named.items()} | (higher_is_better or {})
+    labels = {c: terms.metric_label(c) for c in frame.columns}
+    higher = {c: direction for c, (_, _, direction) in labels.items()} | (higher_is_better or {})
 
-    def shown_as(column):  # its factor and its decimals
-        scale = named[column][1]
+    def scale_and_places(column):  # its factor and its decimals
+        scale = labels[column][1]
         return scale, digits if scale > 1 else digits + 2
 
     def cell(row, column):
-        scale, places = shown_as(column)
+        scale, places = scale_and_places(column)
         value = frame.loc[row, column]
         if not np.isfinite(value):
             return "–"
@@ -892,7 +893,7 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
         )
 
     def shade(column):
-        scale, places = shown_as(column.name)
+        scale, places = scale_and_places(column.name)
         column = (scale * column).round(places)
         if higher[column.name] is None or not np.ptp(column.dropna()) > 0:
             return [""] * len(column)
@@ -906,18 +907,18 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
             for r in rank
         ]
 
-    shown = frame.astype(object).copy()
+    text = frame.astype(object).copy()
     for column in frame.columns:
-        shown[column] = [cell(row, column) for row in frame.index]
+        text[column] = [cell(row, column) for row in frame.index]
     arrow = {True: " ↑", False: " ↓", None: ""}
-    shown.columns = [named[c][0] + arrow[higher[c]] for c in frame.columns]
-    shown.index = [
+    text.columns = [labels[c][0] + arrow[higher[c]] for c in frame.columns]
+    text.index = [
         look(row)["label"] if re.split(r"[(+]", str(row))[0] in terms.LABELS else row
         for row in frame.index
     ]
-    shades = frame.apply(shade).set_axis(shown.columns, axis=1).set_axis(shown.index, axis=0)
+    shades = frame.apply(shade).set_axis(text.columns, axis=1).set_axis(text.index, axis=0)
     return (
-        shown.style.apply(lambda _: shades, axis=None)
+        text.style.apply(lambda _: shades, axis=None)
         .set_table_attributes('class="dataframe calibkit-table"')
         .set_properties(**{"text-align": "right", "white-space": "nowrap"})
     )

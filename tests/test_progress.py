@@ -30,5 +30,5 @@ def test_nothing_to_do_is_nothing_to_say(tmp_path):
 
 def test_an_even_pace_is_told_as_it_is():
     for left in (90, 50, 10):
-        minutes = float(progress.said(100, left, 600 - 6 * left).split()[-3])
+        minutes = float(progress.estimate(100, left, 600 - 6 * left).split()[-3])
         assert minutes == left / 10

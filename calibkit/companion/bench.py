@@ -84,7 +84,7 @@ class Bench:
 
 def bench(
     method: str,
-    asked: plan.Selection | str = "demo",
+    selection: plan.Selection | str = "demo",
     *,
     device: str = "",
     log: Callable = lambda line: None,
@@ -95,7 +95,7 @@ def bench(
     Parameters
     ----------
     method : ``FILE.py:NAME``, an entry point, or any method of `plan.METHODS`
-    asked : a selection, or the name of an edition; its seeds are those of these two methods
+    selection : a selection, or the name of an edition; its seeds are those of these two methods
     device, log : as `loop.train`
     changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
 
@@ -104,25 +104,25 @@ def bench(
     ValueError
         An unknown name, or something wrong with the file, in one line.
     """
-    asked = plan.Selection.of(asked, **changes)
-    ours = asked.runs([method])
-    wanted = list(dict.fromkeys([*ours, *asked.runs(["erm"])]))
-    missing = [run for run in wanted if store.verify(run) is None]
+    selection = plan.Selection.of(selection, **changes)
+    ours = selection.runs([method])
+    both = list(dict.fromkeys([*ours, *selection.runs(["erm"])]))
+    missing = [run for run in both if store.verify(run) is None]
     if missing:
         from calibkit.training.loop import train  # late: torch is slow to import, may be absent
 
         for number, run in enumerate(missing, 1):
             log(f"training {number}/{len(missing)}: {run.name}")
             train(run, device=device, log=log)
-    everything = dict.fromkeys(["erm", *plan.applicable(plan.METHODS, wanted[0].dataset)])
-    others = replace(asked, seeds=None).runs(everything)
-    page = notebook.collect(asked.edition, [*wanted, *others])
+    everything = dict.fromkeys(["erm", *plan.applicable(plan.METHODS, both[0].dataset)])
+    others = replace(selection, seeds=None).runs(everything)
+    page = notebook.collect(selection.edition, [*both, *others])
     page.runs = list(dict.fromkeys(page.runs))
     for records in page.records.values():  # ERM was asked for twice
         records[:] = map(_with_replicates, {record.name: record for record in records}.values())
-    page.settings = dict(asked.settings)
-    elsewhere = asked.dataset or asked.network
-    title = "" if elsewhere else plan.setting(asked.edition, asked.setting or "").title
+    page.settings = dict(selection.settings)
+    elsewhere = selection.dataset or selection.network
+    title = "" if elsewhere else plan.setting(selection.edition, selection.setting or "").title
     return Bench(ours[0].method, title or page.setting, page)
 
 
@@ -188,18 +188,18 @@ def _estimates(page: notebook.Page, method: str, name: str) -> list[float]:
 
 
 def _difference(
-    page: notebook.Page, method: str, reference: str, name: str, other: str = ""
+    page: notebook.Page, method: str, reference: str, name: str, reference_name: str = ""
 ) -> Interval:
-    """A metric of a method minus one (the same, or `other`) of a reference, paired."""
+    """A metric of a method minus one (the same, or `reference_name`) of a reference, paired."""
     ours, theirs = (
         {r.info["run"]["seed"]: r.replicates for r in page.records[m]} for m in (method, reference)
     )
-    pairs = [(ours[s], name, theirs[s], other or name) for s in ours if s in theirs]
+    pairs = [(ours[s], name, theirs[s], reference_name or name) for s in ours if s in theirs]
     if not pairs or any(a not in x or b not in y for x, a, y, b in pairs):
         return Interval(*[math.nan] * 3)
     values = [x.estimate(a) - y.estimate(b) for x, a, y, b in pairs]
     draws = [x.deviation(a) - y.deviation(b) for x, a, y, b in pairs]
-    spread = [y.estimate(other or name) for y in theirs.values()]
+    spread = [y.estimate(reference_name or name) for y in theirs.values()]
     # One run says nothing about the next: then it is taken to vary as those of the reference do.
     interval = stats.mean_over_seeds(values, draws, math.sqrt(2) * np.array(spread)).interval()
     return stats.Unjudged(*interval) if name.split("_ts")[0] in stats.UNJUDGED else interval
@@ -275,8 +275,8 @@ def _passes(record: store.Record) -> tuple[float, float]:
     """Of a sample in an epoch, on average; older records did not count them."""
     run, provenance = record.info["run"], record.info["provenance"]
     if "passes" in provenance:
-        seen = provenance["training_samples"] * run["protocol"]["epochs"]
-        return provenance["passes"]["forward"] / seen, provenance["passes"]["backward"] / seen
+        scored = provenance["training_samples"] * run["protocol"]["epochs"]
+        return tuple(provenance["passes"][way] / scored for way in ("forward", "backward"))
     recipe = run["method"]
     forward, backward = PASSES.get(recipe.get("objective", ""), (1, 1))
     factor = 2 if recipe.get("update") == "sam" else 1
@@ -438,7 +438,7 @@ _DRAWN = {
 
 def build(
     method: str,
-    asked: plan.Selection | str = "demo",
+    selection: plan.Selection | str = "demo",
     out: str | Path = "bench",
     setting: Sequence[str] = (),
     *,
@@ -451,7 +451,7 @@ def build(
     Parameters
     ----------
     method : ``FILE.py:NAME`` or an entry point: a loss, a factory or a recalibration class
-    asked, device, log, changes : as `bench` takes them
+    selection, device, log, changes : as `bench` takes them
     out : folder to write to; it is made if need be
     setting : names of settings of the edition, each judged for itself; by default the selection's
 
@@ -460,15 +460,17 @@ def build(
     Path
         Of the page.
     """
-    asked, out = plan.Selection.of(asked, **changes), Path(out)
+    selection, out = plan.Selection.of(selection, **changes), Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    places = list(setting) or [asked.setting]
+    places = list(setting) or [selection.setting]
     if recalibrates(method):
-        numbers = recalibrate(method, asked.edition, [p for p in places if p], log, **_where(asked))
+        numbers = recalibrate(
+            method, selection.edition, [p for p in places if p], log, **_where(selection)
+        )
         values = {"kind": "recalibration", "blocks": [recalibrations.block(numbers)]}
         name, numbers = numbers["label"], [numbers]
     else:
-        trials = [bench(method, asked, device=device, log=log, setting=p) for p in places]
+        trials = [bench(method, selection, device=device, log=log, setting=p) for p in places]
         numbers = [measure(one) for one in trials]
         values = {
             "kind": "method",
@@ -476,21 +478,21 @@ def build(
         }
         name = numbers[0]["label"]
     words = [{"title": b["title"], "verdict": b["verdict"]} for b in values["blocks"]]
-    text = {"name": name, "edition": asked.edition, "calibkit": calibkit.__version__}
+    text = {"name": name, "edition": selection.edition, "calibkit": calibkit.__version__}
     text |= {"settings": numbers, "verdicts": words}
     text = json.dumps(html.plain(text), indent=1, ensure_ascii=False)
     html.write(out / "bench.json", text + "\n")
     template = Path(__file__).with_name("bench.html.jinja")
-    values |= {"name": name, "edition": asked.edition, "version": calibkit.__version__}
+    values |= {"name": name, "edition": selection.edition, "version": calibkit.__version__}
     page = html.render(template, **values)
     html.write(out / "bench.html", page)
     return out / "bench.html"
 
 
-def _where(asked: plan.Selection) -> dict:
+def _where(selection: plan.Selection) -> dict:
     """What of a selection is a matter of the records that a recalibration is tried on."""
     names = ("dataset", "network", "seeds", "epochs")
-    return {name: value for name in names if (value := getattr(asked, name))}
+    return {name: value for name in names if (value := getattr(selection, name))}
 
 
 def _block(trial: Bench, numbers: dict) -> dict:

@@ -18,13 +18,11 @@ COLUMNS = "paper exhibit dataset network method variant metric run reason".split
 HYPOTHETICAL = "hypothetical row"
 AVERAGE = "average of other cells"
 NETWORK = "network not stated"
-METHOD = "method only cited"
 ABSENT = "not in this edition"
 REASONS = {
     HYPOTHETICAL: "distributions that the paper made up, without a network",
     AVERAGE: "computed from cells of the same table",
     NETWORK: "the text gives a number without saying of which network",
-    METHOD: "the text names a method of another paper and not how it was set",
     ABSENT: "small editions leave out some methods",
 }
 # The ledger of the papers keeps their words where this library has its own.
@@ -97,16 +95,16 @@ def rows(paper: str = "", edition: str = "paper") -> list[dict]:
     return table
 
 
-def runs(exhibit: str, asked: plan.Selection, paper: str = "") -> list[Run]:
+def runs(exhibit: str, selection: plan.Selection, paper: str = "") -> list[Run]:
     """The runs of an exhibit: as published, or those of another edition by the same methods.
 
     `paper` may name the paper once more.
     """
-    if asked.edition == "paper":
-        return asked.published(paper, exhibit)
+    if selection.edition == "paper":
+        return selection.published(paper, exhibit)
     methods = {run.method for run in papers.runs(paper, exhibit)}
     page = exhibit.partition("-")[0]
-    return [run for run in asked.of_page(page) if run.method in methods]
+    return [run for run in selection.of_page(page) if run.method in methods]
 
 
 def _reason(cell) -> str:
@@ -114,9 +112,7 @@ def _reason(cell) -> str:
         return HYPOTHETICAL
     if cell.network.startswith("avg_"):
         return AVERAGE
-    if cell.network == "-" and cell.dataset != "imagenet":
-        return NETWORK
-    return METHOD if cell.method == "consistency_gra" else ""
+    return NETWORK if cell.network == "-" and cell.dataset != "imagenet" else ""
 
 
 def _stand_ins(paper: str, edition: str) -> dict[str, dict[str, list[Run]]]:

@@ -49,8 +49,8 @@ def entropy_minimum() -> float:
     def negative_entropy(c: float, k: int) -> float:
         return c * np.log(c) + (1 - c) * np.log((1 - c) / (k - 1))
 
-    found = {k: minimize_scalar(negative_entropy, args=(k,), bounds=(0, 1)) for k in (2, 3, 10)}
-    return float(max(abs(result.x - 1 / k) for k, result in found.items()))
+    maxima = {k: minimize_scalar(negative_entropy, args=(k,), bounds=(0, 1)) for k in (2, 3, 10)}
+    return float(max(abs(result.x - 1 / k) for k, result in maxima.items()))
 
 
 def calibration_without_refinement() -> float:
@@ -157,8 +157,11 @@ def decoupling_residual() -> float:
     a, b = torch.from_numpy(rng.normal(size=(2, 50, 6)))
     weights = torch.from_numpy(rng.normal(size=(6, 3)))
     mixed = [(r * a + (1 - r) * b) @ weights for r in (0.8, 0.3)]
-    apart = objectives.decouple(*mixed, 0.8, 0.3)
-    return max(float((got - x @ weights).abs().max()) for got, x in zip(apart, (a, b), strict=True))
+    decoupled = objectives.decouple(*mixed, 0.8, 0.3)
+    return max(
+        float((output - x @ weights).abs().max())
+        for output, x in zip(decoupled, (a, b), strict=True)
+    )
 
 
 # --- bsce -----------------------------------------------------------------------------------------
@@ -246,8 +249,8 @@ def ternary_alignment() -> float:
         losses.dual_focal_weight(logits, labels, gamma=2.0, rival="other"),
         losses.focal_weight(logits, labels, gamma=2.0),
     )
-    found = torch.corrcoef(torch.stack([w.argsort().argsort() for w in weights]).double())
-    return float(found[0, 1] - found[0, 2])
+    correlations = torch.corrcoef(torch.stack([w.argsort().argsort() for w in weights]).double())
+    return float(correlations[0, 1] - correlations[0, 2])
 
 
 def gradient_weight_bias() -> float:
@@ -267,5 +270,5 @@ def gradient_weight_bias() -> float:
         gradient = losses.gradient_logits(losses.bsce_gra(gamma=2.0), logits, labels)
         return float(eta * gradient[0, 0] + (1 - eta) * gradient[1, 0])
 
-    found = brentq(expected, -5, 5)
-    return float(abs(1 / (1 + np.exp(-found)) - eta))
+    fixed_point = brentq(expected, -5, 5)
+    return float(abs(1 / (1 + np.exp(-fixed_point)) - eta))

@@ -215,7 +215,7 @@ _OVERCONF_IMAGES = ("svhn", *CIFARS)
 _OVERCONF = {
     d: _settings("overconf", (d,), ("resnet32",), p.OVERCONF_CIFAR, 5) for d in _OVERCONF_IMAGES
 } | {"20newsgroups": _settings("overconf", ("20newsgroups",), ("textcnn",), p.OVERCONF_TEXTS, 5)}
-_CHOSEN = {  # smoothing, L1 norm, focal loss: table 1
+_COEFFICIENTS = {  # smoothing, L1 norm, focal loss: table 1
     "svhn": (0.01, 0.01, 1),
     "cifar10": (0.05, 0.05, 3),
     "cifar100": (0.09, 0.01, 5),
@@ -228,8 +228,8 @@ _EPSILONS, _STRENGTHS, _GAMMAS = (
 )
 
 
-def _chosen(dataset: str) -> tuple[str, ...]:
-    epsilon, strength, gamma = _CHOSEN[dataset]
+def _by_validation(dataset: str) -> tuple[str, ...]:
+    epsilon, strength, gamma = _COEFFICIENTS[dataset]
     return (
         "erm",
         f"label_smoothing(epsilon={epsilon})",
@@ -251,7 +251,7 @@ def _grids(dataset: str) -> tuple[str, ...]:
 def _overconf(
     exhibits: tuple[str, ...],
     methods: Callable[[str], tuple[str, ...]],
-    datasets: Iterable[str] = tuple(_CHOSEN),
+    datasets: Iterable[str] = tuple(_COEFFICIENTS),
 ) -> list[Block]:
     return [Block(exhibits, _OVERCONF[d], methods(d)) for d in datasets]
 
@@ -270,21 +270,23 @@ _INVERSE = tuple(f"{m}(gamma={g})" for m in ("focal", "inverse_focal") for g in 
 # The public code takes this ResNet-110 from the focal line of papers.
 _OVERCONF_110 = _settings("overconf", CIFARS, ("resnet110_bottleneck",), p.OVERCONF_CIFAR, 5)
 OVERCONF = (
-    *_overconf(("overconf-tab1", "overconf-tab2", "overconf-fig3"), _chosen),
+    *_overconf(("overconf-tab1", "overconf-tab2", "overconf-fig3"), _by_validation),
     # The public code leaves the factor (1 - p)^gamma out of the gradient.
     *_overconf(
-        ("overconf-tab1", "overconf-tab2"), lambda d: (f"focal_gra(gamma={_CHOSEN[d][2]})",)
+        ("overconf-tab1", "overconf-tab2"), lambda d: (f"focal_gra(gamma={_COEFFICIENTS[d][2]})",)
     ),
     *_overconf(("overconf-fig1",), _grids),
     *(Block(("overconf-fig1",), _sized(n), _FINE_GRIDS) for n in (5_000, 15_000, 45_000)),
-    *_overconf(("overconf-fig2",), _chosen, ("cifar10",)),
+    *_overconf(("overconf-fig2",), _by_validation, ("cifar10",)),
     *_overconf(("overconf-fig4",), lambda d: ("erm", *_grids(d)[:5])),
-    *_overconf(("overconf-fig5",), _chosen, CIFARS),
+    *_overconf(("overconf-fig5",), _by_validation, CIFARS),
     *_overconf(("overconf-fig6",), lambda d: ("erm", *_INVERSE)),
     # Of the appendix, as far as the text refers to it.
-    *(Block(("overconf-tabA",), (s,), _chosen(s.dataset)) for s in _OVERCONF_110),
+    *(Block(("overconf-tabA",), (s,), _by_validation(s.dataset)) for s in _OVERCONF_110),
     *_overconf(("overconf-figA",), lambda d: ("erm", *_grids(d)[5:])),
-    *_overconf(("overconf-figA-reliability",), _chosen, ("svhn", "cifar100", "20newsgroups")),
+    *_overconf(
+        ("overconf-figA-reliability",), _by_validation, ("svhn", "cifar100", "20newsgroups")
+    ),
 )
 
 # --- mixup: On the pitfall of mixup (slides) ------------------------------------------------------
@@ -405,8 +407,8 @@ def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
         whose = PAPERS.values() if not paper else [PAPERS[paper]]
         trained = [i for its in whose for block in its for i in block.exhibits]
         terms.choose("exhibit with runs", exhibit, dict.fromkeys(trained))
-    found = PAPERS[paper] if paper else [b for its in PAPERS.values() for b in its]
-    return [b for b in found if not exhibit or exhibit in b.exhibits]
+    candidates = PAPERS[paper] if paper else [b for its in PAPERS.values() for b in its]
+    return [b for b in candidates if not exhibit or exhibit in b.exhibits]
 
 
 def runs(
@@ -529,14 +531,14 @@ def find(paper: str, exhibit: str, dataset: str, name: str, method: str) -> list
 @cache
 def _index() -> dict[tuple[str, str, str], dict[str, list[Run]]]:
     """Runs by exhibit, data set and network, then by method; as the code has it."""
-    found: dict[tuple[str, str, str], dict[str, list[Run]]] = {}
+    index: dict[tuple[str, str, str], dict[str, list[Run]]] = {}
     for block in blocks():
         if block.variant == "paper":
             continue
         for run in block.runs():
             for exhibit in block.exhibits:
-                methods = found.setdefault((exhibit, run.dataset, run.network), {})
+                methods = index.setdefault((exhibit, run.dataset, run.network), {})
                 its = methods.setdefault(run.method, [])
                 if run not in its:
                     its.append(run)
-    return found
+    return index

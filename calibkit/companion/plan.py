@@ -478,13 +478,15 @@ class Selection:
         object.__setattr__(self, "settings", tuple(dict(self.settings or ()).items()))
 
     @classmethod
-    def of(cls, asked: "Selection | str", **changes) -> "Selection":
+    def of(cls, selection: "Selection | str", **changes) -> "Selection":
         """A selection, or an edition by its name, with some fields changed.
 
         >>> Selection.of("demo", seeds=2) == Selection.of(Selection("demo", seeds=3), seeds=2)
         True
         """
-        return replace(asked, **changes) if isinstance(asked, cls) else cls(asked, **changes)
+        if isinstance(selection, cls):
+            return replace(selection, **changes)
+        return cls(selection, **changes)
 
     @classmethod
     def that_has(cls, edition: str, runs: Sequence[Run], chosen: Setting | None, settings):
@@ -497,7 +499,7 @@ class Selection:
         protocol = usual.protocol
         if usual.name == "shared":
             protocol = EDITIONS[edition].protocol(run.dataset)
-        theirs_and_usual = {
+        both = {  # their own, and the default
             "setting": (usual.name, "shared"),
             "dataset": (run.dataset, usual.dataset),
             "network": (run.network, usual.network),
@@ -506,7 +508,7 @@ class Selection:
             "train_size": (run.protocol.train_size, protocol.train_size),
             "variant": (run.variant, "code"),
         }
-        changes = {k: theirs for k, (theirs, own) in theirs_and_usual.items() if theirs != own}
+        changes = {k: own for k, (own, default) in both.items() if own != default}
         return cls(edition, settings=settings, **changes)
 
     def command(self, methods: Iterable[str]) -> str:
@@ -579,7 +581,7 @@ class Selection:
 
 
 def select(
-    asked: Selection | str,
+    selection: Selection | str,
     methods: Iterable[str],
     dataset: str = "",
     network: str = "",
@@ -592,7 +594,7 @@ def select(
     """
     place = {"dataset": dataset, "network": network, "seeds": seeds}
     changes |= {name: value for name, value in place.items() if value}
-    return Selection.of(asked, **changes).runs(methods)
+    return Selection.of(selection, **changes).runs(methods)
 
 
 def needs(page: str) -> list[Need]:
@@ -621,40 +623,40 @@ def _papers_of(page: str) -> list[str]:
     return [paper for paper, its in PAPERS.items() if its[0] in NOTEBOOKS[page]]
 
 
-def _own_runs(page: str, asked: Selection) -> list[Run]:
+def _own_runs(page: str, selection: Selection) -> list[Run]:
     """The runs of a paper's methods in its own settings, for the paper and its pages."""
     runs = []
     for paper in _papers_of(page):
         plain = [n for n in PAPERS[paper] if not (n.sized or n.on or n.settings or n.scored)]
-        for place in EDITIONS[asked.edition].settings(paper):
-            if asked.setting not in (None, place.name):
+        for place in EDITIONS[selection.edition].settings(paper):
+            if selection.setting not in (None, place.name):
                 continue
-            if asked.epochs:
-                place = replace(place, protocol=place.protocol.shortened(asked.epochs))
+            if selection.epochs:
+                place = replace(place, protocol=place.protocol.shortened(selection.epochs))
             main = [m for n in plain if not n.sweep and n.variant == "code" for m in n.methods]
             swept = [m for n in plain if n.sweep for m in n.methods]
             methods = applicable(place.methods or main, place.dataset)
-            wanted = place.runs(methods, seeds=asked.seeds or 0)
+            place_runs = place.runs(methods, seeds=selection.seeds or 0)
             if place.sweep_seeds:
-                most = min(asked.seeds or place.sweep_seeds, place.sweep_seeds)
-                wanted += place.runs(applicable(swept, place.dataset), seeds=most)
-            runs += sorted(wanted, key=lambda run: run.seed)  # stable: methods keep their order
+                most = min(selection.seeds or place.sweep_seeds, place.sweep_seeds)
+                place_runs += place.runs(applicable(swept, place.dataset), seeds=most)
+            runs += sorted(place_runs, key=lambda run: run.seed)  # stable: methods keep their order
     return runs
 
 
-def _shared_runs(need: Need, asked: Selection) -> list[Run]:
-    edition = EDITIONS[asked.edition]
+def _shared_runs(need: Need, selection: Selection) -> list[Run]:
+    edition = EDITIONS[selection.edition]
     most = need.seeds or (edition.sweep_seeds if need.sweep else edition.seeds)
     if need.once and edition.on_the_spot:
         most = 1
-    limit = asked.seeds
+    limit = selection.seeds
     more = dict(need.settings) | (edition.scored if need.scored else {})
     seeds = min(most, limit or edition.seeds)
-    asked = replace(asked, seeds=seeds, variant=need.variant, settings=more)
+    selection = replace(selection, seeds=seeds, variant=need.variant, settings=more)
     if not need.on:
         sizes = edition.sizes if need.sized else (None,)
-        each = [replace(asked, train_size=size) for size in sizes]
-    elif asked.dataset or asked.network:
+        each = [replace(selection, train_size=size) for size in sizes]
+    elif selection.dataset or selection.network:
         each = []
     else:
         places = edition.others if need.on == "others" else [(*need.on, edition.seeds)]
@@ -662,7 +664,7 @@ def _shared_runs(need: Need, asked: Selection) -> list[Run]:
             places = [p for p in places if p[0] in GENERATED]
         each = [
             replace(
-                asked,
+                selection,
                 dataset=dataset,
                 network=network,
                 seeds=min(limit or inf, edition.seeds_on.get(dataset, min(most, its))),

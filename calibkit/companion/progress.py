@@ -9,7 +9,7 @@ from threading import Thread
 RUN, PAGE, BOOK = 1.7, 7.0, 50.0
 
 
-def said(cost: float, left: float, seconds: float, since: float = 0) -> str:
+def estimate(cost: float, left: float, seconds: float, since: float = 0) -> str:
     """What there is to say when work of a cost is done as far as `left`.
 
     Parameters
@@ -17,9 +17,9 @@ def said(cost: float, left: float, seconds: float, since: float = 0) -> str:
     seconds : from the beginning to when something was finished last
     since : seconds from then on, in which the estimate counts down
 
-    >>> said(100, 75, 30), said(100, 75, 30, since=12)
+    >>> estimate(100, 75, 30), estimate(100, 75, 30, since=12)
     ('25 % done, about 1.5 min left', '25 % done, about 1.3 min left')
-    >>> said(100, 99, 30)  # too early to tell
+    >>> estimate(100, 99, 30)  # too early to tell
     ''
     """
     done = cost - left
@@ -55,7 +55,7 @@ def follow(
             time.sleep(every)
             before, left, now = left, still_to_be(), time.monotonic()
             changed = changed if len(left) == len(before) else now
-            if line := said(total, sum(left.values()), changed - start, now - changed):
+            if line := estimate(total, sum(left.values()), changed - start, now - changed):
                 say(line)
 
     thread = Thread(target=watch, daemon=True)

@@ -111,12 +111,14 @@ def _cells() -> pd.DataFrame:
     table["digit"] = 10.0 ** -table["value"].str.partition(".")[2].str.len() / scale
     for column in ("value", "std"):
         table[column] = pd.to_numeric(table[column]) / scale  # an empty std becomes nan
-    rows = [_named(*row) for row in zip(table.method, table.variant, table.metric, strict=True)]
+    rows = [
+        _in_our_words(*row) for row in zip(table.method, table.variant, table.metric, strict=True)
+    ]
     table["method"], table["metric"] = zip(*rows, strict=True)
     return table[[c for c in table if c not in ("variant", "scale")] + ["variant"]]
 
 
-def _named(method: str, variant: str, metric: str) -> tuple[str, str]:
+def _in_our_words(method: str, variant: str, metric: str) -> tuple[str, str]:
     """Method and metric in this library's words, from a cell's method, variant and metric."""
     method = _COLUMNS.get(method, method)
     for part in variant.split(";"):
@@ -261,16 +263,20 @@ def _afterwards(record, temperature: float) -> dict[str, float]:
     """Metrics of the test set under a temperature, and the ECE after histogram binning."""
     fixed = record.info["run"]["protocol"].get("temperature")
     if "replicates.npz" in record.info["sha256"] and (fixed is None or record.light):
-        kept = record.replicates  # measured already
+        replicates = record.replicates  # measured already
         if fixed is not None:  # but with another temperature
             scaled = {"ece": record.history["ece_scaled"][-1]}
             return (
                 scaled
                 | {n: np.nan for n in _CALIBRATION[1:]}
-                | {"ece_binned": kept.estimate("ece_binned")}
+                | {"ece_binned": replicates.estimate("ece_binned")}
             )
-        scaled = {n.removesuffix("_ts_ece"): kept.estimate(n) for n in kept.names if "_ts_ece" in n}
-        return scaled | {"ece_binned": kept.estimate("ece_binned")}
+        scaled = {
+            n.removesuffix("_ts_ece"): replicates.estimate(n)
+            for n in replicates.names
+            if "_ts_ece" in n
+        }
+        return scaled | {"ece_binned": replicates.estimate("ece_binned")}
     arrays = record.arrays
     labels = arrays["test_labels"].astype(np.int64)
     from calibkit import posthoc  # here, because it takes half a second to import
@@ -330,10 +336,10 @@ def beside(
     table = cells(exhibit=exhibit)
     if table.empty:
         raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
-    for column, wanted in (("dataset", dataset), ("network", network)):
-        if wanted:
-            plan.choose(f"{column} of {exhibit}", wanted, set(table[column]))
-            table = table[table[column] == wanted]
+    for column, choice in (("dataset", dataset), ("network", network)):
+        if choice:
+            plan.choose(f"{column} of {exhibit}", choice, set(table[column]))
+            table = table[table[column] == choice]
     if metrics:
         table = table[table.metric.isin(metrics)]
     key = ["dataset", "network", "method", "metric"]
@@ -343,7 +349,7 @@ def beside(
     table = table[[*key, "published", "published_std"]].reset_index(drop=True)
     alike = cache(lambda dataset: _alike(dataset, ours))
     by_seed = cache(lambda dataset, method: _by_seed(alike(dataset), method))
-    mine = pd.DataFrame(
+    measured = pd.DataFrame(
         [
             _seeds(by_seed(row.dataset, method), method, row.metric)
             for row in table.itertuples()
@@ -351,7 +357,7 @@ def beside(
         ],
         columns=["ours", "ours_std", "low", "high", "seeds"],
     )
-    result = pd.concat([table, mine], axis=1)
+    result = pd.concat([table, measured], axis=1)
     result.attrs["differs"] = _differs(ours, exhibit, table)
     return result
 
@@ -396,22 +402,22 @@ def _seeds(own: pd.DataFrame, method: str, metric: str) -> tuple[float, float, f
 def _differs(ours: pd.DataFrame, exhibit: str, table: pd.DataFrame) -> str:
     paper = exhibit.partition("-")[0]
     epochs, seeds = _TRAINED[paper]
-    theirs = [
+    printed = [
         " and ".join(_each(table, "dataset")),
         ", ".join(_each(table, "network")),
         epochs or "epochs not stated",
         seeds or "number of seeds not stated",
     ]
-    mine = [" and ".join(_each(ours, column)) for column in ("dataset", "network")]
-    mine += [f"{' or '.join(_each(ours, 'epochs'))} epochs"] if "epochs" in ours else []
+    own = [" and ".join(_each(ours, column)) for column in ("dataset", "network")]
+    own += [f"{' or '.join(_each(ours, 'epochs'))} epochs"] if "epochs" in ours else []
     if sizes := _each(ours, "train_size"):
-        mine.append(f"{' or '.join(sizes)} training samples")
+        own.append(f"{' or '.join(sizes)} training samples")
     if "seed" in ours:
         many = ours.seed.nunique()
-        mine.append(f"{many} seed{'s' * (many != 1)}")
+        own.append(f"{many} seed{'s' * (many != 1)}")
     if "shifts" in ours:
-        mine += ours["shifts"].unique().tolist()
-    return f"Published: {'; '.join(theirs)}. Ours: {'; '.join(filter(None, mine)) or 'no runs'}."
+        own += ours["shifts"].unique().tolist()
+    return f"Published: {'; '.join(printed)}. Ours: {'; '.join(filter(None, own)) or 'no runs'}."
 
 
 def _each(ours: pd.DataFrame, column: str) -> list[str]:

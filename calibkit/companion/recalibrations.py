@@ -124,8 +124,8 @@ def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray
         one = np.asarray(fitted.predict_proba(logits[:1].copy()))
     if probs.shape != logits.shape or one.shape != (1, logits.shape[1]):
         shape = probs.shape if probs.shape != logits.shape else one.shape
-        wanted = logits.shape if probs.shape != logits.shape else (1, logits.shape[1])
-        raise plugins.PluginError(f"{source.result()}: gives {shape}, expected {wanted}")
+        expected = logits.shape if probs.shape != logits.shape else (1, logits.shape[1])
+        raise plugins.PluginError(f"{source.result()}: gives {shape}, expected {expected}")
     if not (np.isfinite(probs).all() and (probs >= 0).all()):
         raise plugins.PluginError(f"{source.result()}: not all of its probabilities are numbers")
     if np.abs(probs.sum(axis=1) - 1).max() > 1e-3:

@@ -39,8 +39,8 @@ def at(table: pd.DataFrame, chosen: dict[str, str]) -> pd.DataFrame:
     chosen : {name: method}
     """
     names = {method: name for name, method in chosen.items()}
-    kept = table.index.isin(["erm", *names], level=0)
-    return table[kept].rename(index=names, level=0)
+    shown = table.index.isin(["erm", *names], level=0)
+    return table[shown].rename(index=names, level=0)
 
 
 def printed(exhibit: str, dataset: str) -> dict[str, str]:
@@ -74,8 +74,8 @@ def trend(
 
     its = family(page, base)
     rows = table[metric].unstack(level=0)[its].dropna().to_numpy()
-    found = [spearmanr(range(len(its)), row).statistic for row in rows]
-    return stats.seed_interval(found or [np.nan]).within(-1, 1)
+    correlations = [spearmanr(range(len(its)), row).statistic for row in rows]
+    return stats.seed_interval(correlations or [np.nan]).within(-1, 1)
 
 
 def plot_optimal(pages: list[notebook.Page], base: str, sign: str, palette: str):

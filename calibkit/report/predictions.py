@@ -311,11 +311,11 @@ def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
         raise ValueError(
             f"class_names: got shape {array.shape} of type {array.dtype}, expected (k,) of names"
         )
-    given = tuple(_text(array).tolist())
-    if len(set(given)) < len(given):
-        twice = next(name for i, name in enumerate(given) if name in given[:i])
+    class_names = tuple(_text(array).tolist())
+    if len(set(class_names)) < len(class_names):
+        twice = next(name for i, name in enumerate(class_names) if name in class_names[:i])
         raise ValueError(f"class_names: got {twice!r} twice, expected a name for each class")
-    return given
+    return class_names
 
 
 def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
@@ -568,11 +568,11 @@ def _values(column) -> Array:
     return column.astype(str).to_numpy(dtype=str)
 
 
-def _class_columns(frame, taken: set) -> tuple[str, list[str], list[str], list[str]]:
+def _class_columns(frame, assigned: set) -> tuple[str, list[str], list[str], list[str]]:
     """Which columns hold scores, of which kind, what the classes are called, and what is left."""
     import pandas as pd
 
-    rest = [c for c in frame.columns if c not in taken and not c.startswith("Unnamed:")]
+    rest = [c for c in frame.columns if c not in assigned and not c.startswith("Unnamed:")]
     prefix = next((p for p in _PREFIXES if any(c.startswith(p) for c in rest)), "")
     if prefix:
         columns = [c for c in rest if c.startswith(prefix)]

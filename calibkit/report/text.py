@@ -29,42 +29,46 @@ def _leaks(numbers: dict) -> bool:
 def cautions(numbers: dict) -> list[str]:
     """What a careful reader should know before believing the numbers."""
     n, errors, checks = numbers["samples"], numbers["errors"], numbers["checks"]
-    said = []
+    sentences = []
     if _leaks(numbers):
-        said.append(
+        sentences.append(
             f"{checks['overlap']:,} of {n:,} samples are in the validation set too: thresholds and "
             "recalibration were judged on samples they were chosen on."
         )
     if min(errors, n - errors) < FEW:
         few = f"{errors:,} wrong" if errors < FEW else f"{n - errors:,} right"
-        said.append(f"Only {few} of {n:,} answers: how well they can be told apart is a guess.")
+        sentences.append(
+            f"Only {few} of {n:,} answers: how well they can be told apart is a guess."
+        )
     if n >= FEW and numbers["metrics"]["accuracy"].high < checks["majority"]:
-        said.append(
+        sentences.append(
             "It is right less often than if it always named the most common class "
             f"({percent(checks['majority'])}). Do labels, rows and columns belong together?"
         )
     if checks["classes_seen"] < numbers["classes"]:
         missing = numbers["classes"] - checks["classes_seen"]
-        said.append(f"{missing:,} of {numbers['classes']:,} classes never occur among the labels.")
+        sentences.append(
+            f"{missing:,} of {numbers['classes']:,} classes never occur among the labels."
+        )
     if checks["saturated"] > 0.01:
-        said.append(
+        sentences.append(
             f"{percent(checks['saturated'])} of the confidences are exactly 1, and no threshold "
             "can tell those apart. If the scores were rounded, save the logits as they are."
         )
     if n >= 100 and 0 < checks["distinct"] < 0.1 * n * (1 - checks["saturated"]):
-        said.append(
+        sentences.append(
             f"There are only {checks['distinct']:,} different confidences below 1, so many samples "
             "tie. If the scores were rounded, save the logits as they are."
         )
     if checks["improbable"]:
-        said.append(
+        sentences.append(
             f"{checks['improbable']:,} of {n:,} samples belong to a class that was given a "
             "probability of 0, or nearly. The NLL is infinite if it was 0; here it counts as 1e-38 "
             "(of double precision: 2e-308)."
         )
     for name, row in numbers["recalibration"].items():
-        said += [f"{name.capitalize()}: {message}." for message in row.get("warnings", ())]
-    return said
+        sentences += [f"{name.capitalize()}: {message}." for message in row.get("warnings", ())]
+    return sentences
 
 
 def _on_calibration(numbers: dict) -> dict[str, str]:
@@ -73,11 +77,11 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     sure = gap.low > 0 or gap.high < 0
     direction = "over-confident" if gap.estimate > 0 else "under-confident"
     uneven = values["ece"].estimate > chance.high
-    apart = [row for row in numbers["groups"] if row["stands_out"]]
+    outliers = [row for row in numbers["groups"] if row["stands_out"]]
     if sure:
         much = "Slightly " if size < 0.01 else "Strongly " if size >= 0.05 else ""
         title, tone = (much + direction).capitalize(), "fair" if size < 0.01 else "bad"
-    elif uneven or apart:
+    elif uneven or outliers:
         title, tone = "Right on average, wrong in places", "fair"
     elif numbers["samples"] < 100:
         title, tone = "Too few samples to say", "unsure"
@@ -95,10 +99,10 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
         f" Its calibration error (ECE) is {percent(values['ece'].estimate)}; a perfectly "
         f"calibrated model would show {percent(chance)} by chance."
     )
-    if apart:
-        worst = max(apart, key=lambda row: abs(row["gap"].estimate))
+    if outliers:
+        worst = max(outliers, key=lambda row: abs(row["gap"].estimate))
         text += (
-            f" It is off in {len(apart)} of {len(numbers['groups'])} groups, most in "
+            f" It is off in {len(outliers)} of {len(numbers['groups'])} groups, most in "
             f"“{worst['group']}” ({number(worst['gap'], 100, ' points', sign=True)})."
         )
     return {"title": title, "text": text, "tone": tone}

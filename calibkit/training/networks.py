@@ -126,7 +126,7 @@ def _he_normal(network: Network) -> Network:
     return network
 
 
-def _theirs():
+def _torchvision():
     """torchvision's models, imported when asked for: they take longer to load than torch."""
     from calibkit.data.torchvision import torchvision
 
@@ -236,7 +236,7 @@ def _resnet(
 ) -> Network:
     """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each."""
     _expect_image(shape)
-    block = getattr(_theirs().resnet, block)
+    block = getattr(_torchvision().resnet, block)
     stages = [nn.Sequential(_conv(shape[0], stem), *_norm_relu(stem))]
     inputs = stem
     for i, count in enumerate(blocks):
@@ -329,7 +329,7 @@ def _densenet(growth: int, blocks: Sequence[int], stem: int, shape: Shape, class
     Initialised as torchvision does: He's normal, fan-in; biases zero.
     """
     _expect_image(shape)
-    net = _theirs().DenseNet(growth, blocks, stem, num_classes=classes)
+    net = _torchvision().DenseNet(growth, blocks, stem, num_classes=classes)
     first = _conv(shape[0], stem)
     nn.init.kaiming_normal_(first.weight)
     parts = dict(net.features.named_children())
@@ -404,7 +404,7 @@ def _mobile(
     its public code: a 32-pixel image ends as 8 by 8 and 4 by 4). Initialised as torchvision does.
     """
     _expect_image(shape)
-    net = _theirs().get_model(name, num_classes=classes, **options)
+    net = _torchvision().get_model(name, num_classes=classes, **options)
     first = net.features[0][0] = _conv(shape[0], 32, stride=2)
     nn.init.kaiming_normal_(first.weight, mode="fan_out")
     convolutions = (m for m in net.features.modules() if isinstance(m, nn.Conv2d))
@@ -442,7 +442,7 @@ def _imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.
     """torchvision's network `name`, from scratch or with one of its published weight files."""
     _expect_image(shape)
     _expect(shape[0] in (1, 3), shape, "images of 1 or 3 channels")
-    models = _theirs()
+    models = _torchvision()
     if weights is None:
         return models.get_model(name, num_classes=classes)
     known = models.get_model_weights(name).__members__
@@ -471,7 +471,7 @@ def _from_file(name: str, file: Path) -> nn.Module:
         state = state.get("state_dict", state)
         if any(key.startswith("vit.") for key in state):
             state = _google_vit(state)
-        net = _theirs().get_model(name, num_classes=len(next(reversed(state.values()))))
+        net = _torchvision().get_model(name, num_classes=len(next(reversed(state.values()))))
         net.load_state_dict(state)
     except Exception as error:  # pickles, zip files and names of layers fail in many ways
         reason = " ".join(str(error).split())[:200]
@@ -499,17 +499,17 @@ def _google_vit(state: dict[str, Tensor]) -> dict[str, Tensor]:
         "output.dense": "mlp.3",
     }
     renamed = {}
-    for theirs, ours in names.items():
+    for source, target in names.items():
         for end in ("", ".weight", ".bias"):
-            if theirs + end in state:
-                renamed[ours + end] = state[theirs + end]
+            if source + end in state:
+                renamed[target + end] = state[source + end]
     for i in range(sum(key.endswith("layernorm_before.bias") for key in state)):
-        theirs, ours = f"vit.encoder.layer.{i}.", f"encoder.layers.encoder_layer_{i}."
+        source, target = f"vit.encoder.layer.{i}.", f"encoder.layers.encoder_layer_{i}."
         for end in ("weight", "bias"):
-            three = [state[f"{theirs}attention.attention.{x}.{end}"] for x in _THREE]
-            renamed[f"{ours}self_attention.in_proj_{end}"] = torch.cat(three)
+            three = [state[f"{source}attention.attention.{x}.{end}"] for x in _THREE]
+            renamed[f"{target}self_attention.in_proj_{end}"] = torch.cat(three)
             for a, b in parts.items():
-                renamed[f"{ours}{b}.{end}"] = state[f"{theirs}{a}.{end}"]
+                renamed[f"{target}{b}.{end}"] = state[f"{source}{a}.{end}"]
     # Last, as the number of classes is read off it.
     renamed["heads.head.bias"] = renamed.pop("heads.head.bias")
     return renamed
@@ -697,10 +697,10 @@ class Wrapped(nn.Module):
     def features(self, inputs: Tensor) -> Tensor:
         if self._last is None:
             return self(inputs)
-        seen = []
-        with self.head.register_forward_pre_hook(lambda _, given: seen.append(given[0])):
+        calls = []
+        with self.head.register_forward_pre_hook(lambda _, arguments: calls.append(arguments[0])):
             self(inputs)
-        return seen[-1]
+        return calls[-1]
 
     @torch.no_grad()
     def _ends_in_head(self, shape: tuple) -> bool:

@@ -237,16 +237,16 @@ def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
     """
     origin, function = source(name), load(name)
     with quoted(origin):
-        taken = list(signature(function).parameters.values())
-    at_least = [p.name for p in taken if p.default is p.empty and p.kind in _PLAIN]
+        parameters = list(signature(function).parameters.values())
+    at_least = [p.name for p in parameters if p.default is p.empty and p.kind in _PLAIN]
     needed = [p for p in at_least if p not in chosen]
     if len(needed) not in (1, 2):
         raise PluginError(
             f"{origin.result()}: {origin.function} takes {', '.join(needed) or 'nothing'}; "
             "expected (logits, targets, ...) of a loss or (train, ...) of a factory"
         )
-    everything = any(p.kind is Parameter.VAR_KEYWORD for p in taken)
-    valid = [p.name for p in taken if p.kind in _NAMED and p.name not in needed]
+    everything = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
+    valid = [p.name for p in parameters if p.kind in _NAMED and p.name not in needed]
     for option in chosen:
         if not everything:
             terms.choose(f"option of {origin.function}", option, valid)
@@ -291,11 +291,11 @@ def _where(origin: Source, error: BaseException) -> str:
 
 
 def _what(error: BaseException) -> str:
-    said = error.msg if isinstance(error, SyntaxError) else str(error)
-    said = _printable(" ".join(said.split()))[:300]
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    message = _printable(" ".join(message.split()))[:300]
     if isinstance(error, ModuleNotFoundError):
-        said += "; a method is one file, or a package that is installed"
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message += "; a method is one file, or a package that is installed"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _printable(text: str) -> str:

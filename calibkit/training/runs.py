@@ -107,23 +107,23 @@ def method(text: str) -> Method:
     return parsed
 
 
-def method_name(wanted: Method) -> str:
-    """The shortest text that `method` reads as `wanted`."""
-    for name, known in METHODS.items():
-        if known == wanted:
+def method_name(recipe: Method) -> str:
+    """The shortest text that `method` reads as `recipe`."""
+    for name, entry in METHODS.items():
+        if entry == recipe:
             return name
-    if plugins.own(wanted.objective):
-        name, usual = wanted.objective, {}
+    if plugins.own(recipe.objective):
+        name, usual = recipe.objective, {}
     else:
         name, usual = next(
             (n, dict(k.options))
             for n, k in METHODS.items()
-            if k.objective == wanted.objective and (k.update, k.averaging) == ("sgd", "none")
+            if k.objective == recipe.objective and (k.update, k.averaging) == ("sgd", "none")
         )
     return (
-        plugins.joined(name, {k: v for k, v in wanted.options if usual.get(k) != v})
-        + ("+sam" if wanted.update == "sam" else "")
-        + ("+swa" if wanted.averaging == "swa" else "")
+        plugins.joined(name, {k: v for k, v in recipe.options if usual.get(k) != v})
+        + ("+sam" if recipe.update == "sam" else "")
+        + ("+swa" if recipe.averaging == "swa" else "")
     )
 
 

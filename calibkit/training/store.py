@@ -82,7 +82,7 @@ class Record:
         """As `shifted`, over test sets that were collected a second time (severity 0)."""
         return self._shifted(lambda severity: severity == 0)
 
-    def _shifted(self, wanted) -> dict[str, np.ndarray]:
+    def _shifted(self, by_severity) -> dict[str, np.ndarray]:
         if "shifted.csv" not in self.info["sha256"]:
             return {}
         table = self._table("shifted.csv")
@@ -90,7 +90,7 @@ class Record:
             return {}
         if "severity" not in table:
             raise DamagedRecord(f"{self.path / 'shifted.csv'}: it has no column severity")
-        rows = wanted(table["severity"])
+        rows = by_severity(table["severity"])
         return {name: column[rows] for name, column in table.items()} if rows.any() else {}
 
     @cached_property

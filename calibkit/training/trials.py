@@ -30,17 +30,17 @@ def try_once(run: Run, training: Callable, log: Callable) -> None:
         return
     data.load(run.dataset)  # decoded now, if need be: that may take minutes
     with patience(run.method if plugins.own(run.method) else run.network):
-        log(f"{run.method} on {run.network}: {tried(training())}")
+        log(f"{run.method} on {run.network}: {rehearse(training())}")
     _TRIED.add(key)
 
 
-def tried(training) -> str:
+def rehearse(training) -> str:
     """Try what is one's own in a `loop.Training`, which is not to be used afterwards.
 
     Returns
     -------
     str
-        What was found, in one line: time of a step and of the run, passes, cautions.
+        One line: time of a step and of the run, passes, cautions.
 
     Raises
     ------
@@ -48,17 +48,17 @@ def tried(training) -> str:
         Something does not fit, in one line.
     """
     run, classes = training.run, len(training.data.classes)
-    said = []
+    remarks = []
     if plugins.own(run.network):
-        said += _try_network(training, classes)
+        remarks += _try_network(training, classes)
     if plugins.own(run.method):
-        said += _try_objective(training, classes)
+        remarks += _try_objective(training, classes)
     seconds = _try_step(training)
     steps = len(training.labels) / run.protocol.batch_size * run.protocol.epochs
     steps *= 2 if run.recipe.update == "sam" else 1
     many = run.protocol.batch_size
     cost = f"{1000 * seconds:.3g} ms a step of {many} samples, {steps * seconds / 60:.1f} min a run"
-    return "; ".join([cost, *said])
+    return "; ".join([cost, *remarks])
 
 
 def _try_network(training, classes: int) -> list[str]:
@@ -132,11 +132,11 @@ def _try_step(training) -> float:
     )
     batches = torch.arange(len(training.labels), device=training.device).split(protocol.batch_size)
     batches = [b for b in batches[:4] if len(b) > 1]
-    seconds, counted, done = [], [0, 0], 0
+    seconds, passes, done = [], [0, 0], 0
 
-    def count(_, given) -> None:
-        counted[0] += len(given[0])
-        counted[1] += len(given[0]) * torch.is_grad_enabled()
+    def count(_, inputs) -> None:
+        passes[0] += len(inputs[0])
+        passes[1] += len(inputs[0]) * torch.is_grad_enabled()
 
     network.train()
     with network.register_forward_pre_hook(count):
@@ -162,12 +162,12 @@ def _try_step(training) -> float:
     for gradient in gradients:
         _check_finite(source, gradient, "the gradient in the weights")
     if plugins.own(recipe.objective):
-        PASSES[recipe.objective] = tuple(round(c / done) for c in counted)
+        PASSES[recipe.objective] = tuple(round(c / done) for c in passes)
     return median(seconds)
 
 
-def _check_shape(source: plugins.Source, got: object, expected: tuple, what: str) -> None:
-    shape = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
+def _check_shape(source: plugins.Source, value: object, expected: tuple, what: str) -> None:
+    shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
     if shape != expected:
         raise plugins.PluginError(f"{source.result()}: gives {shape}, expected {expected}, {what}")
 
