@@ -182,10 +182,10 @@ def look(method: str) -> dict:
 
 def _text(values, digits: int = 2, scale: int = 1, unit: str = "", sign: bool = False) -> str:
     """``mean ± half-width`` over seeds, as every figure writes it."""
-    found = stats.seed_interval(np.atleast_1d(values))
-    if np.isnan(found.estimate):
+    interval = stats.seed_interval(np.atleast_1d(values))
+    if np.isnan(interval.estimate):
         return "undefined"
-    return found.format(scale, digits, unit, sign, half=True)
+    return interval.format(scale, digits, unit, sign, half=True)
 
 
 def _axes(ax: Axes | None) -> Axes:

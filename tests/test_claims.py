@@ -78,7 +78,7 @@ def test_checks_are_made_of_known_parts():
         assert set(claim.margins) == {leaf.metric for leaf in comparisons(claim)}
     for who in methods:
         for name in who.choices():
-            if name not in (*contrasts._MAPPED, *contrasts._SCORED):
+            if name not in (*contrasts._RECALIBRATIONS, *contrasts._SCORED):
                 plan.method(name)
 
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import pytest
 import yaml
 
-from calibkit import cli, data, explorable
+from calibkit import cli, data, explorable, report
 from calibkit.companion import plan
 from tests.records import write
 
@@ -174,13 +174,20 @@ def sections(value) -> dict[str, str]:
 REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", (ROOT / "book/api.md").read_text(), re.M)
 FUNCTIONS = [
     pytest.param(function, id=f"{module}.{name}")
-    for module in ("curves", *REFERENCE)
+    for module in ("curves", *REFERENCE, "report.assessment")
     for name, function in functions(import_module(f"calibkit.{module}")).items()
+]
+FUNCTIONS += [  # what a package hands on from its modules
+    pytest.param(function, id=f"{package.__name__.removeprefix('calibkit.')}.{name}")
+    for package in (data, report)
+    for name in package.__all__
+    if inspect.isfunction(function := getattr(package, name))
 ]
 
 
 def test_every_module_of_the_reference_is_looked_at():
     assert {"metrics", "losses", "posthoc", "stats", "plots", "explorable"} <= set(REFERENCE)
+    assert {"data.load", "report.verdict", "report.assessment.checks"} <= {f.id for f in FUNCTIONS}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

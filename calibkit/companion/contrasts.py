@@ -669,7 +669,7 @@ def _head_steps(model: Model) -> float:
 # --- records at hand ------------------------------------------------------------------------------
 
 # What is made of networks trained by erm, as methods: recalibrated, or judged by another score.
-_MAPPED = {"ts": "nll_scaled", "ts_ece": "scaled", "ts_test": "optimal"}
+_RECALIBRATIONS = {"ts": "nll_scaled", "ts_ece": "scaled", "ts_test": "optimal"}
 FEW_ERRORS = 0.01  # share of the training set: what fewer teach is not what errors look like
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
@@ -747,13 +747,13 @@ class Evidence:
         self._records: dict[tuple, dict[plan.Run, store.Record | None]] = {}
 
     def models(self, method: str, subject: Subject, metric: str) -> dict[int, Model]:
-        """Networks by seed, behind the map or the score which the method or the metric names.
+        """Networks by seed, with the recalibration or score that the method or metric names.
 
-        Raises `Missing` if no training of the method left a record; a diverged one did.
+        Raises `Missing` if no run of the method left a record; a diverged one did.
         """
         _, after, validation = split(metric)
-        after, score = after or _MAPPED.get(method, ""), _SCORED.get(method, "")
-        plain = "erm" if method in _MAPPED or score else method
+        after, score = after or _RECALIBRATIONS.get(method, ""), _SCORED.get(method, "")
+        plain = "erm" if method in _RECALIBRATIONS or score else method
         place = (plain, subject.dataset, subject.network, subject.size, bool(score))
         records = self._records_of(*place)
         if not any(records.values()):

@@ -142,7 +142,7 @@ class Page:
         return brier, norm
 
     def table(self, measure: Callable[[store.Record], Mapping] | None = None) -> pd.DataFrame:
-        """A row per training, indexed by method and seed: every metric at its end.
+        """A row per run, indexed by method and seed: every metric at its end.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ from calibkit import metrics, terms
 from calibkit.companion import notebook, papers, plan
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
-# Variants which say that a map came after the network, and what we call the metric then.
+# Variants that say that the network was recalibrated, and what we call the metric then.
 _AFTER = {"pre_ts": "", "post_ts": "_scaled", "optimal_ts": "_optimal", "post_hb": "_binned"}
 _CALIBRATION = ("ece", "adaptive_ece", "classwise_ece")
 # The coefficient which a method's variant gives, by our name of it.
@@ -55,7 +55,7 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> pd.DataFrame:
     """Every number which the tables (and some sentences) of the papers print, in natural units.
 
     Per cents and AURC times 1000 are divided out: an ECE of 4.14 % is 0.0414. A calibration error
-    after a post-hoc map is a metric of its own, named as in a run's history: ``ece_scaled`` after a
+    after recalibration is a metric of its own, named as in a run's history: ``ece_scaled`` after a
     temperature from validation data, ``ece_optimal`` from test data, ``ece_binned`` after histogram
     binning. A coefficient becomes part of the method's name, as `plan.method` reads it.
 

@@ -45,17 +45,17 @@ class Source:
 
 def data_root() -> Path:
     """`$CALIBKIT_DATA`, else ``datasets`` in `cache.cache_root`."""
-    given = os.environ.get("CALIBKIT_DATA")
-    return Path(given) if given else cache.cache_root() / "datasets"
+    folder = os.environ.get("CALIBKIT_DATA")
+    return Path(folder) if folder else cache.cache_root() / "datasets"
 
 
 def in_memory() -> float:
     """Bytes above which a folder of images is not decoded: `$CALIBKIT_IN_MEMORY` GiB, else 16."""
-    given = os.environ.get("CALIBKIT_IN_MEMORY", "16")
+    gib = os.environ.get("CALIBKIT_IN_MEMORY", "16")
     try:
-        return float(given) * 2**30
+        return float(gib) * 2**30
     except ValueError:
-        raise ValueError(f"CALIBKIT_IN_MEMORY: got {given!r}, expected a number of GiB") from None
+        raise ValueError(f"CALIBKIT_IN_MEMORY: got {gib!r}, expected a number of GiB") from None
 
 
 def source(name: str) -> Source:
@@ -98,9 +98,9 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
 def locate(name: str, root: Path, download: bool = False) -> Path:
     """The folder of the originals, downloaded if need be."""
     row = source(name)
-    ways = [row.hint, f"run `calibkit data get {name}`" if row.fetch else ""]
-    ways.append(f"put a copy there: {', '.join(str(root / place) for place in row.places)}")
-    advice = ", or ".join(filter(None, ways))
+    remedies = [row.hint, f"run `calibkit data get {name}`" if row.fetch else ""]
+    remedies.append(f"put a copy there: {', '.join(str(root / place) for place in row.places)}")
+    advice = ", or ".join(filter(None, remedies))
     if download and row.fetch and row.find(root) is None:
         try:
             row.fetch(root)

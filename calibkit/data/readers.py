@@ -196,9 +196,9 @@ def arrays(path: Path, draft: Path) -> Parts:
         loaded[f"{part}_inputs"] = inputs
         loaded[f"{part}_labels"] = labels.astype(np.int64)
     classes = int(max(loaded["train_labels"].max(initial=0), loaded["test_labels"].max(initial=0)))
-    given = loaded.get("class_names", np.arange(classes + 1))
+    class_names = loaded.get("class_names", np.arange(classes + 1))
     return Parts(
-        *(loaded[name] for name in names), classes=tuple(given.astype(str).ravel().tolist())
+        *(loaded[name] for name in names), classes=tuple(class_names.astype(str).ravel().tolist())
     )
 
 

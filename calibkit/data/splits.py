@@ -194,6 +194,8 @@ def _is_count(number: object) -> bool:
 def listing(root: Path | str | None = None) -> list[dict]:
     """What there is: name, what, source, licence, size, and where it is if it is present.
 
+    Examples
+    --------
     >>> [row["name"] for row in listing() if row["size"] == "0 MB"]
     ['gaussians', 'mnist1d', 'digits']
     """
@@ -216,7 +218,22 @@ def listing(root: Path | str | None = None) -> list[dict]:
 
 
 def get(name: str, root: Path | str | None = None) -> Dataset:
-    """Download or generate a data set if it is not there, decode it, and check that it loads."""
+    """Download or generate a data set if it is not there, decode it, and check that it loads.
+
+    Parameters
+    ----------
+    name, root
+        As in `load`.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> len(get("gaussians").test.labels)
+    5000
+    """
     return load(name, root, download=True)
 
 

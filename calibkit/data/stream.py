@@ -23,10 +23,10 @@ _transforms = torchvision.transforms.v2
 
 def workers() -> int:
     """Processes that decode: `$CALIBKIT_WORKERS`, else one for each core but one, at most 16."""
-    given = os.environ.get("CALIBKIT_WORKERS", "")
-    if given and not given.isdigit():
-        raise ValueError(f"CALIBKIT_WORKERS: got {given!r}, expected a number of processes")
-    return int(given) if given else min(16, max(1, (os.cpu_count() or 1) - 1))
+    number = os.environ.get("CALIBKIT_WORKERS", "")
+    if number and not number.isdigit():
+        raise ValueError(f"CALIBKIT_WORKERS: got {number!r}, expected a number of processes")
+    return int(number) if number else min(16, max(1, (os.cpu_count() or 1) - 1))
 
 
 @dataclass(frozen=True, eq=False)

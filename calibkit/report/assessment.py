@@ -139,6 +139,13 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
         ``target``; ``threshold`` (None if no threshold reaches the target); ``coverage``, ``risk``
         (with Wilson intervals); ``accepted``, ``wrong`` (counts); ``kept`` (True or False if the
         interval of the risk is on one side of the target, else None).
+
+    Examples
+    --------
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> point, _ = operating_points(predictions.from_arrays(scores), [0.1, 0.5])
+    >>> round(point["threshold"], 3), point["accepted"], point["wrong"]
+    (0.9, 20, 0)
     """
     confidence, correct = data.samples["confidence"], data.samples["correct"]
     chosen_on = data.val_samples or data.samples
@@ -180,6 +187,13 @@ def recalibration(data: Predictions) -> dict[str, dict]:
         ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
         ``temperatures`` (one per fit, of temperature scaling), ``fitted_on`` (samples),
         ``warnings``. One that cannot be fitted has only ``warnings``.
+
+    Examples
+    --------
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> results = recalibration(predictions.from_arrays(scores))
+    >>> {name: round(row["ece"], 2) for name, row in results.items() if "binning" not in name}
+    {'none': 0.4, 'temperature scaling': 0.42, 'isotonic regression': 0.0}
     """
     n, k = data.logits.shape
     logits, labels, folds = data.logits, data.labels, _folds(n)
@@ -201,8 +215,9 @@ def recalibration(data: Predictions) -> dict[str, dict]:
             except (ValueError, ImportError) as error:
                 results[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue
-        said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
-        results[name] = _scores(after, before) | {"warnings": said[:1]}  # folds repeat each other
+        messages = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
+        results[name] = _scores(after, before)
+        results[name]["warnings"] = messages[:1]  # folds repeat each other
         results[name]["fitted_on"] = len(rows)
         if name == "temperature scaling":
             results[name]["temperatures"] = temperatures
@@ -238,6 +253,13 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
         ``confidence``, ``gap`` (its difference), ``stands_out`` (whether the gap is there, allowing
         for how many groups are looked at), ``auroc`` (``nan`` if undefined), ``coverage``, ``risk``
         (at the threshold).
+
+    Examples
+    --------
+    >>> confidence, correct = np.array([0.9, 0.8, 0.6]), np.array([True, False, True])
+    >>> rows = by_group(np.array(["day", "day", "night"]), confidence, correct, None)
+    >>> [(row["group"], row["samples"], row["errors"]) for row in rows]
+    [('day', 2, 1), ('night', 1, 0)]
     """
     names, place = np.unique(groups, return_inverse=True)
     count = np.bincount(place)
@@ -277,6 +299,15 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     dict
         ``metrics`` (of the second), ``difference`` (as of `stats.compare`), and of the second
         ``gap``, ``reliability`` and ``risk_coverage``.
+
+    Examples
+    --------
+    >>> labels = [0, 1, 1, 0] * 15
+    >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
+    >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
+    >>> numbers = comparison(*map(predictions.from_arrays, (first, second)))
+    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].verdict
+    (0.5, 'higher')
     """
     names = [*metrics.ranked_metrics(), "nll", "brier"]
     replicates = _replicates(len(data.labels))
@@ -307,6 +338,12 @@ def risk_coverage(confidence: Array, correct: Array) -> dict:
     dict
         ``low`` and ``high`` are the 95 % Wilson interval of the error rate at a fixed coverage,
         ``nan`` where fewer than 100 samples, or a tenth of them, are accepted.
+
+    Examples
+    --------
+    >>> numbers = risk_coverage(np.array([0.9, 0.8, 0.6]), np.array([True, True, False]))
+    >>> [round(float(numbers[name][-1]), 2) for name in ("coverage", "mean", "low", "high")]
+    [1.0, 0.33, 0.06, 0.79]
     """
     numbers, n = curves.prepare_risk_coverage(confidence, correct), len(correct)
     accepted = np.maximum(np.round(numbers["coverage"] * n), 1)
@@ -325,6 +362,13 @@ def checks(data: Predictions) -> dict[str, float]:
         commonest class), ``classes_seen``, ``saturated`` (share of confidences that are exactly 1),
         ``distinct`` (different confidences below 1), ``improbable`` (samples whose class was given
         a probability below 1e-37, or 0).
+
+    Examples
+    --------
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> numbers = checks(predictions.from_arrays(scores))
+    >>> round(numbers["majority"], 2), numbers["distinct"]
+    (0.67, 3)
     """
     confidence, overlap = data.samples["confidence"], 0
     if data.val_logits is not None:

@@ -40,7 +40,29 @@ def write(
 
 
 def draw(name: str, numbers: dict) -> Figure:
-    """Draw "reliability", "histogram", "risk_coverage", or of two models "comparison"."""
+    """Draw a figure of the report.
+
+    Parameters
+    ----------
+    name : str
+        "reliability", "histogram", "risk_coverage" or, of two models, "comparison".
+    numbers : dict
+        Of `assess`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from calibkit.report import assess
+    >>> from calibkit.report.predictions import from_arrays
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> figure = draw("reliability", assess(from_arrays(scores)))
+    >>> figure.axes[0].get_xlabel()
+    'Confidence'
+    >>> plt.close(figure)
+    """
     with plots.style():
         if name == "comparison":
             fig, axes = plt.subplots(2, 1, figsize=(6, 7))

@@ -252,12 +252,12 @@ def _part(
     arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
 ) -> tuple[Array, Array, Array]:
     """Logits and labels of the test set, or with "val_" of the validation set; and which rows."""
-    given = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
-    if not given or f"{prefix}labels" not in arrays:
+    kinds = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
+    if not kinds or f"{prefix}labels" not in arrays:
         raise ValueError(
             f"got {_few(arrays)}, expected {prefix}logits or {prefix}probs, and {prefix}labels"
         )
-    logits = _scores(arrays[prefix + given[0]], prefix + given[0], notes)
+    logits = _scores(arrays[prefix + kinds[0]], prefix + kinds[0], notes)
     n, k = logits.shape
     labels = _numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
     keep = ~np.isin(labels, _NO_LABEL)
@@ -408,16 +408,16 @@ def _npz(path: Path) -> tuple[dict[str, Array], list[str]]:
                 f"got arrays {_few(sorted(keys))}, expected 'logits' or 'probs', and 'labels'"
             )
         layout = _LAYOUTS[source]
-        taken = {ours: theirs for ours, theirs in layout.items() if theirs in keys}
-        if "logits" in taken:
-            taken.pop("probs", None)
-        if "val_logits" in taken:
-            taken.pop("val_probs", None)
+        names = {ours: name for ours, name in layout.items() if name in keys}
+        if "logits" in names:
+            names.pop("probs", None)
+        if "val_logits" in names:
+            names.pop("val_probs", None)
         unused = sorted(keys - set(layout.values()))
         notes = [f"Read as a file of {source}."] if source else []
         if unused and source != "calibkit record":
             notes.append(f"Not used: {_few(unused)}.")
-        return {ours: _member(archive, theirs) for ours, theirs in taken.items()}, notes
+        return {ours: _member(archive, name) for ours, name in names.items()}, notes
 
 
 def _fits(layout: dict[str, str], keys: set[str]) -> bool:

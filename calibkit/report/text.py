@@ -13,7 +13,26 @@ from calibkit.stats import Interval, Unjudged
 
 
 def verdict(numbers: dict) -> list[dict[str, str]]:
-    """Say it in words: ``title``, ``text`` and ``tone`` (good, fair, bad, unsure) of each."""
+    """Say in words what the numbers mean.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `assess`.
+
+    Returns
+    -------
+    list of dict
+        ``title``, ``text`` and ``tone`` (good, fair, bad, unsure) of each statement.
+
+    Examples
+    --------
+    >>> from calibkit.report import assess
+    >>> from calibkit.report.predictions import from_arrays
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> [statement["title"] for statement in verdict(assess(from_arrays(scores)))][::3]
+    ['Right on average, wrong in places', 'Histogram binning would help']
+    """
     statements = [_on_calibration(numbers), _on_errors(numbers)]
     statements += [_on_threshold(numbers), _on_recalibration(numbers)]
     if numbers["comparison"]:
@@ -27,7 +46,26 @@ def _leaks(numbers: dict) -> bool:
 
 
 def cautions(numbers: dict) -> list[str]:
-    """What a careful reader should know before believing the numbers."""
+    """What a careful reader should know before believing the numbers.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `assess`.
+
+    Returns
+    -------
+    list of str
+        Sentences; none if there is nothing to worry about.
+
+    Examples
+    --------
+    >>> from calibkit.report import assess
+    >>> from calibkit.report.predictions import from_arrays
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> cautions(assess(from_arrays(scores)))[0]
+    'Only 20 wrong of 60 answers: how well they can be told apart is a guess.'
+    """
     n, errors, checks = numbers["samples"], numbers["errors"], numbers["checks"]
     sentences = []
     if _leaks(numbers):
@@ -228,7 +266,30 @@ def _better(name: str, difference: Interval) -> str:
 
 
 def tables(numbers: dict) -> dict[str, pd.DataFrame]:
-    """The numbers as tables of text, in the order of the page; empty ones are left out."""
+    """The numbers as tables of text, in the order of the page; empty ones are left out.
+
+    Parameters
+    ----------
+    numbers : dict
+        Of `assess`.
+
+    Returns
+    -------
+    dict of str to pandas.DataFrame
+        Any of "bins", "operating_points", "metrics", "recalibration", "groups", "predicted",
+        "comparison".
+
+    Examples
+    --------
+    >>> from calibkit.report import assess
+    >>> from calibkit.report.predictions import from_arrays
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> tables(assess(from_arrays(scores)))["bins"][["Samples", "Accuracy"]]
+    Confidence   Samples               Accuracy
+    0.53 to 0.60      20  100.0 % [83.9, 100.0]
+    0.67 to 0.73      20      0.0 % [0.0, 16.1]
+    0.87 to 0.93      20  100.0 % [83.9, 100.0]
+    """
     shown = {
         "bins": _bins_table(numbers["reliability"]),
         "operating_points": [
