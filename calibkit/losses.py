@@ -693,13 +693,7 @@ def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunc
     """Cross-entropy whose gradient is scaled by a weight: ∇L = u ∇CE (Lin et al. 2025, eq. 9).
 
     No gradient flows into the weight, so anything may serve: `focal_weight` and the other weights
-    of this module, or numbers from elsewhere. The paper (appendix 16.1) also tries one minus the
-    *local consistency*, the probability of the true class averaged over noisy copies of the
-    features. Only the caller has the network, so this weight is passed in::
-
-        noisy = head(features + sigma * torch.randn(draws, *features.shape)).softmax(-1).mean(0)
-        consistency = noisy.gather(1, targets[:, None]).squeeze(1)
-        gradient_weighted(logits, targets, 1 - consistency)
+    of this module, or numbers from elsewhere, such as `consistency_weight`.
 
     Parameters
     ----------
@@ -735,6 +729,56 @@ def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunc
             f"weight: got shape {tuple(values.shape)}, expected ({len(targets)},) as the targets"
         )
     return values.detach() * cross_entropy(logits, targets)
+
+
+def consistency_weight(
+    features: Tensor,
+    targets: Tensor,
+    head: Callable[[Tensor], Tensor],
+    draws: int = 10,
+    noise: float = 0.5,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """One minus the consistency of a sample under noise, a weight for `gradient_weighted`.
+
+    1 - mean over draws of p_y(h + noise · s · ε), with s the standard deviation of the features h
+    of the batch and ε standard normal (Lin et al. 2025, section 16.1). The paper leaves the size
+    of the noise and the number of draws to another paper (Tao et al. 2024); the defaults are ours.
+    No gradient flows into it.
+
+    Parameters
+    ----------
+    features : Tensor, shape (B, d)
+        What the last layer sees.
+    targets : Tensor of int64, shape (B,)
+        Labels from 0 to k - 1.
+    head : function of (..., d) to logits (..., k)
+        The last layer.
+    draws : int
+        Noisy copies of each sample.
+    noise : float
+        Standard deviation of the noise, in standard deviations of the features; at least 0.
+    generator : torch.Generator
+        Of the noise, on the CPU; torch's own by default.
+
+    Returns
+    -------
+    Tensor, shape (B,)
+        From 0 (each copy is sure of the label) to 1.
+
+    Examples
+    --------
+    >>> head = torch.nn.Linear(3, 2)
+    >>> features, targets = torch.randn(8, 3), torch.arange(8) % 2
+    >>> weight = consistency_weight(features, targets, head)
+    >>> gradient_weighted(head(features), targets, weight).shape
+    torch.Size([8])
+    """
+    with torch.no_grad():
+        features = features.float()
+        shaken = torch.randn(draws, *features.shape, generator=generator).to(features.device)
+        probabilities = head(features + noise * features.std() * shaken).softmax(-1).mean(0)
+        return 1 - probabilities.gather(1, targets[:, None]).squeeze(1).float()
 
 
 @_loss

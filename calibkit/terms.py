@@ -34,6 +34,7 @@ LABELS = {
     "focal_gra": "Focal-GRA",
     "flsd53_gra": "FLSD-53-GRA",
     "dual_focal_gra": "Dual focal-GRA",
+    "consistency_gra": "Consistency-GRA",
 }
 _SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
 _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε"}

@@ -451,6 +451,34 @@ def test_mmce_against_loops(weighted, normalisation):
     assert got.item() == pytest.approx(expected, rel=1e-10)
 
 
+def test_consistency_weight_without_noise_is_the_probability_of_a_wrong_label():
+    torch.manual_seed(0)
+    head, features = torch.nn.Linear(3, 4), torch.randn(6, 3, requires_grad=True)
+    targets = torch.arange(6) % 4
+    weight = losses.consistency_weight(features, targets, head, noise=0)
+    p = head(features).softmax(1)[torch.arange(6), targets]
+    torch.testing.assert_close(weight, 1 - p.detach())
+    assert not weight.requires_grad
+
+
+def test_consistency_weight_is_a_mean_over_noisy_copies():
+    torch.manual_seed(0)
+    head, features = torch.nn.Linear(3, 4), 5 * torch.randn(6, 3)
+    targets = torch.arange(6) % 4
+
+    def weight():
+        return losses.consistency_weight(
+            features, targets, head, 7, 0.3, torch.Generator().manual_seed(5)
+        )
+
+    generator, spread, expected = torch.Generator().manual_seed(5), features.std(), 0.0
+    for noise in torch.randn(7, 6, 3, generator=generator):
+        p = head(features + 0.3 * spread * noise).softmax(1)[torch.arange(6), targets]
+        expected = expected + (1 - p.detach()) / 7
+    torch.testing.assert_close(weight(), expected)
+    torch.testing.assert_close(weight(), weight(), rtol=0, atol=0)
+
+
 def test_mmce_by_hand():
     logits, targets = from_probs([0.8, 0.2], [0.6, 0.4]), torch.tensor([0, 1])
     cross = 0.2 * 0.6 * math.exp(-0.5)

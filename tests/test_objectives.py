@@ -36,10 +36,13 @@ class Net(nn.Module):
         self.pool = nn.Identity()
         self.head = nn.Linear(4, K, bias=False)
 
-    def forward(self, x):
+    def features(self, x):
         for stage in self.stages:
             x = stage(x)
-        return self.head(self.pool(x))
+        return self.pool(x)
+
+    def forward(self, x):
+        return self.head(self.features(x))
 
 
 def drawn(text: str, seed: int = 0):
@@ -212,6 +215,16 @@ def test_correctness_ranking_by_hand():
         difference == 0, torch.zeros(N), (difference.abs() - difference.sign() * gap).clamp(min=0)
     )
     torch.testing.assert_close(draw(batch, rng)(network), plain + 2 * ranking)
+
+
+def test_consistency_weights_the_gradient_of_cross_entropy():
+    _, _, batch, score = drawn("consistency_gra(noise=0)")
+    network = Net()
+    logits = network(batch.inputs)
+    expected = losses.focal_gra(logits, batch.labels, gamma=1.0)  # no noise: 1 - p_y
+    torch.testing.assert_close(score(network), expected)
+    noisy = drawn("consistency_gra")[-1](network)
+    assert (noisy - expected).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize(("formula", "normalisation"), [(0, "code"), (1, "formula")])

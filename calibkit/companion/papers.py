@@ -379,6 +379,7 @@ BSCE = (
         ("erm",),
     ),
     Block(("bsce-text-runtime",), _BSCE_RESNET, ("erm", "bsce_gra")),
+    Block(("bsce-text-consistency",), _BSCE_RESNET, ("erm", "consistency_gra")),
 )
 
 PAPERS: dict[str, tuple[Block, ...]] = {

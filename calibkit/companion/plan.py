@@ -363,6 +363,7 @@ PAPERS: dict[str, tuple[Need, ...]] = {
     ),
     "bsce": (
         Need(_BSCE, once=True),  # the loss averaged over the batch, as in the other papers
+        Need(("consistency_gra",), once=True),
         Need(
             tuple(
                 f"{m}(gamma={g},beta={b})"

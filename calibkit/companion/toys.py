@@ -122,13 +122,10 @@ def fixed_point(loss: Callable, eta: np.ndarray, classes: int) -> np.ndarray:
     return logits.softmax(1)[:, 0].numpy()
 
 
-def consistency_gra(logits, labels, features, head, copies: int = 10, noise: float = 0.5):
+def consistency_gra(logits, labels, features, head):
     """Cross-entropy whose gradient is weighted by one minus the consistency under feature noise."""
-    shaken = noise * features.std() * torch.randn(copies, *features.shape)
-    with torch.no_grad():
-        average = head(features + shaken).softmax(-1).mean(0)
-    consistency = average.gather(1, labels[:, None])[:, 0]
-    return losses.gradient_weighted(logits, labels, 1 - consistency)
+    weight = losses.consistency_weight(features, labels, head)
+    return losses.gradient_weighted(logits, labels, weight)
 
 
 FEW_POINT_LOSSES: Mapping[str, Callable] = {

@@ -327,9 +327,35 @@ def mmce(train: TrainingSet, weight: float, formula: float = 0):
     return draw
 
 
+def consistency_gra(train: TrainingSet, draws: float, noise: float):
+    """CE, its gradient weighted by one minus the consistency under noise (bsce, section 16.1)."""
+
+    def draw(batch: Batch, rng: np.random.Generator) -> Score:
+        seed = int(rng.integers(2**31))
+
+        def score(network):
+            features = network.features(batch.inputs)
+            weight = losses.consistency_weight(
+                features,
+                batch.labels,
+                network.head,
+                int(draws),
+                noise,
+                torch.Generator().manual_seed(seed),
+            )
+            return losses.gradient_weighted(network.head(features), batch.labels, weight)
+
+        return score
+
+    return draw
+
+
 _OBJECTIVES = {
     f.__name__: f
-    for f in (mixup, mixup_dt, mixup_to, mixup_sc, mixup_io, mit_l, mit_a, cs_kd, crl, mmce)
+    for f in (
+        *(mixup, mixup_dt, mixup_to, mixup_sc, mixup_io, mit_l, mit_a),
+        *(cs_kd, crl, mmce, consistency_gra),
+    )
 }
 
 

@@ -49,6 +49,7 @@ METHODS: dict[str, Method] = {
     "focal_gra": _method("focal_gra", gamma=3.0),
     "flsd53_gra": _method("flsd53_gra"),
     "dual_focal_gra": _method("dual_focal_gra", gamma=5.0),
+    "consistency_gra": _method("consistency_gra", draws=10.0, noise=0.5),
     # Mixtures of two images, and the four halves which mixup is made of.
     "mixup": _method("mixup", alpha=0.2, folded=0.0),  # folded: the larger ratio first, always
     "mixup_dt": _method("mixup_dt", revision=1, alpha=1.0),
