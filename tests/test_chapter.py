@@ -237,8 +237,8 @@ LOWER = ("Mixup lowers it", "fmfp-c01", "auroc", "lower", ["mixup", "focal"], "e
 def test_statements_are_put_to_each_setting_and_counted(pages, shown):
     higher = ("It rises", "fmfp-c01", "auroc", "higher", ["mixup"], "erm")
     chapter.judge(pages, [TABLE], [LOWER, higher])
-    assert "✓ mixup" in shown[0].data and "? focal" in shown[0].data
-    assert "✗ mixup" in shown[0].data
+    assert "✓ mixup" in shown[1].data and "? focal" in shown[1].data
+    assert "✗ mixup" in shown[1].data
     assert "Of 3 comparisons, 1 agrees with the paper, 1 contradicts it and 1 is" in words(shown)
 
 
@@ -247,7 +247,7 @@ def test_a_statement_has_the_margin_of_its_claim(pages, shown):
     (of_claim,) = chapter.decided(TABLE, "fmfp-c13", stated="higher", **about).values()
     assert of_claim[1] == "practically none" and of_claim[0].low > 0
     chapter.judge(pages, [TABLE], [("It rises", "fmfp-c13", "auroc", "higher", ["swa"], "erm")])
-    assert "= SWA" in shown[0].data
+    assert "= SWA" in shown[1].data
     (near,) = chapter.decided(TABLE, "fmfp-c08", stated="near", **about).values()
     assert near[1] == "holds"
     with pytest.raises(KeyError):  # that claim is not about the accuracy
@@ -256,7 +256,7 @@ def test_a_statement_has_the_margin_of_its_claim(pages, shown):
 
 def test_one_run_decides_nothing(pages, shown):
     chapter.judge(pages, [TABLE.xs(0, level="seed", drop_level=False)], [LOWER])
-    assert "(✓) mixup" in shown[0].data and "(✗) focal" in shown[0].data
+    assert "(✓) mixup" in shown[1].data and "(✗) focal" in shown[1].data
     assert "In 2 comparisons of one run each, the paper's direction shows in 1." in words(shown)
 
 
@@ -272,6 +272,28 @@ def test_the_setting_that_tells_most_is_shown_and_the_others_open(cache, shown):
     first, opened = shown[0].data.split("<details>")
     assert two[1].title in first and two[0].title not in first
     assert f"{two[0].title}: the same sign in 0 of 2 cells</summary>" in opened
+    chapter.judge(two, [turned, TABLE], [LOWER])
+    first, opened = shown[2].data.split("<details>")
+    assert "✓ mixup" in first and "✗ mixup" in opened and two[0].title in opened
+    assert shown[1].data.count("Of 2 comparisons") == 2  # how many agree is said of each
+    chapter.tell(two, lambda page: f"It is {page.planned.name}.")
+    first, opened = shown[3].data.split("<details>")
+    assert first.startswith(f"**{two[1].title}") and "** It is fashion-fmfp.\n" in first
+    assert "It is cifar10-plain." in opened
+
+
+def test_one_comparison_is_counted_as_one(pages, shown):
+    chapter.judge(pages, [TABLE], [(*LOWER[:4], ["mixup"], "erm")])
+    assert words(shown[:1]) == "The one comparison of several runs agrees with the paper."
+
+
+def test_settings_are_columns_where_that_takes_less_room(pages):
+    tables = [TABLE] * 3
+    wide = chapter.forest(pages * 3, tables, ["auroc"], ["mixup", "focal"])
+    assert [ax.get_title(loc="left").replace("\n", " ") for ax in wide.axes] == [pages[0].title] * 3
+    assert wide.axes[0].get_xlim() == wide.axes[2].get_xlim()
+    tall = chapter.forest(pages, [TABLE], ["auroc"], ["mixup", "focal"])
+    assert len(tall.subfigs) == 1
 
 
 def test_words_are_counted_by_the_margin(pages):

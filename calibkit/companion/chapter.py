@@ -26,6 +26,7 @@ import pandas as pd
 from calibkit import explorable, metrics, plots, posthoc, stats, terms
 from calibkit.arrays import softmax
 from calibkit.companion import claims, contrasts, notebook, plan, published
+from calibkit.training import store
 
 _OPENED = {"at": 0.0}
 # After recalibration: what a history calls a metric, and what replicates do.
@@ -455,18 +456,33 @@ def tell(
     pages: Sequence[notebook.Page],
     sentence: Callable[[notebook.Page], str],
     lead: str = "",
+    every: bool = False,
 ) -> None:
-    """Print a sentence about each setting; the setting is named where there are several."""
+    """Print a sentence about the setting that tells most; those about the others open behind it.
+
+    Parameters
+    ----------
+    pages : the settings; they are named where there are several
+    sentence : about one of them; empty where there is nothing to say
+    lead : what stands before
+    every : whether all are in sight, as a list
+    """
     sentences = [(p, sentence(p).strip()) for p in pages]
     sentences = [(p, s) for p, s in sentences if s]
     if not sentences:
         return
-    lines = (
-        [f"- **{p.title.rstrip('.')}.** {s}" for p, s in sentences]
-        if len(pages) > 1
-        else [sentences[0][1]]
-    )
-    notebook.say(*([lead] if lead else []), "\n".join(lines))
+    paragraphs = [lead] if lead else []
+    if len(pages) == 1:
+        return notebook.say(*paragraphs, sentences[0][1])
+    named = [f"**{p.title.rstrip('.')}.** {s}" for p, s in sentences]
+    if every:
+        return notebook.say(*paragraphs, "\n".join(f"- {one}" for one in named))
+    first = fullest([p for p, _ in sentences])
+    paragraphs.append(named.pop(first))
+    if named:
+        titles = listed(p.title for i, (p, _) in enumerate(sentences) if i != first)
+        paragraphs.append(folded(titles, "\n".join(f"- {one}" for one in named)))
+    return notebook.say(*paragraphs)
 
 
 def blocks(
@@ -514,9 +530,10 @@ def forest(
     network: str = "",
     columns: int = 3,
 ):
-    """Draw differences from one method: a row per method, a panel per metric, a block per setting.
+    """Draw differences from one method: a row per method, a panel per metric and setting.
 
-    Filled with its interval: here. Hollow: the same difference in an exhibit of the paper.
+    Settings are blocks or, where that takes less room, columns with a scale in common. Filled with
+    its interval: here. Hollow: the same difference in an exhibit of the paper.
     """
     printed = {}
     if exhibit:
@@ -531,40 +548,54 @@ def forest(
             if than in wide.index
         }
     columns = min(columns, len(metrics))
-    rows = -(-len(metrics) // columns)
-    size = (6.6 / columns, 0.75 + 0.27 * len(methods))
-    fig, parts = blocks(pages, rows, columns, size, sharey=True)
-    shown = False
-    for (_, axes), table in zip(parts, tables, strict=True):
-        for ax, metric in zip(axes.flat, metrics, strict=False):
-            intervals = differences(table, metric, methods, than)
-            label, scale, higher = terms.metric_label(metric)
-            for y, m in enumerate(methods):
-                style = {k: v for k, v in plots.look(m).items() if k in ("color", "marker")}
-                if m in intervals:
-                    middle, low, high = (scale * x for x in intervals[m])
-                    ax.plot([low, high], [y, y], color=style["color"], linewidth=2.2, alpha=0.6)
-                    ax.plot(middle, y, **style, markersize=6.5, linestyle="")
-                if np.isfinite(printed.get((m, metric), np.nan)):
-                    shown = True
-                    ax.plot(
-                        scale * printed[m, metric],
-                        y + 0.28,
-                        **style,
-                        mfc="white",
-                        ms=6,
-                        linestyle="",
-                    )
-            ax.axvline(0, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
-            arrow = {True: " →", False: " ←", None: ""}[higher]
-            wrapped = textwrap.fill(f"Δ {label}{arrow}", 48 // columns)
-            ax.set_xlabel(wrapped, fontsize=10)
-            ax.set_yticks(range(len(methods)), [plots.look(m)["label"] for m in methods])
-            ax.set_ylim(len(methods) - 0.4, -0.6)
-            ax.grid(axis="y", visible=False)
-            ax.xaxis.set_major_locator(plt.MaxNLocator(4))
-        for ax in axes.flat[len(metrics) :]:
+    rows, height = -(-len(metrics) // columns), 0.27 * len(methods)
+    across = 1.1 + len(metrics) * (0.5 + height)
+    if len(pages) > 1 and across < len(pages) * (0.6 + rows * (0.75 + height)):
+        room = 48 // len(pages)
+        size = {"figsize": (6.9, across)}
+        fig, axes = plt.subplots(
+            len(metrics), len(pages), **size, squeeze=False, sharex="row", sharey=True
+        )
+        for ax, page in zip(axes[0], pages, strict=True):
+            title = textwrap.fill(page.title, room + 4)
+            ax.set_title(title, fontsize=11, fontweight="bold", loc="left")
+        notebook.stamp(fig, *pages)
+        panels = [
+            (ax, metric, table)
+            for row, metric in zip(axes, metrics, strict=True)
+            for ax, table in zip(row, tables, strict=True)
+        ]
+    else:
+        room = 48 // columns
+        fig, parts = blocks(pages, rows, columns, (6.6 / columns, 0.75 + height), sharey=True)
+        panels = [
+            (ax, metric, table)
+            for (_, axes), table in zip(parts, tables, strict=True)
+            for ax, metric in zip(axes.flat, metrics, strict=False)
+        ]
+        for ax in (ax for _, axes in parts for ax in axes.flat[len(metrics) :]):
             ax.set_axis_off()
+    shown = False
+    for ax, metric, table in panels:
+        intervals = differences(table, metric, methods, than)
+        label, scale, higher = terms.metric_label(metric)
+        for y, m in enumerate(methods):
+            style = {k: v for k, v in plots.look(m).items() if k in ("color", "marker")}
+            if m in intervals:
+                middle, low, high = (scale * x for x in intervals[m])
+                ax.plot([low, high], [y, y], color=style["color"], linewidth=2.2, alpha=0.6)
+                ax.plot(middle, y, **style, markersize=6.5, linestyle="")
+            if np.isfinite(printed.get((m, metric), np.nan)):
+                shown = True
+                theirs = scale * printed[m, metric]
+                ax.plot(theirs, y + 0.28, **style, mfc="white", ms=6, linestyle="")
+        ax.axvline(0, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
+        arrow = {True: " →", False: " ←", None: ""}[higher]
+        ax.set_xlabel(textwrap.fill(f"Δ {label}{arrow}", room), fontsize=10)
+        ax.set_yticks(range(len(methods)), [plots.look(m)["label"] for m in methods])
+        ax.set_ylim(len(methods) - 0.4, -0.6)
+        ax.grid(axis="y", visible=False)
+        ax.xaxis.set_major_locator(plt.MaxNLocator(4))
     if shown:
         dot = {"linestyle": "", "marker": "o", "color": "0.5"}
         handles = [
@@ -757,7 +788,9 @@ def judge(
     tables: Sequence[pd.DataFrame],
     statements: Iterable[tuple[str, str, str, str, Sequence[str], str]],
 ) -> None:
-    """Put a paper's statements to every setting: a line each, method by method, then a count.
+    """Put a paper's statements to every setting: how many agree, then method by method.
+
+    The lines of the setting that tells most are in sight, those of the others open.
 
     Parameters
     ----------
@@ -766,11 +799,9 @@ def judge(
     """
     marks = {"holds": "✓", "the opposite": "✗", "practically none": "=", "open": "?"}
     colors = {"holds": BETTER, "the opposite": WORSE, "practically none": NONE}
-    head = "".join(f"<th>{html.escape(p.title)}</th>" for p in pages)
-    body, counts = [], [{k: 0 for k in (*marks, "(✓)", "(✗)")} for _ in pages]
+    bodies, counts = ["" for _ in pages], [{k: 0 for k in (*marks, "(✓)", "(✗)")} for _ in pages]
     for words, claim, metric, stated, methods, than in statements:
-        cells = []
-        for table, count in zip(tables, counts, strict=True):
+        for i, (table, count) in enumerate(zip(tables, counts, strict=True)):
             chips = []
             for m, (d, word) in decided(table, claim, metric, stated, methods, than).items():
                 count[word] += 1
@@ -778,13 +809,9 @@ def judge(
                 tip = html.escape(f"{word}: {notebook.in_units(d, metric)}")
                 sign = f"{marks.get(word, word)} {html.escape(inline(m))}"
                 chips.append(f'<span class="calibkit-chip" title="{tip}"{color}>{sign}</span>')
-            line = " ".join(chips) or "·"  # in one block, which wraps where a table is stacked
-            cells.append(f'<td class="said"><div>{line}</div></td>')
-        body.append(f'<tr><th class="said">{html.escape(words)}</th>{"".join(cells)}</tr>')
-    note = "✓ as the paper says, ✗ the opposite, = practically none, ? open."
-    if any(count["(✓)"] or count["(✗)"] for count in counts):
-        note += " In brackets: one run, which decides nothing."
-    _display([("", f"<thead><tr><th></th>{head}</tr></thead>", "".join(body))], note, False)
+            if chips:  # in one block, which wraps where a table is stacked
+                line = f'<td class="said"><div>{" ".join(chips)}</div></td>'
+                bodies[i] += f'<tr><th class="said">{html.escape(words)}</th>{line}</tr>'
 
     def score(page: notebook.Page) -> str:
         count = counts[list(pages).index(page)]
@@ -804,9 +831,21 @@ def judge(
         agreement = listed(
             f"{n} {one if n == 1 else many}" for k, one, many in kinds if (n := count[k])
         )
-        return f"Of {total} comparisons, {agreement}." + f" {alone}" * (single > 0)
+        one = total == 1
+        agreement = agreement.removeprefix("1 ") if one else agreement
+        several = f"The one comparison of several runs {agreement}."
+        found = several if one else f"Of {total} comparisons, {agreement}."
+        return found + f" {alone}" * (single > 0)
 
-    tell(pages, score)
+    tell(pages, score, every=True)
+    first = fullest(pages)
+    order = [i for i in (first, *(i for i in range(len(pages)) if i != first)) if bodies[i]]
+    parts = [(pages[i].title, "", bodies[i]) for i in order]
+    note = "✓ as the paper says, ✗ the opposite, = practically none, ? open."
+    if any(count["(✓)"] or count["(✗)"] for count in counts):
+        note += " In brackets: one run, which decides nothing."
+    others = listed(title for title, *_ in parts[1:])
+    _display(parts[:1], note, len(pages) > 1, more=(others, parts[1:]))
 
 
 def decided(
@@ -837,10 +876,23 @@ def decided(
     return outcomes
 
 
-def rerun(name: str, edition: str, paper: str, pages: Iterable[notebook.Page]) -> None:
-    """Print how to run a chapter again, with the minutes that this took."""
-    records = {r.name: r for p in pages for its in p.records.values() for r in its}
-    minutes = sum(r.info["provenance"]["seconds"] for r in records.values()) / 60
+def rerun(
+    name: str,
+    edition: str,
+    paper: str,
+    pages: Iterable[notebook.Page],
+    more: Iterable[store.Record] = (),
+) -> None:
+    """Print how to run a chapter again, which opens, with the minutes that this took.
+
+    Parameters
+    ----------
+    name, edition, paper, pages : the notebook, and what it was drawn from
+    more : records beside those of the pages
+    """
+    records = [r for p in pages for its in p.records.values() for r in its]
+    records = list({r.name: r for r in (*records, *more)}.values())
+    minutes = sum(r.info["provenance"]["seconds"] for r in records) / 60
     seconds = time.perf_counter() - _OPENED["at"]
     code = [
         "```bash",
@@ -849,8 +901,12 @@ def rerun(name: str, edition: str, paper: str, pages: Iterable[notebook.Page]) -
         f"    -p edition {edition}",
         "```",
     ]
-    notebook.say(
-        "\n".join(code),
-        f"The records of this page took {max(minutes, 0.1):,.1f} minutes of training; drawing it "
-        f"from them took {max(seconds, 1):.0f} seconds. `out.ipynb` opens in JupyterLab.",
+    words = (
+        f"Two commands; the records took {max(minutes, 0.1):,.1f} minutes of training, this page "
+        f"{max(seconds, 1):.0f} seconds"
     )
+    text = [
+        *("\n".join(code), "`out.ipynb` opens in JupyterLab."),
+        notebook.Provenance(records)._repr_html_(),
+    ]
+    notebook.say(folded(words, "\n\n".join(text)))
