@@ -83,6 +83,26 @@ def test_no_record_of_the_released_edition_is_damaged():
     assert methods["fashion_mnist"] >= main
 
 
+@pytest.mark.parametrize(
+    ("name", "accuracy"),
+    [
+        ("20newsgroups-textcnn-erm-s0-e6916b28", 0.7),
+        ("cifar10-resnet18_w16-erm-s0-a038bbd2", 0.8),
+        ("fashion_mnist-cnn-erm-s0-6db124f7", 0.8),
+        ("gaussians-mlp-erm-s0-76c5dd6a", 0.8),
+    ],
+)
+def test_a_record_of_each_data_set_loads_under_its_old_name(name, accuracy):
+    """Another name of the run, or another format of records, would lose what hours made."""
+    (run,) = (run for run in plan.runs("all", RELEASED) if run.name == name)
+    record = store.load(run, RECORDS)
+    record.check()
+    assert record.info["status"] == "done"
+    measured = record.replicates.estimate("accuracy")
+    assert measured == pytest.approx(record.history["accuracy"][-1], abs=1e-6)
+    assert measured > accuracy
+
+
 def test_what_was_worked_out_is_of_these_records_and_this_code():
     """Else the first claims that a reader asks for change a file which git sees."""
     known = json.loads((ROOT / "data_cache" / "derived.json").read_text())
