@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from calibkit import cli, metrics, stats
-from calibkit.companion import claims, contrasts, derivations, plan, published
-from calibkit.companion.contrasts import Evidence, Subject
+from calibkit.companion import claims, contrasts, derivations, plan, published, statements
+from calibkit.companion.evidence import RECALIBRATIONS, SCORES, Evidence
+from calibkit.companion.statements import Subject
 from calibkit.training import store
 from tests import records
 
@@ -41,18 +42,18 @@ def verdict(identity, **where):
 
 
 def by_id(identity):
-    return next(claim for claim in claims.claims() if claim.id == identity)
+    return next(claim for claim in statements.claims() if claim.id == identity)
 
 
 # --- the claims as data ---------------------------------------------------------------------------
 
 
 def comparisons(claim):
-    return [leaf for leaf in claim.check.leaves() if isinstance(leaf, claims.Comparison)]
+    return [leaf for leaf in claim.check.leaves() if isinstance(leaf, statements.Comparison)]
 
 
 def test_every_claim_is_there_once_and_names_known_exhibits():
-    found = claims.claims()
+    found = statements.claims()
     assert len({claim.id for claim in found}) == len(found) == 101
     counts = Counter(claim.paper for claim in found)
     assert counts == {"fmfp": 27, "darkside": 18, "overconf": 20, "mixup": 15, "bsce": 21}
@@ -67,25 +68,25 @@ def test_every_claim_is_there_once_and_names_known_exhibits():
 
 def test_checks_are_made_of_known_parts():
     methods = []
-    for claim in claims.claims():
+    for claim in statements.claims():
         for leaf in claim.check.leaves():
-            if isinstance(leaf, claims.Computed):
+            if isinstance(leaf, statements.Computed):
                 assert callable(getattr(derivations, leaf.name))
                 assert leaf.name in claims._DERIVED
-            if not isinstance(leaf, claims.Beyond):
+            if not isinstance(leaf, statements.Beyond):
                 assert leaf.side in contrasts.SIDES and leaf.margin >= 0
         methods += [who for leaf in comparisons(claim) for who in leaf.sides]
         assert set(claim.margins) == {leaf.metric for leaf in comparisons(claim)}
     for who in methods:
         for name in who.choices():
-            if name not in (*contrasts._RECALIBRATIONS, *contrasts._SCORED):
+            if name not in (*RECALIBRATIONS, *SCORES):
                 plan.method(name)
 
 
 def test_no_machine_name_reaches_a_reader():
-    for claim in claims.claims():
+    for claim in statements.claims():
         for leaf in comparisons(claim):
-            words = claims.described(leaf, *((100, 1000) if leaf.sized else ()))
+            words = statements.described(leaf, *((100, 1000) if leaf.sized else ()))
             assert not re.search(r"[a-z]_[a-z]|[a-z]:[a-z]|@", words), words
             assert words[0].isupper()
 
@@ -95,26 +96,26 @@ def test_no_machine_name_reaches_a_reader():
 
 def test_margins_are_those_of_the_rule():
     """Written down with the claims, so that a look at verdicts cannot move them."""
-    for claim in claims.claims():
+    for claim in statements.claims():
         for metric, written in claim.margins.items():
-            assert written == claims.margin(claim, metric), (claim.id, metric)
+            assert written == statements.margin(claim, metric), (claim.id, metric)
 
 
 def test_margins_by_hand():
     fmfp = published.cells("fmfp", "fmfp-tab2")
     auroc = fmfp[fmfp.metric == "auroc"].set_index(["dataset", "network", "method"]).value
     gains = auroc.xs("fmfp", level="method") - auroc.xs("erm", level="method")
-    half = claims.margin(by_id("fmfp-c16"), "auroc")  # FMFP above plain training: by the effect
+    half = statements.margin(by_id("fmfp-c16"), "auroc")  # FMFP above plain training: by the effect
     assert half == pytest.approx(min(gains) / 2, abs=1e-5) and half > 0.004
     # By the printed ±: the smallest effect is less, 90.76 against 90.70 %.
     cells = published.cells("fmfp")
     table = cells[cells.exhibit.isin(["fmfp-tab1", "fmfp-tab4"]) & (cells.metric == "auroc")]
-    assert claims.margin(by_id("fmfp-c01"), "auroc") == pytest.approx(0.0035, abs=2e-4)
+    assert statements.margin(by_id("fmfp-c01"), "auroc") == pytest.approx(0.0035, abs=2e-4)
     assert 0.0025 < table["std"].median() < 0.0045
     # Parity without a printed ±: as much as the paper itself calls competitive.
-    assert claims.margin(by_id("bsce-c05"), "accuracy") == 0.0039
-    assert claims.margin(by_id("darkside-c04"), "auroc") == 0.0076
-    assert claims.margin(by_id("fmfp-c18"), "confidence_gap") == 0.005  # printed nowhere
+    assert statements.margin(by_id("bsce-c05"), "accuracy") == 0.0039
+    assert statements.margin(by_id("darkside-c04"), "auroc") == 0.0076
+    assert statements.margin(by_id("fmfp-c18"), "confidence_gap") == 0.005  # printed nowhere
 
 
 # Rules that the paper's own printed numbers fail, or too few of its places: what that says.
@@ -125,12 +126,12 @@ EXCEPTIONS = {
 
 
 def test_every_rule_was_put_to_the_papers_own_cells():
-    verdicts = {claim.id: claims.printed(claim) for claim in claims.claims()}
+    verdicts = {claim.id: claims.printed(claim) for claim in statements.claims()}
     failing = {i: p for i, p in verdicts.items() if p.verdict == "fails"}
     assert failing.keys() == EXCEPTIONS.keys()
     for identity, found in failing.items():
         assert EXCEPTIONS[identity].startswith(f"{found.held} of {found.places}")
-    for claim in claims.claims():
+    for claim in statements.claims():
         assert bool(claim.exception) == (claim.id in EXCEPTIONS)
     assert sum(p.verdict == "holds" for p in verdicts.values()) >= 40
     counted = {i: (p.held, p.places) for i, p in verdicts.items()}
@@ -140,11 +141,11 @@ def test_every_rule_was_put_to_the_papers_own_cells():
 
 
 def test_counts_that_the_claims_quote_are_those_of_the_cells():
-    pairs = claims.effects(by_id("mixup-c12"))
+    pairs = statements.effects(by_id("mixup-c12"))
     assert (sum(d < 0 for d in pairs), len(pairs)) == (131, 162)
-    aurc = claims.effects(by_id("fmfp-c02"), "aurc")
+    aurc = statements.effects(by_id("fmfp-c02"), "aurc")
     assert (sum(d > 0 for d in aurc), len(aurc)) == (49, 52)
-    scaled = claims.effects(by_id("overconf-c02"))
+    scaled = statements.effects(by_id("overconf-c02"))
     assert (sum(d > 0 for d in scaled), len(scaled)) == (11, 12)
 
 
@@ -161,7 +162,7 @@ def test_a_printed_spread_leaves_open_what_printed_means_decide():
 
 
 def row(differences, side="above", by=0.0, **more):
-    leaf = claims.Comparison("auroc", "fmfp", "erm", side, by)
+    leaf = statements.Comparison("auroc", "fmfp", "erm", side, by)
     mean = stats.mean_over_seeds(differences or [np.nan])
     return claims._Finding(leaf, contrasts.Difference(mean), **more)
 
@@ -416,7 +417,7 @@ def test_without_records_mathematics_is_judged_and_the_rest_names_its_command():
 def test_the_commands_bring_exactly_what_is_missing():
     parser, evidence = cli._parser(), Evidence("smoke", dataset="digits")
     commanded = 0
-    for claim in claims.claims():
+    for claim in statements.claims():
         rows = claims._put(claim.check, lambda leaf: claims._rows(leaf, evidence)).rows()
         missing = {run for row in rows for run in row.missing}
         command = claims._judge(claim, evidence).command

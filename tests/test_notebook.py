@@ -14,6 +14,8 @@ import pytest
 
 from calibkit import metrics, stats
 from calibkit.companion import chapter, contrasts, notebook, plan
+from calibkit.companion.evidence import Evidence
+from calibkit.companion.statements import Subject
 from calibkit.training import store
 from tests import records
 
@@ -91,8 +93,8 @@ def test_what_is_asked_for_by_name_goes_before_the_selection():
     assert plan.select("cifar10", ["erm"], seeds=1)[0].network != "resnet20"
     with pytest.raises(TypeError, match="'datset'"):
         notebook.page(["erm"], asked, datset="svhn")
-    evidence = contrasts.Evidence(asked, variant="paper", seeds=1)
-    assert evidence.missing(contrasts.Subject.read("erm"), "ece") == page.runs
+    evidence = Evidence(asked, variant="paper", seeds=1)
+    assert evidence.missing(Subject.read("erm"), "ece") == page.runs
 
 
 def test_pages_draw_once_from_the_test_set_of_a_run(cache, monkeypatch):
@@ -257,11 +259,11 @@ def unlike(cache):
 
 
 def test_a_page_and_the_claims_have_one_interval_for_one_difference(unlike):
-    sides = {m: contrasts.Subject((m,)) for m in ("fmfp", "erm", "ts_ece")}
+    sides = {m: Subject((m,)) for m in ("fmfp", "erm", "ts_ece")}
     for light in (False, True):
         for its in unlike.records.values() if light else ():
             its[:] = [store.lighten(record) for record in its]
-        evidence = contrasts.Evidence("smoke", dataset="digits")
+        evidence = Evidence("smoke", dataset="digits")
         table, wide = unlike.table(), chapter.values(unlike)
         asked = [("fmfp", m, m) for m in ("auroc", "ece", "ece_scaled", "aurc", "brier", "nll")]
         asked += [("fmfp", "mean_correct", "confidence_correct"), ("ts", "auroc", "auroc")]

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from calibkit.companion import chapter, claims, contrasts, notebook, plan
+from calibkit.companion.evidence import Evidence
+from calibkit.companion.statements import Subject
 
 ROOT = Path(__file__).parent.parent
 RECORDS = ROOT / "data_cache"
@@ -88,7 +90,7 @@ def test_pages_have_the_intervals_of_the_scoreboard(monkeypatch):
         said = [s for name, its in JUDGED.items() if its == paper for s in judged(name)]
         for page in notebook.pages(names, "released", paper):
             table = chapter.values(page)
-            evidence = contrasts.Evidence("released", setting=page.planned.name)
+            evidence = Evidence("released", setting=page.planned.name)
             for claim, leaf in asked:
                 column = COLUMNS.get(leaf.metric, leaf.metric)
                 of, than = named(leaf.of), named(leaf.than)
@@ -97,7 +99,7 @@ def test_pages_have_the_intervals_of_the_scoreboard(monkeypatch):
                 found = notebook.difference(table[column], of, than)
                 if np.isnan(found.low):  # a claim borrows the spread of other runs, a page does not
                     continue
-                sides = contrasts.Subject.read(leaf.of), contrasts.Subject.read(leaf.than)
+                sides = Subject.read(leaf.of), Subject.read(leaf.than)
                 theirs = evidence.difference(*sides, leaf.metric).interval()
                 np.testing.assert_allclose(found, theirs, rtol=2e-3, atol=2e-6, err_msg=str(leaf))
                 compared += 1

@@ -1,7 +1,7 @@
 """The claims of the five papers, put to the records and to the papers' own tables.
 
-A claim is data (``ledger/claims.json``): what the paper says, in our words, and a check made of
-comparisons. No verdict is written by hand; `evaluate` computes all of them from the records that
+`calibkit.companion.statements` says what a claim is: a check made of comparisons, and the margin
+written down with it. No verdict is written by hand; `evaluate` computes each from the records that
 are there, or from a derivation where a claim is mathematics.
 
 **A comparison** is a difference of one metric between two methods and the side on which the claim
@@ -11,11 +11,6 @@ the claim to it. It *holds* if the interval lies on the claimed side, *fails* if
 other one or if all of it lies within the margin where a difference is claimed, and is *open*
 otherwise.
 
-**The margin** of a metric is written down with each claim, by one rule (`margin`) that looks at the
-paper's printed numbers alone: half the smallest effect that the paper prints for the claim, but at
-least its printed ± (or its last printed digit). Where a claim is that nothing changes, it is that ±
-alone, but no less than the largest change that the paper itself prints under those words.
-
 **A claim** joins comparisons. "all": holds if every one does, fails if any fails. "any": holds if
 any does, fails if every one fails. "most": holds if more than half do, fails if at least half fail.
 "nearly all": the same with four fifths. Where one comparison decides for many, it is judged at a
@@ -24,18 +19,15 @@ do not decide it.
 
 **The paper's own table** is put to the same rule (`printed`): by the printed means, place by place
 (a data set and network), where `Claim.across` says in how many places the paper's words need it.
-
-Long, because a claim goes one way here: read, looked up in the paper's table, judged, summed up.
 """
 
-import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import pairwise, product
+from itertools import product
 from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
 
@@ -43,110 +35,25 @@ import numpy as np
 
 from calibkit import metrics, stats, terms
 from calibkit.companion import contrasts, plan
-from calibkit.companion.contrasts import Difference, Evidence, Subject, split
+from calibkit.companion.contrasts import Difference
+from calibkit.companion.evidence import Evidence
+from calibkit.companion.statements import (
+    Beyond,
+    Claim,
+    Comparison,
+    Computed,
+    Joined,
+    Subject,
+    claims,
+    described,
+    effects_of,
+    measure,
+    method_label,
+    places_of,
+    printed_cells,
+)
 
 VERDICTS = ("holds", "fails", "open", "needs data")
-QUANTIFIERS = ("all", "any", "most", "nearly all")
-
-# --- a claim as data ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One metric of one method against another method, or against a number."""
-
-    metric: str
-    of: str
-    than: str | float
-    side: str
-    margin: float = 0.0
-    against: str = ""  # the metric of the second, where it is another
-    sized: bool = False  # the largest training set of the edition against the smallest
-    # Only at coverages that turn away so many times what plain training gets wrong.
-    rejects: float = 0.0
-
-    @property
-    def sides(self) -> list[Subject]:
-        """The methods it names."""
-        return [Subject.read(x) for x in (self.of, self.than) if isinstance(x, str)]
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A number of `calibkit.companion.derivations`."""
-
-    name: str
-    side: str
-    margin: float = 0.0
-
-
-@dataclass(frozen=True)
-class Beyond:
-    """What no record of this library can say, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Joined:
-    """Checks under a quantifier."""
-
-    quantifier: str
-    parts: tuple["Check", ...]
-
-    def leaves(self) -> Iterator[Comparison | Computed | Beyond]:
-        """What it joins, in order."""
-        for part in self.parts:
-            yield from part.leaves() if isinstance(part, Joined) else [part]
-
-
-Check = Comparison | Computed | Beyond | Joined
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a paper says, the check of it, and what is known of it before any run.
-
-    Attributes
-    ----------
-    across : in how many of the places that a paper prints its words need the check: "all", "most",
-        "half" or "some"
-    each : each part of the check is a case of its own where the paper's table is counted
-    ours : nobody says it in so many words; it is our reading of the paper's tables
-    support : what the paper's numbers say, in words
-    exception : why the check does not hold on the paper's own table, where it does not
-    """
-
-    id: str
-    paper: str
-    exhibits: tuple[str, ...]
-    statement: str
-    check: Joined
-    margins: Mapping[str, float]
-    across: str
-    support: str
-    exception: str = ""
-    each: bool = False
-    ours: bool = False
-    tables: tuple[str, ...] = ()  # further exhibits that print what the check needs
-
-
-def claims(paper: str | None = None) -> list[Claim]:
-    """The claims as data.
-
-    Parameters
-    ----------
-    paper : {"fmfp", "darkside", "overconf", "mixup", "bsce"}, optional
-
-    Examples
-    --------
-    >>> len(claims()), claims("bsce")[0].id
-    (101, 'bsce-c01')
-    """
-    every = _claims()
-    if paper is not None:
-        plan.choose("paper", paper, dict.fromkeys(claim.paper for claim in every))
-    return [claim for claim in every if paper in (None, claim.paper)]
 
 
 def written_margin(identity: str, metric: str) -> float:
@@ -158,242 +65,9 @@ def written_margin(identity: str, metric: str) -> float:
     return next(claim.margins[metric] for claim in claims() if claim.id == identity)
 
 
-@cache
-def _claims() -> tuple[Claim, ...]:
-    text = (files("calibkit") / "companion/ledger/claims.json").read_text("utf-8")
-    return tuple(_read(entry) for entry in json.loads(text))
-
-
-def _read(entry: dict) -> Claim:
-    margins = entry.get("margins", {})
-    check = _read_check(entry["check"], margins)
-    check = check if isinstance(check, Joined) else Joined("all", (check,))
-    return Claim(
-        entry["id"],
-        entry["paper"],
-        tuple(entry["exhibits"]),
-        entry["statement"],
-        check,
-        margins,
-        entry.get("across", "all"),
-        entry["support"],
-        entry.get("exception", ""),
-        entry.get("each", False),
-        entry.get("ours", False),
-        tuple(entry.get("tables", ())),
-    )
-
-
-def _read_check(check: dict, margins: Mapping[str, float]) -> Check:
-    """A check from its entry; lists of metrics and methods are multiplied out."""
-    for quantifier in QUANTIFIERS:
-        if quantifier in check:
-            parts = (_read_check(part, margins) for part in check[quantifier])
-            return Joined(quantifier, tuple(parts))
-    if "beyond" in check:
-        return Beyond(check["beyond"])
-    if "computed" in check:
-        return Computed(check["computed"], check["is"], check.get("by", 0.0))
-    if "order" in check:  # highest first
-        steps = [product(_list(a), _list(b)) for a, b in pairwise(check["order"])]
-        pairs, side = [pair for step in steps for pair in step], "above"
-    else:
-        pairs, side = list(product(_list(check["of"]), _list(check["than"]))), check["is"]
-    leaves = [
-        Comparison(
-            metric,
-            of,
-            than,
-            side,
-            check.get("by", margins.get(metric, 0.0)),
-            check.get("against", ""),
-            check.get("sized", False),
-            check.get("rejects", 0.0),
-        )
-        for metric in _list(check["metric"])
-        for of, than in pairs
-    ]
-    return leaves[0] if len(leaves) == 1 else Joined(check.get("rows", "all"), tuple(leaves))
-
-
-def _list(value) -> list:
-    return value if isinstance(value, list) else [value]
-
-
-# --- what the paper prints ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A printed mean in natural units, its printed ± (nan if there is none) and its last digit."""
-
-    value: float
-    std: float
-    digit: float
-
+# --- by the numbers that the paper prints --------------------------------------------------------
 
 _SEEDS = {"fmfp": 3, "darkside": 3, "overconf": 5, "mixup": 3, "bsce": 3}  # behind a printed ±
-# Printed columns that are other test sets of the networks of another column.
-_UNDER = {
-    "cifar10c": "shifted",
-    **dict.fromkeys(("cifar10.1", "cifar10.2", "imagenet_v2"), "collected"),
-}
-_BESIDE = ("avg_over_backbones",)  # means of the rows above them
-
-
-@cache
-def _cells(paper: str, exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
-    """Cells of some exhibits by place, then by method and metric."""
-    from calibkit.companion import published  # late: it takes pandas
-
-    places: dict[tuple[str, str], dict] = {}
-    table = published.cells(paper)
-    table = table[table.exhibit.isin(exhibits) & ~table.network.isin(_BESIDE)]
-    for row in table.itertuples():
-        metric = f"{_UNDER[row.dataset]}:{row.metric}" if row.dataset in _UNDER else row.metric
-        cell = Cell(row.value, row.std, row.digit)
-        places.setdefault((row.dataset, row.network), {}).setdefault((row.method, metric), cell)
-    return places
-
-
-def _cell(cells: Mapping, method: str, metric: str) -> Cell | None:
-    """A cell by method and metric; of a method that the paper prints once, whatever coefficient."""
-    if method == "ts_ece":
-        method = "ts"
-    if method not in _METHODS:
-        base, options, axes = terms.parts(method)
-        exact = plan.method_name(plan.method(method))
-        if (exact, metric) in cells:
-            return cells[exact, metric]
-        if options or axes:
-            return None
-        matching = [key for key in cells if key[1] == metric and terms.parts(key[0])[0] == base]
-        return cells[matching[0]] if len(matching) == 1 else None
-    return cells.get((method, metric))
-
-
-def _printed(leaf: Comparison, places: Mapping, place: tuple[str, str]) -> list[tuple[float, Cell]]:
-    """The cells of a comparison in a place, each with its sign; empty if one is not printed."""
-    signed = []
-    for sign, subject, metric in (
-        (1, leaf.of, leaf.metric),
-        (-1, leaf.than, leaf.against or leaf.metric),
-    ):
-        if not isinstance(subject, str):
-            continue
-        side = Subject.read(subject)
-        where = (side.dataset, _network(side.network)) if side.dataset else place
-        if metric == "train_accuracy":  # printed without a network
-            where = (where[0], "-")
-        if len(side.choices()) > len(side.methods) or side.operator == "/":
-            return []
-        for i, method in enumerate(side.methods):
-            cell = _cell(places.get(where, {}), method, metric)
-            if cell is None:
-                return []
-            signed.append((sign * (-1) ** i, cell))
-    return signed
-
-
-def _network(name: str) -> str:
-    """What the tables call a network."""
-    return {
-        "resnet50_imagenet": "resnet50",
-        "resnet18_imagenet": "resnet18",
-        "resnet110_bottleneck": "resnet110",
-        "wrn_26_10": "wrn26_10",
-    }.get(name, name)
-
-
-def _places(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
-    """Cells by place, and the places which a check of this claim is put to."""
-    places = _cells(claim.paper, claim.exhibits + claim.tables)
-    bound = any(
-        side.dataset
-        for leaf in claim.check.leaves()
-        if isinstance(leaf, Comparison)
-        for side in leaf.sides
-    )
-    return places, [("", "")] if bound else list(places)
-
-
-def effects(claim: Claim, metric: str = "") -> list[float]:
-    """Every printed difference that a comparison of the claim is about, in natural units."""
-    places, names = _places(claim)
-    differences = []
-    for leaf in claim.check.leaves():
-        if isinstance(leaf, Comparison) and leaf.metric == (metric or leaf.metric):
-            for place in names:
-                cells = _printed(leaf, places, place)
-                if cells:
-                    constant = 0.0 if isinstance(leaf.than, str) else leaf.than
-                    differences.append(sum(sign * cell.value for sign, cell in cells) - constant)
-    return differences
-
-
-def margin(claim: Claim, metric: str) -> float:
-    """The largest difference of a metric that would not matter, from the printed numbers alone.
-
-    Half the smallest printed effect, but at least the printed ± (the median over the cells that the
-    claim compares) or the last printed digit. Where all that is claimed is that nothing changes, or
-    not for the worse: that ±, but at least the change with which the claim still holds in as many
-    places of the paper's own tables as its words need. What the claim's own exhibits do not print
-    has the ± of the paper's other tables; a share or a probability that these do not print either
-    has half a point (0.005), anything else 0.
-    """
-    places, names = _places(claim)
-    leaves = [
-        leaf
-        for leaf in claim.check.leaves()
-        if isinstance(leaf, Comparison) and leaf.metric == metric
-    ]
-    cells, effects_, changes = [], [], []
-    for leaf, place in product(leaves, names):
-        signed = _printed(leaf, places, place)
-        if not signed or not isinstance(leaf.than, str):
-            continue
-        cells += [cell for _, cell in signed]
-        change = sum(sign * cell.value for sign, cell in signed)
-        if leaf.side in ("below", "above"):
-            effects_.append(abs(change))
-        else:  # only what goes against the claim: a gain is no change for the worse
-            against = {"at most": change, "at least": -change}.get(leaf.side, abs(change))
-            changes.append(max(against, 0.0))
-    sources = list(cells)
-    if not cells and not metric.startswith("lowest:"):
-        name = metric.rpartition(":")[2]
-        sources = [
-            cell
-            for its in _cells(claim.paper, _tables(claim.paper)).values()
-            for (_, printed), cell in its.items()
-            if printed in (metric, name, split(name)[0]) and not isnan(cell.std)
-        ]
-    if not sources:
-        share = measure(metric)[1] == 100 or metric == "histogram_overlap"
-        return 0.005 if share else 0.0
-    least = _least(sources)
-    if effects_:
-        return _rounded(max(min(effects_) / 2, least))
-    needed = max if claim.across == "all" else np.median
-    return _rounded(max(least, needed(changes) if changes else 0.0))
-
-
-def _least(cells: Iterable[Cell]) -> float:
-    """The printed ±, the median over cells; where none is printed, the last printed digit."""
-    cells = list(cells)
-    spreads = [cell.std for cell in cells if not isnan(cell.std)]
-    return float(np.median(spreads)) if spreads else min(cell.digit for cell in cells)
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.3g}")
-
-
-@cache
-def _tables(paper: str) -> tuple[str, ...]:
-    from calibkit.companion import published
-
-    return tuple(published.exhibits(paper).id)
 
 
 class Printed(NamedTuple):
@@ -420,7 +94,7 @@ def printed(claim: Claim) -> Printed:
     >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
     'holds (8 of 8)'
     """
-    places, names = _places(claim)
+    places, names = places_of(claim)
     seeds = _SEEDS[claim.paper]
     verdicts, clear = [], 0
     cases = claim.check.parts if claim.each else [claim.check]
@@ -444,7 +118,7 @@ def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list
 
     None for what is not printed: the paper is judged by what it prints of a claim.
     """
-    signed = _printed(leaf, places, place) if isinstance(leaf, Comparison) else []
+    signed = printed_cells(leaf, places, place) if isinstance(leaf, Comparison) else []
     if not signed:
         return []
     value = sum(sign * cell.value for sign, cell in signed)
@@ -872,7 +546,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
             )
         why = _why(each, verdict, deciding, needed)
     measured = isinstance(deciding.leaf, Comparison)
-    effects_ = _effects_of(claim, deciding.leaf) if measured else []
+    effects_ = effects_of(claim, deciding.leaf) if measured else []
     missing = list(dict.fromkeys(run for row in rows for run in row.missing))
     there = deciding.difference is not None
     return Verdict(
@@ -901,57 +575,8 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     )
 
 
-def _effects_of(claim: Claim, leaf: Comparison) -> list[float]:
-    """What the paper prints for one comparison, in all its places."""
-    places, names = _places(claim)
-    signed = [_printed(leaf, places, place) for place in names]
-    constant = 0.0 if isinstance(leaf.than, str) else leaf.than
-    return [sum(sign * cell.value for sign, cell in cells) - constant for cells in signed if cells]
-
-
 # --- in words -------------------------------------------------------------------------------------
 
-_AFTER = {
-    "scaled": "after TS (ECE)",
-    "nll_scaled": "after TS (NLL)",
-    "optimal": "after the optimal temperature",
-    "binned": "after histogram binning",
-}
-_PERIODS = {
-    "late": "over the last quarter of training",
-    "settled": "after the first tenth of training",
-    "second_rate": "between the first two drops of the learning rate",
-    "third_rate": "after the second drop of the learning rate",
-    "shifted": "under shift",
-    "collected": "on test sets collected a second time",
-}
-# What only claims ask for: name, factor, unit.
-_CLAIM_METRICS = {
-    "confidence_correct": ("confidence of correct predictions", 100, " points"),
-    "confidence_wrong": ("confidence of wrong predictions", 100, " points"),
-    "sure_when_wrong": ("share of wrong predictions with confidence above 0.95", 100, " points"),
-    "overconfidence_below_half": ("confidence minus accuracy below 0.5", 100, " points"),
-    "extra_ece_of_binning": ("ECE that few validation samples cost binning", 100, " points"),
-    "ece_beyond_gap": ("ECE beyond |confidence − accuracy|", 100, " points"),
-    "eq9_residual": ("what equation 9 leaves out of the ECE", 100, " points"),
-    "passes": ("forward and backward passes", 1, ""),
-    "sharpness": ("sharpness", 1, ""),
-    "max_logit_range": ("range of the largest logit", 1, ""),
-    "learned_late_means_unsure": ("rank correlation of early learning and a large logit", 1, ""),
-    "gradient_spread": ("spread of the gradient norm at a given Brier score", 1, ""),
-    "median_gradient_norm": ("median gradient norm in mid-training", 1, ""),
-    "correlation_of_brier_beyond_dual_focal": (
-        "correlation with the true error, Brier weight minus dual focal weight", 1, ""),
-    "correlation_of_dual_focal_beyond_focal": (
-        "correlation with the true error, dual focal weight minus focal weight", 1, ""),
-}  # fmt: skip
-_METHODS = {
-    "ts": "ERM + TS (NLL)",
-    "ts_ece": "ERM + TS (ECE)",
-    "ts_test": "ERM + optimal temperature",
-    "trust_score": "Trust Score",
-    "confidnet": "ConfidNet",
-}
 _DERIVED = {
     "ece_of_overconfident_bins": "ECE minus (mean confidence − accuracy), all bins over-confident",
     "entropy_minimum": "distance from 1/K of the confidence with the largest entropy",
@@ -969,67 +594,6 @@ _DERIVED = {
     "weight minus focal weight",
     "gradient_weight_bias": "distance of the fixed point from a posterior of 0.7",
 }
-
-
-def measure(metric: str) -> tuple[str, float, str]:
-    """How a metric is called, and the factor and unit of its differences.
-
-    >>> measure("ece_scaled"), measure("since_best:auroc:accuracy")[0]
-    (('ECE after TS (ECE)', 100, ' points'), 'change of accuracy since the epoch of best AUROC')
-    """
-    if metric.startswith("since_best:"):
-        _, best, changed = metric.split(":")
-        label, scale, unit = measure(changed)
-        when = "its best epoch" if best == changed else f"the epoch of best {measure(best)[0]}"
-        return f"change of {label} since {when}", scale, unit
-    if metric.startswith("lowest:"):
-        return f"coefficient of lowest {measure(metric.partition(':')[2])[0]}", 1, ""
-    period, _, rest = metric.rpartition(":")
-    name, after, size = split(rest)
-    if name in _CLAIM_METRICS:
-        label, scale, unit = _CLAIM_METRICS[name]
-    elif name.startswith("risk_at_coverage_"):
-        label, scale = f"risk at {100 * float(name.rpartition('_')[2]):.0f} % coverage", 100
-        unit = " points"
-    else:
-        label, scale, _ = terms.METRICS.get(name, (name.replace("_", " "), 1, None))
-        unit = {100: " points", 1000: " thousandths"}.get(scale, "")
-        # Inside a sentence, a word is in lower case, an abbreviation is not.
-        label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
-    if after:
-        label += f" {_AFTER[after]}" + (f" on {size} validation samples" if size else "")
-    return label + (f" {_PERIODS[period]}" if period else ""), scale, unit
-
-
-def _side_label(subject: Subject) -> str:
-    """What a side is called."""
-    words = f" {'minus' if subject.operator == '-' else 'over'} ".join(
-        _METHODS.get(m, terms.label(m)).replace("|", ", ") for m in subject.methods
-    )
-    if not subject.dataset:
-        return words
-    return f"{words} on {terms.DATASETS.get(subject.dataset, subject.dataset)}"
-
-
-def described(leaf: Comparison, smallest: int = 0, largest: int = 0) -> str:
-    """A comparison in words, without its number.
-
-    >>> described(Comparison("eaurc", "cs_kd", "erm", "above"))
-    'E-AURC, CS-KD minus ERM'
-    """
-    label, *_ = measure(leaf.metric)
-    label = label[0].upper() + label[1:]
-    of = _side_label(Subject.read(leaf.of))
-    if not isinstance(leaf.than, str):
-        return f"{label}, {of}" + (f" minus {leaf.than:g}" if leaf.than else "")
-    than = _side_label(Subject.read(leaf.than))
-    if largest:
-        return f"{label}, {of} with {largest:,} training samples minus {smallest:,}"
-    if leaf.against:
-        return f"{label} minus {measure(leaf.against)[0]}, {of}"
-    if any(Subject.read(x).operator == "-" for x in (leaf.of, leaf.than)):
-        return f"{label}, ({of}) minus ({than})"
-    return f"{label}, {of} minus {than}"
 
 
 def _why(each: list[str], verdict: str, deciding: _Finding, needed: int) -> str:
@@ -1085,8 +649,7 @@ def _lacking(rows: list[_Finding], evidence: Evidence) -> str:
         sized = run.dataset == evidence.dataset and run.protocol.train_size != own
         place = f"{terms.DATASETS.get(run.dataset, run.dataset)}, {run.network}"
         places.setdefault(place + " with more or fewer training samples" * sized, {})[
-            _METHODS.get(run.method, terms.label(run.method))
-            + " with scores" * bool(run.protocol.feature_scores)
+            method_label(run.method) + " with scores" * bool(run.protocol.feature_scores)
         ] = None
     for place, methods in places.items():
         names = list(methods)

@@ -10,12 +10,10 @@ Calibration errors are compared by their excess over what chance alone shows in 
 (`calibkit.metrics.ece_floor`). Where a large error hides that noise, the plain difference is nearer
 the truth; the interval covers both.
 
-A page asks `between` for two methods of its own. Claims ask `Evidence`, which finds the records of
-a setting: runs of another protocol are never taken for evidence. What is asked of a run besides the
-metrics of `calibkit.metrics` is in `Model`: other scores of confidence, periods of the history,
-shifted test sets, what was followed of the training samples.
-
-Long, because pages and claims must not come to differ: one rule, one network, one way to records.
+A page asks `between` for two methods of its own. Claims ask `calibkit.companion.evidence`, which
+finds the records of a setting. What is asked of a run besides the metrics of `calibkit.metrics` is
+in `Model`: other scores of confidence, periods of the history, shifted test sets, what was followed
+of the training samples.
 """
 
 import json
@@ -26,12 +24,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from math import ceil, inf, isnan, nan
+from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
 
-from calibkit import confidence, metrics, stats, terms
+from calibkit import metrics, stats
 from calibkit.companion import plan
 from calibkit.data.cache import cache_root
 from calibkit.training import store
@@ -219,7 +217,7 @@ def between(
     """
 
     def series(name: str) -> Series:
-        return by_seed(records, name) - by_seed(others, _like(name, against))
+        return by_seed(records, name) - by_seed(others, like(name, against))
 
     records, others = list(records), list(others)
     return difference(series, metric)
@@ -238,7 +236,7 @@ def by_seed(records: Iterable[store.Record], metric: str, score: str = "") -> Se
     return of_models({s: m for s, m in models.items() if not m.record.diverged}, metric)
 
 
-def _like(metric: str, against: str) -> str:
+def like(metric: str, against: str) -> str:
     """The metric of a second side: an excess is compared with an excess."""
     return "excess_" * metric.startswith("excess_") + against if against else metric
 
@@ -584,19 +582,19 @@ def _gradient_spread(model: Model, groups: int = 10) -> float:
 def _more_correlated(model: Model, first: str, second: str) -> float:
     """How much better than `second` a weight follows the true error of the posterior (bsce).
 
-    Each with its best exponent, as the paper searches one for its own: 1 to 6 for all three.
+    Each with its best exponents: all three are searched on the grid of the toy.
     """
     import torch
 
-    from calibkit import data, losses
+    from calibkit import data
+    from calibkit.companion import toys
 
     logits, labels = torch.from_numpy(model.logits.astype(float)), torch.from_numpy(model.labels)
     posterior = data.gaussian_posterior(data.load("gaussians").test.inputs.double())
     error = (logits.softmax(1) - posterior).norm(dim=1)
 
-    def best(name: str) -> float:
-        weight = getattr(losses, f"{name}_weight")
-        tried = [weight(logits, labels, gamma=float(gamma)) for gamma in range(1, 7)]
+    def best(family: str) -> float:
+        tried = [weight(logits, labels) for weight in toys.families()[family].values()]
         return max(float(torch.corrcoef(torch.stack([w, error]))[0, 1]) for w in tried)
 
     return best(first) - best(second)
@@ -641,8 +639,8 @@ _OWN = {
     "median_gradient_norm": lambda m: np.mean(
         np.median(m.record.arrays["train_gradient_norm"][1:-1], axis=1)
     ),
-    "correlation_of_brier_beyond_dual_focal": lambda m: _more_correlated(m, "brier", "dual_focal"),
-    "correlation_of_dual_focal_beyond_focal": lambda m: _more_correlated(m, "dual_focal", "focal"),
+    "correlation_of_brier_beyond_dual_focal": lambda m: _more_correlated(m, "Brier", "dual focal"),
+    "correlation_of_dual_focal_beyond_focal": lambda m: _more_correlated(m, "dual focal", "focal"),
 }
 _CHEAP = ("passes", "sharpness", "ece_beyond_gap")  # they take no arrays
 # Sums of metrics that replicates keep: a constant, and what is taken how often.
@@ -652,257 +650,16 @@ _LINEAR = {
 }
 
 
+def takes_arrays(metric: str) -> bool:
+    """Whether a metric that only claims ask for is worked out of a record's arrays."""
+    return metric in _OWN and metric not in _CHEAP
+
+
 def resampled(metric: str, after: str = "") -> bool:
     """Whether records have deviations of a metric, perhaps behind a recalibration."""
     return metric in stats.COMPARED or (
         not after and (metric in stats.UNCHANGED or metric in _LINEAR)
     )
-
-
-def _head_steps(model: Model) -> float:
-    """Updates that ConfidNet's head was trained for."""
-    epochs = model.record.info["run"]["protocol"].get("feature_scores", 0)
-    samples = model.record.info["provenance"].get("training_samples", inf)
-    return inf if samples == inf else epochs * ceil(samples / confidence.ConfidNet.batch_size)
-
-
-# --- records at hand ------------------------------------------------------------------------------
-
-# What is made of networks trained by erm, as methods: recalibrated, or judged by another score.
-_RECALIBRATIONS = {"ts": "nll_scaled", "ts_ece": "scaled", "ts_test": "optimal"}
-FEW_ERRORS = 0.01  # share of the training set: what fewer teach is not what errors look like
-# Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
-# seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
-HEAD_STEPS = 20_000
-_SCORED = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}
-
-
-class Missing(Exception):
-    """No record of some runs."""
-
-    def __init__(self, runs: list[plan.Run]):
-        self.runs = runs
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Whose metric: a method, a difference or ratio of two, perhaps on data of its own."""
-
-    methods: tuple[str, ...]
-    operator: str = ""
-    dataset: str = ""
-    network: str = ""
-    size: int = 0  # of the training set; 0: the edition's
-
-    @classmethod
-    def read(cls, text: str) -> "Subject":
-        """Read ``method``, ``method - method`` or ``method / method``, ``@ dataset/network``.
-
-        >>> Subject.read("focal(gamma=5) - erm @ cifar100/resnet50").methods
-        ('focal(gamma=5)', 'erm')
-        """
-        subject, _, where = text.partition(" @ ")
-        dataset, _, network = where.partition("/")
-        first, operator, second = re.fullmatch(r"(.+?)(?: ([-/]) (.+))?", subject).groups()
-        return cls((first, second) if second else (first,), operator or "", dataset, network)
-
-    def __str__(self) -> str:
-        where = f" on {self.dataset}, {self.network}" if self.dataset else ""
-        size = f" with {self.size} training samples" if self.size else ""
-        return f" {self.operator} ".join(self.methods) + where + size
-
-    def at_defaults(self) -> "Subject":
-        """The same with every coefficient at its default."""
-        plain = tuple(re.sub(r"\(.*?\)", "", method) for method in self.methods)
-        return replace(self, methods=plain, size=0)
-
-    def choices(self) -> dict[str, float]:
-        """The methods in ``focal(gamma=1|3)``, and the coefficient of each."""
-        coefficients = {}
-        for text in self.methods:
-            name, option, values = re.fullmatch(r"(\w+)(?:\((\w+)=([^,]*)\))?.*", text).groups()
-            each = values.split("|") if values else []
-            if len(each) > 1:
-                coefficients |= {f"{name}({option}={value})": float(value) for value in each}
-            else:
-                coefficients[text] = nan
-        return coefficients
-
-
-class Evidence:
-    """The records of a setting of an edition, and metrics of them by seed.
-
-    Parameters
-    ----------
-    selection : a selection, or the name of an edition
-    changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
-    """
-
-    def __init__(self, selection: plan.Selection | str, **changes):
-        self.selection = plan.Selection.of(selection, **changes)
-        self.setting = plan.setting(self.selection.edition, self.selection.setting or "")
-        self.dataset = self.selection.dataset or self.setting.dataset
-        self.network = self.selection.network or self.setting.network
-        self._models: dict[tuple, dict[int, Model]] = {}
-        self._records: dict[tuple, dict[plan.Run, store.Record | None]] = {}
-
-    def models(self, method: str, subject: Subject, metric: str) -> dict[int, Model]:
-        """Networks by seed, with the recalibration or score that the method or metric names.
-
-        Raises `Missing` if no run of the method left a record; a diverged one did.
-        """
-        _, after, validation = split(metric)
-        after, score = after or _RECALIBRATIONS.get(method, ""), _SCORED.get(method, "")
-        plain = "erm" if method in _RECALIBRATIONS or score else method
-        place = (plain, subject.dataset, subject.network, subject.size, bool(score))
-        records = self._records_of(*place)
-        if not any(records.values()):
-            raise Missing(list(records))
-        key = (*place, after, validation, score)
-        if key not in self._models:
-            self._models[key] = {
-                run.seed: Model(record, after, validation, score)
-                for run, record in records.items()
-                if record and not record.diverged
-            }
-        return self._models[key]
-
-    def forget(self) -> None:
-        """Let go of every network's predictions, see `Model.forget`."""
-        for models in self._models.values():
-            for model in models.values():
-                model.forget()
-
-    def _records_of(
-        self, method: str, dataset: str, network: str, size: int, scored: bool
-    ) -> dict[plan.Run, store.Record | None]:
-        """The runs of a method and what there is of them, looked for once."""
-        key = (method, dataset, network, size, scored)
-        if key not in self._records:
-            edition = plan.EDITIONS[self.selection.edition]
-            runs = plan.select(
-                self.selection,
-                [method],
-                dataset or self.dataset,
-                network or self.network,
-                train_size=size or self.selection.train_size,
-                settings=dict(self.selection.settings) | (edition.scored if scored else {}),
-                # A claim about data of its own does not look for them in a setting of others.
-                setting="shared" if dataset else self.setting.name,
-            )
-            self._records[key] = {run: store.load(run) for run in runs}
-        return self._records[key]
-
-    def missing(self, subject: Subject, metric: str) -> list[plan.Run]:
-        """The runs without which `series` has nothing to say."""
-        runs = []
-        for method in subject.choices():
-            try:
-                self.models(method, subject, metric)
-            except Missing as error:
-                runs += error.runs
-        return runs
-
-    def lacks(self, subject: Subject, metric: str) -> str:
-        """Why the runs at hand cannot have a metric, if so: what no further one would fill."""
-        if self.missing(subject, metric):
-            return self._never_shifted(subject) if metric.startswith("shifted:") else ""
-        models = [
-            m for method in subject.choices() for m in self.models(method, subject, metric).values()
-        ]
-        name, after, _ = split(metric)
-        if metric.startswith("shifted:") and not all(m.record.shifted for m in models):
-            return self._never_shifted(subject, unplanned=False)  # text and toy data have no shifts
-        if metric.startswith("collected:") and not all(m.record.collected for m in models):
-            return "records of this setting hold no test set that was collected a second time"
-        for key in {"passes", "sharpness"} & {name}:
-            if any(m.record.info["provenance"].get(key) is None for m in models):
-                return f"records of before its {key} were counted"
-        if "confidnet" in subject.methods:
-            if any(m.record.history["train_accuracy"][-1] > 1 - FEW_ERRORS for m in models):
-                return (
-                    "not testable here: the network makes next to no errors on its training set, "
-                    "and from those ConfidNet learns what an error looks like"
-                )
-            if steps := [n for n in map(_head_steps, models) if n < HEAD_STEPS]:
-                return (
-                    f"not testable here: ConfidNet's head was trained for {min(steps):,} updates, "
-                    f"and is not judged with fewer than {HEAD_STEPS:,}"
-                )
-        for model in models:
-            needs_arrays = name in _OWN and name not in _CHEAP or model.validation
-            if model.record.light and (model.score or needs_arrays and not worked_out(model)):
-                return (
-                    f"a light record has no predictions; calibkit train --again {model.record.name}"
-                )
-        return ""
-
-    def _never_shifted(self, subject: Subject, unplanned: bool = True) -> str:
-        dataset = subject.dataset or self.dataset
-        if unplanned and self.setting.protocol.shifted:
-            return ""
-        name = terms.DATASETS.get(dataset, dataset)
-        return f"records of this setting hold no shifted test sets of {name}"
-
-    def series(self, subject: Subject, metric: str) -> Series:
-        """A metric by seed, with its deviations on resamples where records have them.
-
-        ``lowest:ece`` of ``focal(gamma=1|3|5)`` is the coefficient with the lowest ECE.
-        ``since_best:auroc:accuracy`` is the change of accuracy from the epoch of best AUROC to the
-        end, see `since_best`.
-        """
-        if metric.startswith("lowest:"):
-            return Series(self._lowest(subject, metric.partition(":")[2]))
-        if metric.startswith("since_best:"):
-            one = lambda method: Series(self._since_best(method, subject, metric))  # noqa: E731
-        else:
-            one = lambda method: of_models(self.models(method, subject, metric), metric)  # noqa: E731
-        first, *second = map(one, subject.methods)
-        if not second:
-            return first
-        return first - second[0] if subject.operator == "-" else first / second[0]
-
-    def difference(
-        self, first: Subject, second: Subject | float, metric: str, against: str = ""
-    ) -> Difference:
-        """One method (or a difference of two) minus another, or a number; see `difference`.
-
-        `against` is the metric of the second, if it is another. With one seed only, the spread
-        between seeds is that of the same difference at default coefficients.
-        """
-
-        def series(name: str, a: Subject = first, b: Subject | float = second) -> Series:
-            other = b
-            if isinstance(b, Subject):
-                other = self.series(b, _like(name, against))
-            return self.series(a, name) - other
-
-        def defaults(name: str) -> Series:
-            a = first.at_defaults()
-            b = second.at_defaults() if isinstance(second, Subject) else second
-            try:
-                if a != b:
-                    return series(name, a, b)
-                # Two coefficients of one method: runs of their own, with no pairing to credit.
-                alone = self.series(a, name)
-                return replace(alone, values={s: 2**0.5 * v for s, v in alone.values.items()})
-            except Missing:
-                return Series({})
-
-        return difference(series, metric, None if metric.startswith("lowest:") else defaults)
-
-    def _lowest(self, subject: Subject, metric: str) -> dict[int, float]:
-        values = {
-            c: of_models(self.models(method, subject, metric), metric).values
-            for method, c in subject.choices().items()
-        }
-        seeds = set.intersection(*(set(v) for v in values.values()))
-        return {seed: min(values, key=lambda c: values[c][seed]) for seed in sorted(seeds)}
-
-    def _since_best(self, method: str, subject: Subject, metric: str) -> dict[int, float]:
-        _, best, changed = metric.split(":")
-        models = self.models(method, subject, metric)
-        return since_best({s: m.record.history for s, m in models.items()}, best, changed)
 
 
 def split(metric: str) -> tuple[str, str, int | None]:
