@@ -103,8 +103,8 @@ def test_a_lower_temperature_is_found_out(crowd):
     numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
     assert numbers["before"]["excess_ece"]["difference"].verdict == "lower"
     assert titles(numbers)[0] == "Better calibrated than ERM as trained"
-    assert titles(numbers)[3] == "Nothing that a temperature on ERM would not do"
-    assert titles(numbers)[4] == "As calibratable as ERM, as far as can be told"
+    assert titles(numbers)[3] == "Nothing a temperature on ERM would not do"
+    assert titles(numbers)[4] == "No clear difference from ERM once recalibrated"
     own, erm = numbers["temperature"]["own"], numbers["temperature"]["erm"]
     assert erm == pytest.approx(suits) and own / erm == pytest.approx(1 / suits, rel=0.02)
 
@@ -113,7 +113,7 @@ def test_expense_and_the_dark_side_are_named(crowd):
     put("mine.py:plain", separation=0.0, right=0.6)
     numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
     assert titles(numbers)[1] == "Finds its errors worse than ERM"
-    assert titles(numbers)[2].startswith("At the expense of Accuracy and")
+    assert titles(numbers)[2].startswith("At the expense of accuracy and")
     assert titles(numbers)[3] == "A temperature on ERM does better"
 
 
@@ -249,7 +249,7 @@ def test_temperature_scaling_does_what_temperature_scaling_does(maps):
         for name in ("brier", "nll", "ece", "auroc"):
             np.testing.assert_allclose(row[name]["difference"], 0, atol=2e-6)
         assert row["ece"]["none"] != pytest.approx(row["ece"]["own"])
-    assert bench.recalibration_verdict(numbers)[0]["title"].startswith("Hardly different")
+    assert bench.recalibration_verdict(numbers)[0]["title"].startswith("Calibration: hardly any")
 
 
 def test_a_useless_recalibration_is_called_so(maps, folder, capsys):
@@ -258,7 +258,7 @@ def test_a_useless_recalibration_is_called_so(maps, folder, capsys):
     call = ["bench", "maps.py:Uniform(power=2)", "--edition", "demo", "--dataset", "digits"]
     assert cli.main([*call, "--out", "map"]) == 0
     said = capsys.readouterr().out
-    assert "Worse at finding errors than by a temperature" in said
+    assert "Finding errors: worse than a temperature" in said
     assert "yours − scaled" in (folder / "map" / "bench.html").read_text()
     own = json.loads((folder / "map" / "bench.json").read_text())["settings"][0]["rows"][0]
     assert own["auroc"]["own"] == pytest.approx(0.5) and own["auroc"]["difference"]["high"] < 0

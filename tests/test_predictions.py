@@ -73,6 +73,20 @@ def test_logits_that_are_probabilities_are_taken_as_such_and_it_is_said():
     assert not predictions.from_arrays({"logits": LOGITS, "labels": LABELS}).notes
 
 
+@pytest.mark.parametrize("digits", [2, 3])
+def test_rounded_probabilities_are_divided_by_their_sums_and_it_is_said(digits):
+    probs, labels = np.random.default_rng(0).dirichlet(np.ones(10), 50), np.arange(50) % 10
+    rounded = probs.round(digits)
+    found = predictions.from_arrays({"probs": rounded, "labels": labels})
+    expected = rounded / rounded.sum(1, keepdims=True)
+    np.testing.assert_allclose(softmax(found.logits), expected, atol=1e-12)
+    assert found.notes == ("The probs are rounded: each row was divided by its sum.",)
+    assert not predictions.from_arrays({"probs": probs, "labels": labels}).notes
+    for wrong in (0.99 * probs, 0.9 * rounded, np.where(rounded > 0.5, 0, rounded).round(digits)):
+        with pytest.raises(ValueError, match="probs: got row"):
+            predictions.from_arrays({"probs": wrong, "labels": labels})
+
+
 @pytest.mark.parametrize("column", [lambda x: x, lambda x: x[:, None]])
 def test_one_column_is_class_one_of_two(column):
     p = np.array([0.2, 0.9, 0.5])

@@ -387,7 +387,7 @@ def test_every_metric_of_the_table_is_named_and_explained(numbers):
     [
         (0.3, "Strongly over-confident", "too much"),
         (3.0, "Strongly under-confident", "too little"),
-        (1.0, "No calibration error to be seen", "apart"),
+        (1.0, "No sign of miscalibration", "apart"),
     ],
 )
 def test_verdict_on_calibration(temperature, title, words):
@@ -680,7 +680,7 @@ def test_command(tmp_path, capsys, data):
     call = ["report", str(file), "--out", str(out), "--against", str(other)]
     assert cli.main([*call, "--target-risk", "0.1", "0.2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "No calibration error to be seen"
+    assert lines[0] == "No sign of miscalibration"
     assert lines[-1] == str(out / "report.html")
     numbers = json.loads((out / "report.json").read_text())
     assert [p["target"] for p in numbers["operating_points"]] == [0.1, 0.2]

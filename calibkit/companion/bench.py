@@ -306,7 +306,7 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
                 "Difference [95 %]": row["difference"].format(scale, sign=True),
                 "Verdict": judged,
                 "Place": f"{row['place']} of {row['of']}" if row["of"] else "–",
-                "… open": f"{row['first']} to {row['last']}" if row["of"] else "–",
+                "Possible places": f"{row['first']} to {row['last']}" if row["of"] else "–",
             }
         if rows:
             frames[part] = pd.DataFrame(rows).T.rename_axis(index=None, columns="Metric")

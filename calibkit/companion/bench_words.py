@@ -51,7 +51,7 @@ def _rank_words(row: dict) -> str:
         return "not ranked"
     text = f"place {row['place']} of {row['of']}"
     if row["first"] != row["last"]:
-        text += f", {row['first']} to {row['last']} being open"
+        text += f" ({row['first']} to {row['last']} possible)"
     return text
 
 
@@ -61,7 +61,7 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     titles = {
         "better": "Better calibrated than ERM as trained",
         "worse": "Worse calibrated than ERM as trained",
-        "no clear difference": "Calibrated as ERM is, as far as can be told",
+        "no clear difference": "No clear difference from ERM in calibration",
     }
     ece = numbers["before"]["ece"]
     text = (
@@ -90,7 +90,7 @@ def _on_ranking(numbers: dict) -> dict[str, str]:
     elif kinds == {"cannot be told"}:
         title, tone = "Finding errors: one run cannot tell", "unsure"
     else:
-        title, tone = "Finds its errors as ERM does, as far as can be told", "fair"
+        title, tone = "No clear difference from ERM in finding errors", "fair"
     parts = [
         f"{terms.METRICS[name][0]} {shown(row['own'], name)} against {shown(row['erm'], name)} "
         f"(difference {shown(row['difference'], name, True)}), {_rank_words(row)}"
@@ -114,13 +114,14 @@ def _on_expense(numbers: dict) -> dict[str, str]:
     cost += "."  # seconds stand in the table: other work on a machine changes them
     if not worse:
         dear = max(times) > 1.01
-        title = "At the expense of time alone" if dear else "At no expense that shows"
+        title = "At the expense of time alone" if dear else "Nothing is clearly worse"
         return {"title": title, "text": cost, "tone": "fair" if dear else "good"}
     first = list(dict.fromkeys(terms.METRICS[name][0] + words for name, words, _ in worse))
     listed = ", ".join(
         f"{terms.METRICS[name][0]}{words} ({shown(gap, name, True)})" for name, words, gap in worse
     )
-    title = f"At the expense of {first[0]}" + (f" and {len(first) - 1} more" * (len(first) > 1))
+    lead = first[0].replace("Accuracy", "accuracy").replace("Excess", "excess")
+    title = f"At the expense of {lead}" + (f" and {len(first) - 1} more" * (len(first) > 1))
     return {"title": title, "text": f"Clearly worse than ERM: {listed}. {cost}", "tone": "bad"}
 
 
@@ -132,7 +133,7 @@ def _on_temperature(numbers: dict) -> dict[str, str]:
     better = [terms.METRICS[n][0] for n, word in outcomes.items() if word == "better"]
     worse = [terms.METRICS[n][0] for n, word in outcomes.items() if word == "worse"]
     t, usual = numbers["temperature"]["own"], numbers["temperature"]["erm"]
-    fitted = f"The temperature that suits it is {t:.2f}; that of ERM is {usual:.2f}."
+    fitted = f"Its fitted temperature is {t:.2f}; that of ERM is {usual:.2f}."
     both = "With one fitted temperature each, "
     if set(outcomes.values()) == {"cannot be told"}:
         title, tone, text = "Only a lower temperature? One run cannot tell", "unsure", ""
@@ -143,14 +144,14 @@ def _on_temperature(numbers: dict) -> dict[str, str]:
         title, tone = "A temperature on ERM does better", "bad"
         text = f"{both}it is worse than ERM by {', '.join(worse)}. "
     elif worse:
-        title, tone = "Not what a temperature does, for better and worse", "fair"
+        title, tone = "Not what a temperature does, for better and for worse", "fair"
         text = f"{both}it is better by {', '.join(better)} and worse by {', '.join(worse)}. "
     elif calibrates == "better":
-        title, tone = "Nothing that a temperature on ERM would not do", "fair"
-        text = f"{both}no difference to ERM is left that these data can tell. "
+        title, tone = "Nothing a temperature on ERM would not do", "fair"
+        text = f"{both}no clear difference from ERM is left. "
     else:
-        title, tone = "Behind a temperature it cannot be told from ERM", "fair"
-        text = f"{both}neither Brier score, NLL, AUROC nor AURC differ clearly. "
+        title, tone = "With a temperature each, no clear difference from ERM", "fair"
+        text = f"{both}none of Brier score, NLL, AUROC and AURC differs clearly. "
     above = numbers["judged"]["above temperature"]["brier"]
     text += (
         f"As it is, against scaled ERM, its Brier score differs by {shown(above, 'brier', True)}. "
@@ -172,7 +173,7 @@ def _on_calibratable(numbers: dict) -> dict[str, str]:
     elif set(outcomes) == {"cannot be told"}:
         title, tone = "Calibratable? One run cannot tell", "unsure"
     else:
-        title, tone = "As calibratable as ERM, as far as can be told", "fair"
+        title, tone = "No clear difference from ERM once recalibrated", "fair"
     text = (
         f"Excess ECE minus that of ERM: {shown(after, 'excess_ece', True)} points after "
         f"temperature scaling, {shown(binned, 'excess_ece', True)} after histogram binning. With "

@@ -172,9 +172,9 @@ def recalibration_verdict(numbers: dict) -> list[dict[str, str]]:
     """In how many methods a recalibration is better or worse than temperature scaling."""
     sentences = []
     for title, names in (
-        ("calibrated", ("excess_ece", "brier", "nll")),
-        ("at finding errors", ("auroc", "aurc")),
-        ("at answering", ("accuracy",)),
+        ("Calibration", ("excess_ece", "brier", "nll")),
+        ("Finding errors", ("auroc", "aurc")),
+        ("Accuracy", ("accuracy",)),
     ):
         counts = {}
         for name in names:
@@ -183,17 +183,17 @@ def recalibration_verdict(numbers: dict) -> list[dict[str, str]]:
             ]
             counts[name] = (outcomes.count("better"), outcomes.count("worse"), len(outcomes))
         better, worse = (sum(c[i] for c in counts.values()) for i in (0, 1))
-        word, tone = "Mixed: no better or worse", "fair"
+        words, tone = "better for some methods, worse for others", "fair"
         if better + worse <= 0.1 * len(names) * len(numbers["rows"]):
-            word, tone = "Hardly different", "fair"
+            words, tone = "hardly any difference from a temperature", "fair"
         elif better > 2 * worse:
-            word, tone = "Better", "good"
+            words, tone = "better than a temperature", "good"
         elif worse > 2 * better:
-            word, tone = "Worse", "bad"
+            words, tone = "worse than a temperature", "bad"
         parts = [
             f"{terms.METRICS[n][0]}: clearly better for {b} of {of} methods, worse for {w}"
             for n, (b, w, of) in counts.items()
         ]
-        end = f"{word} {title} than by a temperature"
-        sentences.append({"title": end, "text": "; ".join(parts) + ".", "tone": tone})
+        text = "; ".join(parts) + "."
+        sentences.append({"title": f"{title}: {words}", "text": text, "tone": tone})
     return sentences

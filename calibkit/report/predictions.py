@@ -46,7 +46,7 @@ _LAYOUTS = {
     "netcal": {"probs": "predictions", "labels": "ground_truth"},
     "Hugging Face": {"logits": "predictions", "labels": "label_ids"},
 }
-_LABEL_COLUMNS = ("label", "labels", "y_true", "target")
+_LABEL_COLUMNS = ("label", "labels", "y_true", "target", "true_label", "true", "y")
 _GROUP_COLUMNS = ("group", "groups")
 # Of the answer alone, which says too little for a report.
 _ANSWER_COLUMNS = (
@@ -291,6 +291,9 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
         if not probs:
             return scores
         notes.append(f"The {name} are rows of probabilities and were taken as such.")
+    elif _rounded(scores):
+        notes.append(f"The {name} are rounded: each row was divided by its sum.")
+        scores = scores / row_sums(scores)[:, None]
     try:
         scores = as_probs(scores, name)
     except ValueError as error:
@@ -301,6 +304,18 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
 def _are_probs(scores: Array) -> bool:
     inside = scores.min() >= 0 and scores.max() <= 1 + 1e-6
     return bool(inside and np.abs(row_sums(scores) - 1).max() <= 1e-3)
+
+
+def _rounded(probs: Array) -> bool:
+    """Whether rows miss a sum of 1, but by no more than rounding to 2 to 4 decimals explains."""
+    if probs.ndim != 2 or probs.dtype.kind != "f" or not probs.size:
+        return False
+    off = np.abs(row_sums(probs) - 1).max()
+    return any(
+        1e-3 < off <= min(0.5 * probs.shape[1] * 10.0**-digits, 0.05) + 1e-6
+        and np.abs(probs - probs.round(digits)).max() < 1e-6
+        for digits in (2, 3, 4)
+    )
 
 
 def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
@@ -519,7 +534,10 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
         for names in (_LABEL_COLUMNS, _GROUP_COLUMNS, ("split",))
     )
     if label is None:
-        raise ValueError(f"got columns {_few(frame.columns)}, expected one called 'label'")
+        raise ValueError(
+            f"got columns {_few(frame.columns)}, expected one called 'label' "
+            f"(or {', '.join(map(repr, _LABEL_COLUMNS[1:]))})"
+        )
     kind, columns, names, unused = _class_columns(frame, {label, group, split})
     single = all(frame[column].dtype == np.float32 for column in columns)
     scores = frame[columns].to_numpy(dtype=np.float32 if single else np.float64)

@@ -124,7 +124,7 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     elif numbers["samples"] < 100:
         title, tone = "Too few samples to say", "unsure"
     else:
-        title, tone = "No calibration error to be seen", "good"
+        title, tone = "No sign of miscalibration", "good"
     points = number(gap, 100, "\u00a0points", sign=not sure)
     if gap.high < 0:
         points = number(Interval(-gap.estimate, -gap.high, -gap.low), 100, "\u00a0points")
@@ -191,8 +191,9 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
             "tone": "unsure",
         }
     text = (
-        f"That keeps {percent(point['coverage'])} of cases, with an error rate of "
-        f"{percent(point['risk'])}; the target is {_round(point['target'])}. {everything}."
+        f"Chosen for at most {_round(point['target'])} errors, it keeps "
+        f"{percent(point['coverage'])} of cases, of which {percent(point['risk'])} are wrong. "
+        f"{everything}."
     )
     tone = {True: "good", None: "fair", False: "bad"}[point["kept"]]
     least = decimals(point["threshold"])
@@ -228,6 +229,7 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
     text += ", in part on samples it was fitted on." if leaks else ", on samples it had not seen."
     if best == "temperature scaling":
         text += f" The temperature is {np.mean(after['temperatures']):.3g}; no answer changes."
+    text += " Recalibrate first, then choose the threshold."
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
     title = f"{best.capitalize()} {'may' if leaks else 'would'} help{little}"
     return {"title": title, "text": text, "tone": "unsure" if leaks else "fair"}
@@ -314,7 +316,9 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
             if "brier" in scores
         ],
         "groups": [_group_row(row, numbers["main_point"]) for row in numbers["groups"]],
-        "predicted": [_group_row(row, numbers["main_point"]) for row in numbers["predicted"]],
+        "predicted": [
+            _group_row(row, numbers["main_point"], "Answer") for row in numbers["predicted"]
+        ],
         "comparison": _comparison_table(numbers),
     }
     return {name: _frame(rows) for name, rows in shown.items() if rows}
@@ -358,7 +362,7 @@ def _recalibration_row(name: str, scores: dict) -> dict[str, str]:
         "ECE": percent(scores["ece"]),
         "Adaptive ECE": percent(scores["adaptive_ece"]),
         "Brier score": f"{scores['brier']:.4f}",
-        "… change": "–" if name == "none" else change,
+        "Brier change": "–" if name == "none" else change,
         "NLL": number(scores["nll"], 1, ""),
         "Accuracy": percent(scores["accuracy"]),
         "AUROC": percent(scores["auroc"]),
@@ -366,11 +370,11 @@ def _recalibration_row(name: str, scores: dict) -> dict[str, str]:
     }
 
 
-def _group_row(row: dict, point: dict | None) -> dict[str, str]:
+def _group_row(row: dict, point: dict | None, kind: str = "Group") -> dict[str, str]:
     gap = row["gap"]
     words = "over-confident" if gap.estimate > 0 else "under-confident"
     return {
-        "Group": row["group"],
+        kind: row["group"],
         "Samples": f"{row['samples']:,}",
         "Accuracy": percent(row["accuracy"]),
         "Confidence": percent(row["confidence"]),
