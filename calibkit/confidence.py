@@ -1,4 +1,4 @@
-"""Confidence scores: what else than the maximum probability can say that a prediction is right?
+"""Confidence scores: what besides the maximum probability can say that a prediction is right?
 
 Every score is one number per prediction, higher for a prediction more likely to be right, ready for
 `metrics.auroc` and its relatives. Four are functions of the logits. Two are fitted to the features,
@@ -46,7 +46,7 @@ ROWS = 8192
 
 
 def maximum_probability(logits: ArrayLike) -> ArrayOrTensor:
-    """Largest probability of the softmax, max_k p_k: confidence, where nothing else is said.
+    """Largest probability of the softmax, max_k p_k: the confidence, unless stated otherwise.
 
     The baseline of failure prediction (Hendrycks and Gimpel 2017).
 
@@ -74,7 +74,7 @@ def maximum_probability(logits: ArrayLike) -> ArrayOrTensor:
 
 
 def margin(logits: ArrayLike) -> ArrayOrTensor:
-    """Largest probability less the second largest, p_(1) - p_(2).
+    """Largest probability minus the second largest, p_(1) - p_(2).
 
     One of the three confidence functions of CRL (Moon et al. 2020).
 
@@ -132,7 +132,7 @@ def negative_entropy(logits: ArrayLike) -> ArrayOrTensor:
 
 
 def maximum_logit(logits: ArrayLike) -> ArrayOrTensor:
-    """Largest logit, max_k z_k, which unlike a probability also tells how large all logits are.
+    """Largest logit, max_k z_k, which unlike a probability depends on the scale of all logits.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class ConfidNet:
 
     The true-class probability (TCP), p_y, is above 1/2 only where a prediction is right and below
     1/k only where it is wrong, but knowing it takes the label. ConfidNet estimates it from the
-    features: layers of 400, 400, 400, 400 and 1 units with ReLU between and a sigmoid at the end,
+    features: layers of 400, 400, 400, 400 and 1 units, ReLU between them and a sigmoid at the end,
     trained by Adam on the mean of w (score - p_y)². Singh et al. 2021 (appendix A.2) and Zhu et al.
     2022 (figure 15) compare with it.
 

@@ -19,7 +19,7 @@ gradients stay finite when float32 probabilities are exactly 0 or 1. Logits of h
 lifted to float32. NaN in the logits gives NaN in the loss: a diverged run must show.
 
 Shapes and types are always checked. The range of the labels is checked on the CPU only: on a GPU
-the check would wait for the device at every step, and there ``gather`` refuses such a label itself.
+the check would wait for the device at every step, and there ``gather`` rejects such a label itself.
 
 The five papers: Zhu et al., ECCV 2022 ("Rethinking Confidence Calibration for Failure Prediction",
 fmfp for short); Singh et al. 2021 ("On the Dark Side of Calibration", darkside); Wang et al.,
@@ -412,7 +412,7 @@ def dual_focal_weight(
 ) -> Tensor:
     """Weight of dual focal loss, u = (1 - p_y + p_j)^γ with a rival class j.
 
-    Lin et al. 2025, eq. 8. The paper says in three ways which class j is; they agree where y is the
+    Lin et al. 2025, eq. 8. The paper defines the class j in three ways, which agree where y is the
     predicted class.
 
     Parameters
@@ -508,7 +508,7 @@ def brier_weight(logits: Tensor, targets: Tensor, gamma: float = 4.0, beta: floa
 
 @_loss
 def focal(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
-    """Focal loss, -(1 - p_y)^γ log p_y: cross-entropy that turns away from easy samples.
+    """Focal loss, -(1 - p_y)^γ log p_y: cross-entropy that weighs easy samples less.
 
     Lin et al. 2025, eq. 4; with γ = 3 in Zhu et al. 2022 and Singh et al. 2021. The code of Wang et
     al. 2021 holds the weight constant: what it calls focal is `focal_gra`.
@@ -545,7 +545,7 @@ def focal(logits: Tensor, targets: Tensor, gamma: float = 3.0) -> Tensor:
 
 @_loss
 def inverse_focal(logits: Tensor, targets: Tensor, gamma: float = 1.0) -> Tensor:
-    """Inverse focal loss, -(1 + p_y)^γ log p_y: cross-entropy that leans on easy samples.
+    """Inverse focal loss, -(1 + p_y)^γ log p_y: cross-entropy that weighs easy samples more.
 
     Wang et al. 2021, eq. 4.
 
@@ -933,7 +933,7 @@ def mmce(
     weighted: bool = False,
     normalisation: Literal["formula", "code"] = "formula",
 ) -> Tensor:
-    """Maximum mean calibration error of a batch: a kernel distance of confidence and correctness.
+    """Maximum mean calibration error of a batch: a kernel distance of confidence to correctness.
 
     With r the confidence, c the correctness (0 or 1) and ``K_ij = exp(-|r_i - r_j| / 0.4)``,
 
@@ -1000,7 +1000,7 @@ def mmce(
 
 
 def gradient_logits(loss: LossFunction, logits: Tensor, targets: Tensor) -> Tensor:
-    """Gradient of each sample's loss in its own logits, ∂L/∂z.
+    """Gradient of each sample's loss with respect to its own logits, ∂L/∂z.
 
     One backward pass of the sum: samples do not mix in a per-sample loss.
 
@@ -1043,9 +1043,9 @@ def gradient_logits(loss: LossFunction, logits: Tensor, targets: Tensor) -> Tens
 def last_layer_gradient_norm(
     loss: LossFunction, logits: Tensor, features: Tensor, targets: Tensor, bias: bool = True
 ) -> Tensor:
-    """Norm of each sample's gradient in the last linear layer (Lin et al. 2025, figure 4).
+    """Norm of each sample's gradient at the last linear layer (Lin et al. 2025, figure 4).
 
-    The gradient in the weights is an outer product, so its norm needs no backward pass per sample:
+    The gradient of the weights is an outer product, so its norm needs no backward pass per sample:
     ‖∂L/∂(W, b)‖ = ‖∂L/∂z‖ · √(‖h‖² + 1), without the 1 if the layer has no bias.
 
     Parameters

@@ -1,6 +1,6 @@
 """Calibration and failure prediction: how good is a confidence, and good for what?
 
-Two kinds of function, told apart by what they take.
+There are two kinds of function, which differ in what they take.
 
 - *Calibration*, from ``probs`` (n, k) and ``labels`` (n,): does a confidence of 0.8 mean right in
   80 of 100 cases? `ece` and its relatives, `nll`, `brier`.
@@ -17,7 +17,7 @@ The five papers: Zhu et al., ECCV 2022 (fmfp for short); Singh et al. 2021 (dark
 NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (bsce).
 
 Where the code of a paper computes a number in a way that changes reported digits, `convention`
-chooses it; "fmfp" of `summary` takes all the ways of that paper.
+chooses it; `summary` with "fmfp" follows that paper in all of them.
 
 Long, but one piece: most of it is docstrings, and `summary` shares the sorts and bins of all.
 """
@@ -55,7 +55,7 @@ _SCHEMES: dict[str, Scheme] = {"ece": "equal_width", "adaptive_ece": "equal_mass
 
 
 class UndefinedMetricWarning(UserWarning):
-    """The data leave a metric undefined, as AUROC without a wrong prediction; it is ``nan``."""
+    """A metric is undefined on these data, as AUROC is without wrong predictions; it is ``nan``."""
 
 
 # ------------------------------------------------------------------ two statistics behind them all
@@ -232,8 +232,8 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, or there is no bin.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, or `bins` is below 1.
 
     Examples
     --------
@@ -274,8 +274,8 @@ def adaptive_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, or there is no bin.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, or `bins` is below 1.
 
     Examples
     --------
@@ -311,8 +311,8 @@ def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, or there is no bin.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, or `bins` is below 1.
 
     Examples
     --------
@@ -340,7 +340,7 @@ def ece_floor(
 
     The mean absolute deviation of a bin is de Moivre's for the binomial variable of the same mean
     and variance: 2k C(N, k) p^k (1 - p)^(N - k + 1) with k = ⌊Np⌋ + 1 (Diaconis and Zabell, 1991).
-    That is exact where a bin's confidences are equal or its bin holds one sample, within 0.6 % in
+    That is exact where the confidences of a bin are equal or it holds one sample, within 0.6 % in
     bins as narrow as 1/15 and within 3 % in any bin of 10 samples or more.
 
     Parameters
@@ -348,8 +348,8 @@ def ece_floor(
     probs : array or tensor, shape (n, k)
         Predicted probabilities; rows sum to 1.
     labels : array or tensor of integers, shape (n,), optional
-        Not used, since the floor does not depend on them: only for being called like the other
-        errors.
+        Not used, since the floor does not depend on them: accepted so that the function is called
+        like the other errors.
     bins : int
         Number of bins (lo, hi] on [0, 1], of equal width or, for "adaptive_ece", of equal
         count.
@@ -359,14 +359,14 @@ def ece_floor(
     Returns
     -------
     float
-        A fraction. It falls as one over the root of n: of 10,000 samples at 94 % accuracy it is
-        about 0.005, as large as published differences.
+        A fraction. It falls as 1/√n: for 10,000 samples at 94 % accuracy it is about 0.005, as
+        large as published differences.
 
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, there is no bin, or `of` is unknown.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, `bins` is below 1, or `of` is unknown.
 
     Examples
     --------
@@ -401,13 +401,13 @@ def _classwise_floor(classes: "_Classes") -> float:
 def mean_deviation(count: ArrayLike, total: ArrayLike, squares: ArrayLike) -> Array:
     """Mean absolute deviation of sums of independent yes-or-no draws, from moments of the chances.
 
-    The one of the binomial variable of the same mean and variance; see `ece_floor` for the formula,
-    its source and how near it comes.
+    That of the binomial variable of the same mean and variance; see `ece_floor` for the formula,
+    its source and its accuracy.
 
     Parameters
     ----------
     count : array
-        How many draws each sum has.
+        Number of draws in each sum.
     total : array of that shape
         Sum of their chances.
     squares : array of that shape
@@ -444,8 +444,8 @@ def mean_deviation(count: ArrayLike, total: ArrayLike, squares: ArrayLike) -> Ar
 def excess_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15, of: Binned = "ece") -> float:
     """Calibration error beyond what chance alone would show: the error minus its `ece_floor`.
 
-    Of a calibrated model it is 0 on average, whatever its accuracy and the size of the test set, so
-    that models can be compared by it; their plain errors cannot, where floors differ. A large
+    For a calibrated model it is 0 on average, whatever its accuracy and the size of the test set,
+    so models can be compared by it; plain errors cannot be compared where floors differ. A large
     miscalibration hides the noise, and the excess then understates it by up to the floor.
 
     Parameters
@@ -469,8 +469,8 @@ def excess_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15, of: Binned =
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, there is no bin, or `of` is unknown.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, `bins` is below 1, or `of` is unknown.
 
     Examples
     --------
@@ -499,8 +499,8 @@ def debiased_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
 
     The debiased estimator of Kumar, Liang and Ma ("Verified Uncertainty Calibration", NeurIPS 2019,
     section 4; Ferro and Fricker, 2012), in bins of equal count as theirs. It is an L2 error, at
-    least as large as the L1 error that `ece` estimates. Bins of one sample, whose noise nothing
-    tells, are left out.
+    least as large as the L1 error that `ece` estimates. Bins of one sample, whose noise
+    cannot be estimated, are left out.
 
     Parameters
     ----------
@@ -514,14 +514,14 @@ def debiased_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     Returns
     -------
     float
-        The root of the estimate, a fraction in the units of `ece`. The estimate of a square may be
-        negative by chance: then minus the root of its size, to be read as "none found".
+        The root of the estimate, a fraction in the units of `ece`. The estimated square may be
+        negative by chance; then minus the root of its size, to be read as "none found".
 
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, or there is no bin.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, or `bins` is below 1.
 
     Examples
     --------
@@ -544,7 +544,7 @@ def _debiased_ece(ranking: Ranking, bins: int) -> float:
 
 
 def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
-    r"""Overconfidence error: only bins that promise more than they hold, weighted by confidence.
+    r"""Overconfidence error: the gap of over-confident bins only, weighted by confidence.
 
     .. math:: \mathrm{OE} = \sum_m \frac{|B_m|}{n}\,
               \mathrm{conf}(B_m)\,\max(\mathrm{conf}(B_m) - \mathrm{acc}(B_m),\,0)
@@ -568,8 +568,8 @@ def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) ->
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, or there is no bin.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, or `bins` is below 1.
 
     Examples
     --------
@@ -590,7 +590,7 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
     """Calibration error of the top label without bins: "smECE", by the library relplot.
 
     A kernel smooths the gap between accuracy and confidence, at a width that the data choose
-    (Blasiok and Nakkiran, 2024). It takes no number of bins that could be argued about.
+    (Blasiok and Nakkiran, 2024). There is no number of bins to argue about.
 
     Parameters
     ----------
@@ -607,8 +607,8 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is no
-        distribution.
+        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
+        a distribution.
     ImportError
         If relplot is not installed: ``pip install relplot``.
 
@@ -651,7 +651,7 @@ def reliability_bins(
     ------
     ValueError
         If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or there is no bin.
+        outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -702,8 +702,8 @@ def nll(probs: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is no
-        distribution.
+        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
+        a distribution.
 
     Examples
     --------
@@ -739,8 +739,8 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is no
-        distribution.
+        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
+        a distribution.
 
     Examples
     --------
@@ -783,8 +783,8 @@ def classwise_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, or there is no bin.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, or `bins` is below 1.
 
     Examples
     --------
@@ -834,8 +834,8 @@ def brier_decomposition(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> 
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is no
-        distribution, or there is no bin.
+        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
+        distribution, or `bins` is below 1.
 
     Examples
     --------
@@ -933,7 +933,7 @@ def _brier_decomposition(classes: _Classes) -> dict[str, float]:
 
 
 def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
-    r"""Area under the ROC curve: the chance that a right prediction is the more confident one.
+    r"""Area under the ROC curve: the chance that a right prediction outranks a wrong one.
 
     .. math:: P(\hat p_\text{right} > \hat p_\text{wrong}) +
               \tfrac12 P(\hat p_\text{right} = \hat p_\text{wrong})
@@ -944,7 +944,7 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
 
@@ -991,7 +991,7 @@ def aupr_success(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     convention : {"exact", "fmfp"}
@@ -1000,7 +1000,7 @@ def aupr_success(
     Returns
     -------
     float
-        From 0 to 1, the accuracy by chance; higher is better. ``nan`` with an
+        From 0 to 1; a random ranking gives the accuracy; higher is better. ``nan`` with an
         `UndefinedMetricWarning` if no prediction is right.
 
     Raises
@@ -1036,14 +1036,14 @@ def aupr_error(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
 
     Returns
     -------
     float
-        From 0 to 1, the error rate by chance; higher is better. ``nan`` with an
+        From 0 to 1; a random ranking gives the error rate; higher is better. ``nan`` with an
         `UndefinedMetricWarning` if no prediction is wrong.
 
     Raises
@@ -1077,7 +1077,7 @@ def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> tuple[ArrayOrTen
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
 
@@ -1108,14 +1108,13 @@ def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
 
     .. math:: \mathrm{AURC} = \frac1n\sum_{i=1}^n \frac{\#\text{wrong among the first } i}{i}
 
-    with predictions sorted by falling confidence (Zhu et al. 2022, whose tables print 1000 times
-    this). Among equal confidences the order means nothing: the value is the mean over all their
-    orders.
+    with predictions sorted by decreasing confidence (Zhu et al. 2022, whose tables print 1000 times
+    this). The order of equal confidences is arbitrary: the value is the mean over all orders.
 
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
 
@@ -1158,12 +1157,12 @@ def eaurc(confidence: ArrayLike, correct: ArrayLike) -> float:
     .. math:: \text{E-AURC} = \mathrm{AURC} - \big(r + (1 - r)\ln(1 - r)\big)
 
     with error rate r; the bracket is the AURC of a perfect ranking of infinitely many samples, as
-    in Zhu et al. 2022 (its tables print 1000 times this; only the words are in the paper).
+    in Zhu et al. 2022 (whose tables print 1000 times this, and whose text defines it in words).
 
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
 
@@ -1196,13 +1195,14 @@ def augrc(confidence: ArrayLike, correct: ArrayLike) -> float:
 
     .. math:: \mathrm{AUGRC} = (1 - \mathrm{AUROC})\,r(1 - r) + \tfrac12 r^2
 
-    with error rate r (Traub et al., 2024): the trapezoid area, and the chance that a prediction
-    fails without being caught. Unlike `aurc`, an early failure weighs no more than a later one.
+    with error rate r (Traub et al., 2024): the trapezoid area, which is the chance that a
+    prediction fails without being caught. Unlike in `aurc`, an early failure weighs no more than a
+    later one.
 
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
 
@@ -1240,7 +1240,7 @@ def fpr_at_tpr(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     tpr : float
@@ -1248,8 +1248,8 @@ def fpr_at_tpr(
     convention : {"exact", "nearest"}
         "exact" takes the highest threshold that accepts at least `tpr` of the right predictions.
         "nearest" does as the code of Zhu et al. 2022: of the corners of the ROC curve, the one
-        whose true-positive rate is nearest to `tpr`, be it below; some 0.1 points lower. Its former
-        name "fmfp" is taken with a `DeprecationWarning`.
+        whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower. The
+        former name "fmfp" still works, with a `DeprecationWarning`.
 
     Returns
     -------
@@ -1301,7 +1301,7 @@ def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverage: float)
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     coverage : float
@@ -1338,7 +1338,7 @@ def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> 
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     risk : float
@@ -1347,7 +1347,7 @@ def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> 
     Returns
     -------
     float
-        From 0 (no threshold keeps the promise) to 1; higher is better.
+        From 0 (no threshold keeps to it) to 1; higher is better.
 
     Raises
     ------
@@ -1402,7 +1402,7 @@ def refinement_decomposition(
     ------
     ValueError
         If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or there is no bin.
+        outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -1436,7 +1436,7 @@ def confidence_gap(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher is surer.
+        Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
 
@@ -1492,7 +1492,7 @@ def histogram_overlap(confidence: ArrayLike, correct: ArrayLike, bins: int = 15)
     ------
     ValueError
         If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or there is no bin.
+        outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -1515,7 +1515,7 @@ def _histogram_overlap(ranking: Ranking, bins: int) -> float:
 def ece_correct(confidence: ArrayLike, correct: ArrayLike) -> float:
     """ECE of the right predictions alone: one minus their mean confidence.
 
-    Zhu et al. 2022, figure 6c. Their accuracy is 1 in every bin, so that the bins do not matter.
+    Zhu et al. 2022, figure 6c. Their accuracy is 1 in every bin, so the bins do not matter.
 
     Parameters
     ----------
@@ -1551,7 +1551,7 @@ def _ece_correct(ranking: Ranking) -> float:
 
 
 def learned_epoch(correct_by_epoch: ArrayLike) -> ArrayOrTensor:
-    """First epoch from which a sample is classified correctly until the last (Wang et al. 2021).
+    """First epoch from which a sample is right up to the last (Wang et al. 2021).
 
     Parameters
     ----------
@@ -1566,7 +1566,7 @@ def learned_epoch(correct_by_epoch: ArrayLike) -> ArrayOrTensor:
     Raises
     ------
     ValueError
-        If the array is empty, has other than two axes, or holds anything but booleans or 0 and 1.
+        If the array is empty, does not have two axes, or holds anything but booleans or 0 and 1.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Figures of the book. Each is two functions: ``prepare_x`` returns numbers, ``plot_x`` draws them.
 
-``prepare_*``, which also stand in ``calibkit.curves``, take plain arrays and need no figure: one
+``prepare_*``, also in ``calibkit.curves``, take plain arrays and need no figure: one
 array is one run, a list of arrays is one run per seed. ``plot_*`` take those numbers and return the
 axes. Functions that overlay methods take ``{method: numbers}``; `panels` repeats a plot over
 methods, epochs or treatments.
@@ -478,7 +478,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
     since : float
-        Share of the epochs before those which the vertical axis fits.
+        Share of the epochs that the vertical axis leaves out of account.
 
     Returns
     -------
@@ -684,7 +684,7 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
 
 
 def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
-    """Draw a row per method: seeds (small), mean and interval (filled), published value (hollow).
+    """Draw one row per method: seeds (small), mean and interval (filled), published value (hollow).
 
     The dotted line is the first method, the one to compare with.
 

@@ -1,11 +1,12 @@
 """Post-hoc calibration: methods fitted to held-out logits that leave the network as it is.
 
 Every method is a `Recalibration`: ``fit(logits, labels)``, then ``predict_proba(logits)``. Fit it
-to data that neither trained the network nor measure the result; `check_overlap` finds the most
-common slip. NumPy arrays and torch tensors are accepted; probabilities come back as the kind given.
+to data that are used neither to train the network nor to measure the result; `check_overlap` finds
+the most common mistake. NumPy arrays and torch tensors are accepted; probabilities come back as
+the kind given.
 
-A temperature that minimises the ECE is found exactly on a grid, at a small part of the cost of a
-full search, see `optimal_temperature`. The other fits are smooth convex problems, solved with
+A temperature that minimises the ECE is found exactly on a grid, at a small fraction of the cost of
+a full search, see `optimal_temperature`. The other fits are smooth convex problems, solved with
 analytic gradients, or have a closed form.
 
 The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull et al., AISTATS
@@ -60,7 +61,7 @@ class Recalibration:
     Attributes
     ----------
     classes_ : array of int, shape (k,)
-        The labels, 0 to k - 1, by the width of the logits that `fit` has seen.
+        The labels, 0 to k - 1: one for each column of the logits given to `fit`.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class Recalibration:
     _needs_two_classes = False  # whether a fit needs labels of more than one class
 
     def fit(self, logits: ArrayLike, labels: ArrayLike) -> Self:
-        """Fit to predictions that neither trained the network nor measure the result.
+        """Fit to predictions used neither to train the network nor to measure the result.
 
         Parameters
         ----------
@@ -92,7 +93,7 @@ class Recalibration:
         ------
         ValueError
             If an argument is empty, malformed or not finite, a label is out of range, or the labels
-            are all of one class where the method has to tell classes apart.
+            are all of one class where the method has to distinguish classes.
 
         Warns
         -----
@@ -145,7 +146,7 @@ class Recalibration:
         Parameters
         ----------
         deep : bool
-            Without effect: no option has options of its own.
+            No effect: no option has options of its own.
 
         Returns
         -------
@@ -175,7 +176,7 @@ class Recalibration:
         Raises
         ------
         ValueError
-            If there is no such option, or the constructor refuses its value.
+            If there is no such option, or the constructor rejects its value.
 
         Examples
         --------
@@ -254,7 +255,7 @@ def optimal_temperature(
     ------
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, the objective is
-        unknown, a temperature of the grid is not positive, or there is no bin.
+        unknown, a temperature of the grid is not positive, or `bins` is below 1.
 
     Examples
     --------
@@ -285,9 +286,9 @@ def optimal_temperature(
 class TemperatureScaling(Recalibration):
     """Divide the logits by one number fitted to held-out data, softmax(z / T) (Guo et al. 2017).
 
-    Predictions stay, since the order of the logits does. `fit` warns (`PosthocWarning`) if the
-    temperature is an end of its range, or if on the very data of the fit the ECE or the NLL is
-    worse than at T = 1 by more than 0.01.
+    Predictions do not change, since the order of the logits does not. `fit` warns
+    (`PosthocWarning`) if the temperature is an end of its range, or if the ECE or the NLL of the
+    data it was fitted to is worse than at T = 1 by more than 0.01.
 
     Parameters
     ----------
@@ -334,12 +335,12 @@ class TemperatureScaling(Recalibration):
 class FixedTemperature(Recalibration):
     """Divide the logits by a temperature chosen beforehand, softmax(z / T) (Singh et al. 2021).
 
-    `fit` checks the data and learns nothing; `predict_proba` needs no call of it.
+    `fit` checks the data and learns nothing; `predict_proba` works without it.
 
     Parameters
     ----------
     temperature : float
-        Positive. The paper has 1.5 on CIFAR and 1.1 on ImageNet.
+        Positive. The paper uses 1.5 on CIFAR and 1.1 on ImageNet.
 
     Examples
     --------
@@ -404,7 +405,7 @@ def calibratability(
     ------
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, the numbers of
-        classes differ, or there is no bin.
+        classes differ, or `bins` is below 1.
 
     Warns
     -----
@@ -439,7 +440,7 @@ def calibratability(
 def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
     """Count the test samples that are also validation samples, and warn if they are more than 1%.
 
-    A temperature fitted to the test set is no evidence. It happens where a data set has no labelled
+    A temperature fitted to the test set proves nothing. It happens where a data set has no labelled
     test split and both loaders read the validation split (Tiny-ImageNet in the code of Lin et al.
     2025).
 
@@ -490,7 +491,7 @@ class HistogramBinning(Recalibration):
 
     The method of Zadrozny and Elkan 2001 as Wang et al. 2021 use it. It replaces one number; a row
     of probabilities is rebuilt around it. The predicted class gets the value of the bin, the others
-    share the rest in proportion, flattened just so far that none overtakes it. So predictions stay,
+    share the rest in proportion, flattened just enough that none overtakes it. So predictions stay,
     and the largest probability of a row is the bin's value, unless that is below 1/k, where no row
     could have it as its largest and the prediction changes. A bin without held-out samples leaves
     the row as it is.
@@ -550,13 +551,13 @@ class IsotonicCalibration(Recalibration):
 
     The probability of a class is replaced by a non-decreasing function of it, fitted by least
     squares to whether the class is the true one (Zadrozny and Elkan 2002) and linear between the
-    fitted points. Predictions may change. A class that the held-out labels lack keeps its
+    fitted points. Predictions may change. A class missing from the held-out labels keeps its
     probability, with a `PosthocWarning`.
 
     Attributes
     ----------
     points_ : list
-        Of each class the probabilities that were seen, ascending, and what each becomes; None for a
+        For each class the probabilities seen in `fit`, ascending, and what each becomes; None for a
         missing class.
 
     Examples

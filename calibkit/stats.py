@@ -1,9 +1,9 @@
 """How sure is a number? Intervals over test samples and over seeds, and differences of models.
 
-Two sources of doubt are kept apart. *Samples*: another test set of the same size would have given
-another value (`bootstrap`, `compare`, `wilson`). *Seeds*: another run would have given another
-model (`seed_interval`, `welch`). `variance_parts` shows one beside the other, and `mean_over_seeds`
-joins them, from the `Replicates` that each run keeps of its own test set.
+Two sources of uncertainty are kept apart. *Samples*: another test set of the same size would have
+given another value (`bootstrap`, `compare`, `wilson`). *Seeds*: another run would have given
+another model (`seed_interval`, `welch`). `variance_parts` shows one beside the other, and
+`mean_over_seeds` joins them, from the `Replicates` that each run keeps of its own test set.
 
 A bootstrap replicate here is a change of counts, not a new array: confidences are sorted once, and
 each replicate says how often each of them was drawn.
@@ -97,14 +97,14 @@ class Interval(NamedTuple):
         return "higher" if self.low > 0 else "lower" if self.high < 0 else "no clear difference"
 
     def within(self, low: float, high: float) -> "Interval":
-        """The same with its ends in the range of the metric, and the estimate between them.
+        """The same interval with its ends in the range of the metric, the estimate between them.
 
         Parameters
         ----------
         low : float
-            Least value that the metric can have.
+            Smallest value that the metric can have.
         high : float
-            Largest.
+            Largest value.
 
         Returns
         -------
@@ -136,13 +136,13 @@ class Interval(NamedTuple):
         scale : float
             Factor from natural units to those shown, such as 100 for per cent.
         digits : int, optional
-            Decimals. By default as many as two digits of the half-width need: where that is 1.2
-            one, where it is 0.12 two; more where an end would look like 0 and is not. Without an
-            interval one if scaled, else three.
+            Decimals. By default as many as two digits of the half-width need: one for 1.2, two for
+            0.12; more where an end that is not 0 would look like it. Without an interval one if
+            scaled, else three.
         unit : str
             Behind the estimate, with its space.
         sign : bool
-            A plus before what is above 0: for differences.
+            Whether positive numbers have a plus, as differences should.
         half : bool
             "± half-width" in place of the two ends: for tables of means, whose intervals have the
             estimate in the middle.
@@ -194,7 +194,7 @@ class Unjudged(Interval):
         Parameters
         ----------
         margin : float
-            Without effect.
+            No effect.
 
         Returns
         -------
@@ -249,23 +249,23 @@ def wilson(
     Parameters
     ----------
     successes : array or number
-        How often something happened.
+        Number of successes.
     n : array of the same shape, or number
-        Of how many times.
+        Number of trials.
     level : float
         Coverage, in (0, 1).
 
     Returns
     -------
     low : array
-        Lower end, a fraction; ``nan`` where nothing was tried.
+        Lower end, a fraction; ``nan`` where there are no trials.
     high : array
         Upper end.
 
     Raises
     ------
     ValueError
-        If the level is no share.
+        If the level is not between 0 and 1.
 
     Examples
     --------
@@ -296,13 +296,13 @@ def bootstrap(
     Parameters
     ----------
     logits : array or tensor, shape (m, k), or Answers or Samples
-        Scores before the softmax; or what is known of each sample, which needs no labels: of
-        `Answers` nothing but what ranks them, of `Samples` also "nll" and "brier".
+        Scores before the softmax; or what is known of each sample, which needs no labels:
+        `Answers` give the metrics of a ranking, `Samples` also "nll" and "brier".
     labels : array or tensor of integers, shape (m,)
         True classes, 0 to k - 1; None without logits.
     metric_names : sequence of str
         Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` with any number behind, and of logits "nll", "brier",
+        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
         "classwise_ece", its floor and its excess; with their default number of bins.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
@@ -316,14 +316,14 @@ def bootstrap(
     dict of str to Interval
         The estimate is the metric on all samples, not the mean of the replicates. Replicates in
         which a metric is undefined are left out; if it is undefined on all samples, all three
-        numbers are ``nan``, with one `UndefinedMetricWarning`. Ends stay where the metric lives and
-        do not leave out the estimate.
+        numbers are ``nan``, with one `UndefinedMetricWarning`. Ends stay in the range of the metric
+        and enclose the estimate.
 
     Raises
     ------
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, a name is
-        unknown, there are fewer than two replicates, or the level is no share.
+        unknown, there are fewer than two replicates, or the level is not between 0 and 1.
 
     Notes
     -----
@@ -360,7 +360,7 @@ def compare(
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
     Both models are evaluated on the same resamples, so that what makes a resample easy or hard for
-    both cancels. An interval that leaves out 0 is a difference which the test set can tell.
+    both cancels. An interval that excludes 0 is a difference that this test set can resolve.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ def compare(
         True classes, 0 to k - 1; None without logits.
     metric_names : sequence of str
         Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` with any number behind, and of logits "nll", "brier",
+        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
         "classwise_ece", its floor and its excess; with their default number of bins.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
@@ -393,8 +393,8 @@ def compare(
     ------
     ValueError
         If an argument is empty, malformed or not finite, the numbers of samples differ, a label is
-        out of range, a name is unknown, there are fewer than two replicates, or the level is no
-        share.
+        out of range, a name is unknown, there are fewer than two replicates, or the level is
+        not between 0 and 1.
 
     Notes
     -----
@@ -447,7 +447,7 @@ def replicates(
 ) -> Array:
     """Metrics of several models on the same resamples of their test set: the draws of `seed_means`.
 
-    Nothing but the size of the test set and `seed` decides what is drawn.
+    What is drawn depends on the size of the test set and on `seed` alone.
 
     Parameters
     ----------
@@ -458,7 +458,7 @@ def replicates(
         True classes, 0 to k - 1; None where `Answers` stand for logits.
     metric_names : sequence of str
         Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` with any number behind, and of logits "nll", "brier",
+        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
         "classwise_ece", its floor and its excess; with their default number of bins.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
@@ -506,7 +506,7 @@ class Replicates:
 
     What is drawn depends on the size of the test set alone, so that the i-th replicate of every run
     on that set is of the same samples: differences of deviations are those of paired resamples.
-    Made by `replicates_of_run`, kept in a file of some 50 KB, used by `mean_over_seeds`.
+    Made by `replicates_of_run`, kept in a file of some 25 KB, used by `mean_over_seeds`.
 
     Attributes
     ----------
@@ -574,10 +574,10 @@ class Replicates:
         return self.deviations[self._place[name]].astype(np.float64)
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` without pickles, some 20 KB.
+        """Write an ``.npz`` without pickles, some 25 KB.
 
         Deviations in 255 steps between those of largest size, which changes their standard
-        deviation by less than 0.1 %; drawing 200 replicates leaves it 5 % of doubt.
+        deviation by less than 0.1 %; with 200 replicates it is uncertain by 5 % anyway.
 
         Parameters
         ----------
@@ -630,8 +630,8 @@ def replicates_of_run(
 
     Recalibrations are ``ts_nll`` and ``ts_ece`` (temperature scaling by the NLL and by the ECE of
     the validation data), ``binned`` (histogram binning fitted there) and ``optimal`` (the
-    temperature of lowest ECE on the test set itself). None is fitted anew in a replicate: the doubt
-    of a replicate is about the test set, given the run, its validation data and what was fitted.
+    temperature of lowest ECE on the test set itself). None is fitted anew in a replicate, which
+    shows the uncertainty of the test set, given the run, its validation data and what was fitted.
 
     Parameters
     ----------
@@ -701,7 +701,7 @@ def replicates_of_run(
 
 @dataclass(frozen=True)
 class MeanOverSeeds:
-    """A mean over runs and what it is in doubt of; made by `mean_over_seeds`."""
+    """A mean over runs and its sources of uncertainty; made by `mean_over_seeds`."""
 
     estimate: float
     shared: float  # variance that all runs share: the sampling of their one test set
@@ -730,19 +730,19 @@ class MeanOverSeeds:
         Raises
         ------
         ValueError
-            If the level is no share.
+            If the level is not between 0 and 1.
         """
         _check_level(level)
         half = self._quantile((1 + level) / 2, self.seeds) * math.sqrt(self.variance)
         return Interval(self.estimate, self.estimate - half, self.estimate + half)
 
     def detectable(self, level: float = 0.95, power: float = 0.8) -> float:
-        """Size that a true difference needs to be told from 0 with a chance of `power`.
+        """Smallest true difference that would be told from 0 with a chance of `power`.
 
         Parameters
         ----------
         level : float
-            Coverage of the interval that is to leave out 0.
+            Coverage of the interval that is to exclude 0.
         power : float
             The chance, in (0, 1).
 
@@ -761,7 +761,7 @@ class MeanOverSeeds:
         difference : float
             The true difference, in the units of the metric.
         level : float
-            Coverage of the interval that is to leave out 0.
+            Coverage of the interval that is to exclude 0.
         power : float
             The chance, in (0, 1).
 
@@ -798,9 +798,9 @@ def mean_over_seeds(
     deviations: "ArrayLike | None" = None,
     spread: "ArrayLike | None" = None,
 ) -> MeanOverSeeds:
-    r"""Mean of a metric over runs that share a test set, with the doubt of both.
+    r"""Mean of a metric over runs that share a test set, with the uncertainty of both.
 
-    The interval holds two doubts: that of the sampling of the test set and that of the seed, for
+    The interval covers two sources of uncertainty, the sampling of the test set and the seed, for
     the question what the mean of infinitely many seeds would be on all data of that kind. With k
     runs of variance S², v_i the variance of run i over the resamples and V that of their mean,
 
@@ -812,12 +812,11 @@ def mean_over_seeds(
 
     S² is taken on one test set and so has H in it already: V + S²/k would count it twice.
     ``interval`` is t √variance on either side, with t on the degrees of freedom of Satterthwaite's
-    rule, ``(k - 1) (variance / (S²/k))²``: nearly normal where the test set is most of the doubt,
-    Student's where the seeds are. For three runs and more it covers in 94 to 98 of 100 simulations
-    what it says in 95, whatever the share of each; for two, in 91 at the worst.
+    rule, ``(k - 1) (variance / (S²/k))²``: nearly normal where the test set is most of the
+    uncertainty, Student's where the seeds are. For three runs or more the 95 % interval covers in
+    94 to 98 of 100 simulations, whatever the share of each; for two, in 91 at worst.
 
-    A difference of two methods is the same of differences: pair by seed, ``a - b`` of both values
-    and deviations.
+    For a difference of two methods pair by seed, and pass ``a - b`` of both values and deviations.
 
     Parameters
     ----------
@@ -825,7 +824,7 @@ def mean_over_seeds(
         The metric of each run.
     deviations : array, shape (k, n), optional
         Of each run over resamples of the test set, see `Replicates`; without them, only the seeds
-        are in doubt.
+        count.
     spread : array, shape (j,), optional
         Values of other runs, whose variance stands in for S² where there is one run only. Without
         it one run has no interval.
@@ -833,7 +832,7 @@ def mean_over_seeds(
     Returns
     -------
     MeanOverSeeds
-        The mean and what it is in doubt of. Undefined runs (``nan``) are left out.
+        The mean and its sources of uncertainty. Undefined runs (``nan``) are left out.
 
     Raises
     ------
@@ -876,7 +875,7 @@ def mean_over_seeds(
 
 @dataclass(frozen=True)
 class SeedMeans:
-    """Means over seeds of several methods, and how sure each is; made by `seed_means`."""
+    """Means over seeds of several methods, and how certain each is; made by `seed_means`."""
 
     mean: Array  # (methods,)
     variance: Array  # of the mean, between seeds
@@ -906,7 +905,7 @@ class SeedMeans:
         Raises
         ------
         ValueError
-            If there is not one weight for each method, or the level is no share.
+            If there is not one weight for each method, or the level is not between 0 and 1.
         """
         _check_level(level)
         weights = np.asarray(weights, dtype=np.float64)
@@ -1033,7 +1032,7 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     Raises
     ------
     ValueError
-        If there are no values, they have other than one axis, or the level is no share.
+        If there are no values, they have other than one axis, or the level is not between 0 and 1.
 
     Examples
     --------
@@ -1062,7 +1061,7 @@ def welch(a: ArrayLike, b: ArrayLike) -> WelchTest:
     a : array or tensor, shape (seeds,)
         The metric of each run of one method.
     b : array or tensor, shape (seeds,)
-        Of the other; the numbers of runs may differ.
+        Those of the other; the numbers of runs may differ.
 
     Returns
     -------
@@ -1112,7 +1111,7 @@ def variance_parts(
         True classes, 0 to k - 1.
     metric_names : sequence of str
         Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` with any number behind, and of logits "nll", "brier",
+        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
         "classwise_ece", its floor and its excess; with their default number of bins.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.

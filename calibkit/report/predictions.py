@@ -1,7 +1,7 @@
 """Prediction files: the scores of a model, the labels, and what else is known of each sample.
 
 `read` opens what people have, and `from_arrays` takes what is in memory. Both end in the same
-checked `Predictions`. Files are taken for hostile: nothing is unpickled, unpacked or fetched.
+checked `Predictions`. Files are treated as hostile: nothing is unpickled, unpacked or fetched.
 
 =========================  =====================================================================
 file                       what is in it
@@ -139,6 +139,10 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
     labels : path, optional
         Labels in a file of their own: ``.npy``, or text with one label in a line.
 
+    Returns
+    -------
+    Predictions
+
     Raises
     ------
     ValueError
@@ -196,6 +200,11 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
         rows of probabilities are taken as such, with a note. Labels may be numbers from 0, names of
         ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
     name : str
+        For the title of a report.
+
+    Returns
+    -------
+    Predictions
 
     Raises
     ------
