@@ -154,39 +154,6 @@ def test_trainings_say_what_a_temperature_and_binning_would_give(tmp_path, monke
     assert beside.set_index("method").seeds["ts"] == 2
 
 
-def test_a_table_by_setting_has_ours_below_and_the_best_in_bold():
-    ours = pd.DataFrame(
-        {
-            "method": ["erm", "erm", "bsce_gra"],
-            "ece": [0.10, 0.20, 0.12],
-            "ece_scaled": [0.05, 0.05, 0.05],
-            "dataset": "mnist1d",
-            "network": "cnn",
-            "seed": [0, 1, 0],
-        }
-    )
-    table = published.by_setting(ours, "bsce-tab1", ["ece", "ece_scaled"]).data
-    assert list(table.columns[:2]) == ["ERM", "Brier loss"] and len(table) == 10
-    assert table.loc["CIFAR-10 · resnet50", "ERM"] == "4.36 → 1.32"
-    assert table.loc["CIFAR-10 · resnet50", "BSCE-GRA"] == "<b>0.74</b> → <b>0.74</b>"
-    last = table.loc["ours: MNIST-1D · cnn"]
-    assert last["ERM"] == "15.00 → <b>5.00</b>" and last["BSCE-GRA"] == "<b>12.00</b> → <b>5.00</b>"
-    assert last["MMCE"] == "– → –"
-    accuracy = published.by_setting(pd.DataFrame(), "bsce-tab3", ["accuracy"]).data
-    assert accuracy.loc["CIFAR-10 · resnet50", "ERM"] == "<b>95.08</b>"
-
-
-def test_several_rows_of_ours_by_setting():
-    kinds = {
-        name: pd.DataFrame({"method": ["erm"], "accuracy": [value], "dataset": "mnist1d"})
-        for name, value in (("mean", 0.8), ("sum and clip", 0.7))
-    }
-    table = published.by_setting(kinds, "bsce-tab3", ["accuracy"]).data
-    assert len(table) == 11
-    assert table.ERM["ours: MNIST-1D · mean"] == "<b>80.00</b>"
-    assert table.ERM["ours: MNIST-1D · sum and clip"] == "<b>70.00</b>"
-
-
 def test_own_shifts_stand_beside_published_corruptions_only(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
     made = {

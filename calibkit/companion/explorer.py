@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from calibkit import curves, metrics, plots, posthoc, stats, terms
+from calibkit import metrics, plots, posthoc, stats, terms
 from calibkit.report import assessment, text
 from calibkit.report.predictions import Predictions
 from calibkit.training.store import Record
@@ -85,8 +85,8 @@ def numbers(
     with warnings.catch_warnings():  # what is undefined is shown as such
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         drawn = {
-            "reliability": curves.prepare_reliability(confidence, correct, bins),
-            "histogram": curves.prepare_confidence_histogram(confidence, correct, bins),
+            "reliability": plots.prepare_reliability(confidence, correct, bins),
+            "histogram": plots.prepare_confidence_histogram(confidence, correct, bins),
             "risk_coverage": assessment.risk_coverage(confidence, correct),
         }
     return drawn | {

@@ -338,7 +338,6 @@ _BSCE_ALL = (
     *_BSCE,
     *_settings("bsce", ("tiny_imagenet",), ("resnet50",), p.BSCE_TINY, BSCE_SEEDS),
 )
-_BSCE_TOY = _settings("bsce", ("gaussians",), ("two_layers",), p.BSCE_TOY, 5)
 _BSCE_METHODS = ("erm", "brier", "mmce", "flsd53", "dual_focal", "bsce", "bsce_gra")
 _FINE_TUNED = ("erm", "focal", "bsce_gra")
 _POWERS = [(gamma, beta) for gamma in (1, 2, 4, 6) for beta in (1, 2)]
