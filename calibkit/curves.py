@@ -295,7 +295,7 @@ def prepare_gradient_norms(
     cell = (np.searchsorted(coarse, all_x, side="left") - 1).clip(0, 19)
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
         quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
-    seen = all_x > 0
+    positive = all_x > 0
     return {
         "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
         "brier_edges": brier_edges,
@@ -312,7 +312,7 @@ def prepare_gradient_norms(
         "exponent": exponent,
         "scale": None
         if exponent is None
-        else float(np.median(all_y[seen] / all_x[seen] ** exponent)),
+        else float(np.median(all_y[positive] / all_x[positive] ** exponent)),
     }
 
 

@@ -287,13 +287,13 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
     models = _models(table)
 
     def draw() -> Figure:
-        drawn = {}
+        panels = {}
         for name, numbers in list(models.items())[:2]:
             samples = metrics.per_sample(*unpack(numbers))
-            drawn[_title(name)] = plots.prepare_reliability(
+            panels[_title(name)] = plots.prepare_reliability(
                 samples["confidence"], samples["correct"], bins
             )
-        return plots.panels(drawn, plots.plot_reliability, size=(3.6, 3.4))
+        return plots.panels(panels, plots.plot_reliability, size=(3.6, 3.4))
 
     data = {
         "bins": bins,
@@ -399,8 +399,8 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
 
     def draw() -> Figure:
         first = list(models.items())[:2]
-        drawn = {_title(name): numbers["still"] for name, numbers in first}
-        return plots.panels(drawn, plots.plot_confidence_histogram, size=(3.6, 3.0))
+        panels = {_title(name): numbers["still"] for name, numbers in first}
+        return plots.panels(panels, plots.plot_confidence_histogram, size=(3.6, 3.0))
 
     data = {
         "edges": next(iter(models.values()))["edges"],

@@ -1790,9 +1790,9 @@ def _check_bins(bins: int) -> None:
 
 
 def _check_binned(of: str) -> None:
-    known = [*_SCHEMES, "classwise_ece"]
-    if of not in known:
-        raise ValueError(f"of: got {of!r}, expected one of {', '.join(known)}")
+    kinds = [*_SCHEMES, "classwise_ece"]
+    if of not in kinds:
+        raise ValueError(f"of: got {of!r}, expected one of {', '.join(kinds)}")
 
 
 def _check_fraction(name: str, value: float, zero: bool = True) -> None:

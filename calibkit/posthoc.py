@@ -185,8 +185,8 @@ class Recalibration:
         """
         for name in params:
             if name not in self.get_params():
-                known = ", ".join(self.get_params()) or "none"
-                raise ValueError(f"{name}: no option of {type(self).__name__}, which has {known}")
+                options = ", ".join(self.get_params()) or "none"
+                raise ValueError(f"{name}: no option of {type(self).__name__}, which has {options}")
         replace(self, **params)  # refused before anything has changed
         vars(self).update(params)
         return self
@@ -475,8 +475,8 @@ def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
     val, test = as_logits(val_logits, "val_logits"), as_logits(test_logits, "test_logits")
     if val.shape[1] != test.shape[1]:
         raise ValueError(f"test_logits: got {test.shape[1]} classes, expected {val.shape[1]}")
-    known = {row.tobytes() for row in val.astype(np.float32)}
-    shared = sum(row.tobytes() in known for row in test.astype(np.float32))
+    val_rows = {row.tobytes() for row in val.astype(np.float32)}
+    shared = sum(row.tobytes() in val_rows for row in test.astype(np.float32))
     if shared > 0.01 * len(test):
         _warn(f"{shared} of {len(test)} test samples are in the validation set too", 3)
     return shared
@@ -540,8 +540,8 @@ class HistogramBinning(Recalibration):
         probs = softmax(logits.astype(np.float64))
         confidence = probs.max(axis=1)
         value = self.values_[np.searchsorted(self.edges_, confidence)]
-        known = ~np.isnan(value)
-        probs[known] = _with_top(probs[known], value[known])
+        filled = ~np.isnan(value)
+        probs[filled] = _with_top(probs[filled], value[filled])
         return probs
 
 

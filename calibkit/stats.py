@@ -858,18 +858,18 @@ def mean_over_seeds(
     if k == 0 or draws.shape[1] < 2:
         estimate = float(values.mean()) if k else math.nan
         return MeanOverSeeds(estimate, 0.0, math.nan, k, 0.0)
-    shared, apart = float(draws.mean(axis=0).var(ddof=1)), 0.0
+    shared, differing = float(draws.mean(axis=0).var(ddof=1)), 0.0
     if k > 1:
-        apart = max(k / (k - 1) * (float(draws.var(axis=1, ddof=1).mean()) - shared), 0.0)
-        shared = max(shared - apart / k, 0.0)
-    known = values if k > 1 or spread is None else np.asarray(spread, dtype=np.float64)
-    known = known[~np.isnan(known)]
+        differing = max(k / (k - 1) * (float(draws.var(axis=1, ddof=1).mean()) - shared), 0.0)
+        shared = max(shared - differing / k, 0.0)
+    runs = values if k > 1 or spread is None else np.asarray(spread, dtype=np.float64)
+    runs = runs[~np.isnan(runs)]
     own, freedom = math.nan, 0.0
-    if len(known) > 1:
-        spread_of_runs = float(known.var(ddof=1))
-        own = max(spread_of_runs, apart)
+    if len(runs) > 1:
+        spread_of_runs = float(runs.var(ddof=1))
+        own = max(spread_of_runs, differing)
         # Satterthwaite's rule by the spread that was seen, in terms of the one that is taken.
-        freedom = (len(known) - 1) * ((own / spread_of_runs) ** 2 if spread_of_runs else math.inf)
+        freedom = (len(runs) - 1) * ((own / spread_of_runs) ** 2 if spread_of_runs else math.inf)
     return MeanOverSeeds(float(values.mean()), shared, own, k, freedom)
 
 
@@ -1154,25 +1154,25 @@ def _evaluator(
     Looking at the array and sorting happen here, once.
     """
     _check_names(names)
-    by_sample, classwise, known = {}, None, []
+    by_sample, classwise, valid = {}, None, []
     if isinstance(logits, Answers | Samples):
         by_sample["confidence"], by_sample["correct"] = as_confidence_correct(*logits[:2])
         if isinstance(logits, Samples):
-            known = ["nll", "brier"]
-            by_sample |= {name: np.asarray(getattr(logits, name)) for name in known}
+            valid = ["nll", "brier"]
+            by_sample |= {name: np.asarray(getattr(logits, name)) for name in valid}
     else:
         logits = as_logits(logits)
         labels = as_labels(labels, logits.shape[1], len(logits))
         by_sample = metrics.per_sample(logits, labels)
-        known = ["nll", "brier", *_CLASSWISE]
+        valid = ["nll", "brier", *_CLASSWISE]
         if any(name in _CLASSWISE for name in names):
             classwise = _Classwise(softmax(logits), labels)
     ranked = metrics.ranked_metrics(
         coverages=_numbers("risk_at_coverage_", names), risks=_numbers("coverage_at_risk_", names)
     )
-    known = [*ranked, *known]
-    if any(name not in known for name in names):
-        raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(known)}")
+    valid = [*ranked, *valid]
+    if any(name not in valid for name in names):
+        raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
     # One code per sample says both its place, highest confidence first, and whether it is right.
     negative, place = np.unique(-by_sample["confidence"], return_inverse=True)
     distinct, groups = -negative, len(negative)
@@ -1180,16 +1180,16 @@ def _evaluator(
     m = len(code)
     everything = np.arange(m)
 
-    def evaluate(drawn: Array | None) -> Array:
-        drawn = everything if drawn is None else drawn
-        counts = np.bincount(code[drawn], minlength=2 * groups)
+    def evaluate(rows: Array | None) -> Array:
+        rows = everything if rows is None else rows
+        counts = np.bincount(code[rows], minlength=2 * groups)
         ranking = metrics.Ranking(distinct, right=counts[groups:], wrong=counts[:groups])
-        by_class = classwise(np.bincount(drawn, minlength=m)) if classwise else {}
+        by_class = classwise(np.bincount(rows, minlength=m)) if classwise else {}
 
         def value(name: str) -> float:
             if name in ranked:
                 return ranked[name](ranking)
-            return by_class[name] if name in by_class else float(by_sample[name][drawn].mean())
+            return by_class[name] if name in by_class else float(by_sample[name][rows].mean())
 
         return np.array([value(name) for name in names])
 

@@ -176,8 +176,8 @@ def label(method: str) -> str:
     base, options, axes = parts(method)
     options = re.sub(r"\b(\w+)=(?=\S)", lambda m: f"{_GREEK.get(m[1], m[1])}\u00a0=\u00a0", options)
     base, own, _ = base.partition("@")  # of somebody's own source
-    known = base if own else LABELS.get(base, base.replace("_", " "))
-    words = [known + (f" {options}" if options else "")]
+    name = base if own else LABELS.get(base, base.replace("_", " "))
+    words = [name + (f" {options}" if options else "")]
     return " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes])
 
 

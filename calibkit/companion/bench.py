@@ -191,15 +191,19 @@ def _difference(
     page: notebook.Page, method: str, reference: str, name: str, reference_name: str = ""
 ) -> Interval:
     """A metric of a method minus one (the same, or `reference_name`) of a reference, paired."""
-    ours, theirs = (
+    ours, reference_runs = (
         {r.info["run"]["seed"]: r.replicates for r in page.records[m]} for m in (method, reference)
     )
-    pairs = [(ours[s], name, theirs[s], reference_name or name) for s in ours if s in theirs]
+    pairs = [
+        (ours[s], name, reference_runs[s], reference_name or name)
+        for s in ours
+        if s in reference_runs
+    ]
     if not pairs or any(a not in x or b not in y for x, a, y, b in pairs):
         return Interval(*[math.nan] * 3)
     values = [x.estimate(a) - y.estimate(b) for x, a, y, b in pairs]
     draws = [x.deviation(a) - y.deviation(b) for x, a, y, b in pairs]
-    spread = [y.estimate(reference_name or name) for y in theirs.values()]
+    spread = [y.estimate(reference_name or name) for y in reference_runs.values()]
     # One run says nothing about the next: then it is taken to vary as those of the reference do.
     interval = stats.mean_over_seeds(values, draws, math.sqrt(2) * np.array(spread)).interval()
     return stats.Unjudged(*interval) if name.split("_ts")[0] in stats.UNJUDGED else interval
@@ -496,7 +500,7 @@ def _where(selection: plan.Selection) -> dict:
 
 
 def _block(trial: Bench, numbers: dict) -> dict:
-    drawn = {name: draw(name, trial) for name in _DRAWN}
+    figures = {name: draw(name, trial) for name in _DRAWN}
     notes = [f"{len(numbers['methods'])} methods have records in this setting."]
     if numbers["seeds"] < 3:
         notes.append(
@@ -511,6 +515,6 @@ def _block(trial: Bench, numbers: dict) -> dict:
         "verdict": verdict(numbers),
         "notes": notes,
         "rivals": terms.named(trial.rivals),
-        "pictures": {name: html.picture(fig) for name, fig in drawn.items() if fig is not None},
+        "pictures": {name: html.picture(fig) for name, fig in figures.items() if fig is not None},
         "tables": {name: html.table(frame) for name, frame in tables(numbers).items()},
     }

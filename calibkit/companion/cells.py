@@ -126,10 +126,10 @@ def _stand_ins(paper: str, edition: str) -> dict[str, dict[str, list[Run]]]:
     return places
 
 
-def _stand_in(known: dict[str, dict[str, list[Run]]], cell) -> Sequence[Run]:
+def _stand_in(index: dict[str, dict[str, list[Run]]], cell) -> Sequence[Run]:
     method = "erm" if cell.method in papers.OF_ERM else cell.method
     place = papers.TRAINED_ON.get(cell.dataset, cell.dataset)
-    for methods in (known.get(place, {}), *known.values()):
+    for methods in (index.get(place, {}), *index.values()):
         if method in methods:
             return methods[method]
     return ()

@@ -245,7 +245,7 @@ class Explorer(widgets.VBox):
             name: widgets.Image(layout={"width": "32%", "min_width": "300px"}) for name in _PICTURES
         }
         self._figures = {name: _one_axes() for name in _PICTURES}
-        self._drawn: dict[str, tuple] = {}  # the settings behind each figure
+        self._settings: dict[str, tuple] = {}  # the settings behind each figure
         choices = [self.method, self.seed, self.epoch]
         settings = [self.temperature, self.fit, self.bins, self.threshold]
         offered = [choice for choice in choices if len(choice.options) > 1] + settings
@@ -278,8 +278,8 @@ class Explorer(widgets.VBox):
         self._words.value = table(self.now, self.before)
         for name, (draw, needs) in _PICTURES.items():
             setting = (data, *(at[need] for need in needs))
-            if setting != self._drawn.get(name):  # a slider redraws only what depends on it
-                self._drawn[name] = setting
+            if setting != self._settings.get(name):  # a slider redraws only what depends on it
+                self._settings[name] = setting
                 self.pictures[name].value = self._paint(name, draw)
 
     def _paint(self, name: str, draw: Callable) -> bytes:

@@ -441,10 +441,10 @@ def runs(
             if epochs:
                 place = replace(place, protocol=place.protocol.shortened(epochs))
             most = min(filter(None, (seeds, block.seeds)), default=0)
-            seen: dict[str, int] = {}
+            repeats: dict[str, int] = {}
             for run in place.runs(block.methods, block.variant, most):
-                seen[run.method] = seen.get(run.method, -1) + 1
-                order.setdefault(run, seen[run.method])
+                repeats[run.method] = repeats.get(run.method, -1) + 1
+                order.setdefault(run, repeats[run.method])
     return sorted(order, key=order.get)
 
 
@@ -499,8 +499,8 @@ def network(paper: str, dataset: str, name: str) -> str:
     ('preact_resnet110', 'resnet110_bottleneck')
     """
     dataset = TRAINED_ON.get(dataset, dataset)
-    known = _CALLED[paper]
-    return known.get(f"{dataset}/{name}") or known.get(name, name)
+    names = _CALLED[paper]
+    return names.get(f"{dataset}/{name}") or names.get(name, name)
 
 
 # What is made of a run of plain cross-entropy: a temperature, other scores, weights of the toy.

@@ -440,9 +440,9 @@ def settings(edition: str, paper: str = "") -> tuple[Setting, ...]:
 
 def setting(edition: str, name: str) -> Setting:
     """A setting of an edition by its name."""
-    known = {s.name: s for s in settings(edition)}
-    choose("setting", name or "shared", known)
-    return known[name or "shared"]
+    by_name = {s.name: s for s in settings(edition)}
+    choose("setting", name or "shared", by_name)
+    return by_name[name or "shared"]
 
 
 @dataclass(frozen=True)

@@ -450,8 +450,8 @@ def _chance_ece(confidence: Array, draws: int) -> Interval:
     ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
     # Sorted once, as in `stats.bootstrap`: a draw changes only how many are right at each place.
     negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
-    drawn = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
-    right = (np.bincount(places, minlength=len(count)) for places in drawn)
+    right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
+    right = (np.bincount(places, minlength=len(count)) for places in right_places)
     values = [ece(metrics.Ranking(-negative, r, count - r)) for r in right]
     return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
 

@@ -544,15 +544,15 @@ class Training:
         )
 
 
-def confidences(known, held_out, test, epochs: int) -> dict[str, np.ndarray]:
+def confidences(train, held_out, test, epochs: int) -> dict[str, np.ndarray]:
     """Trust Score and ConfidNet of the test samples (n,), from last-layer features.
 
-    `known` and `held_out` are features, logits and labels of training and validation samples,
+    `train` and `held_out` are features, logits and labels of training and validation samples,
     `test` features and logits; ConfidNet's head learns for so many `epochs`.
     """
-    known, held_out, test = ([x.cpu().numpy() for x in part] for part in (known, held_out, test))
-    trust = confidence.TrustScore().fit(known[0], known[2])
-    net = confidence.ConfidNet(epochs).fit(*known, validation=held_out)
+    train, held_out, test = ([x.cpu().numpy() for x in part] for part in (train, held_out, test))
+    trust = confidence.TrustScore().fit(train[0], train[2])
+    net = confidence.ConfidNet(epochs).fit(*train, validation=held_out)
     features, logits = test
     return {
         "test_trust_score": trust.score(features, logits.argmax(1)).astype(np.float32),

@@ -445,20 +445,20 @@ def _imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.
     models = _torchvision()
     if weights is None:
         return models.get_model(name, num_classes=classes)
-    known = models.get_model_weights(name).__members__
-    if weights in known:
+    members = models.get_model_weights(name).__members__
+    if weights in members:
         try:
-            return models.get_model(name, weights=known[weights])
+            return models.get_model(name, weights=members[weights])
         except OSError as error:
             folder = f"{torch.hub.get_dir()}/checkpoints"
             raise OSError(
-                f"weights: cannot fetch {known[weights].url} ({error}); put the file in {folder}"
+                f"weights: cannot fetch {members[weights].url} ({error}); put the file in {folder}"
             ) from None
     places = (Path(weights).expanduser(), catalogue.data_root() / "weights" / weights)
     file = next(filter(Path.is_file, places), None)
     if file is None:
         raise ValueError(
-            f"weights: got {weights!r}, expected one of {', '.join(known)} or a file, "
+            f"weights: got {weights!r}, expected one of {', '.join(members)} or a file, "
             f"such as {places[1].parent / 'mine.pth'}"
         )
     return _from_file(name, file)

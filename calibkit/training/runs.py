@@ -98,10 +98,10 @@ def method(text: str) -> Method:
         parsed = Method(name, tuple(sorted(chosen.items())))
     else:
         terms.choose("method", name, METHODS)
-        parsed, known = METHODS[name], dict(METHODS[name].options)
+        parsed, options = METHODS[name], dict(METHODS[name].options)
         for key in chosen:
-            terms.choose(f"option of {name}", key, known)
-        parsed = replace(parsed, options=tuple(sorted((known | chosen).items())))
+            terms.choose(f"option of {name}", key, options)
+        parsed = replace(parsed, options=tuple(sorted((options | chosen).items())))
     for axis in filter(None, (a.strip() for a in axes.split("+"))):
         terms.choose("axis", axis, ("sam", "swa"))
         parsed = replace(parsed, **({"update": "sam"} if axis == "sam" else {"averaging": "swa"}))
@@ -212,9 +212,9 @@ class Setting:
 
     def runs(self, methods: Iterable[str], variant: str = "code", seeds: int = 0) -> list["Run"]:
         """The runs of some methods, at most so many `seeds` of each; 0 for all of them."""
-        known = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+        all_seeds = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
         return [
             Run(self.dataset, self.network, m, seed, self.protocol_of(m), variant)
             for m in methods
-            for seed in (known[:seeds] if seeds else known)
+            for seed in (all_seeds[:seeds] if seeds else all_seeds)
         ]
