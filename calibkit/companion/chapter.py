@@ -197,8 +197,10 @@ def flat(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def margins(paper: str, methods: Iterable[str] = (), than: str = "erm") -> dict[str, float]:
+def margins(paper: str = "", methods: Iterable[str] = (), than: str = "erm") -> dict[str, float]:
     """The largest difference of each metric that would not matter, as the paper's claims have it.
+
+    Without a paper, as the claims of all have it.
 
     Claims that compare one of some methods with another come first, at whatever coefficient and on
     all data; of several the strictest. `judge` has the margin of the very claim.
@@ -211,7 +213,7 @@ def margins(paper: str, methods: Iterable[str] = (), than: str = "erm") -> dict[
     """
     bases = {terms.parts(m)[0] for m in methods}
     by_metric: dict[str, list[tuple[bool, float]]] = {}
-    for claim in claims.claims(paper):
+    for claim in claims.claims(paper or None):
         for leaf in claim.check.leaves():
             if isinstance(leaf, claims.Comparison):
                 pair = {re.match(r"\w*", str(side))[0] for side in (leaf.of, leaf.than)}
@@ -480,8 +482,8 @@ def tell(
     first = fullest([p for p, _ in sentences])
     paragraphs.append(named.pop(first))
     if named:
-        titles = listed(p.title for i, (p, _) in enumerate(sentences) if i != first)
-        paragraphs.append(folded(titles, "\n".join(f"- {one}" for one in named)))
+        titles = " · ".join(p.title for i, (p, _) in enumerate(sentences) if i != first)
+        paragraphs.append(folded(f"Also: {titles}", "\n".join(f"- {one}" for one in named)))
     return notebook.say(*paragraphs)
 
 
@@ -557,8 +559,8 @@ def forest(
             len(metrics), len(pages), **size, squeeze=False, sharex="row", sharey=True
         )
         for ax, page in zip(axes[0], pages, strict=True):
-            title = textwrap.fill(page.title, room + 4)
-            ax.set_title(title, fontsize=11, fontweight="bold", loc="left")
+            title = textwrap.fill(page.title, room + 5)
+            ax.set_title(title, fontsize=10, fontweight="bold", loc="left")
         notebook.stamp(fig, *pages)
         panels = [
             (ax, metric, table)
@@ -575,7 +577,7 @@ def forest(
         ]
         for ax in (ax for _, axes in parts for ax in axes.flat[len(metrics) :]):
             ax.set_axis_off()
-    shown = False
+    shown, reach = False, {}
     for ax, metric, table in panels:
         intervals = differences(table, metric, methods, than)
         label, scale, higher = terms.metric_label(metric)
@@ -585,10 +587,12 @@ def forest(
                 middle, low, high = (scale * x for x in intervals[m])
                 ax.plot([low, high], [y, y], color=style["color"], linewidth=2.2, alpha=0.6)
                 ax.plot(middle, y, **style, markersize=6.5, linestyle="")
+                reach.setdefault(metric, []).append((middle, low, high))
             if np.isfinite(printed.get((m, metric), np.nan)):
                 shown = True
                 theirs = scale * printed[m, metric]
                 ax.plot(theirs, y + 0.28, **style, mfc="white", ms=6, linestyle="")
+                reach.setdefault(metric, []).append((theirs, np.nan, np.nan))
         ax.axvline(0, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
         arrow = {True: " →", False: " ←", None: ""}[higher]
         ax.set_xlabel(textwrap.fill(f"Δ {label}{arrow}", room), fontsize=10)
@@ -596,6 +600,9 @@ def forest(
         ax.set_ylim(len(methods) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
         ax.xaxis.set_major_locator(plt.MaxNLocator(4))
+    for ax, metric, _ in panels if len({id(ax.figure) for ax, *_ in panels}) == 1 else ():
+        ends = _fitting(reach.get(metric, []))
+        ax.set_xlim(*ends) if ends else None
     if shown:
         dot = {"linestyle": "", "marker": "o", "color": "0.5"}
         handles = [
@@ -604,6 +611,23 @@ def forest(
         ]
         fig.legend(handles=handles, loc="outside upper right", ncols=2)
     return fig
+
+
+def _fitting(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
+    """Ends of an axis for (middle, low, high); an interval from two runs may leave it.
+
+    >>> [round(float(x), 2) for x in _fitting([(0, -1, 1), (1, 0, 2), (1, -30, 32)])]
+    [-1.21, 2.21]
+    """
+    middle, low, high = np.array(points, dtype=float).reshape(-1, 3).T
+    with_one = np.isfinite(low)
+    if not len(middle):
+        return None
+    usual = 4 * np.nanmedian((high - low)[with_one]) if with_one.any() else 0.0
+    kept = with_one & (high - low <= usual)
+    values = np.concatenate([middle, low[kept], high[kept], [0.0]])
+    room = 0.07 * max(np.ptp(values), 1e-9)
+    return values.min() - room, values.max() + room
 
 
 def shaded(
@@ -645,7 +669,7 @@ def shaded(
         if key in each[0]
     ]
     same = sum((a.estimate > 0) == (b.estimate > 0) for a, b in both)
-    others = listed(title for title, *_ in parts[1:])
+    others = " · ".join(title for title, *_ in parts[1:])
     rest = f"{others}: the same sign in {same} of {len(both)} cells"
     return _display(parts[:1], note, True, more=(rest, parts[1:]))
 
@@ -737,7 +761,8 @@ def beside(
         ours = "; then ".join(p.title for p in pages)
         note += f"Below: {html.escape(ours)} (± 95 % interval). "
         note += html.escape(first.attrs["differs"])
-    _display(parts, note, False, "The published numbers" + ", with ours below" * bool(pages))
+    where = f" ({pages[0].title})" * (len(pages) == 1) if pages else ""
+    _display(parts, note, False, "The published numbers" + ", ours below" * bool(pages) + where)
 
 
 def _plus(value: float, half: float, metric: str, digits: int) -> str:
@@ -844,7 +869,7 @@ def judge(
     note = "✓ as the paper says, ✗ the opposite, = practically none, ? open."
     if any(count["(✓)"] or count["(✗)"] for count in counts):
         note += " In brackets: one run, which decides nothing."
-    others = listed(title for title, *_ in parts[1:])
+    others = " · ".join(title for title, *_ in parts[1:])
     _display(parts[:1], note, len(pages) > 1, more=(others, parts[1:]))
 
 

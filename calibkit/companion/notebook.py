@@ -549,33 +549,43 @@ def change(interval: stats.Interval, metric: str, digits: int | None = None) -> 
     return interval.format(scale, digits, unit, sign=True)
 
 
-def verdict(interval: stats.Interval, metric: str, subject: str, than: str) -> str:
+def verdict(
+    interval: stats.Interval, metric: str, subject: str, than: str, within: float = 0.0
+) -> str:
     """A difference of two methods as a sentence without its full stop.
+
+    `within` is the largest difference that would not matter, see `chapter.margins`.
 
     >>> verdict(stats.Interval(0.012, 0.001, 0.023), "auroc", "FMFP", "ERM")
     'FMFP has a higher AUROC than ERM, by 1.2 points [0.1, 2.3]'
     >>> verdict(stats.Interval(0.012, -0.01, 0.034), "auroc", "FMFP", "ERM")
     'FMFP and ERM do not differ clearly in AUROC (+1.2 points [−1.0, +3.4])'
     """
-    name, direction = called(metric), interval.verdict
+    name, direction = called(metric), interval.direction(within)
+    if direction == "practically none":
+        return f"{subject} has practically the {name} of {than} ({change(interval, metric)})"
     if direction not in ("higher", "lower"):
         return f"{subject} and {than} do not differ clearly in {name} ({change(interval, metric)})"
     return f"{subject} has a {direction} {name} than {than}, by {_size(interval, metric)}"
 
 
-def effect(interval: stats.Interval, metric: str, name: str = "") -> str:
-    """What a method does to a metric, for behind its name.
+def effect(interval: stats.Interval, metric: str, name: str = "", within: float = 0.0) -> str:
+    """What a method does to a metric, for behind its name; `within` is as in `verdict`.
 
     >>> effect(stats.Interval(-0.012, -0.023, -0.001), "auroc")
     'lowers the AUROC by 1.2 points [0.1, 2.3]'
     >>> effect(stats.Interval(0.012, -0.01, 0.034), "accuracy", "accuracy on blurred images")
     'does not clearly change accuracy on blurred images (+1.2 points [−1.0, +3.4])'
+    >>> effect(stats.Interval(0.002, 0.001, 0.003), "auroc", within=0.005)
+    'leaves the AUROC practically unchanged (+0.2 points [+0.1, +0.3])'
     """
     name = name or f"the {called(metric)}"
-    direction = interval.verdict
+    direction = interval.direction(within)
     if direction in ("higher", "lower"):
         verb = {"higher": "raises", "lower": "lowers"}[direction]
         return f"{verb} {name} by {_size(interval, metric)}"
+    if direction == "practically none":
+        return f"leaves {name} practically unchanged ({change(interval, metric)})"
     if direction == "cannot be told":
         return f"changes {name} by {change(interval, metric)}"
     return f"does not clearly change {name} ({change(interval, metric)})"
