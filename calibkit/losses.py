@@ -693,7 +693,7 @@ def gradient_weighted(logits: Tensor, targets: Tensor, weight: Tensor | LossFunc
     """Cross-entropy whose gradient is scaled by a weight: ∇L = u ∇CE (Lin et al. 2025, eq. 9).
 
     No gradient flows into the weight, so anything may serve: `focal_weight` and the other weights
-    of this module, or numbers from elsewhere, such as `consistency_weight`.
+    of this module, or numbers from elsewhere: those of `consistency_weight`, say.
 
     Parameters
     ----------

@@ -742,11 +742,11 @@ def test_only_numbers_of_released_runs_change_what_git_sees(tmp_path):
     released = plan.select("released", ["erm"], "gaussians", "mlp", seeds=1)
     for run in [*released, *plan.select("smoke", ["erm"], "digits", seeds=1)]:
         model = contrasts.Model(records.write(run, k=5))
-        assert not contrasts.worked_out(model)
+        assert not contrasts.has_derived(model)
         assert contrasts.derived(model, "made_up", lambda _: 0.25) == 0.25
         contrasts.keep_derived()
         contrasts._derived.clear()  # as another process would
-        assert contrasts.worked_out(model)
+        assert contrasts.has_derived(model)
         assert contrasts.derived(model, "made_up", lambda _: 0.5) == 0.25
     (root,) = tmp_path.glob("**/derived.json")
     assert list(json.loads(root.read_text())) == [run.name for run in released]

@@ -226,7 +226,7 @@ def _derived(leaf: Computed) -> _Finding:
 
 def _computed(name: str) -> float:
     """A number of `derivations`, which takes torch: from the file of what was worked out before."""
-    its = contrasts.worked_out_of("mathematics", _mathematics())
+    its = contrasts.derived_numbers("mathematics", _mathematics())
     if name not in its:
         from calibkit.companion import derivations
 

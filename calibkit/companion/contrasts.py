@@ -474,7 +474,7 @@ def _derived_at(path: Path) -> dict[str, dict]:
     return _derived[path]
 
 
-def worked_out_of(name: str, checksum: str | None) -> dict:
+def derived_numbers(name: str, checksum: str | None) -> dict:
     """What is known under a name, and to be added to: nothing if it is of another checksum."""
     numbers = _derived_at(_derived_path(name)).setdefault(name, {})
     if checksum and numbers.get("arrays") != checksum:
@@ -486,7 +486,7 @@ def worked_out_of(name: str, checksum: str | None) -> dict:
 def derived(model: Model, metric: str, compute: Callable[[Model], float]) -> float:
     """A number that takes a run's arrays, as far as possible from those worked out before."""
     record = model.record
-    numbers = worked_out_of(record.name, record.info["sha256"].get("arrays.npz"))
+    numbers = derived_numbers(record.name, record.info["sha256"].get("arrays.npz"))
     size = "" if model.validation is None else f"@{model.validation}"
     key = f"{metric}_{model.after}{size}" if model.after else metric
     if key not in numbers:
@@ -494,7 +494,7 @@ def derived(model: Model, metric: str, compute: Callable[[Model], float]) -> flo
     return nan if numbers[key] is None else numbers[key]
 
 
-def worked_out(model: Model) -> bool:
+def has_derived(model: Model) -> bool:
     """Whether a run left numbers that took its arrays."""
     name = model.record.name
     return len(_derived_at(_derived_path(name)).get(name, ())) > 1

@@ -132,7 +132,7 @@ class Evidence:
         for model in models:
             needs_arrays = contrasts.takes_arrays(name) or model.validation
             if model.record.light and (
-                model.score or needs_arrays and not contrasts.worked_out(model)
+                model.score or needs_arrays and not contrasts.has_derived(model)
             ):
                 return (
                     f"a light record has no predictions; calibkit train --again {model.record.name}"
