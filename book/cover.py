@@ -73,6 +73,6 @@ with plots.style():
     )
     page.stamp(fig)
     fig.savefig(TARGET, dpi=100)
-Image.open(TARGET).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
-    TARGET, optimize=True
-)
+image = Image.open(TARGET).convert("RGB")
+image = image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)  # small marks too
+image.save(TARGET, optimize=True)

@@ -19,7 +19,7 @@ VISIBLE = 24  # of 255: how far off a channel may be, but for one pixel in a tho
 def with_palette(png: bytes) -> bytes:
     """The same image with a palette, or as it is where that would show or be larger."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
-    reduced = image.quantize(256, dither=Image.Dither.NONE)
+    reduced = image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     off = np.asarray(ImageChops.difference(image, reduced.convert("RGB")))
     if (off > VISIBLE).any(axis=2).mean() > 1e-3:
         return png

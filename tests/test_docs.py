@@ -171,7 +171,8 @@ def sections(value) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", (ROOT / "book/api.md").read_text(), re.M)
+REFERENCE_PAGES = "".join(p.read_text() for p in sorted((ROOT / "book").glob("api*.md")))
+REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", REFERENCE_PAGES, re.M)
 FUNCTIONS = [
     pytest.param(function, id=f"{module}.{name}")
     for module in ("curves", *REFERENCE, "report.assessment")

@@ -261,6 +261,9 @@ class Explorer(widgets.VBox):
         self.fit.on_click(self._fit)
         self._update()
 
+    def __repr__(self) -> str:
+        return "The sliders appear when this cell is run."  # what a saved notebook shows
+
     @property
     def data(self) -> Predictions | None:
         """The predictions chosen; None where there are none of that method, seed and epoch."""

@@ -12,12 +12,11 @@ file                       what is in it
 ``.csv``, ``.parquet``     a column ``label``; columns ``prob_NAME`` or ``logit_NAME``, or bare
                            class names over probabilities; if there are any: ``group``, and
                            ``split`` (``test`` or ``val``); commas, semicolons or tabs between
-``.npz`` of fd-shifts      ``raw_logits.npz``: one array, columns logits, label, data set
-``.npz`` of netcal         ``predictions`` (probabilities) and ``ground_truth``
-``.npy`` or ``.npz`` of    ``predictions`` (logits); labels in ``label_ids``, in ``labels.npy``
-Hugging Face               beside the file, or in the file passed as `labels`
-``.npz`` of a calibkit     ``arrays.npz`` in the folder of a run: test and validation set
-record
+fd-shifts                  ``raw_logits.npz``: one array, columns logits, label, data set
+netcal                     ``.npz``: ``predictions`` (probabilities) and ``ground_truth``
+Hugging Face               ``.npy`` or ``.npz``: ``predictions`` (logits); labels in ``label_ids``,
+                           in ``labels.npy`` beside the file, or in the file passed as `labels`
+a calibkit record          ``arrays.npz`` in the folder of a run: test and validation set
 =========================  =====================================================================
 """
 
