@@ -10,6 +10,8 @@ it comes from `in_words`, and what the paper states is put to every setting by `
 
 The words of a difference are those of `stats.Interval.direction`. *Practically none* is a
 difference whose whole interval lies within the margin of the paper's claims, see `margins`.
+
+Long, because a chapter's tables, figures and sentences take the same settings and differences.
 """
 
 import html
@@ -859,8 +861,8 @@ def judge(
         one = total == 1
         agreement = agreement.removeprefix("1 ") if one else agreement
         several = f"The one comparison of several runs {agreement}."
-        found = several if one else f"Of {total} comparisons, {agreement}."
-        return found + f" {alone}" * (single > 0)
+        outcome = several if one else f"Of {total} comparisons, {agreement}."
+        return outcome + f" {alone}" * (single > 0)
 
     tell(pages, score, every=True)
     first = fullest(pages)
