@@ -326,6 +326,8 @@ def test_every_pair_is_compared_with_corrected_intervals():
     assert wider.estimate == pytest.approx(plain.estimate)
     words = {answer["title"] for answer in comparison.verdict(numbers)}
     assert "Accuracy: good beats all others" in words and "AURC: good beats all others" in words
+    two = comparison.compare([model(1, 1), model(3, 2, name="good")])
+    assert comparison.verdict(two)[0]["title"] == "Accuracy: good beats m"
 
 
 def test_models_of_other_samples_are_refused():

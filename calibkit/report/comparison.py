@@ -169,7 +169,8 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
         values = {m: numbers["metrics"][m][name].estimate for m in models}
         listed = ", ".join(f"{m} {_bare(values[m], scale)}" for m in models)
         if best:
-            title, tone = f"{label}: {best[0]} beats all others", "good"
+            others = "all others" if len(models) > 2 else min(wins[best[0]])
+            title, tone = f"{label}: {best[0]} beats {others}", "good"
         elif any(wins.values()):
             each = [f"{m} beats {', '.join(sorted(w))}" for m, w in wins.items() if w]
             title, tone = f"{label}: {'; '.join(each)}", "fair"
@@ -233,6 +234,7 @@ def _forest(numbers: dict) -> Figure:
         ax.set(xlabel=f"{label}{unit} ({better} is better)", ylim=(len(pairs) - 0.5, -0.5))
         ax.set_yticks(range(len(pairs)), [f"{p['first']} − {p['second']}" for p in pairs])
         ax.grid(axis="y", visible=False)
+        ax.locator_params(axis="x", nbins=5)
     return fig
 
 
