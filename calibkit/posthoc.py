@@ -545,6 +545,9 @@ class HistogramBinning(Recalibration):
         return probs
 
 
+_FLOOR = 1e-200  # below it two probabilities can lie so close that the slope between them is infinite
+
+
 @dataclass
 class IsotonicCalibration(Recalibration):
     """Isotonic regression of each class against the rest, then normalised.
@@ -573,7 +576,8 @@ class IsotonicCalibration(Recalibration):
         probs = softmax(logits.astype(np.float64))
         self.points_ = [None] * logits.shape[1]
         for k in np.unique(labels):
-            x, group, count = np.unique(probs[:, k], return_inverse=True, return_counts=True)
+            floored = np.maximum(probs[:, k], _FLOOR)
+            x, group, count = np.unique(floored, return_inverse=True, return_counts=True)
             share = np.bincount(group, labels == k) / count
             self.points_[k] = x, isotonic_regression(share, weights=count).x
         _warn_missing(labels, logits.shape[1])
@@ -582,7 +586,7 @@ class IsotonicCalibration(Recalibration):
         probs = softmax(logits.astype(np.float64))
         for k, points in enumerate(self.points_):
             if points is not None:
-                probs[:, k] = np.interp(probs[:, k], *points)
+                probs[:, k] = np.interp(np.maximum(probs[:, k], _FLOOR), *points)
         return _normalised(probs)
 
 

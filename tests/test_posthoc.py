@@ -382,6 +382,13 @@ def test_beta_recovers_its_own_family():
     np.testing.assert_allclose(model.parameters_[0], [1.4, 0.6, -0.3], atol=0.05)  # the mirror
 
 
+def test_isotonic_between_probabilities_next_to_zero():
+    """As rounded scores give them: some exactly 0, and the slope between two points infinite."""
+    logits = np.array([[0, -708.39], [0, -708.36], [0, -5], [-5, 0]])
+    model = posthoc.IsotonicCalibration().fit(logits, np.array([0, 1, 0, 1]))
+    np.testing.assert_allclose(model.predict_proba([[0, -708.38]]).sum(), 1)
+
+
 def test_isotonic_row_of_zeros_becomes_uniform():
     probs = [[0.3, 0.3, 0.4], [0.3, 0.4, 0.3], [0.5, 0.1, 0.4], [0.9, 0.05, 0.05]]
     model = posthoc.IsotonicCalibration().fit(np.log(probs), np.array([2, 1, 2, 0]))
