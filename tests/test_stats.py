@@ -479,7 +479,10 @@ def test_mean_over_seeds_by_hand():
     assert found.own == pytest.approx(7 / 3) and found.seeds == 3
     variance = found.shared + 7 / 9
     freedom = 2 * (variance / (7 / 9)) ** 2
-    half = scipy_stats.t.ppf(0.995, freedom) * math.sqrt(variance)
+    half = scipy_stats.t.ppf(0.95, freedom) * math.sqrt(variance)
+    assert found.interval(0.9) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), rel=1e-4)
+    t, z = scipy_stats.t.ppf(0.995, 2), scipy_stats.norm.ppf(0.995)
+    half = math.sqrt(z**2 * found.shared + t**2 * 7 / 9)
     assert found.interval(0.99) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), rel=1e-4)
 
 
@@ -516,6 +519,17 @@ def test_mean_over_seeds_covers_as_often_as_it_says(shared, apart, seeds_sd, k):
         found = stats.mean_over_seeds(values, draws).interval()
         inside += found.low < 0 < found.high
     assert 0.93 < inside / trials < 0.985
+
+
+@pytest.mark.parametrize("seeds_sd", [0.0, 1.5, 5.0])
+def test_few_runs_do_not_miss_more_often_than_a_strict_level_allows(seeds_sd):
+    rng, missed, trials, n = np.random.default_rng(1), 0, 4000, 60
+    for _ in range(trials):
+        values = rng.normal() + rng.normal(0, math.hypot(1, seeds_sd), 3)
+        draws = rng.normal(size=n) + rng.normal(size=(3, n))
+        found = stats.mean_over_seeds(values, draws).interval(0.998)
+        missed += not found.low < 0 < found.high
+    assert missed / trials < 0.005
 
 
 def test_detectable_difference_and_the_seeds_that_would_decide():
