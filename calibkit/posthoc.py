@@ -545,7 +545,7 @@ class HistogramBinning(Recalibration):
         return probs
 
 
-_FLOOR = 1e-200  # below it two probabilities can lie so close that the slope between them is infinite
+_FLOOR = 1e-200  # below, the slope between two probabilities can be infinite
 
 
 @dataclass
