@@ -13,9 +13,14 @@ otherwise.
 
 **A claim** joins comparisons. "all": holds if every one does, fails if any fails. "any": holds if
 any does, fails if every one fails. "most": holds if more than half do, fails if at least half fail.
-"nearly all": the same with four fifths. Where one comparison decides for many, it is judged at a
-level of 0.05 divided by their number. A claim needs data if records are missing and those at hand
-do not decide it.
+"nearly all": the same with four fifths. If r of m decide, each is judged at a level of
+0.05 / (m - r + 1): the chance that a claim is decided wrongly is then at most 0.05 (Benjamini and
+Heller 2008). All m need no more than the usual level, one that decides for all needs 0.05 / m; in
+joins of joins the level is divided again. A claim needs data if records are missing and those at
+hand do not decide it.
+
+Seeds were added, where claims were open, to every method of a setting alike, and a verdict is
+always that of all seeds: what few had decided is judged again.
 
 **The paper's own table** is put to the same rule (`printed`): by the printed means, place by place
 (a data set and network), where `Claim.across` says in how many places the paper's words need it.
@@ -53,6 +58,7 @@ from calibkit.companion.statements import (
     printed_cells,
 )
 
+_SEEDS_TRIED = (*range(2, 21), 25, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1000)
 VERDICTS = ("holds", "fails", "open", "needs data")
 
 
@@ -104,8 +110,8 @@ def printed(claim: Claim) -> Printed:
             for n in (0, seeds)
         )
         if means.parts:
-            verdicts.append(means.verdict(0.95, 0.95))
-            clear += doubtful.verdict(0.95, 0.95) == "holds"
+            verdicts.append(means.verdict())
+            clear += doubtful.verdict() == "holds"
     held, total = verdicts.count("holds"), len(verdicts)
     if not total:
         return Printed("not printed", 0, 0, 0)
@@ -158,13 +164,13 @@ class _Finding:
             return self.printed
         return self.difference.interval(level) if self.difference else stats.Interval(nan, nan, nan)
 
-    def outcome(self, level: float) -> str:
+    def outcome(self, alpha: float = 0.05) -> str:
         if self.missing or self.beyond:
             return "needs data"
-        return contrasts.outcome(self.interval(level), self.leaf.side, self.leaf.margin)
+        return contrasts.outcome(self.interval(1 - alpha), self.leaf.side, self.leaf.margin)
 
-    def verdict(self, level: float) -> str:
-        word = self.outcome(level)
+    def verdict(self, alpha: float = 0.05) -> str:
+        word = self.outcome(alpha)
         return "fails" if word in ("the opposite", "practically none") else word
 
     def clarity(self) -> float:
@@ -256,53 +262,78 @@ class _Findings:
         for part in self.parts:
             yield from part.rows() if isinstance(part, _Findings) else [part]
 
-    def _verdicts(self, level: float, strict: float) -> list[str]:
-        return [
-            p.verdict(level, strict) if isinstance(p, _Findings) else p.verdict(level)
-            for p in self.parts
-        ]
+    def _needed(self) -> dict[str, int]:
+        """How many parts decide it, one way or the other."""
+        total = len(self.parts)
+        hold = {"all": total, "any": 1, "most": total // 2 + 1, "nearly all": -(-4 * total // 5)}
+        needed = hold[self.quantifier]
+        return {"holds": needed, "fails": total - needed + 1}
 
-    def verdict(self, level: float, strict: float) -> str:
-        """Judge at a level; what one part decides for the others, at the strict level."""
-        usual, sure = self._verdicts(level, strict), self._verdicts(strict, strict)
-        total = len(usual)
-        if self.quantifier == "all":
-            holds, fails = set(usual) == {"holds"}, "fails" in sure
-        elif self.quantifier == "any":
-            holds, fails = "holds" in sure, set(usual) == {"fails"}
-        elif self.quantifier == "most":
-            holds, fails = usual.count("holds") > total / 2, usual.count("fails") >= total / 2
-        else:  # nearly all: four fifths
-            holds, fails = usual.count("holds") >= 0.8 * total, usual.count("fails") > 0.2 * total
-        if holds or fails:
-            return "holds" if holds else "fails"
-        return "needs data" if "needs data" in usual else "open"
+    def _parts_at(self, alpha: float) -> dict[str, list[str]]:
+        """The verdicts of the parts for either way, each at its share of the level."""
+        total = len(self.parts)
+        return {
+            word: [part.verdict(alpha / (total - needed + 1)) for part in self.parts]
+            for word, needed in self._needed().items()
+        }
 
-    def deciding(self, level: float, strict: float) -> _Finding:
+    def verdict(self, alpha: float = 0.05) -> str:
+        """Judge so that a wrong verdict has a chance of `alpha` at most."""
+        verdicts = self._parts_at(alpha)
+        for word, needed in self._needed().items():
+            if verdicts[word].count(word) >= needed:
+                return word
+        return "needs data" if "needs data" in verdicts["holds"] else "open"
+
+    def deciding(self, alpha: float = 0.05) -> _Finding:
         """The comparison on which the verdict hangs.
 
-        The weakest of those which all had to go one way, the clearest of those of which one was
-        enough, the one in the middle of a majority; where nothing is decided, the clearest of
-        those in the way.
+        Of those that agree with it, in order of clarity, the last that was needed: the weakest of
+        those which all had to go one way, the clearest of those of which one was enough. Where
+        nothing is decided, the clearest of those that are open.
         """
-        own = self.verdict(level, strict)
-        alone = {"all": "fails", "any": "holds"}.get(self.quantifier, "")
-        # What one part decides it decides at the strict level; see `verdict`.
-        verdicts = self._verdicts(strict if own == alone else level, strict)
+        own, verdicts, total = self.verdict(alpha), self._parts_at(alpha), len(self.parts)
         if own == "open":
-            agreeing = "fails" if self.quantifier == "any" else "holds"
-            fit = [v != agreeing for v in verdicts]
+            fits = [
+                "holds" != one and "fails" != other
+                for one, other in zip(verdicts["holds"], verdicts["fails"], strict=True)
+            ]
+            needed = 1
         else:
-            fit = [v == own for v in verdicts]
+            fits = [v == own for v in verdicts[own]]
+            needed = self._needed()[own]
+            alpha /= total - needed + 1
         rows = [
-            part.deciding(level, strict) if isinstance(part, _Findings) else part
-            for part, fits in zip(self.parts, fit, strict=True)
-            if fits
+            part.deciding(alpha) if isinstance(part, _Findings) else part
+            for part, fit in zip(self.parts, fits, strict=True)
+            if fit
         ]
-        rows.sort(key=_Finding.clarity)
-        if own in (alone, "open"):
-            return rows[-1]
-        return rows[len(rows) // 2 if self.quantifier in ("most", "nearly all") else 0]
+        rows.sort(key=_Finding.clarity, reverse=True)
+        return rows[needed - 1]
+
+    def seeds_needed(self, alpha: float = 0.05) -> int:
+        """How many seeds would decide it if estimates and spreads stay as they are.
+
+        0 if it is decided, -1 if 1,000 would not be enough.
+        """
+        if self.verdict(alpha) != "open":
+            return 0
+        now = min(row.difference.mean.seeds for row in self.rows() if row.difference)
+        for seeds in _SEEDS_TRIED:
+            if seeds > now and self._with_seeds(seeds).verdict(alpha) != "open":
+                return seeds
+        return -1
+
+    def _with_seeds(self, seeds: int) -> "_Findings":
+        return _Findings(
+            self.quantifier,
+            [
+                part._with_seeds(seeds)
+                if isinstance(part, _Findings)
+                else replace(part, difference=part.difference and part.difference.with_seeds(seeds))
+                for part in self.parts
+            ],
+        )
 
 
 def _put(
@@ -346,7 +377,7 @@ class Verdict(NamedTuple):
     `outcome` is its own word, see `contrasts.outcome`. `estimate`, `low`, `high`, `margin`,
     `detectable` (the true difference that would be found in 80 of 100 cases) and `effect` (the
     median of what the paper prints for it) are in natural units, nan where there is none. `needed`
-    is how many seeds would decide it if the estimate stays: 0 if it is decided, -1 if none would.
+    is how many seeds would decide it if every estimate stays: 0 if it is decided, -1 if none would.
     `held`, `failed` and `undecided` count the comparisons, each by itself; `command` trains what is
     missing. `dataset` and `network` are empty for mathematics.
     """
@@ -529,22 +560,17 @@ def _sum(verdicts: Iterable[Verdict]) -> str:
 def _judge(claim: Claim, evidence: Evidence) -> Verdict:
     join = _put(claim.check, lambda leaf: _rows(leaf, evidence))
     rows = list(join.rows())
-    each = [row.verdict(0.95) for row in rows]
-    strict = 1 - 0.05 / max(len(rows), 1)
-    verdict = join.verdict(0.95, strict) if rows else "needs data"
+    each = [row.verdict() for row in rows]
+    verdict = join.verdict() if rows else "needs data"
     deciding, needed = _Finding(Beyond("")), 0
     if verdict == "needs data":
         if rows:
             deciding.where = next(row for row in rows if row.missing or row.beyond).where
         why = _lacking(rows, evidence)
     else:
-        deciding = join.deciding(0.95, strict)
-        level = 0.95 if verdict != "open" or deciding.verdict(0.95) == "open" else strict
-        if deciding.difference:
-            needed = deciding.difference.seeds_needed(
-                deciding.leaf.side, deciding.leaf.margin, level
-            )
-        why = _why(each, verdict, deciding, needed)
+        deciding, needed = join.deciding(), join.seeds_needed()
+        alone = any(isnan(row.interval(0.95).low) for row in rows if row.difference)
+        why = _why(each, verdict, deciding, needed, alone)
     measured = isinstance(deciding.leaf, Comparison)
     effects_ = effects_of(claim, deciding.leaf) if measured else []
     missing = list(dict.fromkeys(run for row in rows for run in row.missing))
@@ -554,7 +580,7 @@ def _judge(claim: Claim, evidence: Evidence) -> Verdict:
         claim.paper,
         claim.statement,
         verdict,
-        deciding.outcome(0.95) if verdict != "needs data" else verdict,
+        deciding.outcome() if verdict != "needs data" else verdict,
         deciding.leaf.metric if measured else "",
         deciding.text if verdict != "needs data" else "",
         deciding.formatted() if verdict != "needs data" else "",
@@ -596,8 +622,11 @@ _DERIVED = {
 }
 
 
-def _why(each: list[str], verdict: str, deciding: _Finding, needed: int) -> str:
-    """How the comparisons went, and the one which decides, in sentences."""
+def _why(each: list[str], verdict: str, deciding: _Finding, needed: int, alone: bool) -> str:
+    """How the comparisons went, and the one which decides, in sentences.
+
+    `alone`: a comparison has one run only.
+    """
     one = {"holds": "holds", "fails": "fails", "open": "is open", "needs data": "lacks data"}
     many = {"holds": "hold", "fails": "fail", "open": "are open", "needs data": "lack data"}
     numbers = [(each.count(v), (one if each.count(v) == 1 else many)[v]) for v in VERDICTS]
@@ -616,17 +645,20 @@ def _why(each: list[str], verdict: str, deciding: _Finding, needed: int) -> str:
     _, scale, unit = measure(deciding.leaf.metric)
     if isnan(interval.low):
         return sentence + "; one run only, so nothing tells its spread."
-    if deciding.outcome(0.95) == "practically none" or (
+    if deciding.outcome() == "practically none" or (
         deciding.leaf.side not in ("below", "above") and deciding.leaf.margin
     ):
         sentence += f", with a margin of {_number(deciding.leaf.margin, scale)}{unit}"
     if deciding.difference.borrowed:
         sentence += "; one run, its spread between seeds taken from the default coefficient"
     if verdict == "open":
-        if deciding.verdict(0.95) != verdict:
-            sentence += "; not enough where one comparison decides for all"
+        if deciding.verdict() != verdict:
+            sentence += "; not enough among so many comparisons"
         if needed > 0:
-            sentence += f". If it stays like this, {needed} seeds would decide"
+            whole = "the claim" if len(each) > 1 else "it"
+            sentence += f". If all stays like this, {needed} seeds would decide {whole}"
+        elif needed < 0 and alone:
+            sentence += ". Of other comparisons there is one run only"
         elif needed < 0:
             sentence += (
                 ". Near the edge of what counts: no number of seeds on this test set decides it"

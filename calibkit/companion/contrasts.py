@@ -143,30 +143,16 @@ class Difference:
         _, low, high = self.plain.interval(level)
         return interval._replace(low=min(interval.low, low), high=max(interval.high, high))
 
-    def seeds_needed(self, side: str, margin: float, level: float = 0.95) -> int:
-        """How many seeds would decide a statement if estimate and spreads stay as they are.
+    def with_seeds(self, seeds: int) -> "Difference":
+        """The same with so many seeds, if estimate and spreads stay as they are; never fewer."""
 
-        Returns
-        -------
-        int
-            0 if it is decided, -1 if 1,000 would not be enough.
-        """
-        if isnan(self.interval(level).low):
-            return -1
-        now = self.mean.seeds
+        def later(mean: stats.MeanOverSeeds | None) -> stats.MeanOverSeeds | None:
+            if mean is None or seeds <= mean.seeds:
+                return mean
+            freedom = mean.freedom * (seeds - 1) / max(mean.seeds - 1, 1)
+            return replace(mean, seeds=seeds, freedom=freedom)
 
-        def later(mean: stats.MeanOverSeeds | None, seeds: int) -> stats.MeanOverSeeds | None:
-            if mean is None:
-                return None
-            return replace(
-                mean, seeds=seeds, freedom=mean.freedom * max(seeds - 1, 1) / max(now - 1, 1)
-            )
-
-        for seeds in (now, *range(now + 1, 30), *range(30, 1001, 10)):
-            then = replace(self, mean=later(self.mean, seeds), plain=later(self.plain, seeds))
-            if outcome(then.interval(level), side, margin) != "open":
-                return 0 if seeds == now else seeds
-        return -1
+        return replace(self, mean=later(self.mean), plain=later(self.plain))
 
 
 def difference(series: Callable[[str], Series], metric: str, spread: Callable = None) -> Difference:
