@@ -211,6 +211,8 @@ def test_margins_of_chapters_are_those_of_claims():
     assert swept["ece"] == claims.written_margin("overconf-c01", "ece")
     mixed = chapter.margins("mixup", ["mixup"])
     assert mixed["excess_ece_scaled"] == claims.written_margin("mixup-c02", "ece_scaled")
+    papers = [chapter.margins(paper, ["mixup"])["auroc"] for paper in ("fmfp", "darkside")]
+    assert chapter.margins(methods=["mixup"])["auroc"] == min(papers) < max(papers)
 
 
 @pytest.fixture
