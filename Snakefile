@@ -87,7 +87,7 @@ rule notebook:
         draft=f"{BUILD}/{{notebook}}.ipynb",  # with the traceback, should it fail
         edition=lambda w: f"-p edition {EDITION}" if NOTEBOOKS[w.notebook] else "",
         # Toys are trained by their page: as often as its edition trains anything.
-        toys=lambda w: f"-p toy_runs {TOY_RUNS}" if TOY_RUNS and w.notebook in ("bsce", "bsce_2") else "",
+        toys=lambda w: f"-p toy_runs {TOY_RUNS}" if TOY_RUNS and w.notebook == "bsce" else "",
     retries: 1  # kernels can race for a port
     shell:
         f"OMP_NUM_THREADS=1 {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"

@@ -1,11 +1,11 @@
 """Small experiments on five Gaussians, whose true class probabilities are known (bsce)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
-from calibkit import losses, metrics
+from calibkit import losses
 from calibkit.data import readers
 
 CENTRES = torch.tensor(readers.GAUSSIAN_MEANS, dtype=torch.float32)
@@ -120,34 +120,3 @@ def fixed_point(loss: Callable, eta: np.ndarray, classes: int) -> np.ndarray:
         low = np.where(expected < 0, middle, low)
         high = np.where(expected < 0, high, middle)
     return logits.softmax(1)[:, 0].numpy()
-
-
-def consistency_gra(logits, labels, features, head):
-    """Cross-entropy whose gradient is weighted by one minus the consistency under feature noise."""
-    weight = losses.consistency_weight(features, labels, head)
-    return losses.gradient_weighted(logits, labels, weight)
-
-
-FEW_POINT_LOSSES: Mapping[str, Callable] = {
-    "erm": lambda logits, labels, *_: losses.cross_entropy(logits, labels),
-    "consistency weight": consistency_gra,
-    "bsce_gra": lambda logits, labels, *_: losses.bsce_gra(logits, labels),
-}
-
-
-def few_points(loss: Callable, run: int, steps: int = 1500) -> dict[str, float]:
-    """Accuracy and ECE of a small network that over-fits 20 points a class."""
-    torch.manual_seed(run)
-    (points, labels), (test, truth) = draw(CENTRES, 20), draw(CENTRES, 1000)
-    body = torch.nn.Sequential(torch.nn.Linear(2, 100), torch.nn.ReLU())
-    head = torch.nn.Linear(100, len(CENTRES))
-    weights = [*body.parameters(), *head.parameters()]
-    optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9)
-    for _ in range(steps):
-        features = body(points)
-        optimizer.zero_grad()
-        loss(head(features), labels, features, head).mean().backward()
-        optimizer.step()
-    with torch.no_grad():
-        summary = metrics.summary(head(body(test)), truth)
-    return {m: summary[m] for m in ("accuracy", "ece")}
