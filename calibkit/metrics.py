@@ -1471,7 +1471,9 @@ def histogram_overlap(confidence: ArrayLike, correct: ArrayLike, bins: int = 15)
 
     .. math:: \sum_m \min\!\big(P(B_m \mid \text{right}),\, P(B_m \mid \text{wrong})\big)
 
-    Zhu et al. 2022 show this overlap in figures 5 and 9, without a number for it.
+    Zhu et al. 2022 show this overlap in figures 5 and 9, without a number for it. It depends on the
+    bins where most confidences fall into the last one: to compare two models, take `auroc`, which
+    has none.
 
     Parameters
     ----------
