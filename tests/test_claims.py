@@ -116,6 +116,30 @@ def test_margins_by_hand():
     assert statements.margin(by_id("bsce-c05"), "accuracy") == 0.0039
     assert statements.margin(by_id("darkside-c04"), "auroc") == 0.0076
     assert statements.margin(by_id("fmfp-c18"), "confidence_gap") == 0.005  # printed nowhere
+    # AURC is the mean risk over coverages: half a point would be more than mixup adds to it.
+    aurc = cells[cells.metric == "aurc"]["std"].median()
+    risk = statements.margin(by_id("fmfp-c07"), "risk_at_coverage_0.7")
+    assert risk == pytest.approx(aurc, rel=0.05) and risk < 0.005
+    scaled = published.cells("overconf")
+    scaled = scaled[scaled.metric == "ece_scaled"]["std"].median()
+    for identity, metric in (("overconf-c08", "ece_scaled@300"), ("overconf-c10", "ece_optimal")):
+        assert statements.margin(by_id(identity), metric) == pytest.approx(scaled)
+
+
+def test_right_predictions_may_lose_what_the_papers_own_lose():
+    """The ECE and the accuracy that AURC and E-AURC imply give mean confidence: 97.9, 94.8 %."""
+    table = published.cells("fmfp", "fmfp-tab2")
+    place = (table.dataset == "cifar10") & (table.network == "resnet110")
+    cells = table[place].set_index(["method", "metric"]).value
+
+    def confidence(method):
+        best = cells[method, "aurc"] - cells[method, "eaurc"]  # of a perfect ranking
+        errors = np.linspace(0.01, 0.2, 100_000)
+        error = errors[np.argmin(np.abs(errors + (1 - errors) * np.log1p(-errors) - best))]
+        return 1 - error + cells[method, "ece"]
+
+    leaf = next(x for x in comparisons(by_id("fmfp-c18")) if x.metric == "confidence_correct")
+    assert leaf.margin == pytest.approx(confidence("erm") - confidence("fmfp"), abs=5e-4)
 
 
 # Rules that the paper's own printed numbers fail, or too few of its places: what that says.
@@ -562,6 +586,23 @@ def test_deviations_of_scores_are_those_of_probabilities_where_both_exist():
         model.deviation("auroc"),
         atol=2e-3 * scored.deviation("auroc").max(),
     )
+
+
+def test_sharpness_says_nothing_of_a_network_that_has_learned_its_training_set():
+    evidence = Evidence("smoke", dataset="digits")
+    for accuracy, expected in ((0.97, ""), (0.995, "curvature")):
+        model = SimpleNamespace(
+            record=SimpleNamespace(
+                history={"train_accuracy": [accuracy]},
+                info={"provenance": {"sharpness": 0.01}},
+                light=False,
+            ),
+            validation=None,
+            score="",
+        )
+        evidence.models = lambda method, subject, metric, model=model: {0: model}
+        assert expected in evidence.lacks(Subject(("fmfp",)), "sharpness")
+        assert bool(expected) == bool(evidence.lacks(Subject(("fmfp",)), "sharpness"))
 
 
 def test_confidnet_needs_errors_to_learn_from():

@@ -118,8 +118,13 @@ class Evidence:
         for key in {"passes", "sharpness"} & {name}:
             if any(m.record.info["provenance"].get(key) is None for m in models):
                 return f"records of before its {key} were counted"
+        if name == "sharpness" and any(_learned(m) for m in models):
+            return (
+                "not testable here: the network makes next to no errors on its training set, where "
+                "the curvature of the loss vanishes with the loss, in a flat minimum or not"
+            )
         if "confidnet" in subject.methods:
-            if any(m.record.history["train_accuracy"][-1] > 1 - FEW_ERRORS for m in models):
+            if any(_learned(m) for m in models):
                 return (
                     "not testable here: the network makes next to no errors on its training set, "
                     "and from those ConfidNet learns what an error looks like"
@@ -207,6 +212,11 @@ class Evidence:
         _, best, changed = metric.split(":")
         models = self.models(method, subject, metric)
         return contrasts.since_best({s: m.record.history for s, m in models.items()}, best, changed)
+
+
+def _learned(model: Model) -> bool:
+    """Whether next to no error is left on the training set."""
+    return model.record.history["train_accuracy"][-1] > 1 - FEW_ERRORS
 
 
 def _head_steps(model: Model) -> float:

@@ -356,8 +356,9 @@ def margin(claim: Claim, metric: str) -> float:
     claim compares) or the last printed digit. Where all that is claimed is that nothing changes, or
     not for the worse: that ±, but at least the change with which the claim still holds in as many
     places of the paper's own tables as its words need. What the claim's own exhibits do not print
-    has the ± of the paper's other tables; a share or a probability that these do not print either
-    has half a point (0.005), anything else 0.
+    has the ± of the paper's other tables: a risk at one coverage that of AURC, its mean over all
+    coverages, and an ECE after any recalibration that after the nearest. A share or a probability
+    that these do not print either has half a point (0.005), anything else 0.
     """
     places, names = places_of(claim)
     leaves = [
@@ -379,13 +380,14 @@ def margin(claim: Claim, metric: str) -> float:
             changes.append(max(against, 0.0))
     sources = list(cells)
     if not cells and not metric.startswith("lowest:"):
-        name = metric.rpartition(":")[2]
-        sources = [
-            cell
+        printed = [
+            (name, cell)
             for its in _cells(claim.paper, _tables(claim.paper)).values()
-            for (_, printed), cell in its.items()
-            if printed in (metric, name, split(name)[0]) and not isnan(cell.std)
+            for (_, name), cell in its.items()
+            if not isnan(cell.std)
         ]
+        for alike in _alike(metric):
+            sources = sources or [cell for name, cell in printed if name == alike]
     if not sources:
         share = measure(metric)[1] == 100 or metric == "histogram_overlap"
         return 0.005 if share else 0.0
@@ -394,6 +396,16 @@ def margin(claim: Claim, metric: str) -> float:
         return _rounded(max(min(effects_) / 2, least))
     needed = max if claim.across == "all" else np.median
     return _rounded(max(least, needed(changes) if changes else 0.0))
+
+
+def _alike(metric: str) -> list[str]:
+    """What a metric may be printed as, nearest first."""
+    name = metric.rpartition(":")[2]
+    if name.startswith("risk_at_coverage_"):
+        return [metric, "aurc"]
+    plain, after, _ = split(name)
+    after = {"optimal": "scaled"}.get(after, after)  # the same step, with the test set's own labels
+    return [metric, name, *([f"{plain}_{after}"] if after else []), plain]
 
 
 def _least(cells: Iterable[Cell]) -> float:
