@@ -216,7 +216,7 @@ _OWN = {
             "fashion_mnist",
             "cnn",
             replace(_FASHION, **dict(SUMMED)),
-            5,
+            10,
             name="summed",
             title="Fashion-MNIST, summed and clipped",
             sweep_seeds=5,
