@@ -57,6 +57,12 @@ def test_the_line_in_short_is_of_a_setting_with_several_runs(cache, shown):
     pages = chapter.begin("fmfp", alone)
     said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
     assert said.startswith("**In short:** on Fashion-MNIST, mixup leaves the AUROC practically")
+    assert "CIFAR-10" not in said
+    fill("fashion-fmfp", alone, 3)
+    fill("cifar10-plain", several, 2)
+    pages = chapter.begin("fmfp", alone)
+    said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
+    assert " On CIFAR-10 (1 of 2 have several runs): Mixup " in said
 
 
 def test_a_chapter_without_records_ends_with_the_command(cache, shown):

@@ -390,14 +390,31 @@ def in_short(
 ) -> str:
     """What a chapter finds, in a line: who lowers and raises what where it tells most.
 
-    One run of each tells nothing: such a setting has no say. `within` is as `margins` returns it.
+    On other data, the first metric of those methods that have several runs; one run of each tells
+    nothing. `within` is as `margins` returns it.
     """
     page, table = (its[fullest(pages)] for its in (pages, tables))
     by_metric = {k: differences(table, k, list(methods)) for k in metrics}
     sure = {k: {m: x for m, x in d.items() if not np.isnan(x.low)} for k, d in by_metric.items()}
     parts = [tally(d, k, what, within.get(k, 0.0)) for k, d in sure.items() if d]
-    where = terms.DATASETS.get(page.runs[0].dataset, page.runs[0].dataset)
-    return f"**In short:** on {where}, {'; '.join(parts)}." if parts else "**In short**"
+    if not parts:
+        return "**In short**"
+    sentences = [f"**In short:** on {_data(page)}, {'; '.join(parts)}."]
+    metric, mentioned = next(iter(by_metric)), {_data(page)}
+    for page, table in zip(pages, tables, strict=True):
+        differs = differences(table, metric, list(methods))
+        several = {m: d for m, d in differs.items() if not np.isnan(d.low)}
+        if several and _data(page) not in mentioned:  # other data, where some have several runs
+            mentioned.add(_data(page))
+            some = f" ({len(several)} of {len(differs)} have several runs)"
+            told = in_words(several, metric, within=within.get(metric, 0.0))
+            sentences.append(f"On {_data(page)}{some * (len(several) < len(differs))}: {told}.")
+    return " ".join(sentences)
+
+
+def _data(page: notebook.Page) -> str:
+    dataset = page.runs[0].dataset
+    return terms.DATASETS.get(dataset, dataset)
 
 
 def one_each(
