@@ -74,7 +74,7 @@ def same(first, second) -> bool:
 
 
 @quick
-@given(st.sampled_from(("run.json", "history.csv", "arrays.npz", "shifted.csv")), edits)
+@given(st.sampled_from(("run.json", "history.csv", "arrays.npz", "shifted.csv.gz")), edits)
 def test_altered_record_is_refused_or_says_the_same(file, changes):
     with record() as whole:
         before, info, path = used(whole), whole.info, whole.path / file
@@ -90,7 +90,7 @@ def test_altered_record_is_refused_or_says_the_same(file, changes):
 
 
 @quick
-@given(st.sampled_from(("history.csv", "arrays.npz", "shifted.csv")), edits)
+@given(st.sampled_from(("history.csv", "arrays.npz", "shifted.csv.gz")), edits)
 def test_record_that_was_made_to_mislead_raises_named_errors(file, changes):
     """Sums and seal fit what was altered, as in a folder from somebody else."""
     with record() as whole:

@@ -93,7 +93,7 @@ def test_shifted_test_sets_are_measured(tmp_path):
     unshifted = record.history["accuracy"][-1]
     assert table["accuracy"][0] > table["accuracy"][-1] and unshifted > table["accuracy"][-1]
     assert np.isfinite(table["ece_scaled"]).all()
-    assert (tmp_path / record.name / "shifted.csv").exists()
+    assert (tmp_path / record.name / "shifted.csv.gz").exists()
     plain = train(run("erm", "gaussians", "mlp", shifted=500), tmp_path)  # no shift is known
     assert plain.shifted == {} and set(plain.info["sha256"]) == {"history.csv", "arrays.npz"}
 

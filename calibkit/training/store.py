@@ -5,7 +5,7 @@ A record is a folder named like its run:
 - ``run.json``: the run, its provenance, the checksums of the other files, and its own (seal);
 - ``history.csv``: one row per evaluated epoch;
 - ``arrays.npz``: logits, labels and what was followed for each training sample;
-- ``shifted.csv``, where asked for: one row per shift of the test set and severity;
+- ``shifted.csv.gz``, where asked for: one row per shift of the test set and severity;
 - ``replicates.npz``: its metrics on resamples of the test set (`stats.Replicates`).
 
 A **light** record has no ``arrays.npz``: its metrics, their doubt and its history are there, its
@@ -15,10 +15,13 @@ A record is written into a temporary folder and renamed, so half a record never 
 """
 
 import csv
+import gzip
 import hashlib
+import io
 import json
 import os
 import shutil
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +34,8 @@ from calibkit.training.runs import Run
 
 VERSION = 2  # of what a record holds; records of before say nothing
 FIELDS = {"version", "status", "run", "sha256", "provenance", "seal"}  # of run.json
-FILES = {"history.csv", "arrays.npz", "shifted.csv", "replicates.npz"}  # beside it
+SHIFTED = "shifted.csv.gz", "shifted.csv"  # as it is written, and as it once was
+FILES = {"history.csv", "arrays.npz", *SHIFTED, "replicates.npz"}  # beside run.json
 ABSENT = FileNotFoundError, IsADirectoryError  # other errors say nothing about the record
 
 
@@ -83,13 +87,12 @@ class Record:
         return self._shifted(lambda severity: severity == 0)
 
     def _shifted(self, by_severity) -> dict[str, np.ndarray]:
-        if "shifted.csv" not in self.info["sha256"]:
-            return {}
-        table = self._table("shifted.csv")
+        file = next((f for f in SHIFTED if f in self.info["sha256"]), "")
+        table = self._table(file) if file else {}
         if not table:
             return {}
         if "severity" not in table:
-            raise DamagedRecord(f"{self.path / 'shifted.csv'}: it has no column severity")
+            raise DamagedRecord(f"{self.path / file}: it has no column severity")
         rows = by_severity(table["severity"])
         return {name: column[rows] for name, column in table.items()} if rows.any() else {}
 
@@ -150,12 +153,14 @@ class Record:
         path = self._checked(file)
         text = {"shift"}  # the other columns are numbers
         try:
-            rows = list(csv.DictReader(path.read_text().splitlines()))
+            stored = path.read_bytes()
+            plain = gzip.decompress(stored) if path.suffix == ".gz" else stored
+            rows = list(csv.DictReader(plain.decode().splitlines()))
             return {
                 k: np.array([r[k] if k in text else float(r[k]) for r in rows])
                 for k in (rows[0] if rows else ())
             }
-        except (ValueError, TypeError, csv.Error) as error:
+        except (ValueError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DamagedRecord(f"{path}: cannot be read ({error})") from None
 
     def _checked(self, file: str) -> Path:
@@ -252,7 +257,7 @@ def save(
     try:
         _write_table(draft / "history.csv", history)
         if shifted:
-            _write_table(draft / "shifted.csv", shifted)
+            _write_table(draft / SHIFTED[0], shifted, digits=5)
         np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
         _finish(draft, {"status": status, "run": run.content(), "provenance": provenance})
         path = root / run.name
@@ -307,12 +312,16 @@ def lighten(record: Record, whole: bool = False) -> Record:
     return Record(record.name, record.path, json.loads((record.path / "run.json").read_text()))
 
 
-def _write_table(path: Path, rows: list[dict]) -> None:
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else ["epoch"])
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({k: v if isinstance(v, str) else f"{v:.7g}" for k, v in row.items()})
+def _write_table(path: Path, rows: list[dict], digits: int = 7) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["epoch"])
+    writer.writeheader()
+    for row in rows:
+        numbers = {k: f"{v:.{digits}g}" for k, v in row.items() if not isinstance(v, str)}
+        writer.writerow(row | numbers)
+    plain = text.getvalue().encode()
+    with open(path, "wb") as file:
+        file.write(gzip.compress(plain, mtime=0) if path.suffix == ".gz" else plain)
 
 
 def busy(run: Run, root: Path | None = None) -> bool:
