@@ -841,8 +841,9 @@ def judge(
     statements : what is said, the claim of the scoreboard whose margin it has, the metric, on which
         side ("higher", "lower", or one of `contrasts.SIDES`), of which methods, than which
     """
-    marks = {"holds": "✓", "the opposite": "✗", "practically none": "=", "open": "?"}
-    colors = {"holds": BETTER, "the opposite": WORSE, "practically none": NONE}
+    marks = {"holds": "✓", "the opposite": "✗", "ruled out": "✗", "practically none": "="}
+    marks |= {"open": "?"}
+    colors = {"holds": BETTER, "the opposite": WORSE, "ruled out": WORSE, "practically none": NONE}
     bodies, counts = ["" for _ in pages], [{k: 0 for k in (*marks, "(✓)", "(✗)")} for _ in pages]
     for words, claim, metric, stated, methods, than in statements:
         for i, (table, count) in enumerate(zip(tables, counts, strict=True)):
@@ -869,6 +870,7 @@ def judge(
         kinds = (
             ("holds", "agrees with the paper", "agree with the paper"),
             ("the opposite", "contradicts it", "contradict it"),
+            ("ruled out", "rules out what it says", "rule out what it says"),
             ("practically none", "is too small to matter", "are too small to matter"),
             ("open", "is open", "are open"),
         )
@@ -885,7 +887,7 @@ def judge(
     first = fullest(pages)
     order = [i for i in (first, *(i for i in range(len(pages)) if i != first)) if bodies[i]]
     parts = [(pages[i].title, "", bodies[i]) for i in order]
-    note = "✓ as the paper says, ✗ the opposite, = practically none, ? open."
+    note = "✓ as the paper says, ✗ the opposite or ruled out, = practically none, ? open."
     if any(count["(✓)"] or count["(✗)"] for count in counts):
         note += " In brackets: one run, which decides nothing."
     others = " · ".join(title for title, *_ in parts[1:])

@@ -8,8 +8,8 @@ are there, or from a derivation where a claim is mathematics.
 has it: below 0, above 0, near 0, at most or at least 0. Its interval counts two doubts, the runs
 and the test set (`calibkit.stats.mean_over_seeds`), and `calibkit.companion.contrasts.outcome` puts
 the claim to it. It *holds* if the interval lies on the claimed side, *fails* if it lies on the
-other one or if all of it lies within the margin where a difference is claimed, and is *open*
-otherwise.
+other one or if, where a difference is claimed, none of it lies beyond the margin on the claimed
+side, and is *open* otherwise.
 
 **A claim** joins comparisons. "all": holds if every one does, fails if any fails. "any": holds if
 any does, fails if every one fails. "most": holds if more than half do, fails if at least half fail.
@@ -171,7 +171,7 @@ class _Finding:
 
     def verdict(self, alpha: float = 0.05) -> str:
         word = self.outcome(alpha)
-        return "fails" if word in ("the opposite", "practically none") else word
+        return "fails" if word in ("the opposite", "practically none", "ruled out") else word
 
     def clarity(self) -> float:
         """How far the interval is from being open, in half-widths."""
@@ -183,7 +183,7 @@ class _Finding:
         ends |= {"at most": (-inf, by), "at least": (-by, inf)}
         inside = min(low - ends[side][0], ends[side][1] - high)
         outside = max(ends[side][0] - high, low - ends[side][1])
-        none = by - max(abs(low), abs(high)) if side in ("below", "above") else -inf
+        none = {"below": by + low, "above": by - high}.get(side, -inf)  # nothing that matters
         return max(inside, outside, none) / max(high - estimate, 1e-12)
 
     @property
@@ -645,7 +645,7 @@ def _why(each: list[str], verdict: str, deciding: _Finding, needed: int, alone: 
     _, scale, unit = measure(deciding.leaf.metric)
     if isnan(interval.low):
         return sentence + "; one run only, so nothing tells its spread."
-    if deciding.outcome() == "practically none" or (
+    if deciding.outcome() in ("practically none", "ruled out") or (
         deciding.leaf.side not in ("below", "above") and deciding.leaf.margin
     ):
         sentence += f", with a margin of {_number(deciding.leaf.margin, scale)}{unit}"

@@ -51,8 +51,9 @@ def outcome(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     Returns
     -------
     str
-        "holds"; "the opposite"; "practically none", where a side is stated and the whole interval
-        lies within the margin; or "open". Inside the margin "near", "at most" and "at least" hold.
+        "holds"; "the opposite"; or "open". Where a side is stated, also "practically none", if the
+        whole interval lies within the margin, and "ruled out", if it reaches beyond the margin only
+        on the side that is not stated. Inside the margin "near", "at most" and "at least" hold.
 
     Examples
     --------
@@ -60,6 +61,8 @@ def outcome(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     ('the opposite', 'holds')
     >>> outcome(stats.Interval(0.2, 0.1, 0.3), "above", margin=0.4)
     'practically none'
+    >>> outcome(stats.Interval(0.2, -0.1, 0.5), "below", margin=0.4)
+    'ruled out'
     """
     plan.choose("side", side, SIDES)
     if isnan(interval.low):
@@ -69,7 +72,10 @@ def outcome(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
         lies = {"higher": "above", "lower": "below"}.get(direction)
         if lies:
             return "holds" if lies == side else "the opposite"
-        return direction if direction == "practically none" else "open"
+        if direction == "practically none":
+            return direction
+        least = -interval.high if side == "above" else interval.low  # towards the stated side
+        return "ruled out" if least >= -margin else "open"
     low = -np.inf if side == "at most" else -margin
     high = np.inf if side == "at least" else margin
     if low <= interval.low and interval.high <= high:

@@ -783,6 +783,7 @@ def score(outcomes: Iterable[str]) -> str:
         for word, one, many in (
             ("holds", "holds here", "hold here"),
             ("the opposite", "comes out the opposite way", "come out the opposite way"),
+            ("ruled out", "is ruled out", "are ruled out"),
             ("practically none", "is too small to matter", "are too small to matter"),
             ("open", "is open", "are open"),
         )
