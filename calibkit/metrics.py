@@ -16,16 +16,21 @@ AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarnin
 The five papers: Zhu et al., ECCV 2022 (fmfp for short); Singh et al. 2021 (darkside); Wang et al.,
 NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (bsce).
 
-Where the code of a paper computes a number in a way that changes reported digits, `convention`
-chooses it; `summary` with "fmfp" follows that paper in all of them.
+Where a paper's own code computes a number differently, in a way that changes reported digits, the
+argument `convention` selects that version; ``summary(..., convention="fmfp")`` follows that paper
+throughout.
 
-Long, but one piece: most of it is docstrings, and `summary` shares the sorts and bins of all.
+To find your way: `ece`, `excess_ece`, `nll` and `brier` for calibration, `auroc`, `aurc` and
+`fpr_at_tpr` for failure prediction, `risk_coverage` and `threshold_at_risk` for choosing what to
+accept. If you want several numbers at once, `summary` is faster than calling the functions one by
+one. Every function has an example in its own help.
 """
 
 import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from decimal import ROUND_FLOOR, Decimal
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -1367,6 +1372,59 @@ def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> 
 def _coverage_at_risk(ranking: Ranking, risk: float) -> float:
     within = ranking.accepted[ranking.risk() <= risk]
     return float(within[-1] / ranking.n) if len(within) else 0.0
+
+
+def threshold_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> float:
+    """Return the threshold that accepts most while the error rate is at most `risk`.
+
+    A prediction is accepted if its confidence is at least the threshold. A confidence in (0, 1) is
+    rounded down to a short decimal that still lies above the next lower one, so the threshold as
+    printed accepts exactly `coverage_at_risk` of these predictions.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score by which predictions are ranked; higher means more confident.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    risk : float
+        Largest error rate allowed, in [0, 1].
+
+    Returns
+    -------
+    float
+        ``inf`` if no threshold keeps to it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, the lengths differ, or `risk` is out of
+        range.
+
+    Examples
+    --------
+    >>> threshold_at_risk([0.93127, 0.81234, 0.71, 0.6], [True, True, False, True], risk=0.1)
+    0.81
+    """
+    _check_fraction("risk", risk)
+    ranking = _ranking(confidence, correct)
+    within = np.flatnonzero(ranking.risk() <= risk)
+    if not len(within):
+        return math.inf
+    last = int(within[-1])
+    lower = ranking.confidence[last + 1] if last + 1 < len(ranking.confidence) else -math.inf
+    return _short_decimal(float(ranking.confidence[last]), float(lower), ranking.dtype)
+
+
+def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
+    """`value` in (0, 1) rounded down, but above `lower`, with two digits of what it lacks to 1."""
+    if not 0 < value < 1:
+        return value
+    for digits in range(max(1 - math.floor(math.log10(1 - value)), 2), 18):
+        short = float(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+        if dtype.type(short) > lower and short > 0:  # in the precision of the data, too
+            return short
+    return value
 
 
 def refinement_decomposition(

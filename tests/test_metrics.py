@@ -402,6 +402,25 @@ def test_operating_points_lie_on_the_curve(data, risk_wanted, coverage_wanted):
     assert metrics.coverage_at_risk(*data, risk=risk_wanted) == best
     at = risk[coverage >= coverage_wanted][0]
     assert metrics.risk_at_coverage(*data, coverage=coverage_wanted) == at
+    threshold = metrics.threshold_at_risk(*data, risk=risk_wanted)
+    assert np.mean(data[0].astype(np.float64) >= threshold) == best
+    assert (threshold == np.inf) == (best == 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_threshold_is_printed_in_few_digits_that_accept_the_same(dtype):
+    rng = np.random.default_rng(0)
+    for sharp in (1, 30, 3000):  # confidences up to 0.99999
+        confidence = (1 - rng.random(500) / sharp).astype(dtype)
+        correct = rng.random(500) < 0.9
+        for risk in (0.08, 0.1, 0.12):
+            threshold = metrics.threshold_at_risk(confidence, correct, risk)
+            accept = confidence >= float(str(threshold))
+            assert accept.mean() == metrics.coverage_at_risk(confidence, correct, risk)
+            if 0 < accept.mean() < 1:
+                assert len(str(threshold)) <= 8 + np.log10(sharp)
+    exact = metrics.threshold_at_risk([12.25, 3.5, 1.75], [1, 1, 0], 0.2)  # no probability
+    assert exact == 3.5
 
 
 @given(judged)
