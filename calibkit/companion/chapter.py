@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 
 from calibkit import explorable, metrics, plots, posthoc, stats, terms
-from calibkit.arrays import softmax
 from calibkit.companion import claims, contrasts, notebook, plan, published
 from calibkit.training import store
 
@@ -37,7 +36,6 @@ _AFTER = {
     "classwise_ece_scaled": "classwise_ece_ts_ece",
     "ece_binned": "ece_binned",
 }
-_EXCESS = {"": "", "_scaled": "_ts_ece", "_optimal": "_optimal"}
 _SPELT = {  # in a sentence; a table's head says less
     "mean_correct": "confidence of correct predictions",
     "mean_wrong": "confidence of wrong predictions",
@@ -138,20 +136,13 @@ def whole(pages: Iterable[notebook.Page], *methods: str) -> list[notebook.Page]:
 
 def _excess(record, its: pd.Series) -> dict[str, float]:
     """Excess ECE as trained, after scaling, and at the temperature that is best on test data."""
-    if "replicates.npz" in record.info["sha256"]:
-        names = {f"excess_ece{end}": f"excess_ece{name}" for end, name in _EXCESS.items()}
-        its = record.replicates
-        return {ours: its.estimate(name) for ours, name in names.items() if name in its}
-    if record.light:
-        return {}
-    logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(np.int64)
-    columns = {"_scaled": "temperature", "_optimal": "temperature_optimal"}
-    divided = {"": 1.0} | {end: its.get(column) for end, column in columns.items()}
-    return {
-        f"excess_ece{end}": metrics.excess_ece(softmax(logits / temperature), labels)
-        for end, temperature in divided.items()
-        if temperature is not None and np.isfinite(temperature)
+    needs = {"": None, "scaled": "temperature", "optimal": "temperature_optimal"}
+    models = {
+        "_".join(filter(None, ("excess_ece", after))): contrasts.Model(record, after)
+        for after, column in needs.items()
+        if column is None or np.isfinite(its.get(column, np.nan))
     }
+    return {name: model.value("excess_ece") for name, model in models.items()}
 
 
 def values(page: notebook.Page) -> pd.DataFrame:
