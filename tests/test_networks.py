@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from torch import nn
 from calibkit.data.torchvision import torchvision
 from calibkit.training import networks
 
+ROOT = Path(__file__).resolve().parent.parent
 SHAPES = {"mlp": (1, 40), "two_layers": (2,), "cnn": (1, 40), "resnet1d": (1, 40), "textcnn": (60,)}
 OPTIONS = {"textcnn": {"vocabulary": 50}}
 HEAVY = ("vit_b_16", "resnet152_imagenet")  # shapes only, on the meta device
@@ -139,6 +141,8 @@ COUNTS = {
     "resnet8": (thin_resnet(8), 0.08),  # our smallest: 6n + 2 with n = 1
     "resnet20": (thin_resnet(20), 0.27),  # He et al. (2016), table 6
     "resnet32": (thin_resnet(32), 0.46),  # same
+    "resnet44": (thin_resnet(44), 0.66),  # same
+    "resnet56": (thin_resnet(56), 0.85),  # same
     "resnet110_thin": (thin_resnet(110), 1.7),  # same
     "preact_resnet110": (preact_resnet(18, 16), 1.7),  # He et al. (2016b), CIFAR, ResNet-110
     # the four-stage nets: ImageNet's count less the head, which the 3x3 stem hardly changes
@@ -677,3 +681,36 @@ def test_googles_vit_is_torchvisions_by_other_names():
     assert found.keys() == known.keys()
     assert all(torch.equal(found[name], known[name]) for name in known)
     assert list(found)[-1] == "heads.head.bias"
+
+
+# --- weights of others ----------------------------------------------------------------------------
+
+
+def test_public_weights_give_the_accuracy_that_their_author_states(monkeypatch):
+    """Errors of Idelbayev's ResNets on the 10,000 test images, from predictions of our networks."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from public_networks import DEPTHS, FILE
+
+    with np.load(FILE) as stored:
+        assert stored["networks"].tolist() == [f"ResNet-{depth}" for depth in DEPTHS]
+        errors = (stored["logits"].argmax(2) != stored["labels"]).mean(axis=1)
+    np.testing.assert_allclose(errors, [0.0827, 0.0737, 0.0690, 0.0661], atol=1e-9)
+
+
+def test_public_weights_are_put_in_by_their_order(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from public_networks import logits_of, with_weights
+
+    network = networks.build("resnet20", (3, 32, 32), 10).eval()
+    for name, values in network.state_dict().items():
+        if name.endswith("running_var"):
+            values.uniform_(0.5, 2.0)
+    theirs = {
+        f"module.{i}.{n.split('.')[-1]}": w for i, (n, w) in enumerate(network.state_dict().items())
+    }
+    images = np.random.default_rng(0).integers(0, 256, (3, 3, 32, 32), dtype=np.uint8)
+    torch.testing.assert_close(
+        logits_of(with_weights(20, theirs), images), logits_of(network, images)
+    )
+    with pytest.raises(ValueError):
+        with_weights(32, theirs)

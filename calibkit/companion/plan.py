@@ -206,7 +206,7 @@ _OWN = {
     "bsce": (
         _on_cifar10(
             SUMMED_PLAIN,
-            "no augmentation",
+            "summed and clipped",
             "cifar10-bsce",
             seeds=3,
             methods=("erm", "flsd53", "dual_focal", "bsce", "bsce_gra"),
@@ -418,6 +418,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "deviations": _ALL + _SWITCHES,
     "matrix": _ALL + _CROSSED,
     "other_data": (Need(CARRIED), Need(CARRIED, on="others")),
+    "full_length": (Need(("erm",)),),
     "results": _ALL + _SWITCHES + _CROSSED,
     "your_model": (),
     "your_method": (Need((*_FOUR, "fmfp")),),

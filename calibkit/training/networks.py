@@ -577,6 +577,8 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet8": partial(_thin_resnet, 8),
     "resnet20": partial(_thin_resnet, 20),
     "resnet32": partial(_thin_resnet, 32),
+    "resnet44": partial(_thin_resnet, 44),
+    "resnet56": partial(_thin_resnet, 56),
     "resnet110_thin": partial(_thin_resnet, 110),
     "preact_resnet110": partial(_preact_image, 18, 16),
     "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 64),
