@@ -256,9 +256,12 @@
     const text = fixed(value, digits);
     return /[1-9]/.test(text) ? `${value > 0 ? "+" : ""}${text}${unit}` : "±0";
   };
-  /** A confidence with two digits of what it lacks to 1, as in the report. */
-  const decimals = (c) =>
-    !(c > 0 && c < 1) ? `${c}` : c.toFixed(Math.max(1 - Math.floor(Math.log10(1 - c)), 2));
+  /** A confidence with two digits of what it lacks to 1, or all it has if it is a short decimal. */
+  const decimals = (c) => {
+    if (!(c > 0 && c < 1)) return `${c}`;
+    const least = Math.max(1 - Math.floor(Math.log10(1 - c)), 2), own = `${c}`.length - 2;
+    return c.toFixed(own <= 12 ? Math.max(least, own) : least);
+  };
 
   // ------------------------------------------------------------------------------- page elements
 
@@ -599,7 +602,11 @@
   // ------------------------------------------------------------------------------- 2. histograms
 
   function histograms(root, data) {
-    const { models, edges, steps } = data;
+    const { models, edges, steps, marks = [] } = data;
+    const grid = Array.from({ length: steps + 1 }, (_, i) => i / steps);
+    const stops = [...grid, ...marks].sort((a, b) => a - b);
+    const nearest = (v) => stops.reduce((best, s, i) => Math.abs(s - v) < Math.abs(stops[best] - v) ? i : best, 0);
+    const written = (t) => marks.includes(t) ? decimals(t) : t.toFixed(3);
     const update = () => root.request();
     const picture = new Picture("Histograms of the confidence of right and of wrong answers", 280);
     const which = models.length > 1 && choice({
@@ -607,8 +614,8 @@
       options: models.map((m, i) => ({ value: `${i}`, label: m.label, color: m.color })),
     });
     const threshold = slider({
-      label: "Accept from a confidence of", name: "threshold", min: 0, max: 1, step: 1 / steps,
-      value: data.threshold, words: (v) => v.toFixed(3), oninput: update,
+      label: "Accept from a confidence of", name: "threshold", min: 0, max: stops.length - 1, step: 1,
+      value: nearest(data.threshold), words: (i) => written(stops[i]), oninput: update,
     });
     const tiles = {
       coverage: tile("coverage", "Accepted", "Share of all answers"),
@@ -624,7 +631,7 @@
       if (event.type === "pointermove" && !event.buttons) return;
       const box = picture.svg.getBoundingClientRect(), { left, right } = picture.box;
       const v = (event.clientX - box.left - left) / (right - left);
-      threshold.value = Math.round(Math.min(Math.max(v, 0), 1) * steps) / steps;
+      threshold.value = nearest(v);
       if (event.type === "pointerdown") picture.svg.setPointerCapture(event.pointerId);
       update();
     };
@@ -635,8 +642,7 @@
       (Math.max(...counts) * counts.length) / Math.max(counts.reduce((a, b) => a + b, 0), 1))));
 
     root.draw = () => {
-      const m = models[which ? Number(which.value) : 0], t = threshold.value;
-      const i = Math.round(t * steps);
+      const m = models[which ? Number(which.value) : 0], i = threshold.value, t = stops[i];
       const right = m.accepted_right[i], wrong = m.accepted_wrong[i];
       const allRight = m.accepted_right[0], allWrong = m.accepted_wrong[0];
       const accepted = right + wrong, all = allRight + allWrong, [low, high] = wilson(wrong, accepted);
@@ -659,7 +665,7 @@
       tiles.through.show(count(wrong), `of ${count(allWrong)}`);
       tiles.caught.show(count(allWrong - wrong), percent((allWrong - wrong) / allWrong));
       tiles.lost.show(count(allRight - right), percent((allRight - right) / allRight));
-      root.say(`Accepting from ${t.toFixed(3)} on answers ${percent(accepted / all)} of the cases; ` +
+      root.say(`Accepting from ${written(t)} on answers ${percent(accepted / all)} of the cases; ` +
         `${percent(accepted ? wrong / accepted : NaN)} of these are wrong. It catches ${count(allWrong - wrong)} of ${count(allWrong)} errors ` +
         `and turns away ${count(allRight - right)} right answers.`);
     };
@@ -951,7 +957,7 @@
         const accepted = m.accepted[i], wrong = m.wrong[i], [low, high] = wilson(wrong, accepted);
         const cell = (name, text, more) => make("td", {}, make("b", { "data-number": name }, text), make("small", {}, more));
         return make("tr", {},
-          make("th", { scope: "row" }, make("i", { style: `--of: ${m.color}` }), m.label),
+          make("th", { scope: "row" }, make("i", { style: `--of: ${m.color}` }), `\u00a0${m.label}`),
           cell("threshold", accepted ? decimals(m.threshold[i]) : "none", ""),
           cell("coverage", percent(accepted / m.n), accepted ? count(accepted) : ""),
           cell("risk", percent(accepted ? wrong / accepted : NaN, 2), accepted ? `${fixed(100 * low, 1)} to ${percent(high)}` : ""));
@@ -1067,7 +1073,7 @@ small { color: var(--soft); font-size: .8em; min-height: 1.35em; display: block;
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 5px 0 5px 10px; border-bottom: 1px solid var(--line); vertical-align: top; font-weight: 400; }
 thead th { color: var(--soft); font-size: .87em; vertical-align: bottom; }
-th:first-child { text-align: left; padding-left: 0; font-weight: 600; } th i { margin-right: 6px; }
+th:first-child { text-align: left; padding-left: 0; font-weight: 600; } th i { margin-right: 2px; }
 @container (min-width: 760px) {
   th:first-child { white-space: nowrap; }
 }

@@ -311,7 +311,9 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
 # ------------------------------------------------------------------------------- 2. histograms
 
 
-def prepare_histograms(confidence: ArrayLike, correct: ArrayLike, bins: int = 25) -> dict:
+def prepare_histograms(
+    confidence: ArrayLike, correct: ArrayLike, bins: int = 25, marks: Sequence[float] = ()
+) -> dict:
     """Confidence histograms of right and of wrong answers, and what each threshold accepts.
 
     Parameters
@@ -322,13 +324,16 @@ def prepare_histograms(confidence: ArrayLike, correct: ArrayLike, bins: int = 25
         Whether it is the true one.
     bins : int
         Bins (lo, hi] of equal width.
+    marks : sequence of float
+        Thresholds in [0, 1] at which the slider stops too.
 
     Returns
     -------
     dict
-        ``edges`` (bins + 1,); ``right``, ``wrong`` (bins,), counts; ``accepted_right``,
-        ``accepted_wrong`` (STEPS + 1,), how many have at least the confidence 0, 0.001, ..., 1;
-        ``auroc``; ``still``, for `plots.plot_confidence_histogram`.
+        ``edges`` (bins + 1,); ``right``, ``wrong`` (bins,), counts; ``marks``, those between the
+        steps; ``accepted_right``, ``accepted_wrong`` (STEPS + 1 + len(marks),), how many have at
+        least the confidence 0, 0.001, ..., 1 or a mark, in ascending order; ``auroc``; ``still``,
+        for `plots.plot_confidence_histogram`.
 
     Examples
     --------
@@ -339,7 +344,8 @@ def prepare_histograms(confidence: ArrayLike, correct: ArrayLike, bins: int = 25
     c, z = as_confidence_correct(confidence, correct, unit=True)
     table = metrics.reliability_bins(c, z, bins)
     right = np.round(np.nan_to_num(table["accuracy"]) * table["count"]).astype(int)
-    thresholds = np.arange(STEPS + 1) / STEPS
+    marks = np.setdiff1d(marks, np.arange(STEPS + 1) / STEPS)
+    thresholds = np.union1d(np.arange(STEPS + 1) / STEPS, marks)
 
     def accepted(values: Array) -> Array:
         return len(values) - np.searchsorted(np.sort(values.astype(np.float64)), thresholds)
@@ -350,6 +356,7 @@ def prepare_histograms(confidence: ArrayLike, correct: ArrayLike, bins: int = 25
         "wrong": table["count"] - right,
         "accepted_right": accepted(c[z]),
         "accepted_wrong": accepted(c[~z]),
+        "marks": marks,
         "auroc": _auroc(c, z),
         "still": plots.prepare_confidence_histogram(c, z, bins) if 0 < z.sum() < len(z) else None,
     }
@@ -366,7 +373,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     table : dict
         Numbers of `prepare_histograms`, or ``{method: numbers}``, with the same bins.
     threshold : float
-        Where the slider starts, in [0, 1].
+        Where the slider starts, in [0, 1]: at the nearest of its stops.
     still : str, optional
         Address (``data:…``) of another still picture.
 
@@ -378,7 +385,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     Raises
     ------
     ValueError
-        If the table is empty, or the bins of the models differ.
+        If the table is empty, or the bins or marks of the models differ.
 
     Examples
     --------
@@ -396,6 +403,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     """
     models = _models(table)
     _same(models, "edges")
+    _same(models, "marks")
 
     def draw() -> Figure:
         first = list(models.items())[:2]
@@ -405,10 +413,11 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     data = {
         "edges": next(iter(models.values()))["edges"],
         "steps": STEPS,
-        "threshold": round(threshold * STEPS) / STEPS,
+        "threshold": threshold,
+        "marks": next(iter(models.values()))["marks"],
         "models": [
             _label_and_color(name)
-            | {k: v for k, v in numbers.items() if k not in ("edges", "still")}
+            | {k: v for k, v in numbers.items() if k not in ("edges", "marks", "still")}
             for name, numbers in models.items()
         ],
     }
@@ -747,9 +756,9 @@ def prepare_risk_coverage(
 ) -> dict:
     """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that allows it.
 
-    A threshold is the lowest down to which the error rate is at most the target. With `validation`
-    it is chosen there and measured on the test set, as it would be in use; without, it is chosen on
-    the samples it is measured on, which flatters it.
+    A threshold is that of `metrics.threshold_at_risk`. With `validation` it is chosen there and
+    measured on the test set, as it would be in use; without, it is chosen on the samples it is
+    measured on, which flatters it.
 
     Parameters
     ----------
@@ -773,16 +782,12 @@ def prepare_risk_coverage(
     --------
     >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     >>> numbers["threshold"][0], numbers["accepted"][0]  # without an error
-    (np.float64(0.8), np.int64(2))
+    (np.float64(0.79), np.int64(2))
     """
     c, z = as_confidence_correct(confidence, correct)
     chosen_on = (c, z) if validation is None else as_confidence_correct(*validation)
-    distinct = np.unique(chosen_on[0])[::-1]
-    _, risk = metrics.risk_coverage(*chosen_on)
-    accepted = [np.flatnonzero(risk <= target) for target in TARGETS]
-    threshold = np.array(
-        [distinct[k[-1]] if len(k) else np.inf for k in accepted], dtype=np.float64
-    )
+    ranking = metrics.Ranking.of(*chosen_on)
+    threshold = np.array([ranking.threshold(target) for target in TARGETS])
     right, wrong = (np.sort(c[part].astype(np.float64)) for part in (z, ~z))
     rejected_right, rejected_wrong = (np.searchsorted(x, threshold) for x in (right, wrong))
     curve = metrics.risk_coverage(c, z)

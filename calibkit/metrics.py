@@ -109,6 +109,14 @@ class Ranking:
         """Error rate of the accepted; 0 before the first, which a replicate may not have drawn."""
         return self.accepted_wrong / np.maximum(self.accepted, 1)
 
+    def threshold(self, risk: float) -> float:
+        """As `threshold_at_risk`."""
+        within = np.flatnonzero(self.risk() <= risk)
+        if not len(within):
+            return math.inf
+        lowest, lower = [*self.confidence[within[-1] :][:2], -math.inf][:2]
+        return _short_decimal(float(lowest), float(lower), self.dtype)
+
 
 class Bins(NamedTuple):
     """Per bin: number of samples, number right, sum of the confidences."""
@@ -1407,23 +1415,23 @@ def threshold_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) ->
     0.81
     """
     _check_fraction("risk", risk)
-    ranking = _ranking(confidence, correct)
-    within = np.flatnonzero(ranking.risk() <= risk)
-    if not len(within):
-        return math.inf
-    last = int(within[-1])
-    lower = ranking.confidence[last + 1] if last + 1 < len(ranking.confidence) else -math.inf
-    return _short_decimal(float(ranking.confidence[last]), float(lower), ranking.dtype)
+    return _ranking(confidence, correct).threshold(risk)
 
 
 def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
-    """`value` in (0, 1) rounded down, but above `lower`, with two digits of what it lacks to 1."""
+    """`value` in (0, 1) rounded down, but above `lower`, with two digits of what it lacks to 1.
+
+    Clear of both by more than rounding errors, if there is room: a file's 0.9 may come as 0.8999….
+    """
     if not 0 < value < 1:
         return value
-    for digits in range(max(1 - math.floor(math.log10(1 - value)), 2), 18):
-        short = float(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
-        if dtype.type(short) > lower and short > 0:  # in the precision of the data, too
-            return short
+    fewest = max(1 - math.floor(math.log10(1 - value)), 2)
+    for slack in (8 * float(np.finfo(dtype).eps), 0.0):
+        for digits in range(fewest, 17):
+            unit = Decimal(1).scaleb(-digits)
+            short = float(Decimal(value - slack).quantize(unit, ROUND_FLOOR))
+            if short > 0 and dtype.type(short) > lower + slack:
+                return short
     return value
 
 

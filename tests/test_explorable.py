@@ -75,6 +75,9 @@ def test_thresholds_by_counting():
         assert numbers["accepted_right"][i] == (z & (c.astype(float) >= i / 1000)).sum()
         assert numbers["accepted_wrong"][i] == (~z & (c.astype(float) >= i / 1000)).sum()
     assert numbers["right"].sum() == z.sum() and numbers["wrong"].sum() == (~z).sum()
+    marked = explorable.prepare_histograms(c, z, marks=[0.9, 0.93721])
+    assert marked["marks"].tolist() == [0.93721]  # 0.9 is a step already
+    assert marked["accepted_right"][938] == (z & (c.astype(float) >= 0.93721)).sum()
 
 
 def test_targets_are_those_of_coverage_at_risk():
@@ -244,7 +247,7 @@ def test_curves_over_the_temperature_come_by_themselves(page):
 def test_histograms(page, threshold, model):
     figure = Figure(page, "histograms")
     figure.choose("model", model)
-    figure.slide("threshold", threshold)
+    figure.slide("threshold", round(1000 * threshold))
     c, z = list(ANSWERS.values())[model]
     accept = c >= threshold
     wrong = int((accept & ~z).sum())
@@ -273,7 +276,7 @@ def test_the_threshold_can_be_dragged_in_the_picture(page):
     figure.settle()
     value = float(re.search(r"from (\S+) on", figure.says())[1])
     assert 0.4 < value < 0.6
-    assert float(figure.root.locator("[name=threshold]").input_value()) == value
+    assert float(figure.root.locator("[name=threshold]").input_value()) == 1000 * value
 
 
 @pytest.mark.parametrize(("place", "model"), [(0, 0), (3, 1), (4, 0)])
@@ -321,17 +324,14 @@ def test_risk_coverage(page, place):
     figure.slide("target", place)
     target = explorable.TARGETS[place]
     c_val, z_val = HELD_OUT
-    coverage, risk = metrics.risk_coverage(c_val, z_val)
-    kept = np.flatnonzero(risk <= target)
-    threshold = np.unique(c_val)[::-1][kept[-1]] if len(kept) else np.inf
+    threshold = metrics.threshold_at_risk(c_val, z_val, target)
     for row, (c, z) in enumerate(ANSWERS.values()):
         accept = c >= threshold
         assert figure.number("coverage", row) == percent(accept.mean())
         if not accept.any():
             assert figure.number("threshold", row) == "none"
             continue
-        shown = figure.number("threshold", row)
-        assert float(shown) == pytest.approx(threshold, abs=0.5 * 10 ** -len(shown[2:]))
+        assert float(figure.number("threshold", row)) == threshold
         assert figure.number("risk", row) == percent((~z[accept]).mean(), 2)
         low, high = stats.wilson((~z & accept).sum(), accept.sum())
         assert f"{fixed(100 * low, 1)} to {percent(high)}" in figure.text()

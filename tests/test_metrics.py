@@ -419,6 +419,11 @@ def test_a_threshold_is_printed_in_few_digits_that_accept_the_same(dtype):
             assert accept.mean() == metrics.coverage_at_risk(confidence, correct, risk)
             if 0 < accept.mean() < 1:
                 assert len(str(threshold)) <= 8 + np.log10(sharp)
+    for step in (0.01, 1e-4):  # as read from a file: no 0.89 comes through for a 0.90
+        printed = np.arange(0.5, 1, step).round(4)
+        read = np.exp(np.log(printed)).astype(dtype)
+        threshold = metrics.threshold_at_risk(read, printed > 0.78, 0.1)
+        assert ((printed >= threshold) == (read >= threshold)).all()
     exact = metrics.threshold_at_risk([12.25, 3.5, 1.75], [1, 1, 0], 0.2)  # no probability
     assert exact == 3.5
 
@@ -887,7 +892,8 @@ FROM_RANKING = [metrics.auroc, metrics.aupr_success, metrics.aupr_error, metrics
                 metrics.refinement_decomposition, metrics.reliability_bins, metrics.ece_correct,
                 metrics.confidence_gap, metrics.histogram_overlap,
                 lambda c, z: metrics.risk_at_coverage(c, z, 0.5),
-                lambda c, z: metrics.coverage_at_risk(c, z, 0.5)]  # fmt: skip
+                lambda c, z: metrics.coverage_at_risk(c, z, 0.5),
+                lambda c, z: metrics.threshold_at_risk(c, z, 0.5)]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", FROM_PROBS + FROM_LOGITS)
@@ -986,6 +992,7 @@ SIGNATURES = {
     "risk_coverage": "confidence correct",
     "risk_at_coverage": "confidence correct coverage",
     "coverage_at_risk": "confidence correct risk",
+    "threshold_at_risk": "confidence correct risk",
     "refinement_decomposition": "confidence correct bins=100",
     "summary": "logits labels bins=15 convention='exact'",
     "confidence_gap": "confidence correct",

@@ -146,11 +146,11 @@ def test_operating_points_by_counting():
     arrays |= {"val_logits": logits, "val_labels": wrong}
     point, none = assessment.operating_points(predictions.from_arrays(arrays), [0.35, 0.001])[::-1]
     # On the validation set 2 of the 7 above 0.65 are wrong, and 3 of 8 would be too many.
-    assert point["threshold"] == pytest.approx(0.65)
+    assert 0.6 < point["threshold"] <= 0.65
     assert (point["accepted"], point["wrong"]) == (7, 2)  # of the test set
     assert point["coverage"].estimate == 0.7 and point["risk"].estimate == 2 / 7
     assert point["kept"] is None
-    assert none["threshold"] == pytest.approx(0.85)  # three in a row are right
+    assert 0.8 < none["threshold"] <= 0.85  # three in a row are right
     assert (none["accepted"], none["wrong"]) == (3, 1)
 
 
@@ -226,7 +226,7 @@ def test_without_a_validation_set_thresholds_are_not_judged_on_their_own_samples
         if point["threshold"]:
             own = found["confidence"] >= point["threshold"]
             assert (~found["correct"][own]).mean() <= 0.3
-        if point["accepted"]:
+        if not math.isnan(point["risk"].estimate):
             kept.append(point["risk"].estimate)
     assert np.mean(kept) > 0.4
 
@@ -448,9 +448,16 @@ def test_percentages_are_as_precise_as_they_are_sure(value, expected):
 
 @pytest.mark.parametrize(
     ("confidence", "expected"),
-    [(0.5, "0.50"), (0.93, "0.930"), (0.99987, "0.99987"), (1.0, "1"), (None, "–")],
+    [
+        (0.5, "0.50"),
+        (0.93, "0.930"),
+        (0.99987, "0.99987"),
+        (0.8125, "0.8125"),
+        (1.0, "1"),
+        (None, "–"),
+    ],
 )
-def test_thresholds_have_two_digits_of_what_they_lack(confidence, expected):
+def test_thresholds_have_all_digits_and_two_of_what_they_lack(confidence, expected):
     assert text.decimals(confidence) == expected
 
 
@@ -554,13 +561,17 @@ def test_the_page_says_what_the_tables_say(numbers):
         assert " ".join(answer["text"].split()) in page.text
 
 
+@pytest.mark.timeout(300)
 def test_figures_of_the_page_can_be_explored(tmp_path):
     """With its own policy in force: one script runs, and nothing is asked for."""
     data, other = make(n=900, validation=300, temperature=0.5), make(n=900, validation=300, seed=0)
     url = report.build(data, tmp_path, against=other).as_uri()
+    thresholds = {point["threshold"] for point in assessment.operating_points(data)}
+    marks = thresholds - set(np.arange(1001) / 1000)
     with browser() as chromium:
         page = visit(chromium, url, offline=True, viewport={"width": 390, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        agree(page, data)
         for model, chosen in enumerate((data, other)):
             figure = Figure(page, "reliability")
             figure.choose("model", model)
@@ -569,7 +580,7 @@ def test_figures_of_the_page_can_be_explored(tmp_path):
             assert figure.number("ece") == percent(metrics.ece(softmax(logits / 2), labels), 2)
             figure = Figure(page, "histograms")
             figure.choose("model", model)
-            figure.slide("threshold", 0.777)
+            figure.slide("threshold", 777 + sum(t < 0.777 for t in marks))
             found = metrics.per_sample(chosen.logits, chosen.labels)
             accept = found["confidence"] >= 0.777
             assert figure.number("coverage") == percent(accept.mean())
@@ -583,6 +594,34 @@ def test_figures_of_the_page_can_be_explored(tmp_path):
         plain = visit(chromium, url, java_script_enabled=False)
         pictures = plain.locator("figure img")
         assert pictures.count() == 4 and all(pictures.nth(i).is_visible() for i in range(4))
+
+        page.context.close()
+        plain.context.close()
+        part = make(n=613, temperature=0.3)  # thresholds are cross-fitted
+        agree(visit(chromium, report.build(part, tmp_path).as_uri(), offline=True), part)
+
+
+def agree(page, data):
+    """Card, table, both sliders and whoever applies the printed threshold accept the same."""
+    numbers = assessment.assess(data)
+    point, found = numbers["main_point"], metrics.per_sample(data.logits, data.labels)
+    row = text.tables(numbers)["operating_points"].loc[text._round(point["target"])]
+    accept = found["confidence"] >= float(row["Accept from"])
+    wrong = int((accept & ~found["correct"]).sum())
+    assert row["Wrong / answered"] == f"{wrong:,} / {accept.sum():,}"
+    assert row["Cases answered"].startswith(percent(accept.mean()))
+    card = page.locator(".card", has_text="Accept a confidence of").first.inner_text()
+    assert f"confidence of {row['Accept from']} or more" in card
+    assert f"accepts {accept.sum():,} of {len(accept):,} cases" in card
+    figure = Figure(page, "histograms")
+    assert figure.number("coverage") == percent(accept.mean())
+    assert figure.number("through") == f"{wrong:,}"
+    assert f"{accept.sum():,} of {len(accept):,}" in figure.text()
+    assert float(re.search(r"Accepting from (\S+) on", figure.says())[1]) == point["threshold"]
+    figure = Figure(page, "risk_coverage")
+    assert figure.number("threshold") == row["Accept from"]
+    assert figure.number("coverage") == percent(accept.mean())
+    assert figure.number("risk") == percent(wrong / accept.sum(), 2)
 
 
 ODD = {

@@ -122,10 +122,10 @@ def assess(
 def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[dict]:
     """Thresholds on the confidence for given error rates, and what they really give.
 
-    A threshold is the lowest that keeps the error rate of the accepted at the target on the
-    validation set; its coverage and error rate are those of the test set. Without a validation set
-    the threshold is chosen on all samples, and measured by cross-fitting: it is chosen on four
-    fifths and applied to the rest, five times (from `MANY` samples on, on one half for the other).
+    A threshold is that of `metrics.threshold_at_risk` on the validation set; its coverage and error
+    rate are those of the test set. Without a validation set the threshold is chosen on all samples,
+    which flatters its error rate, so that is cross-fitted: chosen on four fifths and applied to the
+    rest, five times (from `MANY` samples on, on one half for the other).
 
     Parameters
     ----------
@@ -136,34 +136,37 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     Returns
     -------
     list of dict
-        ``target``; ``threshold`` (None if no threshold reaches the target); ``coverage``, ``risk``
-        (with Wilson intervals); ``accepted``, ``wrong`` (counts); ``kept`` (True or False if the
-        interval of the risk is on one side of the target, else None).
+        ``target``; ``threshold`` (None if no threshold reaches the target); ``accepted``, ``wrong``
+        (counts among all samples, at that threshold); ``coverage``, ``risk`` (with Wilson
+        intervals; without a validation set the risk is the cross-fitted one); ``kept`` (True or
+        False if the interval of the risk is on one side of the target, else None).
 
     Examples
     --------
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
     >>> point, _ = operating_points(predictions.from_arrays(scores), [0.1, 0.5])
-    >>> round(point["threshold"], 3), point["accepted"], point["wrong"]
-    (0.9, 20, 0)
+    >>> point["threshold"], point["accepted"], point["wrong"]
+    (0.89, 20, 0)
     """
     confidence, correct = data.samples["confidence"], data.samples["correct"]
-    chosen_on = data.val_samples or data.samples
+    chosen_on = [(data.val_samples or data.samples)[name] for name in ("confidence", "correct")]
+    exact = confidence.astype(np.float64)  # as figures of the page compare it
     if not target_risk:
-        target_risk = [t for t in TARGETS if t < np.mean(~chosen_on["correct"])][-4:]
+        target_risk = [t for t in TARGETS if t < np.mean(~chosen_on[1])][-4:]
     points = []
     for target in sorted(target_risk):
-        threshold = _threshold(chosen_on["confidence"], chosen_on["correct"], target)
-        accept = confidence >= threshold
-        if data.val_logits is None and accept.any():
-            for fit, rest in _folds(len(confidence)):
-                accept[rest] = confidence[rest] >= _threshold(confidence[fit], correct[fit], target)
+        threshold = metrics.threshold_at_risk(*chosen_on, target)
+        accept = exact >= threshold
         accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
-        risk = _share(wrong, accepted)
+        if data.val_logits is None and accepted:
+            for fit, rest in _folds(len(confidence)):
+                fitted = metrics.threshold_at_risk(confidence[fit], correct[fit], target)
+                accept[rest] = exact[rest] >= fitted
+        risk = _share((accept & ~correct).sum(), accept.sum())
         points.append(
             {
                 "target": float(target),
-                "threshold": float(threshold) if threshold < math.inf else None,
+                "threshold": threshold if threshold < math.inf else None,
                 "coverage": _share(accepted, len(accept)),
                 "risk": risk,
                 "accepted": accepted,
@@ -410,13 +413,6 @@ def _folds(n: int) -> list[tuple[Array, Array]]:
     return [
         (np.concatenate([other for other in parts if other is not part]), part) for part in parts
     ]
-
-
-def _threshold(confidence: Array, correct: Array, target: float) -> float:
-    """The lowest confidence down to which the error rate is at most the target; inf if none."""
-    _, risk = metrics.risk_coverage(confidence, correct)
-    within = np.flatnonzero(risk <= target)
-    return np.unique(confidence)[::-1][within[-1]] if len(within) else math.inf
 
 
 def _main_point(points: list[dict], error: float) -> dict | None:

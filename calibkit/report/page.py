@@ -92,6 +92,8 @@ def explore(
     if against:
         models["the other one"] = against.sample(ROWS)
     reliability, histograms, risk_coverage = {}, {}, {}
+    found = (point["threshold"] for point in numbers["operating_points"])
+    thresholds = [threshold for threshold in found if threshold is not None]
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
         test, held_out = (
@@ -99,7 +101,7 @@ def explore(
             for samples in (model.samples, model.val_samples)
         )
         reliability[name] = explorable.prepare_reliability(model.logits, model.labels, temperature)
-        histograms[name] = explorable.prepare_histograms(*test)
+        histograms[name] = explorable.prepare_histograms(*test, marks=thresholds)
         risk_coverage[name] = explorable.prepare_risk_coverage(*test, held_out)
     point = numbers["main_point"] or {"threshold": 0.9, "target": 0.05}
     return {

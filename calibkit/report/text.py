@@ -1,6 +1,7 @@
 """The sentences and the tables of a report: what its numbers say, without a figure."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -190,10 +191,14 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
             "text": f"{everything}; no threshold that was tried gives clearly fewer.",
             "tone": "unsure",
         }
+    wrong = (
+        f"{percent(point['risk'])} of these are wrong"
+        if numbers["validation"]
+        else f"of new ones it accepts, expect {percent(point['risk'])} to be wrong"
+    )
     text = (
-        f"Chosen for at most {_round(point['target'])} errors, it keeps "
-        f"{percent(point['coverage'])} of cases, of which {percent(point['risk'])} are wrong. "
-        f"{everything}."
+        f"Chosen for at most {_round(point['target'])} errors, it accepts {point['accepted']:,} of "
+        f"{numbers['samples']:,} cases ({percent(point['coverage'])}); {wrong}. {everything}."
     )
     tone = {True: "good", None: "fair", False: "bad"}[point["kept"]]
     least = decimals(point["threshold"])
@@ -299,7 +304,9 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
                 "Target error": _round(p["target"]),
                 "Accept from": decimals(p["threshold"]),
                 "Cases answered": percent(p["coverage"]),
-                "Error among them": percent(p["risk"]),
+                "Error among them" if numbers["validation"] else "Error to expect": percent(
+                    p["risk"]
+                ),
                 "Wrong / answered": f"{p['wrong']:,} / {p['accepted']:,}",
                 "Target kept?": {True: "yes", False: "no", None: "cannot tell"}[p["kept"]],
             }
@@ -424,14 +431,15 @@ def _round(target: float) -> str:
 
 
 def decimals(confidence: float | None) -> str:
-    """A confidence with two digits of what it lacks to 1.
+    """A threshold in all its digits, and at least two of what it lacks to 1.
 
-    >>> decimals(0.93), decimals(0.99987)
-    ('0.930', '0.99987')
+    >>> decimals(0.93), decimals(0.99987), decimals(0.8125)
+    ('0.930', '0.99987', '0.8125')
     """
     if confidence is None or not 0 < confidence < 1:
         return "–" if confidence is None else f"{confidence:g}"
-    return f"{confidence:.{max(1 - math.floor(math.log10(1 - confidence)), 2)}f}"
+    own = -Decimal(repr(confidence)).as_tuple().exponent
+    return f"{confidence:.{max(1 - math.floor(math.log10(1 - confidence)), own, 2)}f}"
 
 
 def number(value: float | Interval, scale: float = 1, unit: str = "", sign: bool = False) -> str:
