@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
 from calibkit.report import predictions
 
@@ -79,8 +80,9 @@ def test_rounded_probabilities_are_divided_by_their_sums_and_it_is_said(digits):
     rounded = probs.round(digits)
     found = predictions.from_arrays({"probs": rounded, "labels": labels})
     expected = rounded / rounded.sum(1, keepdims=True)
-    np.testing.assert_allclose(softmax(found.logits), expected, atol=1e-12)
-    assert found.notes == ("The probs are rounded: each row was divided by its sum.",)
+    np.testing.assert_allclose(softmax(found.logits), expected, atol=0.5 * 10.0**-digits)
+    np.testing.assert_allclose(softmax(found.logits).max(1), expected.max(1), atol=1e-12)
+    assert found.notes[0] == "The probs are rounded: each row was divided by its sum."
     assert not predictions.from_arrays({"probs": probs, "labels": labels}).notes
     for wrong in (0.99 * probs, 0.9 * rounded, np.where(rounded > 0.5, 0, rounded).round(digits)):
         with pytest.raises(ValueError, match="probs: got row"):
@@ -522,3 +524,51 @@ def test_missing_files_stay_errors_of_the_system(tmp_path):
         predictions.read(tmp_path / "folder.npz")
     with pytest.raises(ValueError, match=r"got a file '.txt', expected .npz, .npy"):
         predictions.read(tmp_path / "preds.txt")
+
+
+# --- rounded probabilities ---
+
+
+def rounded(digits, k=10, n=2000, temperature=2.0, seed=0):
+    """Probabilities of an over-confident model, to some decimals; labels; its true temperature."""
+    rng = np.random.default_rng(seed)
+    logits = 3 * rng.normal(size=(n, k))
+    labels = (softmax(logits).cumsum(1) > rng.random((n, 1))).argmax(1)
+    probs = softmax(temperature * logits).round(digits)
+    return probs, labels
+
+
+@pytest.mark.parametrize(
+    ("digits", "k", "off"), [(2, 10, 0.2), (3, 10, 0.1), (4, 3, 0.05), (4, 100, 0.05)]
+)
+def test_a_printed_zero_leaves_the_temperature_sane(digits, k, off):
+    """A network whose logits are too large by 2: zeros as 1e-308 would have it be 90 and more."""
+    probs, labels = rounded(digits, k)
+    never = probs[np.arange(len(labels)), labels] == 0
+    assert never.any()  # the true class was printed as 0
+    found = predictions.from_arrays({"probs": probs, "labels": labels})
+    fitted = posthoc.TemperatureScaling().fit(found.logits, found.labels).temperature_
+    assert fitted == pytest.approx(2, rel=off)
+    (note,) = (note for note in found.notes if "decimals" in note)
+    assert f"have {digits} decimals, and {(probs == 0).sum():,} of" in note
+    assert f"below {0.5 * 10.0**-digits:.{digits + 1}f}." in note
+    assert metrics.nll(softmax(found.logits), labels) < 10
+
+
+def test_filled_zeros_leave_the_answer_and_its_confidence_as_printed():
+    probs = np.array([[0.93, 0.07, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.7, 0.1]])
+    found = softmax(predictions.from_arrays({"probs": probs, "labels": [0, 0, 0, 1]}).logits)
+    np.testing.assert_allclose(found.max(axis=1), [0.93, 0.995, 0.5, 0.7], rtol=1e-12)
+    assert found.argmax(axis=1).tolist() == [0, 0, 0, 1]
+    np.testing.assert_allclose(found[1], [0.995, 0.0025, 0.0025], rtol=1e-12)  # prints as it did
+    np.testing.assert_allclose(found[3], probs[3], rtol=1e-12)
+    assert found[0, 2] == pytest.approx(0.07 * 0.005 / 0.075)
+
+
+def test_zeros_that_are_not_of_rounding_stay():
+    exact = softmax(np.random.default_rng(0).normal(size=(50, 3)))
+    exact[0] = [1, 0, 0]
+    answers = np.eye(3)[[0, 1, 2, 0]]
+    for probs, n in ((exact, 50), (exact.astype(np.float32), 50), (answers, 4)):
+        found = predictions.from_arrays({"probs": probs, "labels": np.zeros(n, int)})
+        assert found.logits[0].min() < -80 and not found.notes

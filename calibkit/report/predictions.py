@@ -299,13 +299,24 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
         if not probs:
             return scores
         notes.append(f"The {name} are rows of probabilities and were taken as such.")
-    elif _rounded(scores):
+    digits = _digits(scores)
+    if _rounded(scores, digits):
         notes.append(f"The {name} are rounded: each row was divided by its sum.")
         scores = scores / row_sums(scores)[:, None]
     try:
         scores = as_probs(scores, name)
     except ValueError as error:
         raise ValueError(f"{error} (if these are logits, call them so)") from error
+    zeros = int((scores == 0).sum()) if digits else 0
+    if zeros:
+        half = 0.5 * 10.0**-digits
+        places = f"{digits} decimal{'s' * (digits > 1)}"
+        notes.append(
+            f"The {name} have {places}, and {zeros:,} of {scores.size:,} are 0, which may be "
+            f"anything below {half:.{digits + 1}f}. The zeros of a row share that much, so NLL and "
+            "temperature are approximate; for exact ones, save the logits."
+        )
+        scores = _fill_zeros(scores, half)
     return log_probs(scores)
 
 
@@ -314,16 +325,47 @@ def _are_probs(scores: Array) -> bool:
     return bool(inside and np.abs(row_sums(scores) - 1).max() <= 1e-3)
 
 
-def _rounded(probs: Array) -> bool:
-    """Whether rows miss a sum of 1, but by no more than rounding to 2 to 4 decimals explains."""
+def _digits(probs: Array) -> int:
+    """To how many decimals probabilities were rounded; 0 if to none or to more than can be seen."""
     if probs.ndim != 2 or probs.dtype.kind != "f" or not probs.size:
+        return 0
+    if np.isin(probs, (0, 1)).all():  # answers, not probabilities
+        return 0
+    for digits in range(1, 9 if probs.dtype == np.float64 else 6):
+        off = 1e-3 * 10.0**-digits + np.finfo(probs.dtype).eps
+        few = probs[:: len(probs) // 1000 + 1]
+        if all(np.abs(x - x.round(digits)).max() <= off for x in (few, probs)):
+            return digits
+    return 0
+
+
+def _rounded(probs: Array, digits: int) -> bool:
+    """Whether rows miss a sum of 1, but by no more than rounding to 2 to 4 decimals explains."""
+    if digits not in (1, 2, 3, 4):
         return False
     off = np.abs(row_sums(probs) - 1).max()
-    return any(
-        1e-3 < off <= min(0.5 * probs.shape[1] * 10.0**-digits, 0.05) + 1e-6
-        and np.abs(probs - probs.round(digits)).max() < 1e-6
-        for digits in (2, 3, 4)
-    )
+    return 1e-3 < off <= min(0.5 * probs.shape[1] * 10.0 ** -max(digits, 2), 0.05) + 1e-6
+
+
+def _fill_zeros(probs: Array, half: float) -> Array:
+    """Give the zeros of each row `half` a unit of the last decimal, taken from all but the largest.
+
+    A printed 0 is some probability below `half`; 1e-308 in its place would decide the NLL and the
+    temperature. The zeros share it, since a row in which each had that much would not have been
+    printed so. The confidence stays as printed, and a threshold can be applied to the file; only a
+    1 loses `half`.
+    """
+    rows = np.flatnonzero((probs == 0).any(axis=1))
+    part = probs[rows].astype(np.float64)
+    zero, each, top = part == 0, np.arange(len(rows)), part.argmax(axis=1)
+    others = np.where(zero, half / zero.sum(axis=1, keepdims=True), part)
+    left = np.maximum(1 - part[each, top], half)
+    others[each, top] = 0
+    others *= (left / others.sum(axis=1))[:, None]
+    others[each, top] = 1 - left
+    filled = probs.copy()
+    filled[rows] = others
+    return filled
 
 
 def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
