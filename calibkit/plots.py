@@ -22,7 +22,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
@@ -44,6 +44,7 @@ __all__ = [
     "CORRECT",
     "MARKERS",
     "WRONG",
+    "ink",
     "look",
     "panels",
     "plot_confidence_histogram",
@@ -118,7 +119,7 @@ _STYLE = mpl.rc_params_from_file(Path(__file__).with_name("book.mplstyle"), Fals
 def style():
     """Context manager (or decorator) with the book's style; outside it nothing changes.
 
-    White, opaque background also in a dark page; fonts that survive the width of a phone.
+    White, opaque background (dark pages of the book turn it over); fonts for a screen.
 
     Returns
     -------
@@ -177,6 +178,32 @@ def look(method: str) -> dict:
     }
 
 
+def ink(color: str) -> str:
+    """A colour for words on white: as given, or as dark as it takes to read them.
+
+    Marks are areas and may be pale; letters are thin. WCAG asks for a contrast of 4.5.
+
+    Parameters
+    ----------
+    color : str
+        A colour of Matplotlib, such as ``look("mixup")["color"]``.
+
+    Returns
+    -------
+    str
+        The nearest darker shade of the same hue, as ``#rrggbb``.
+
+    Examples
+    --------
+    >>> ink(COLORS["bsce_gra"]) == COLORS["bsce_gra"].lower(), ink(COLORS["mixup"])
+    (True, '#3b7ca1')
+    """
+    shades = np.linspace(1, 0, 101)[:, None] * to_rgb(color)
+    light = np.where(shades <= 0.04045, shades / 12.92, ((shades + 0.055) / 1.055) ** 2.4)
+    contrast = 1.05 / (light @ [0.2126, 0.7152, 0.0722] + 0.05)
+    return to_hex(shades[np.argmax(contrast >= 4.5)])
+
+
 # --- helpers ---
 
 
@@ -225,9 +252,9 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     slack = isotonic_regression([line_ends[m] for m in order] - centres).x
     placed = centres + slack.clip(0, max(1 - heights.sum(), 0))
     for m, y in zip(order, placed, strict=True):
-        ink = {"color": look(m)["color"], "transform": ax.transAxes}
-        ax.plot([1.0, 1.03], [line_ends[m], y], linewidth=0.8, clip_on=False, **ink)
-        ax.text(1.04, y, ends[m][1], va="center", ha="left", fontsize=10, **ink)
+        color, inside = look(m)["color"], {"transform": ax.transAxes}
+        ax.plot([1, 1.03], [line_ends[m], y], color=color, linewidth=0.8, clip_on=False, **inside)
+        ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=10, **inside)
 
 
 def panels(
@@ -290,7 +317,7 @@ def panels(
             (p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None
         )
         words = [look(part)["label"] if part == method else part for part in parts]
-        ax.set_title(" · ".join(words), color=look(method)["color"] if method else _INK)
+        ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
     legends = [ax.get_legend() for ax in axes.flat if ax.get_legend()]
     for legend in legends[1:]:  # once is enough
         legend.remove()
@@ -386,7 +413,7 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     left, width = numbers["edges"][:-1], np.diff(numbers["edges"])
     sure = high - low < 0.3
     ax.plot([0, 1], [0, 1], color=_FAINT, linestyle="--", linewidth=1.2, zorder=1)
-    for some, ink, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
+    for some, tint, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
         shades = {
             "color": np.where(y < x, WRONG, CORRECT)[some],
             "alpha": alpha,
@@ -395,7 +422,7 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
         }
         ax.bar(left[some], (y - x)[some], width[some], x[some], align="edge", **shades)
         whiskers = np.array([y - low, high - y])[:, some].clip(min=0)
-        dots = {"fmt": "o", "color": ink, "markersize": 4.5, "elinewidth": 1.2}
+        dots = {"fmt": "o", "color": tint, "markersize": 4.5, "elinewidth": 1.2}
         ax.errorbar(x[some], y[some], whiskers, zorder=4, **dots)
     if len(numbers["seed_accuracy"]) > 1:
         for seed in numbers["seed_accuracy"]:

@@ -28,6 +28,22 @@ def _figures():
     plt.close("all")
 
 
+@pytest.mark.parametrize("method", plots.COLORS)
+def test_words_in_the_colour_of_a_method_can_be_read_and_keep_its_hue(method):
+    """WCAG: a contrast of 4.5 to the white ground; no darker than that asks for."""
+
+    def contrast(color):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
+        return 1.05 / (0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05)
+
+    given = np.array(mpl.colors.to_rgb(plots.COLORS[method]))
+    words = np.array(mpl.colors.to_rgb(plots.ink(plots.COLORS[method])))
+    assert contrast(words) >= 4.45  # eight bits a channel
+    assert (words == given).all() if contrast(given) >= 4.5 else contrast(words) < 4.8
+    shade = words.sum() / max(given.sum(), 1e-9)
+    np.testing.assert_allclose(words, shade * given, atol=0.005)
+
+
 def classifier(seed: int, n: int = 600, sharpness: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Confidences that are right as often as they say, then sharpened."""
     rng = np.random.default_rng(seed)

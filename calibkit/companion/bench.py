@@ -316,9 +316,9 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
             frames[part] = pd.DataFrame(rows).T.rename_axis(index=None, columns="Metric")
     cost = {
         who: {
-            "Forward passes a sample and epoch": f"{c['forward']:.3g}",
+            "Forward passes per sample and epoch": f"{c['forward']:.3g}",
             "Backward passes": f"{c['backward']:.3g}",
-            "Seconds a run": f"{c['seconds']:.1f}",
+            "Seconds per run": f"{c['seconds']:.1f}",
         }
         for who, c in ((numbers["label"], numbers["cost"]["own"]), ("ERM", numbers["cost"]["erm"]))
     }
@@ -347,7 +347,7 @@ def _histograms(trial: Bench) -> Figure:
     for method in (trial.method, *trial.rivals):
         by_seed = trial.page.predictions(trial.page.logits(method))
         table[method] = plots.prepare_confidence_histogram(*by_seed)
-    return plots.panels(table, plots.plot_confidence_histogram, columns=2)
+    return plots.panels(table, plots.plot_confidence_histogram, columns=3, size=(2.5, 2.4))
 
 
 def _reliability(trial: Bench) -> Figure:

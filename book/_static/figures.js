@@ -1,0 +1,28 @@
+// On a narrow screen a figure keeps the size at which its words can be read, and is swiped sideways.
+const SCALE = 0.56; // screen pixels for a pixel of the picture: text of 8 points is 9 pixels high
+const NARROW = matchMedia("(max-width: 576px)");
+
+const place = (image) => {
+  let box = image.closest(".calibkit-swipe");
+  const figure = image.closest("figure") ?? (box ?? image).parentElement;
+  const wanted = Math.round(image.naturalWidth * SCALE);
+  const wide = NARROW.matches && figure.clientWidth > 0 && wanted > 1.1 * figure.clientWidth;
+  if (wide && !box) {
+    box = document.createElement("div");
+    box.className = "calibkit-swipe";
+    box.tabIndex = 0; // arrow keys scroll it
+    image.replaceWith(box);
+    box.append(image);
+  } else if (!wide && box) {
+    box.replaceWith(image);
+  }
+  image.style.width = wide ? `${wanted}px` : "";
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+  const all = () => document.querySelectorAll(".bd-article .cell_output img").forEach(place);
+  NARROW.addEventListener("change", all);
+  addEventListener("load", all);
+  document.addEventListener("toggle", all, true); // what was folded had no width
+  all();
+});
