@@ -479,6 +479,18 @@ def test_injected_parameters_must_exist():
         notebook.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"edition": "smok"}, r"unknown edition 'smok' .did you mean 'smoke'\?.; valid: "),
+        ({"edition": "smoke", "network": "mpl"}, "'mpl'"),
+    ],
+)
+def test_unknown_names_are_refused(cache, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        notebook.pages(["erm"], plan.Selection(**wrong), "fmfp")
+
+
 def test_html_of_names_is_escaped(cache):
     page = notebook.page(["erm"], "cifar10", dataset="imagefolder:<script>", seeds=1)
     assert "<script>" not in page._repr_html_()
