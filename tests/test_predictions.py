@@ -219,7 +219,7 @@ def test_what_is_wrong_is_named(change, message):
 
 
 def test_rows_that_are_no_probabilities_hint_at_logits():
-    with pytest.raises(ValueError, match=r"if these are logits, call them so"):
+    with pytest.raises(ValueError, match=r"if these are logits, name them logits"):
         predictions.from_arrays({"probs": LOGITS, "labels": LABELS})
 
 
@@ -373,7 +373,7 @@ def test_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "No columns to parse"),
+        ("", "the file is empty"),
         ("a,b\n", "got 0 rows"),
         ("a,b,label\n0.5,0.5,0\n0.5\n", "got an empty cell in row 2"),
         ("a,b\n0.5,0.5\n", "expected one called 'label'"),
@@ -388,7 +388,7 @@ def test_parquet(tmp_path):
         ("prob_a,prob_b,label,split\n0.5,0.5,0,train\n", "split: got 'train', expected 'test'"),
         ("prob_a,prob_b,label,split\n0.5,0.5,0,val\n", "got an empty array"),
         ("prob_a,prob_b,label\n0.5,0.5,c\n", "labels: got 'c', expected names among 'a', 'b'"),
-        ("prob_a,prob_b,label\n,0.5,a\n", "probs: got NaN"),
+        ("prob_a,prob_b,label\n,0.5,a\n", "prob_a: got an empty cell in row 1"),
         ('prob_a,prob_b,label\n"0.5,0.5,a\n', ""),
     ],
 )
@@ -572,3 +572,15 @@ def test_zeros_that_are_not_of_rounding_stay():
     for probs, n in ((exact, 50), (exact.astype(np.float32), 50), (answers, 4)):
         found = predictions.from_arrays({"probs": probs, "labels": np.zeros(n, int)})
         assert found.logits[0].min() < -80 and not found.notes
+
+
+def test_what_is_wrong_with_a_table_is_said_where_it_is(tmp_path):
+    head, rows = "label,prob_a,prob_b", ["a,0.9,0.1", "b,0.2,0.8", "a,0.7,0.3"]
+    for text, message in (
+        ("\n".join([head, rows[0], "a,,0.5", rows[2]]), "prob_a: got an empty cell in row 2"),
+        ("\n".join([head, "a,90,10", "b,20,80"]), "divide percentages by 100"),
+        ("\n".join([head, "a,2.5,-1", "b,0.1,3"]), "if these are logits, name them logits"),
+        ("\n".join([head + ",split", "a,0.9,0.1,train"]), "leave training samples out"),
+    ):
+        (tmp_path / "preds.csv").write_text(text)
+        refused(tmp_path / "preds.csv", message)

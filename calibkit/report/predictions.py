@@ -306,7 +306,9 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
     try:
         scores = as_probs(scores, name)
     except ValueError as error:
-        raise ValueError(f"{error} (if these are logits, call them so)") from error
+        percent = scores.ndim == 2 and scores.size and np.abs(row_sums(scores) - 100).max() <= 1
+        hint = "divide percentages by 100" if percent else "if these are logits, name them logits"
+        raise ValueError(f"{error} ({hint})") from error
     zeros = int((scores == 0).sum()) if digits else 0
     if zeros:
         half = 0.5 * 10.0**-digits
@@ -569,6 +571,8 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
 
     notes = []
     if path.suffix.lower() == ".csv":
+        if not path.stat().st_size:
+            raise ValueError("the file is empty")
         form, notes = _form(path)
         frame = pd.read_csv(path, keep_default_na=False, na_values=[""], **form)  # NA: a class?
     else:
@@ -602,7 +606,9 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
         part = frame[split].astype(str).str.lower().to_numpy(dtype=str)
         odd = [x for x in np.unique(part) if x not in ("test", *_VALIDATION)]
         if odd:
-            raise ValueError(f"split: got {_few(odd)}, expected 'test' and 'val'")
+            raise ValueError(
+                f"split: got {_few(odd)}, expected 'test' and 'val' (leave training samples out)"
+            )
         test = part == "test"
         for key in (kind, "labels"):
             if not test.all():
@@ -630,7 +636,7 @@ def _values(column) -> Array:
     """Labels of a column as numbers or strings, never objects."""
     if column.isna().any():
         row = int(column.isna().argmax()) + 1
-        raise ValueError(f"{column.name}: got an empty cell in row {row} below the head")
+        raise ValueError(f"{column.name}: got an empty cell in row {row} below the header")
     if column.dtype.kind in "biuf":
         return column.to_numpy()
     return column.astype(str).to_numpy(dtype=str)
@@ -657,6 +663,10 @@ def _class_columns(frame, assigned: set) -> tuple[str, list[str], list[str], lis
             )
     names = [c.removeprefix(prefix) for c in columns]
     text = [c for c in columns if frame[c].dtype.kind not in "fiu"]
+    empty = next((c for c in columns if c not in text and frame[c].isna().any()), None)
+    if empty:
+        row = int(frame[empty].isna().argmax()) + 1
+        raise ValueError(f"{empty}: got an empty cell in row {row} below the header")
     if text:
         cells = frame[text[0]]
         cell = str(cells[pd.to_numeric(cells, errors="coerce").isna()].iloc[0])
