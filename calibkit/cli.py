@@ -140,14 +140,18 @@ def _parser() -> argparse.ArgumentParser:
         help="what the confidence of your own model is good for",
         description="Read saved predictions (.npz, .csv, .parquet, .npy); write one HTML page that "
         "needs nothing else, and its numbers as JSON.",
-        epilog="An .npz holds logits or probs (n, k) and labels (n,); val_logits, val_labels, "
-        "groups and class_names if you have them. Examples: calibkit report preds.npz · "
+        epilog="An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, "
+        "val_logits, val_labels, groups and class_names. A .csv or .parquet has a column label, a "
+        "column prob_NAME or logit_NAME for each class, and, if you have them, group and split "
+        "(test or val). Examples: calibkit report preds.npz · "
         "calibkit report new.npz --against old.npz --target-risk 0.01 0.05",
     )
-    report.add_argument("predictions", help="the file")
-    report.add_argument("--labels", help="labels in a file of their own (.npy, or one in a line)")
-    report.add_argument("--out", default="report", help="folder to write to (report)")
-    report.add_argument("--against", metavar="FILE", help="a second model on the same samples")
+    report.add_argument("predictions", help="the file of predictions")
+    report.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
+    report.add_argument("--out", default="report", help="folder to write to (default: report)")
+    report.add_argument(
+        "--against", metavar="FILE", help="predictions of a second model on the same samples"
+    )
     report.add_argument(
         "--target-risk",
         type=float,
@@ -189,8 +193,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
     )
     compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
-    compare.add_argument("--labels", help="labels in a file of their own, the same for all")
-    compare.add_argument("--out", default="compare", help="folder to write to (compare)")
+    compare.add_argument("--labels", help="a separate file of labels, the same for all")
+    compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
     compare.set_defaults(command=_compare)
     return parser
 
