@@ -792,7 +792,7 @@
     const gamma = slider({ label: "γ, exponent of the weight", name: "gamma", min: 0, max: 8, step: 0.5, value: data.gamma, words: (v) => `${v}`, oninput: update });
     const beta = slider({ label: "β, order of the norm", name: "beta", min: 1, max: 4, step: 0.5, value: data.beta, words: (v) => `${v}`, oninput: update });
     const when = moments.length > 1 && choice({
-      label: "Epoch", value: `${moments.length - 1}`, name: "epoch", oninput: update,
+      label: "Epoch", value: "0", name: "epoch", oninput: update,  // late, all samples sit at zero
       options: moments.map((m, i) => ({ value: `${i}`, label: `${m.epoch}` })),
     });
     const axes = choice({
@@ -811,7 +811,7 @@
     });
 
     root.draw = () => {
-      const { samples, features, epoch } = moments[when ? Number(when.value) : moments.length - 1];
+      const { samples, features, epoch } = moments[when ? Number(when.value) : 0];
       const about = losses.find((l) => l.key === loss.value);
       gamma.input.disabled = !about.gamma;
       beta.input.disabled = !about.beta;

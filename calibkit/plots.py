@@ -443,9 +443,9 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     words = f"ECE {_text(numbers['ece'], 1, 100, ' %')}\n"
     words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
     if gap.mean() >= 0:  # over-confidence leaves the upper corner free, the opposite the lower
-        _note(ax, words)
+        _note(ax, words, fontsize=9)
     else:
-        _note(ax, words, 0.97, 0.23, ha="right", va="bottom")
+        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=9)
     return ax
 
 

@@ -174,6 +174,7 @@ def label(method: str) -> str:
     'Focal (γ = 5)'
     """
     base, options, axes = parts(method)
+    options = re.sub(r",(?=\w)", ", ", options)
     options = re.sub(r"\b(\w+)=(?=\S)", lambda m: f"{_GREEK.get(m[1], m[1])}\u00a0=\u00a0", options)
     base, own, _ = base.partition("@")  # of somebody's own source
     name = base if own else LABELS.get(base, base.replace("_", " "))
