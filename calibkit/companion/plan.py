@@ -404,7 +404,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "tour": (Need(("erm",)),),
     "confidence_histograms": (Need((*_FOUR, "fmfp")),),
     "reliability_diagrams": (Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp")),),
-    "reliable_overfitting": (Need(("erm", "sam", "swa", "fmfp")),),
+    "reliable_overfitting": (Need(("erm", "label_smoothing", "mixup", "sam", "swa", "fmfp")),),
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra")),),
     "fmfp": PAPERS["fmfp"],
     "fmfp_2": PAPERS["fmfp"],
