@@ -15,13 +15,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from calibkit.data import catalogue
+from calibkit.data import catalogue, readers, splits
 from calibkit.training import networks
 
 FILE = Path(__file__).resolve().parent.parent / "data_cache" / "public" / "cifar10_resnets.npz"
 SOURCE = "https://github.com/akamaster/pytorch_resnet_cifar10"
 DEPTHS = (20, 32, 44, 56)
-OFFICIAL = "airplane automobile bird cat deer dog frog horse ship truck".split()
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are those of ImageNet
 
 
@@ -37,9 +36,8 @@ def with_weights(depth: int, weights: dict[str, torch.Tensor]) -> networks.Netwo
 @torch.inference_mode()
 def logits_of(network: networks.Network, images: np.ndarray) -> torch.Tensor:
     """Logits (n, 10) of images (n, 3, 32, 32) uint8."""
-    mean, std = (torch.tensor(x).view(1, 3, 1, 1) for x in (MEAN, STD))
     parts = (torch.from_numpy(np.array(images[i : i + 500])) for i in range(0, len(images), 500))
-    return torch.cat([network((x / 255 - mean) / std) for x in parts])
+    return torch.cat([network(splits.normalise(x, MEAN, STD)) for x in parts])
 
 
 def main() -> None:
@@ -47,7 +45,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where resnet20-….th and the others are")
     folder = parser.parse_args().folder
     parts = catalogue.read("cifar10")
-    order = [OFFICIAL.index(name) for name in parts.classes]
+    order = [readers.CIFAR10_CLASSES.index(name) for name in parts.classes]
     logits, names, sums = [], [], []
     for depth in DEPTHS:
         (file,) = folder.glob(f"resnet{depth}-*.th")
