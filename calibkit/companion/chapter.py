@@ -563,13 +563,13 @@ def forest(
     rows, height = -(-len(metrics) // columns), 0.27 * len(methods)
     across = 1.1 + len(metrics) * (0.5 + height)
     if len(pages) > 1 and across < len(pages) * (0.6 + rows * (0.75 + height)):
-        room = 48 // len(pages)
+        room = 60 // len(pages)
         size = {"figsize": (6.9, across)}
         fig, axes = plt.subplots(
             len(metrics), len(pages), **size, squeeze=False, sharex="row", sharey=True
         )
         for ax, page in zip(axes[0], pages, strict=True):
-            title = textwrap.fill(page.title, room + 5)
+            title = textwrap.fill(page.title, room)
             ax.set_title(title, fontsize=10, fontweight="bold", loc="left")
         notebook.stamp(fig, *pages)
         panels = [
