@@ -2,6 +2,7 @@
 #   snakemake --config edition=demo
 #   snakemake --config edition=cifar10 train=1    # on a GPU: also the runs which have no record yet
 # Every job reads this file again, so it imports nothing heavy.
+import logging
 import os
 import time
 from contextlib import suppress
@@ -11,6 +12,7 @@ from filelock import FileLock, Timeout
 
 from calibkit.companion import progress
 from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs
+from snakemake.logging import logger
 
 EDITION = config.get("edition", "demo")
 choose("edition", EDITION, EDITIONS)
@@ -46,6 +48,7 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
     # One core makes the book while the others wait; its index for the search comes last.
     COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = progress.BOOK * workflow.cores
     progress.follow(COSTS, say=lambda line: print(line, flush=True))
+    logger.addFilter(lambda record: record.levelno > logging.INFO)  # "Select jobs to execute..."
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)
 localrules: all, pages, book
@@ -57,20 +60,28 @@ rule all:
 QUEUE = {}
 for run in runs("book", EDITION):
     QUEUE.setdefault(run.dataset, []).append(run.name)
-BATCH = 36 if EDITIONS[EDITION].on_the_spot else 1
-TO_LOG = "> {log} 2>&1" if EDITIONS[EDITION].on_the_spot else "2> {log}"  # a long run is told of
+CHEAP = EDITIONS[EDITION].on_the_spot
+
+
+def batches(names):
+    """Six, which two or three cores share evenly, or one for each run that takes long."""
+    size = max(12, -(-len(names) // 6)) if CHEAP else 1
+    return [names[i : i + size] for i in range(0, len(names), size)]
+
+
+TO_LOG = "> {log} 2>&1" if CHEAP else "2> {log}"  # a long run is told of
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
-for names in (its[i : i + BATCH] for its in QUEUE.values() for i in range(0, len(its), BATCH)):
+for names in (batch for its in QUEUE.values() for batch in batches(its)):
     rule:
         name: f"train_{names[0]}"
         output: [update(f"{RUNS}/{name}/run.json") for name in names]  # those there already stay
         log: f"{CACHE}/logs/{names[0]}.log"
         params: names=names
         threads: 1
-        resources: gpu=0 if EDITIONS[EDITION].on_the_spot else 1
+        resources: gpu=0 if CHEAP else 1
         shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet {TO_LOG}"
 
-TOY_RUNS = EDITIONS[EDITION].seeds if EDITIONS[EDITION].on_the_spot else 0  # 0: as the page has it
+TOY_RUNS = EDITIONS[EDITION].seeds if CHEAP else 0  # 0: as the page has it
 
 # Programs without a grammar that jsonschema would read for a second at each start, to check IRIs.
 def quickly(module, program):

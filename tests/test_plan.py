@@ -1,8 +1,11 @@
 """Runs are named by their content, methods are points on three axes, and names are checked."""
 
+import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from calibkit.companion import plan
 from calibkit.training import protocols
 from calibkit.training.protocols import Protocol
 
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 RUN = plan.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10))
 
 
@@ -97,10 +101,11 @@ def test_selection_and_shared_runs():
     assert {(run.dataset, run.seed) for run in few} == {("digits", 0), ("digits", 1)}
     sizes = {run.protocol.train_size for run in plan.runs("overconf", "demo")}
     assert sizes == {250, 1000, 2000}
-    where = {(run.dataset, run.network): run.seed for run in plan.runs("other_data", "released")}
+    shared = plan.runs("other_data", "released", setting="shared")
+    where = {(run.dataset, run.network): run.seed for run in shared}
     texts = ("20newsgroups", "textcnn")
     assert where == {("fashion_mnist", "cnn"): 9, texts: 2}  # last seeds
-    mixed = {run.dataset for run in plan.runs("other_data", "released") if run.method == "mixup"}
+    mixed = {run.dataset for run in shared if run.method == "mixup"}
     assert mixed == {"fashion_mnist"}  # token ids cannot be mixed
     # What would have to be fetched is left out of an edition that trains on the spot.
     wanted = {run.dataset for run in plan.runs("claims", "released")}
@@ -264,6 +269,21 @@ def test_a_paper_is_trained_in_its_own_regime_first():
     own = plan.runs("mixup", "released", setting="cifar10-mixup")
     assert {run.protocol.precision for run in own if run.method.startswith("mit")} == {"float32"}
     assert {run.protocol.precision for run in own if run.method == "mixup"} == {"bfloat16"}
+
+
+@pytest.mark.parametrize("page", [p for p in plan.NOTEBOOKS if p not in plan.PAPERS])
+def test_a_page_names_the_records_of_a_paper_that_it_shows(page):
+    """Or the workflow would not make it anew when one of them comes."""
+    cells = json.loads((NOTEBOOKS / f"{page}.ipynb").read_text())["cells"]
+    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    papers = "|".join(plan.PAPERS)
+    shown = re.findall(rf'notebook\.(?:page|pages|beside)\(.*, "({papers})"[,)]', code)
+    named = set(plan.runs(page, "released"))
+    for paper in shown:
+        own = [run for s in plan.EDITIONS["released"].settings(paper) for run in s.runs(["erm"])]
+        assert own and named.issuperset(own), (page, paper)
+    if page in ("reliable_overfitting", "full_length", "gradient_norms"):
+        assert shown  # the pattern still finds them
 
 
 def test_settings_have_names():

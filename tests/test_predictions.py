@@ -126,6 +126,8 @@ def test_numbers_that_name_columns_are_names():
     turned = {"probs": PROBS[:3], "labels": [1, 2, 0], "class_names": ["1", "0", "2"]}
     with pytest.raises(ValueError, match="numbers '1', '0', '2' in another order.*as text"):
         predictions.from_arrays(turned)  # places or names?
+    with pytest.raises(ValueError, match="labels: got '4', expected names among '1', '2', '3'"):
+        predictions.from_arrays({"probs": PROBS[:3], "labels": [2, 3, 4], "class_names": [1, 2, 3]})
     named = turned | {"labels": ["1", "2", "0"]}
     assert predictions.from_arrays(named).labels.tolist() == [0, 2, 1]
 

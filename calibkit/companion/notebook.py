@@ -922,9 +922,18 @@ def book_index(edition: str) -> Path:
 
 
 def setup(app) -> dict:
-    """Make the anchors in notebooks labels of the book: Sphinx calls this."""
+    """Make the anchors in notebooks labels of the book: Sphinx calls this.
+
+    The docstring of a named tuple tells its fields; "Alias for field number 0" does not.
+    """
     app.connect("source-read", lambda app, page, source: source.append(labelled(source.pop())))
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("autodoc-skip-member", _skip_plain_field)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _skip_plain_field(app, what, name, member, skip, options) -> bool:
+    return skip or (getattr(member, "__doc__", None) or "").startswith("Alias for field number")
 
 
 def labelled(source: str) -> str:

@@ -315,6 +315,7 @@ class Need:
     variant: str = "code"
     settings: tuple[tuple[str, object], ...] = ()  # of the protocol, other than the edition's
     scored: bool = False  # with Trust Score and ConfidNet
+    paper: str = ""  # in its own settings as well, for a page that is not one of its chapters
 
 
 _FOUR = ("erm", "label_smoothing", "mixup", "focal")
@@ -400,12 +401,16 @@ _ON_TOY = Need(("erm",), on=("gaussians", "mlp"))
 # What each notebook needs.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
-    "intro": (Need((*_FOUR, "l1_norm", "cs_kd", "bsce_gra", "sam", "fmfp")),),
+    "intro": (Need((*_FOUR, "l1_norm", "cs_kd", "bsce_gra", "sam", "fmfp"), paper="fmfp"),),
     "tour": (Need(("erm",)),),
-    "confidence_histograms": (Need((*_FOUR, "fmfp")),),
-    "reliability_diagrams": (Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp")),),
-    "reliable_overfitting": (Need(("erm", "label_smoothing", "mixup", "sam", "swa", "fmfp")),),
-    "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra")),),
+    "confidence_histograms": (Need((*_FOUR, "fmfp"), paper="fmfp"),),
+    "reliability_diagrams": (
+        Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp"), paper="fmfp"),
+    ),
+    "reliable_overfitting": (
+        Need(("erm", "label_smoothing", "mixup", "sam", "swa", "fmfp"), paper="fmfp"),
+    ),
+    "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), paper="bsce"),),
     "fmfp": PAPERS["fmfp"],
     "fmfp_2": PAPERS["fmfp"],
     "darkside": PAPERS["darkside"],
@@ -417,8 +422,8 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "published": _ALL,
     "deviations": _ALL + _SWITCHES,
     "matrix": _ALL + _CROSSED,
-    "other_data": (Need(CARRIED), Need(CARRIED, on="others")),
-    "full_length": (Need(("erm",)),),
+    "other_data": (Need(CARRIED, paper="fmfp"), Need(CARRIED, on="others")),
+    "full_length": (Need(("erm",), paper="fmfp"),),
     "results": _ALL + _SWITCHES + _CROSSED,
     "your_model": (),
     "your_method": (Need((*_FOUR, "fmfp")),),
@@ -626,15 +631,11 @@ def _papers_of(page: str) -> list[str]:
 
 
 def _own_runs(page: str, selection: Selection) -> list[Run]:
-    """The runs of a paper's methods in its own settings, for the paper and its pages."""
+    """The runs of a paper's methods in its own settings, for it and for the pages that show it."""
     runs = []
     for paper in _papers_of(page):
         plain = [n for n in PAPERS[paper] if not (n.sized or n.on or n.settings or n.scored)]
-        for place in EDITIONS[selection.edition].settings(paper):
-            if selection.setting not in (None, place.name):
-                continue
-            if selection.epochs:
-                place = replace(place, protocol=place.protocol.shortened(selection.epochs))
+        for place in _own_settings(paper, selection):
             main = [m for n in plain if not n.sweep and n.variant == "code" for m in n.methods]
             swept = [m for n in plain if n.sweep for m in n.methods]
             methods = applicable(place.methods or main, place.dataset)
@@ -643,7 +644,23 @@ def _own_runs(page: str, selection: Selection) -> list[Run]:
                 most = min(selection.seeds or place.sweep_seeds, place.sweep_seeds)
                 place_runs += place.runs(applicable(swept, place.dataset), seeds=most)
             runs += sorted(place_runs, key=lambda run: run.seed)  # stable: methods keep their order
+    for need in NOTEBOOKS.get(page, ()):
+        if need.paper and EDITIONS[selection.edition].own:  # a variant of the shared one is not it
+            planned = _own_runs(need.paper, selection)
+            runs += [run for run in planned if run.method in need.methods]
     return runs
+
+
+def _own_settings(paper: str, selection: Selection) -> list[Setting]:
+    """A paper's own settings, or the selected one, in as many epochs as are asked for."""
+    chosen = [
+        place
+        for place in EDITIONS[selection.edition].settings(paper)
+        if selection.setting in (None, place.name)
+    ]
+    if not selection.epochs:
+        return chosen
+    return [replace(s, protocol=s.protocol.shortened(selection.epochs)) for s in chosen]
 
 
 def _shared_runs(need: Need, selection: Selection) -> list[Run]:

@@ -425,7 +425,9 @@ def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
     distinct, place = np.unique(labels, return_inverse=True)
     number = {str(i): i for i in _NO_LABEL} | {x: i for i, x in enumerate(names)}
     if not all(x in number for x in distinct) and all(_is_number(x) for x in distinct):
-        number = {x: int(x) for x in distinct}
+        places = {x: int(x) for x in distinct}
+        if set(places.values()) <= {*_NO_LABEL, *range(k)} or not all(_is_number(x) for x in names):
+            number = places
     unknown = [str(x) for x in distinct if x not in number]
     if unknown and not names:
         raise ValueError(
