@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -248,10 +249,13 @@ def test_a_light_record_keeps_its_metrics_and_their_doubt(tmp_path):
 def test_a_whole_record_gets_replicates_beside_its_predictions(tmp_path):
     bare = record_with_predictions(tmp_path)
     os.utime(bare.path / "run.json", (1e9, 1e9))
+    earlier = replace(bare)  # as a page holds it that began before
     whole = store.lighten(bare, whole=True)
     # A page made before would else be made again: bench does this to records that pages share.
     assert (whole.path / "run.json").stat().st_mtime == 1e9
     assert not whole.light and set(whole.info["sha256"]) > {"arrays.npz", "replicates.npz"}
+    for name in ("ece", "auroc"):  # read, not made again: as the file has it
+        assert (earlier.replicates.deviation(name) == whole.replicates.deviation(name)).all()
     assert store.lighten(whole).light
 
 
