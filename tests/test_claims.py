@@ -346,6 +346,24 @@ def test_a_difference_is_that_of_paired_seeds_and_paired_resamples():
     assert again.interval() == found.interval()
 
 
+def test_an_interaction_is_a_difference_of_differences():
+    write("erm", separation=0.5, seeds=3)
+    write("fmfp", separation=0.8, seeds=3)
+    write("mixup", separation=0.6, seeds=2)
+    records = {m: plan.select("smoke", [m], "digits", seeds=3) for m in ("erm", "fmfp", "mixup")}
+    records = {m: [r for run in its if (r := store.load(run))] for m, its in records.items()}
+    pairs = [(records[m], records["erm"]) for m in ("fmfp", "mixup")]
+    # With the same reference on both sides it is the difference of the two methods, pairs and all.
+    found = contrasts.interaction(*pairs, "auroc").interval()
+    assert found == pytest.approx(contrasts.between(pairs[0][0], pairs[1][0], "auroc").interval())
+    turned = contrasts.interaction(*pairs[::-1], "auroc").interval()
+    assert turned == pytest.approx((-found.estimate, -found.high, -found.low))
+    calibration = contrasts.interaction(*pairs, "ece")
+    assert calibration.plain is not None and calibration.mean.seeds == 2
+    itself = contrasts.interaction(pairs[0], pairs[0], "auroc").interval()
+    assert itself == pytest.approx((0, 0, 0))
+
+
 def test_calibration_errors_are_compared_by_their_excess():
     write("erm", sharpness=3.0)
     write("mixup", sharpness=1.0)

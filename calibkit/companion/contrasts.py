@@ -10,7 +10,8 @@ Calibration errors are compared by their excess over what chance alone shows in 
 (`calibkit.metrics.ece_floor`). Where a large error hides that noise, the plain difference is nearer
 the truth; the interval covers both.
 
-A page asks `between` for two methods of its own. Claims ask `calibkit.companion.evidence`, which
+A page asks `between` for two methods of its own, and `interaction` whether two settings differ in
+that difference. Claims ask `calibkit.companion.evidence`, which
 finds the records of a setting. What is asked of a run besides the metrics of `calibkit.metrics` is
 in `Model`: other scores of confidence, periods of the history, shifted test sets, what was followed
 of the training samples.
@@ -35,6 +36,7 @@ from calibkit.data.cache import cache_root
 from calibkit.training import store
 
 SIDES = ("below", "above", "near", "at most", "at least")
+Pair = tuple[list[store.Record], list[store.Record]]  # of a method, and of another one
 
 # --- the rule -------------------------------------------------------------------------------------
 
@@ -212,6 +214,24 @@ def between(
         return by_seed(records, name) - by_seed(others, like(name, against))
 
     records, others = list(records), list(others)
+    return difference(series, metric)
+
+
+def interaction(here: Pair, there: Pair, metric: str) -> Difference:
+    """How much a method changes in one setting, minus how much it does in another.
+
+    Paired by seed and, where both settings share a test set, by its samples.
+
+    Parameters
+    ----------
+    here, there : the records of a method and those it is compared with, as `between` takes them
+    metric : as `between` takes it
+    """
+
+    def series(name: str) -> Series:
+        first, second = (by_seed(a, name) - by_seed(b, name) for a, b in (here, there))
+        return first - second
+
     return difference(series, metric)
 
 
