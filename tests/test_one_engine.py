@@ -155,3 +155,9 @@ def test_only_what_has_no_replicates_is_judged_by_seeds_alone(name):
     known = OVER_SEEDS.get(name, set())
     for source in calls:
         assert any(re.search(rf"\b{word}\b", source) for word in known), source
+
+
+@pytest.mark.parametrize("name", plan.NOTEBOOKS)
+def test_no_page_lets_go_of_the_networks_behind_its_table(name):
+    """Without them its differences would have intervals of their own."""
+    assert not any("attrs.clear" in source for source in code(name))
