@@ -253,7 +253,7 @@ class TrustScore:
         ------
         ValueError
             If an argument is empty, malformed or not finite, the lengths differ, a class was not
-            among those of `fit`, or before a call of it.
+            among those of `fit`, or `fit` was not called.
         """
         _check_fitted(self, "samples_")
         classes = list(self.samples_)
@@ -423,7 +423,7 @@ class ConfidNet:
         ------
         ValueError
             If the features are empty, malformed, not finite or of another width than in `fit`, or
-            before a call of it.
+            `fit` was not called.
         """
         _check_fitted(self, "head_")
         array = _as_features(features, self.head_[0].in_features)

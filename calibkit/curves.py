@@ -94,7 +94,7 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
     Raises
     ------
     ValueError
-        Lengths or numbers of seeds differ, or a confidence is not a probability.
+        If lengths or numbers of seeds differ, or a confidence is not a probability.
 
     Examples
     --------

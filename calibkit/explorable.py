@@ -130,7 +130,7 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
     labels : array (n,)
         True classes.
     most : int
-        Of more samples a random part is kept.
+        How many samples to keep, at random where there are more.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def prepare_reliability(
     temperature : float, optional
         One that was fitted on other samples; the figure then has a button for it.
     most : int
-        Samples to keep at most.
+        How many samples to keep, at random where there are more.
 
     Returns
     -------
@@ -321,7 +321,7 @@ def prepare_histograms(
     confidence : array (n,)
         Probability of the predicted class.
     correct : array (n,)
-        Whether it is the true one.
+        Whether it is the true class.
     bins : int
         Bins (lo, hi] of equal width.
     marks : sequence of float
@@ -584,7 +584,7 @@ def prepare_gradients(
     epochs : sequence of int
         What to call the moments.
     most : int
-        Samples to keep at most, the same at each moment.
+        How many samples to keep, the same at each moment.
 
     Returns
     -------

@@ -933,11 +933,11 @@ def mmce(
     weighted: bool = False,
     normalisation: Literal["formula", "code"] = "formula",
 ) -> Tensor:
-    """Maximum mean calibration error of a batch: a kernel distance of confidence to correctness.
+    r"""Maximum mean calibration error of a batch: a kernel distance of confidence to correctness.
 
-    With r the confidence, c the correctness (0 or 1) and ``K_ij = exp(-|r_i - r_j| / 0.4)``,
+    With r the confidence, c the correctness (0 or 1) and :math:`K_{ij} = e^{-|r_i - r_j| / 0.4}`,
 
-        MMCE² = Σ_ij a_i a_j K_ij,   a_i = (c_i - r_i) / B
+    .. math:: \mathrm{MMCE}^2 = \sum_{ij} a_i a_j K_{ij}, \qquad a_i = (c_i - r_i) / B
 
     (Kumar et al. 2018; a baseline of Lin et al. 2025). The weighted form divides by the number of
     correct samples where c_i = 1 and by that of wrong ones where c_i = 0, so that the few wrong

@@ -129,7 +129,7 @@ class Recalibration:
         ------
         ValueError
             If the logits are empty, malformed, not finite or of another number of classes, or
-            before a call of `fit`.
+            `fit` was not called.
 
         Examples
         --------

@@ -11,8 +11,6 @@ each replicate says how often each of them was drawn.
 Calibration errors are compared by their excess over what chance alone would show (see
 `calibkit.metrics.ece_floor`): the plain ones of two calibrated models differ if their accuracies
 do. `compare` gives their differences without a verdict.
-
-Long, because all of it rests on the same replicates and evaluates metrics in the same way.
 """
 
 import math
@@ -54,7 +52,7 @@ class Interval(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What a difference with this interval says, in words: `direction` without a margin.
+        """What a difference with this interval says in words, as `direction` without a margin.
 
         Returns
         -------
@@ -711,7 +709,7 @@ class MeanOverSeeds:
 
     @property
     def variance(self) -> float:
-        """Of the mean: ``shared + own / seeds``."""
+        """Variance of the mean, ``shared + own / seeds``."""
         return self.shared + self.own / self.seeds if self.seeds else math.nan
 
     def interval(self, level: float = 0.95) -> Interval:
@@ -944,16 +942,17 @@ class SeedMeans:
 
 
 def seed_means(values: ArrayLike, draws: ArrayLike) -> SeedMeans:
-    """Means of a metric over seeds, for comparing many methods of few seeds each.
+    r"""Means of a metric over seeds, for comparing many methods of few seeds each.
 
     Three seeds say little about the spread of one method; the spreads of many methods say what is
     usual. The variance of each is moderated towards the usual one (Smyth 2004): with s_i² on d_i
     degrees of freedom, and s_0² on d_0 as all the s_i² suggest, it is
 
-        (d_0 s_0² + d_i s_i²) / (d_0 + d_i)   on   d_0 + d_i   degrees of freedom,
+    .. math:: \frac{d_0 s_0^2 + d_i s_i^2}{d_0 + d_i}
 
-    at most those of all methods together. If all spread alike, d_0 is infinite and the spread is
-    pooled; the less alike they are, the more each keeps its own. With two methods d_0 is 0.
+    on d_0 + d_i degrees of freedom, at most those of all methods together. If all spread alike,
+    d_0 is infinite and the spread is pooled; the less alike they are, the more each keeps its own.
+    With two methods d_0 is 0.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """An honest report on your own predictions: ``report.build("preds.npz", out="report/")``.
 
-Its steps serve as well in a notebook: `read` (predictions), `assess` (numbers), `verdict` and
-`cautions` (in words), `tables` and `draw` (what is shown of them).
+Its steps can also be taken one at a time, in a notebook for instance: `read` (predictions),
+`assess` (their numbers), `verdict` and `cautions` (the numbers in words), `tables` and `draw`.
 """
 
 import os

@@ -1,8 +1,8 @@
 """From saved predictions to all numbers of a report: what can this confidence be used for?
 
-Nobody fools themselves: what a threshold or a recalibration would do is measured on samples that it
-was not chosen on, the validation set's if there is one, else by cross-fitting. Confidence,
-correctness and scores of each sample are computed once, by `assess`, and handed to every part.
+A threshold or a recalibration is never judged on the samples it was chosen on: it is chosen on the
+validation set if there is one, and otherwise by cross-fitting. Confidence, correctness and scores
+of each sample are computed once, by `assess`, and handed to every part.
 """
 
 import math
