@@ -2,7 +2,6 @@
 #   snakemake --config edition=demo
 #   snakemake --config edition=cifar10 train=1    # on a GPU: also the runs which have no record yet
 # Every job reads this file again, so it imports nothing heavy.
-import logging
 import os
 import time
 from contextlib import suppress
@@ -16,6 +15,8 @@ from snakemake.logging import logger
 
 EDITION = config.get("edition", "demo")
 choose("edition", EDITION, EDITIONS)
+STARTED = time.time()
+CHATTER = "Select jobs", "Execute ", "Touching ", "Building DAG", "Using shell", "Assuming "
 BUILD = f"{config.get('build', 'build')}/{EDITION}"
 CACHE = os.environ.get("CALIBKIT_CACHE", "data_cache")
 RUNS = f"{CACHE}/runs"
@@ -48,7 +49,7 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
     # One core makes the book while the others wait; its index for the search comes last.
     COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = progress.BOOK * workflow.cores
     progress.follow(COSTS, say=lambda line: print(line, flush=True))
-    logger.addFilter(lambda record: record.levelno > logging.INFO)  # "Select jobs to execute..."
+    logger.addFilter(lambda record: not record.getMessage().startswith(CHATTER))
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)
 localrules: all, pages, book
@@ -117,3 +118,12 @@ rule book:
     shell:  # a page that warns fails the build, but only after index.html is there and looks done
         f"{quickly('jupyter_book.cli.main', 'main')} build {BUILD}/book -W -n --keep-going > {{log}} 2>&1 && touch {{output}}"
         " || (rm -f {output}; exit 1)"
+
+onerror:  # say why, as Snakemake itself shows the command alone
+    with suppress(OSError):  # a book that is there hides from Snakemake that a page of it is missing
+        os.remove(f"{BUILD}/book/_build/html/index.html")
+    for path in glob(f"{BUILD}/logs/*.log") + glob(f"{CACHE}/logs/*.log"):
+        with open(path, errors="replace") as file:
+            words = [line.rstrip() for line in file if line.strip()]
+        if os.path.getmtime(path) > STARTED and any("Error" in line for line in words[-8:]):
+            print(f"\n{path} ends with", *words[-8:], sep="\n    ", flush=True)

@@ -192,3 +192,20 @@ def test_misspelt_parameter_stops_the_notebook_in_one_line(book):
     last = [line for line in done.stderr.splitlines() if line.startswith("ValueError")]
     message = "unknown parameter 'datset' (did you mean 'dataset'?); valid: "
     assert last and message in last[-1], done.stderr[-2000:]
+
+
+def test_a_page_that_fails_says_why_and_is_tried_again(book):
+    built = book / "build" / "smoke"
+    page, index = (
+        built / "book" / p for p in ("notebooks/benchmarks.ipynb", "_build/html/index.html")
+    )
+    (built / "benchmarks.ipynb").unlink()
+    (built / "benchmarks.ipynb").mkdir()  # where papermill writes
+    done = subprocess.run(
+        [*snakemake_command(book), "--forcerun", str(page)],
+        **surroundings(book / "cache"),
+        capture_output=True,
+    )
+    assert done.returncode != 0 and "benchmarks.log ends with" in done.stdout
+    assert "IsADirectoryError" in done.stdout, done.stdout[-2000:]
+    assert not index.exists()  # or the next make would find nothing to do
