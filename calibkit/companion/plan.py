@@ -178,7 +178,7 @@ def _on_fashion(protocol: Protocol, paper: str, seeds: int = 20, **more) -> Sett
 _OWN = {
     "fmfp": (
         _on_cifar10(PLAIN, "no augmentation", "cifar10-plain", seeds=3),
-        _on_cifar10(AUGMENTED, "crops and flips", "cifar10-augmented"),
+        _on_cifar10(AUGMENTED, "crops and flips", "cifar10-augmented", seeds=3),
         _on_fashion(_small(protocols.FMFP_CIFAR), "fmfp"),
     ),
     "darkside": (
