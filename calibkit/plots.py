@@ -608,7 +608,7 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     if numbers["log"]:
         ax.set(xscale="log", yscale="log")
     else:
-        ax.set(xlim=(0, 2))
+        ax.set(xlim=(0, 2), ylim=(0, y[-1] * (1 + 0.14 * len(words))))  # the note stands above
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
     _note(ax, "\n".join(words))
     return ax
@@ -847,7 +847,7 @@ def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None
     Examples
     --------
     >>> import pandas as pd
-    >>> accuracy = pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]})  # a row a seed, a column a severity
+    >>> accuracy = pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]})  # rows: seeds, columns: severities
     >>> ax = plot_severity({"erm": prepare_severity(accuracy)}, metric="accuracy")
     >>> ax.get_title(), ax.lines[0].get_ydata().round(2).tolist()
     ('Accuracy', [0.85, 0.7])

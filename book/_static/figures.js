@@ -1,11 +1,14 @@
 // On a narrow screen a figure keeps the size at which its words can be read, and is swiped sideways.
 const SCALE = 0.56; // screen pixels for a pixel of the picture: text of 8 points is 9 pixels high
+const DRAWN = 0.85; // for a pixel of a drawing (.svg)
 const NARROW = matchMedia("(max-width: 576px)");
 
 const place = (image) => {
   let box = image.closest(".calibkit-swipe");
   const figure = image.closest("figure") ?? (box ?? image).parentElement;
-  const wanted = Math.round(image.naturalWidth * SCALE);
+  const drawn = image.matches(".schema");
+  const own = (image.dataset.width ??= image.style.width); // of a drawing, on a wide screen
+  const wanted = Math.round(drawn ? parseFloat(own) * DRAWN : image.naturalWidth * SCALE);
   const wide = NARROW.matches && figure.clientWidth > 0 && wanted > 1.1 * figure.clientWidth;
   if (wide && !box) {
     box = document.createElement("div");
@@ -16,11 +19,12 @@ const place = (image) => {
   } else if (!wide && box) {
     box.replaceWith(image);
   }
-  image.style.width = wide ? `${wanted}px` : "";
+  image.style.width = wide ? `${wanted}px` : own;
 };
 
 document.addEventListener("DOMContentLoaded", () => {
-  const all = () => document.querySelectorAll(".bd-article .cell_output img").forEach(place);
+  const kinds = ".bd-article :is(.cell_output img, img.schema)";
+  const all = () => document.querySelectorAll(kinds).forEach(place);
   NARROW.addEventListener("change", all);
   addEventListener("load", all);
   document.addEventListener("toggle", all, true); // what was folded had no width

@@ -1,5 +1,9 @@
-// A table that is wider than its place is set tighter; if that is not enough, its rows become cards.
-// One that a click sorts keeps its heads and scrolls in a frame instead.
+// A table that is wider than its place, or on a phone a column of single words, is set tighter; if
+// that is not enough, its rows become cards. One that a click sorts keeps its heads and scrolls in a
+// frame instead.
+const NARROW_PAGE = matchMedia("(max-width: 576px)");
+const TALL = 130; // pixels, some five lines
+
 const headings = (table) => {
   const names = [];
   for (const row of table.tHead?.rows ?? []) {
@@ -49,13 +53,18 @@ const frame = (table) => {
   box.append(table);
 };
 
+const wordy = (table) =>
+  NARROW_PAGE.matches &&
+  [...(table.tBodies[0]?.rows ?? [])].some((r) => r.cells.length > 2 && r.offsetHeight > TALL);
+
 const fit = (table) => {
   const places = ".calibkit-frame, .cell_output, .pst-scrollable-table-container";
   const place = table.closest(places) ?? table.parentElement;
   table.classList.remove("tight", "stacked");
   const sorted = table.classList.contains("calibkit-sortable");
   for (const kind of sorted ? ["tight"] : ["tight", "stacked"]) {
-    if (table.getBoundingClientRect().width <= place.clientWidth + 1) return;
+    const wide = table.getBoundingClientRect().width > place.clientWidth + 1;
+    if (!wide && (sorted || !wordy(table))) return;
     table.classList.remove("tight");
     table.classList.add(kind);
   }

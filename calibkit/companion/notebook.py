@@ -909,7 +909,7 @@ class Provenance:
         seconds = sum(p["seconds"] for p in runs)
         return (
             '<div class="calibkit-provenance">'
-            f"{len(runs)} runs · {seconds / 60:.1f} minutes of training · {all_of('device')} · "
+            f"{len(runs):,} runs · {seconds / 60:,.1f} minutes of training · {all_of('device')} · "
             f"torch {all_of('torch')} · NumPy {all_of('numpy')} · Python {all_of('python')} · "
             f"calibkit {all_of('calibkit')} ({all_of('commit')}) · "
             f"trained {min(p['started'] for p in runs)[:10]}</div>"
