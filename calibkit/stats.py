@@ -136,7 +136,7 @@ class Interval(NamedTuple):
         digits : int, optional
             Decimals. By default as many as two digits of the half-width need: one for 1.2, two for
             0.12; more where an end that is not 0 would look like it. Without an interval one if
-            scaled, else three.
+            scaled, else three, less one for each digit before the point.
         unit : str
             Behind the estimate, with its space.
         sign : bool
@@ -154,6 +154,8 @@ class Interval(NamedTuple):
         --------
         >>> Interval(0.7134, 0.69, 0.73).format(100, unit=" %")
         '71.3 % [69.0, 73.0]'
+        >>> Interval(-24.8653, math.nan, math.nan).format(), Interval(0.09, 0.09, 0.09).format()
+        ('−24.9', '0.090 [0.090, 0.090]')
         >>> change = Interval(-0.0012, -0.0031, 0.0007)
         >>> change.format(100, 1, sign=True), change.format(100, half=True)
         ('−0.1 [−0.3, +0.1]', '−0.12 ± 0.19')
@@ -164,7 +166,8 @@ class Interval(NamedTuple):
             return "∞" if self.estimate > 0 else "−∞"
         width = scale * (self.high - self.low) / 2
         if digits is None:
-            digits = 1 if scale > 1 else 3
+            whole = len(f"{abs(self.estimate):.0f}") if abs(self.estimate) >= 1 else 0
+            digits = 1 if scale > 1 else max(3 - whole, 0)
             if 0 < width < math.inf:
                 digits = min(max(1 - math.floor(math.log10(width)), 0), 6)
                 ends = [abs(scale * end) for end in (self.low, self.high) if end]
