@@ -134,9 +134,10 @@ class Interval(NamedTuple):
         scale : float
             Factor from natural units to those shown, such as 100 for per cent.
         digits : int, optional
-            Decimals. By default as many as two digits of the half-width need: one for 1.2, two for
-            0.12; more where an end that is not 0 would look like it. Without an interval one if
-            scaled, else three, less one for each digit before the point.
+            Decimals; more where an end of a clear difference would look like 0. By default as many
+            as two digits of the half-width need: one for 1.2, two for 0.12; more where an end that
+            is not 0 would look like it. Without an interval one if scaled, else three, less one
+            for each digit before the point.
         unit : str
             Behind the estimate, with its space.
         sign : bool
@@ -156,6 +157,8 @@ class Interval(NamedTuple):
         '71.3 % [69.0, 73.0]'
         >>> Interval(-24.8653, math.nan, math.nan).format(), Interval(0.09, 0.09, 0.09).format()
         ('−24.9', '0.090 [0.090, 0.090]')
+        >>> Interval(-0.0056, -0.0108, -0.0004).format(100, 1, sign=True)
+        '−0.56 [−1.08, −0.04]'
         >>> change = Interval(-0.0012, -0.0031, 0.0007)
         >>> change.format(100, 1, sign=True), change.format(100, half=True)
         ('−0.1 [−0.3, +0.1]', '−0.12 ± 0.19')
@@ -173,6 +176,10 @@ class Interval(NamedTuple):
                 ends = [abs(scale * end) for end in (self.low, self.high) if end]
                 while digits < 6 and min(ends) < 0.5 / 10**digits:  # not 0, so not to look it
                     digits += 1
+        elif sign and self.low * self.high > 0:  # a clear difference: no end is to look like 0
+            nearest = scale * min(abs(self.low), abs(self.high))
+            while digits < 6 and nearest < 0.5 / 10**digits:
+                digits += 1
 
         def shown(x: float) -> str:
             value = round(scale * x, digits) + 0.0  # adding zero takes the minus off a rounded zero
