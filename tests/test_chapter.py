@@ -63,6 +63,11 @@ def test_the_line_in_short_is_of_a_setting_with_several_runs(cache, shown):
     pages = chapter.begin("fmfp", alone)
     said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
     assert " On CIFAR-10 (1 of 2 have several runs): Mixup " in said
+    fill("cifar10-augmented", several, 2)  # another setting of the same data is said by its name
+    pages = chapter.begin("fmfp", alone)
+    said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
+    assert " On CIFAR-10, no augmentation (1 of 2 have several runs): Mixup " in said
+    assert " On CIFAR-10, crops and flips: Mixup " in said
 
 
 def test_a_chapter_without_records_ends_with_the_command(cache, shown):

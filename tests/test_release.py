@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nbconvert import HTMLExporter
 
-from calibkit.companion import claims, plan
+from calibkit.companion import claims, notebook, plan
 from calibkit.training import store
 
 ROOT = Path(__file__).parent.parent
@@ -112,6 +112,14 @@ def test_what_was_worked_out_is_of_these_records_and_this_code():
     for name, its in known.items():
         record = store.load(wanted[name], RECORDS)
         assert record and its["arrays"] == record.info["sha256"].get("arrays.npz", its["arrays"])
+
+
+def test_two_regimes_of_one_data_set_can_be_told_apart(monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
+    said = [page.setting for page in notebook.pages(["erm"], "released", "fmfp")]
+    cropped = [s for s in said if s.startswith("CIFAR-10") and "crops and flips" in s]
+    assert len(cropped) == 1 and sum(s.startswith("CIFAR-10") for s in said) == 2
+    assert not any("crops" in s for s in said if s.startswith("Fashion"))
 
 
 def test_a_clone_stays_small(tmp_path):

@@ -18,6 +18,7 @@ import html
 import re
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -391,15 +392,18 @@ def in_short(
     if not parts:
         return "**In short**"
     sentences = [f"**In short:** on {_data(page)}, {'; '.join(parts)}."]
-    metric, mentioned = next(iter(by_metric)), {_data(page)}
+    metric, here = next(iter(by_metric)), _data(page)
+    told = []
     for page, table in zip(pages, tables, strict=True):
         differs = differences(table, metric, list(methods))
         several = {m: d for m, d in differs.items() if not np.isnan(d.low)}
-        if several and _data(page) not in mentioned:  # other data, where some have several runs
-            mentioned.add(_data(page))
+        if several and _data(page) != here:  # other data, where some have several runs
             some = f" ({len(several)} of {len(differs)} have several runs)"
-            told = in_words(several, metric, within=within.get(metric, 0.0))
-            sentences.append(f"On {_data(page)}{some * (len(several) < len(differs))}: {told}.")
+            words = in_words(several, metric, within=within.get(metric, 0.0))
+            told.append((page, f"{some * (len(several) < len(differs))}: {words}."))
+    settings = Counter(_data(page) for page, _ in told)
+    for page, words in told:  # by name, where the same data have another setting
+        sentences.append(f"On {page.title if settings[_data(page)] > 1 else _data(page)}{words}")
     return " ".join(sentences)
 
 

@@ -51,6 +51,7 @@ import pandas as pd
 from calibkit import metrics, stats, terms
 from calibkit.companion import contrasts, plan
 from calibkit.companion.contrasts import Model
+from calibkit.data import catalogue
 from calibkit.training import store
 
 
@@ -185,8 +186,10 @@ class Page:
         many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
         size = self._any.info["provenance"].get("training_samples") or run.protocol.train_size
         dataset = terms.DATASETS.get(run.dataset, run.dataset)
+        row = catalogue.SOURCES.get(run.dataset)
+        cropped = run.protocol.augment and row is not None and row.augment != "none"
         return (
-            f"{dataset}{f', {size:,} to train' if size else ''} · "
+            f"{dataset}{f', {size:,} to train' if size else ''}{', crops and flips' * cropped} · "
             f"{run.network} · "
             f"{run.protocol.epochs} epochs · "
             + "".join(f"{name} {value} · " for name, value in self.settings.items())
