@@ -167,19 +167,17 @@ class Interval(NamedTuple):
             return "–"
         if math.isinf(self.estimate):
             return "∞" if self.estimate > 0 else "−∞"
-        width = scale * (self.high - self.low) / 2
+        width, ends = scale * (self.high - self.low) / 2, []
         if digits is None:
             whole = len(f"{abs(self.estimate):.0f}") if abs(self.estimate) >= 1 else 0
             digits = 1 if scale > 1 else max(3 - whole, 0)
             if 0 < width < math.inf:
                 digits = min(max(1 - math.floor(math.log10(width)), 0), 6)
                 ends = [abs(scale * end) for end in (self.low, self.high) if end]
-                while digits < 6 and min(ends) < 0.5 / 10**digits:  # not 0, so not to look it
-                    digits += 1
-        elif sign and self.low * self.high > 0:  # a clear difference: no end is to look like 0
-            nearest = scale * min(abs(self.low), abs(self.high))
-            while digits < 6 and nearest < 0.5 / 10**digits:
-                digits += 1
+        elif sign and self.low * self.high > 0:  # a clear difference
+            ends = [abs(scale * end) for end in (self.low, self.high)]
+        while ends and digits < 6 and min(ends) < 0.5 / 10**digits:  # not 0, so not to look it
+            digits += 1
 
         def shown(x: float) -> str:
             value = round(scale * x, digits) + 0.0  # adding zero takes the minus off a rounded zero

@@ -465,7 +465,12 @@ def risk_coverage(
 
 def folded(words: str, text: str) -> str:
     """Markdown that opens behind some words, in the book and in JupyterLab."""
-    return f"<details><summary>{html.escape(words)}</summary>\n\n{text}\n\n</details>"
+    return opened(words, f"\n\n{text}\n\n")
+
+
+def opened(words: str, what: str) -> str:
+    """HTML that opens behind some words."""
+    return f"<details><summary>{html.escape(words)}</summary>{what}</details>"
 
 
 def tell(
@@ -812,9 +817,6 @@ def _display(
             for title, head, body in parts
         )
         return f'<div class="calibkit-tables">{tables}</div>'
-
-    def opened(words: str, what: str) -> str:
-        return f"<details><summary>{html.escape(words)}</summary>{what}</details>"
 
     shown = f'{side_by_side(parts)}<p class="calibkit-note">{note}</p>'
     words, others = more

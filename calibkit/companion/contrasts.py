@@ -11,10 +11,9 @@ Calibration errors are compared by their excess over what chance alone shows in 
 the truth; the interval covers both.
 
 A page asks `between` for two methods of its own, and `interaction` whether two settings differ in
-that difference. Claims ask `calibkit.companion.evidence`, which
-finds the records of a setting. What is asked of a run besides the metrics of `calibkit.metrics` is
-in `Model`: other scores of confidence, periods of the history, shifted test sets, what was followed
-of the training samples.
+that difference. Claims ask `calibkit.companion.evidence`, which finds the records of a setting.
+What is asked of a run besides the metrics of `calibkit.metrics` is in `Model`: other scores of
+confidence, periods of the history, shifted test sets, what was followed of the training samples.
 """
 
 import json

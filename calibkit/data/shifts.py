@@ -323,10 +323,10 @@ def made(dataset: str, n: int) -> dict[tuple[str, int], splits.Split]:
     """
     test = splits.load(dataset).test
     if dataset == "mnist1d":
-        for severity in random.Random().sample(SEVERITIES, len(SEVERITIES)):
-            mnist1d_shifted(severity)  # processes that start together do not all make the same one
-        shifted = {("distortion", s): mnist1d_shifted(s) for s in SEVERITIES}
-        return {key: splits.Split(x.inputs[:n], x.labels[:n]) for key, x in shifted.items()}
+        # In any order: processes that start together do not all make the same one.
+        order = random.Random().sample(SEVERITIES, len(SEVERITIES))
+        shifted = {("distortion", s): mnist1d_shifted(s) for s in order}
+        return {key: splits.Split(x.inputs[:n], x.labels[:n]) for key, x in sorted(shifted.items())}
     streamed = not isinstance(test.inputs, Tensor)
     many = len(CORRUPTIONS) * len(SEVERITIES)
     size = min(n, len(test)) * np.prod(test.inputs.shape[1:]) * many
