@@ -48,3 +48,35 @@ def test_refitting_on_all_samples_is_fitting(page):
     assert found[0] == pytest.approx(expected, abs=1e-6)
     binned = posthoc.HistogramBinning().fit(*pair).predict_proba(a["test_logits"])
     assert found[1] == pytest.approx(metrics.ece(binned, labels), abs=1e-6)
+
+
+def test_the_best_coefficient_is_found_at_each_training_set_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    methods = ["focal(gamma=5)", "focal(gamma=1)", "label_smoothing"]
+    selection = plan.Selection("smoke")
+    sizes = plan.EDITIONS["smoke"].sizes
+    for size in sizes:
+        for run in plan.select(selection, methods, train_size=size, seeds=1):
+            records.write(run, k=5)
+    pages = sweeps.by_size(methods, selection)
+    assert list(pages) == list(sizes)
+    for size, page in pages.items():
+        ends = {
+            sweeps.coefficient(m): page.records[m][0].history["ece"][-1]
+            for m in ("focal(gamma=1)", "focal(gamma=5)")
+        }
+        (record,) = page.records["focal(gamma=5)"]
+        assert record.info["run"]["protocol"]["train_size"] == size
+        assert {c: e.tolist() for c, e in sweeps.errors(page, "focal").items()} == {
+            c: [e] for c, e in ends.items()
+        }
+        assert sweeps.lowest(page, "focal") == min(ends, key=ends.get)
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    sweeps.plot_sizes(pages, "focal", ax, "BuGn")
+    filled = [line for line in ax.lines if len(line.get_xdata()) == 1]
+    assert [line.get_xdata()[0] for line in filled] == [
+        sweeps.lowest(page, "focal") for page in pages.values()
+    ]
+    plt.close("all")

@@ -1,6 +1,7 @@
 """Coefficients that a paper tries: which are there, which it would choose, on how few data."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,50 @@ def coefficient(method: str) -> float:
 def family(page: notebook.Page, base: str) -> list[str]:
     """A method at each coefficient that has runs, in growing order."""
     return sorted((m for m in page.methods if terms.parts(m)[0] == base), key=coefficient)
+
+
+def by_size(methods: Sequence[str], selection: plan.Selection) -> dict[int, notebook.Page]:
+    """Runs of some methods at each training-set size of an edition that has records of them."""
+    edition = plan.EDITIONS[selection.edition]
+    seeds = min(selection.seeds or edition.sweep_seeds, edition.sweep_seeds)
+    pages = {
+        size: notebook.page(methods, selection, seeds=seeds, train_size=size)
+        for size in edition.sizes
+    }
+    return {size: page for size, page in pages.items() if page.records}
+
+
+def errors(page: notebook.Page, base: str) -> dict[float, np.ndarray]:
+    """ECE at the end of training by coefficient of a method, an array over seeds each."""
+    return {
+        coefficient(m): np.array([r.history["ece"][-1] for r in page.records[m]])
+        for m in family(page, base)
+    }
+
+
+def lowest(page: notebook.Page, base: str) -> float:
+    """The coefficient of lowest mean ECE."""
+    found = errors(page, base)
+    return min(found, key=lambda c: found[c].mean())
+
+
+def plot_sizes(pages: dict[int, notebook.Page], base: str, ax, palette: str) -> None:
+    """Draw ECE over the coefficient, a shade for each training-set size, its lowest point filled.
+
+    Parameters
+    ----------
+    pages : as `by_size` gives them
+    """
+    import seaborn as sns
+
+    shades = sns.color_palette(palette, len(pages) + 1)[1:]
+    for (size, page), color in zip(pages.items(), shades, strict=True):
+        found = errors(page, base)
+        middle, low, high = 100 * np.array([stats.seed_interval(e) for e in found.values()]).T
+        ax.vlines([*found], low, high, color=color, alpha=0.4, lw=2)
+        ax.plot([*found], middle, "o-", color=color, ms=5, mfc="white", label=f"{size:,}")
+        best = lowest(page, base)
+        ax.plot(best, 100 * found[best].mean(), "o", color=color, ms=9)
 
 
 def choose(page: notebook.Page, table: pd.DataFrame, base: str) -> str:
