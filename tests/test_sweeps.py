@@ -74,7 +74,7 @@ def test_the_best_coefficient_is_found_at_each_training_set_size(tmp_path, monke
     import matplotlib.pyplot as plt
 
     _, ax = plt.subplots()
-    sweeps.plot_sizes(pages, "focal", ax, "BuGn")
+    sweeps.plot_sizes(pages, "focal", ax)
     filled = [line for line in ax.lines if len(line.get_xdata()) == 1]
     assert [line.get_xdata()[0] for line in filled] == [
         sweeps.lowest(page, "focal") for page in pages.values()

@@ -52,7 +52,7 @@ def lowest(page: notebook.Page, base: str) -> float:
     return min(found, key=lambda c: found[c].mean())
 
 
-def plot_sizes(pages: dict[int, notebook.Page], base: str, ax, palette: str) -> None:
+def plot_sizes(pages: dict[int, notebook.Page], base: str, ax) -> None:
     """Draw ECE over the coefficient, a shade for each training-set size, its lowest point filled.
 
     Parameters
@@ -61,7 +61,7 @@ def plot_sizes(pages: dict[int, notebook.Page], base: str, ax, palette: str) -> 
     """
     import seaborn as sns
 
-    shades = sns.color_palette(palette, len(pages) + 1)[1:]
+    shades = sns.color_palette("YlGnBu", len(pages) + 1)[1:]
     for (size, page), color in zip(pages.items(), shades, strict=True):
         found = errors(page, base)
         middle, low, high = 100 * np.array([stats.seed_interval(e) for e in found.values()]).T
