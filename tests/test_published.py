@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from calibkit import metrics
 from calibkit.companion import plan, published
 from calibkit.training import store
 from tests import records
@@ -152,6 +153,26 @@ def test_trainings_say_what_a_temperature_and_binning_would_give(tmp_path, monke
     assert 0 < erm.ece_binned < erm.ece  # the made-up networks are far too sure
     beside = published.beside(table, "darkside-tab2", "cifar10", "vgg16", ["auroc"])
     assert beside.set_index("method").seeds["ts"] == 2
+
+
+def test_a_temperature_moves_the_confidence_gap_of_the_rescaled_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    (run,) = plan.select("smoke", ["erm"], "digits", seeds=1)
+    record = records.write(run)
+    logits, labels = (record.arrays[f"test_{name}"] for name in ("logits", "labels"))
+    temperature = record.history["temperature"][-1]
+    whole = metrics.summary(logits / temperature, labels.astype(int))
+    for keep in (None, True, False):  # without replicates, with them, with nothing else
+        if keep is not None:
+            store.lighten(store.load(run), whole=keep)
+        erm, ts = (row for _, row in published.by_run({"erm": [store.load(run)]}).iterrows())
+        assert ts.auroc == pytest.approx(whole["auroc"], abs=1e-6)
+        for name in ("confidence", "confidence_gap", "ece_correct"):
+            if keep is False:
+                assert np.isnan(ts[name])
+            else:
+                assert ts[name] == pytest.approx(whole[name], abs=1e-6)
+                assert abs(ts[name] - erm[name]) > 1e-3
 
 
 def test_own_shifts_stand_beside_published_corruptions_only(tmp_path, monkeypatch):

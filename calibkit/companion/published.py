@@ -189,7 +189,7 @@ def by_run(records: Mapping[str, Sequence]) -> pd.DataFrame:
             }
             rows.append(row)
             if method == "erm":
-                rows.append(row | after | {"method": "ts"})
+                rows.append(_run("ts", record) | after | _rescaled(record, last["temperature"]))
     table = pd.DataFrame(rows)
     table.attrs["networks"] = notebook.Networks.of(records)
     return table
@@ -257,6 +257,19 @@ def _run(method: str, record) -> dict:
         "epochs": run["protocol"]["epochs"],
         "train_size": run["protocol"].get("train_size"),
     }
+
+
+def _rescaled(record, temperature: float) -> dict[str, float]:
+    """What no replicates hold of a network after a temperature; empty if its predictions are gone."""
+    if record.light:
+        return {}
+    from calibkit import stats  # here, because it takes half a second to import
+
+    labels = record.arrays["test_labels"].astype(np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        found = metrics.summary(record.arrays["test_logits"] / temperature, labels)
+    return {name: found[name] for name in stats.UNCHANGED}
 
 
 def _afterwards(record, temperature: float) -> dict[str, float]:
