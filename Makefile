@@ -15,16 +15,16 @@ help:  ## this list
 
 $(READY): requirements.lock requirements-builds.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Python 3.11 or newer is needed; say which: make PYTHON=python3.11"; exit 1; }
+		|| { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11"; exit 1; }
 	@echo "Setting up .venv (once, a few minutes) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-builds.lock
-	@# What a platform needs beside the pins: torch's CUDA on Linux, appnope on macOS.
+	@# What a platform needs besides the pins: torch's CUDA on Linux, appnope on macOS.
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
-render: $(READY)  ## render the released pages as they are; nothing else runs
+render: $(READY)  ## render the released pages as they are; run nothing
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build book
 
 book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1])
@@ -32,10 +32,10 @@ book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=c
 	@echo "The book: $$($(BIN)/python -c 'from calibkit.companion.notebook import book_index; print(book_index("$(EDITION)"))')"
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
-	@rm -rf build/records && mkdir -p build/records/runs  # the records in git and no other
+	@rm -rf build/records && mkdir -p build/records/runs  # only the records in git
 	@git ls-files data_cache/runs | cut -d/ -f3 | sort -u | \
 		xargs -I{} ln -s $(CURDIR)/data_cache/runs/{} build/records/runs/
-	@cp data_cache/derived.json build/records/  # of predictions that light records have no more
+	@cp data_cache/derived.json build/records/  # from predictions that light records no longer keep
 	@CALIBKIT_CACHE=$(CURDIR)/build/records $(MAKE) --no-print-directory book EDITION=released
 	@cp build/records/derived.json data_cache/
 	@mkdir -p book/notebooks && cp build/released/book/notebooks/*.ipynb book/notebooks/
@@ -45,12 +45,12 @@ release: $(READY)  ## remake book/notebooks: the pages of the released edition, 
 	@$(BIN)/python book/cover.py
 	@echo "Render it with: make render"
 
-test: $(READY)  ## the whole test suite (FAST=1: without what takes minutes)
+test: $(READY)  ## the whole test suite (FAST=1: without the slow tests)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder $(if $(FAST),-m "not slow")
 
 lab: $(READY)  ## JupyterLab on the notebooks
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks
 
-clean:  ## forget rendered books and scratch files; records and data stay
+clean:  ## delete rendered books and scratch files; records and data stay
 	rm -rf build book/_build .snakemake

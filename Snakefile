@@ -1,7 +1,7 @@
 # Runs -> notebooks -> book. `snakemake -n` shows what is missing.
 #   snakemake --config edition=demo
-#   snakemake --config edition=cifar10 train=1    # on a GPU: also the runs which have no record yet
-# Every job reads this file again, so it imports nothing heavy.
+#   snakemake --config edition=cifar10 train=1    # on a GPU: also train runs without a record
+# Every job rereads this file, so it imports nothing heavy.
 import os
 import time
 from contextlib import suppress
@@ -23,7 +23,7 @@ RUNS = f"{CACHE}/runs"
 
 
 def wanted(notebook):
-    """Records a notebook waits for: all if training is cheap or asked for, else those there are."""
+    """Records a notebook waits for: all if training is cheap or requested, else existing ones."""
     files = [f"{RUNS}/{run.name}/run.json" for run in runs(notebook, EDITION)]
     train = EDITIONS[EDITION].on_the_spot or config.get("train")
     return files if train else [f for f in files if os.path.exists(f)]
@@ -35,18 +35,18 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
     try:
         LOCK.acquire(timeout=0)
     except Timeout:
-        print(f"Another make is building {BUILD}: waiting for it.", flush=True)
+        print(f"Another make is building {BUILD}; waiting for it.", flush=True)
         LOCK.acquire()
-    # A clock that was wrong leaves files from the future, which Snakemake refuses as inputs.
+    # A wrong clock leaves files from the future, which Snakemake refuses as inputs.
     for made in (f"{RUNS}/*/run.json", "notebooks/*", "book/*", f"{BUILD}/*", f"{BUILD}/book/notebooks/*"):
         for path in glob(made):
-            with suppress(OSError):  # gone meanwhile, or not ours
+            with suppress(OSError):  # gone by now, or not ours
                 if os.path.getmtime(path) > time.time():
                     os.utime(path)
 
     COSTS = {f: progress.RUN for name in NOTEBOOKS for f in wanted(name)}
     COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": progress.PAGE for name in NOTEBOOKS}
-    # One core makes the book while the others wait; its index for the search comes last.
+    # One core builds the book while the others wait; its search index comes last.
     COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = progress.BOOK * workflow.cores
     progress.follow(COSTS, say=lambda line: print(line, flush=True))
     logger.addFilter(lambda record: not record.getMessage().startswith(CHATTER))
@@ -57,7 +57,7 @@ localrules: all, pages, book
 rule all:
     input: f"{BUILD}/book/_build/html/index.html"
 
-# Cheap runs of a data set share a process, which takes longer to start than one of them to train.
+# Cheap runs of a data set share a process: starting one takes longer than training one run.
 QUEUE = {}
 for run in runs("book", EDITION):
     QUEUE.setdefault(run.dataset, []).append(run.name)
@@ -65,26 +65,26 @@ CHEAP = EDITIONS[EDITION].on_the_spot
 
 
 def batches(names):
-    """Six, which two or three cores share evenly, or one for each run that takes long."""
+    """Six, which two or three cores share evenly, or one per long run."""
     size = max(12, -(-len(names) // 6)) if CHEAP else 1
     return [names[i : i + size] for i in range(0, len(names), size)]
 
 
-TO_LOG = "> {log} 2>&1" if CHEAP else "2> {log}"  # a long run is told of
+TO_LOG = "> {log} 2>&1" if CHEAP else "2> {log}"  # long runs print their progress
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
 for names in (batch for its in QUEUE.values() for batch in batches(its)):
     rule:
         name: f"train_{names[0]}"
-        output: [update(f"{RUNS}/{name}/run.json") for name in names]  # those there already stay
+        output: [update(f"{RUNS}/{name}/run.json") for name in names]  # existing ones stay
         log: f"{CACHE}/logs/{names[0]}.log"
         params: names=names
         threads: 1
         resources: gpu=0 if CHEAP else 1
         shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet {TO_LOG}"
 
-TOY_RUNS = EDITIONS[EDITION].seeds if CHEAP else 0  # 0: as the page has it
+TOY_RUNS = EDITIONS[EDITION].seeds if CHEAP else 0  # 0: the page's default
 
-# Programs without a grammar that jsonschema would read for a second at each start, to check IRIs.
+# Start programs without the IRI grammar that jsonschema would spend a second reading each time.
 def quickly(module, program):
     code = f"import sys; sys.modules[\"rfc3987_syntax\"] = None; from {module} import {program}; {program}()"
     return f"python -c '{code}'"
@@ -96,9 +96,9 @@ rule notebook:
     output: f"{BUILD}/book/notebooks/{{notebook}}.ipynb"
     log: f"{BUILD}/logs/{{notebook}}.log"
     params:
-        draft=f"{BUILD}/{{notebook}}.ipynb",  # with the traceback, should it fail
+        draft=f"{BUILD}/{{notebook}}.ipynb",  # with the traceback if it fails
         edition=lambda w: f"-p edition {EDITION}" if NOTEBOOKS[w.notebook] else "",
-        # Toys are trained by their page: as often as its edition trains anything.
+        # A page trains its own toys, with as many seeds as its edition.
         toys=lambda w: f"-p toy_runs {TOY_RUNS}" if TOY_RUNS and w.notebook == "bsce" else "",
     retries: 1  # kernels can race for a port
     shell:
@@ -115,12 +115,12 @@ rule book:
     input: expand(f"{BUILD}/book/notebooks/{{notebook}}.ipynb", notebook=NOTEBOOKS), rules.pages.output
     output: f"{BUILD}/book/_build/html/index.html"
     log: f"{BUILD}/logs/book.log"
-    shell:  # a page that warns fails the build, but only after index.html is there and looks done
+    shell:  # a warning fails the build, but only after index.html is written and looks done
         f"{quickly('jupyter_book.cli.main', 'main')} build {BUILD}/book -W -n --keep-going > {{log}} 2>&1 && touch {{output}}"
         " || (rm -f {output}; exit 1)"
 
-onerror:  # say why, as Snakemake itself shows the command alone
-    with suppress(OSError):  # a book that is there hides from Snakemake that a page of it is missing
+onerror:  # say why, as Snakemake itself shows only the command
+    with suppress(OSError):  # an existing book hides a missing page from Snakemake
         os.remove(f"{BUILD}/book/_build/html/index.html")
     for path in glob(f"{BUILD}/logs/*.log") + glob(f"{CACHE}/logs/*.log"):
         with open(path, errors="replace") as file:

@@ -1,13 +1,13 @@
-"""How often intervals cover the truth: simulated test sets of a population that is known.
+"""How often intervals cover the truth, in simulated test sets from a known population.
 
     python benchmarks/coverage.py [benchmarks/results/coverage.json] [sets]    # some minutes
 
 A population is 200,000 samples of two models, calibrated or not. Test sets of 500, 2,000 and 10,000
 are drawn from it (with replacement: it is the truth, not a sample), and each interval of
-`calibkit.stats` is asked whether it has the truth in it: the metric of the population. A
+`calibkit.stats` either contains the truth, which is the metric of the population, or does not. A
 calibration error of a test set is about the number that sets of its size give on average, so its
-truth is the mean over the sets. `rows` should be near 0.95; `outside` lists those that are not
-between 0.92 and 0.98.
+truth is the mean over the sets. `rows` should be near 0.95; `outside` lists those not between 0.92
+and 0.98.
 """
 
 import json
@@ -23,11 +23,11 @@ from calibkit import metrics, stats
 SIZES, POPULATION, REPLICATES, LEVEL = (500, 2_000, 10_000), 200_000, 200, 0.95
 WITHIN = 0.92, 0.98
 METRICS = ("accuracy", "auroc", "aurc", "eaurc", "nll", "brier", "ece", "excess_ece")
-OF_THEIR_SIZE = ("ece", "excess_ece", "eaurc")  # whose expectation depends on the size of a set
+OF_THEIR_SIZE = ("ece", "excess_ece", "eaurc")  # their expectation depends on the size of the set
 
 
 def population(sharpness: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logits of two models and labels: at sharpness 1 the first is calibrated, at 2 too sure."""
+    """Logits of two models and labels; the first is calibrated at sharpness 1, too sure at 2."""
     rng = np.random.default_rng(seed)
     logits = 2.5 * rng.standard_normal((POPULATION, 4))
     probs = np.exp(logits - logits.max(1, keepdims=True))
@@ -44,7 +44,7 @@ def values(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def measure(sharpness: float, n: int, sets: int) -> dict[str, dict[str, float]]:
-    """Share of test sets whose interval covers, by metric: of one model, and of the difference."""
+    """Share of test sets whose interval covers, by metric: for one model and for the difference."""
     a, b, labels = population(sharpness)
     rng = np.random.default_rng(n)
     drawn = [rng.integers(0, POPULATION, n) for _ in range(sets)]

@@ -1,11 +1,11 @@
-"""What planning costs: seconds and memory of a dry run over a grid of so many runs.
+"""What planning costs: seconds and memory of a dry run over grids of many runs.
 
     python benchmarks/engine.py                # 500, 5,000 and 50,000 runs, and the paper edition
-    python benchmarks/engine.py 500 5000       # these; results of other sizes are kept
+    python benchmarks/engine.py 500 5000       # only these; results for other sizes are kept
 
-The real Snakefile plans a made-up grid without a record: every run is a job of its own, and each
-notebook waits for all of them, which is the worst that can be. Seconds are given of the processor,
-which other work on the machine changes little, and of the clock.
+The real Snakefile plans a made-up grid without records: every run is its own job, and each notebook
+waits for all of them, which is the worst case. Both processor seconds, which other work on the
+machine hardly changes, and wall-clock seconds are given.
 """
 
 import json

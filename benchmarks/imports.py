@@ -2,9 +2,9 @@
 
     python benchmarks/imports.py
 
-Builds the wheel and counts its bytes. Imports each public module in processes of its own and takes
-the least of the processor's times, which other work on the machine changes little. Notes which of
-the heavy libraries came along.
+Builds the wheel and counts its bytes. Imports each public module in separate processes and takes
+the shortest processor time, which other work on the machine hardly changes. Notes which heavy
+libraries were loaded with it.
 """
 
 import json
@@ -48,7 +48,7 @@ def once(statement: str) -> tuple[float, float, list[str]]:
 
 def imports() -> list[dict]:
     measured = {module: [] for module in MODULES}
-    for _ in range(ROUNDS):  # round by round: a busy minute meets every module alike
+    for _ in range(ROUNDS):  # round by round: a busy minute affects all modules alike
         for module in MODULES:
             measured[module].append(once(f"import {module}"))
     return [
@@ -63,7 +63,7 @@ def imports() -> list[dict]:
 
 
 def wheel() -> dict:
-    """Bytes of the wheel, of what it unpacks to, and of its parts."""
+    """Bytes of the wheel, of its unpacked content, and of its parts."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder]
         subprocess.run([*command, str(ROOT)], check=True)

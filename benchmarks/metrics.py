@@ -1,11 +1,11 @@
-"""Our metrics beside those of other libraries: same arrays, same process, values and times.
+"""Our metrics compared with other libraries: same arrays, same process, values and times.
 
     python benchmarks/metrics.py [benchmarks/results/metrics.json]
 
-Every pair is timed in turns, ours and theirs, and the best of each is kept. A `ratio` is their time
-over ours, on one thread each: ours knows no more. torchmetrics runs a second time with all cores
-(`ratio_all_cores`). Libraries that cannot be imported are skipped by name. `bars` holds what we set
-out to reach and whether this run did.
+Each pair is timed in turns, ours and theirs, and the best time of each is kept. A `ratio` is their
+time over ours, both on one thread: ours cannot use more. torchmetrics runs a second time with all
+cores (`ratio_all_cores`). Libraries that cannot be imported are skipped by name. `bars` holds our
+targets and whether this run reached them.
 """
 
 import importlib
@@ -49,7 +49,7 @@ def sample(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best(*functions: Callable[[], object]) -> list[float]:
-    """Return the shortest time of each function, in seconds, taken in turns."""
+    """Return the shortest time of each function, in seconds, timed in turns."""
     times = [[] for _ in functions]
     start = time.perf_counter()
     while len(times[0]) < 3 or time.perf_counter() - start < SECONDS:
@@ -61,7 +61,7 @@ def best(*functions: Callable[[], object]) -> list[float]:
 
 
 class Other:
-    """Import what is there; remember why something is not."""
+    """Import what is installed; remember why something is not."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Other:
     def __call__(self, module: str) -> object | None:
         try:
             return importlib.import_module(module)
-        except Exception as error:  # whatever stops an import is a reason to print
+        except Exception as error:  # whatever stops an import is printed as the reason
             name = module.split(".")[0]
             self.skipped[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             print(f"skipped {name}: {self.skipped[name]}")
@@ -138,7 +138,7 @@ def from_confidence(confidence: np.ndarray, correct: np.ndarray, other: Other) -
         theirs["aupr_error", "torchmetrics"] = lambda: ap(1 - c, 1 - z)
         theirs["ece", "torchmetrics"] = lambda: tm.binary_calibration_error(c, z, n_bins=15)
     if tu := other("torch_uncertainty.metrics.classification"):
-        # It wants probabilities of classes. Two columns say as much as confidence and correct, as
+        # It expects class probabilities. Two columns say as much as confidence and correct, as
         # long as the confidences are above a half.
         two = torch.stack([c, 1 - c], 1)
         theirs["aurc", "torch-uncertainty"] = partial(afresh, tu.AURC(), two, 1 - z)
@@ -149,7 +149,7 @@ def from_confidence(confidence: np.ndarray, correct: np.ndarray, other: Other) -
 
 
 def afresh(metric: Callable, probs: object, labels: object) -> float:
-    """Run a metric that keeps a state, from an empty one."""
+    """Run a metric that keeps a state, starting from an empty one."""
     metric.reset()
     metric.update(probs, labels)
     return metric.compute()
@@ -274,7 +274,7 @@ def machine() -> dict:
 
 
 def versions() -> dict:
-    """Return the versions of all that took part."""
+    """Return the versions of all libraries compared."""
     names = (
         "numpy",
         "scipy",
@@ -296,7 +296,7 @@ def versions() -> dict:
 def main(path: Path) -> None:
     """Run all and write one JSON file."""
     other = Other()
-    other("calibkit.data.torchvision")  # makes torchvision importable, which torchmetrics wants
+    other("calibkit.data.torchvision")  # makes torchvision importable, which torchmetrics needs
     if torch := other("torch"):
         torch.set_num_threads(1)
     rows, summaries = [], []

@@ -2,10 +2,9 @@
 
     python benchmarks/precision.py [--setting fashion-fmfp] [--method erm] [--seeds 5]
 
-Trains each seed a second time with the other precision and notes the differences in pairs of a
-seed, beside the spread of float32 over seeds. Records of float32 that exist are used; the others go
-to a cache of their own and are gone afterwards. A processor without bfloat16 takes ten times as
-long.
+Trains each seed a second time in the other precision and notes the paired differences, together
+with the spread of float32 over seeds. Existing float32 records are used; the others go to a
+temporary cache. A processor without bfloat16 takes ten times as long.
 """
 
 import argparse

@@ -3,9 +3,9 @@
     git clone https://github.com/akamaster/pytorch_resnet_cifar10
     CALIBKIT_DATA=... python benchmarks/public_networks.py pytorch_resnet_cifar10/pretrained_models
 
-Writes logits and labels of the 10,000 test images, with where the weights are from. From each row
-its largest logit is taken, which changes no probability and keeps near ties apart in half
-precision. The weights themselves (Yerlan Idelbayev, BSD 2-clause licence) stay where they are.
+Writes logits and labels of the 10,000 test images, and the origin of the weights. The largest logit
+of each row is subtracted, which changes no probability and keeps near ties apart in half precision.
+The weights themselves (Yerlan Idelbayev, BSD 2-clause licence) stay where they are.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from calibkit.training import networks
 FILE = Path(__file__).resolve().parent.parent / "data_cache" / "public" / "cifar10_resnets.npz"
 SOURCE = "https://github.com/akamaster/pytorch_resnet_cifar10"
 DEPTHS = (20, 32, 44, 56)
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are those of ImageNet
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's
 
 
 def with_weights(depth: int, weights: dict[str, torch.Tensor]) -> networks.Network:
-    """Our ResNet of a depth with their weights, which come in the same order by other names."""
+    """Our ResNet of a given depth with their weights: same order, different names."""
     network = networks.build(f"resnet{depth}", (3, 32, 32), 10)
     own = [name for name in network.state_dict() if not name.endswith("num_batches_tracked")]
     theirs = [w for name, w in weights.items() if not name.endswith("num_batches_tracked")]

@@ -1,13 +1,13 @@
-"""Our trainer beside the loop most repositories have: same network, data, protocol and machine.
+"""Our trainer against the loop most repositories have: same network, data, protocol and machine.
 
     python benchmarks/trainer.py                       # CPU: thin ResNets on part of CIFAR-10
     python benchmarks/trainer.py --network resnet18    # on a GPU
 
-The plain loop is a DataLoader over PIL pictures with torchvision transforms, float32, one optimiser
+The plain loop is a DataLoader over PIL images with torchvision transforms, float32, one optimiser
 step per batch. Both are timed in alternation, epoch by epoch, on the same number of threads; the
 results are samples per second of whole epochs (the first is warm-up and left out), test accuracy
-after the last, and peak memory. `--compile` does so for each mode of `torch.compile` as well.
-`--processes` adds how runs side by side share the machine.
+after the last, and peak memory. `--compile` also tries each mode of `torch.compile`. `--processes`
+adds how concurrent runs share the machine.
 """
 
 import argparse
@@ -35,7 +35,7 @@ RESULTS = Path(__file__).parent / "results" / "trainer.json"
 
 
 class Pictures(Dataset):
-    """Pictures as torchvision's CIFAR10 hands them out: one at a time, through PIL."""
+    """Images as torchvision's CIFAR10 returns them: one at a time, through PIL."""
 
     def __init__(self, split: data.Split, transform):
         self.pictures = split.inputs.permute(0, 2, 3, 1).numpy()
@@ -120,7 +120,7 @@ def side_by_side(run: plan.Run, device: str, threads: int, workers: int, mode: s
 
 
 def sharing(network: str, epochs: int, train_size: int, processes: tuple[int, ...]) -> dict:
-    """Samples per second of several runs at once, all together."""
+    """Total samples per second of several concurrent runs."""
     code = (
         "import sys; from benchmarks.trainer import wanted\n"
         "from calibkit.training.loop import Training\n"

@@ -66,7 +66,7 @@ with plots.style():
         ax.grid(axis="y", visible=False)
     repaired = mean.ece_scaled.max() < mean.ece.max() / 2
     fig.suptitle(
-        ("One temperature mends calibration, not the ranking of errors: " if repaired else "")
+        ("One temperature repairs calibration, not the ranking of errors: " if repaired else "")
         + f"ECE {100 * mean.ece.max():.0f} → {100 * mean.ece_scaled.max():.1f} % at worst, AUROC "
         f"{100 * mean.auroc.min():.0f}–{100 * mean.auroc.max():.0f} %",
         fontsize=13,

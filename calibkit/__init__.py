@@ -1,7 +1,6 @@
 """Trustworthy confidence of neural classifiers: metrics, losses, recalibration, training methods.
 
-Modules are imported when they are first asked for: ``calibkit.metrics`` loads NumPy and nothing
-heavier.
+Modules are imported on first use: ``calibkit.metrics`` loads NumPy and nothing heavier.
 """
 
 from importlib import import_module

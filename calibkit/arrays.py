@@ -1,7 +1,7 @@
-"""Arrays in and out: convert and check inputs once, at the door, so that the rest is arithmetic.
+"""Arrays in and out: convert and check inputs once, on entry, so that the rest is arithmetic.
 
 NumPy arrays, lists and torch tensors (any device, float16 and bfloat16 included) come in; NumPy
-arrays go on. torch is never imported: a tensor is known by what it can do.
+arrays are passed on. torch is never imported: a tensor is recognised by what it can do.
 """
 
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = npt.NDArray[Any]
 # What functions take: what NumPy can read (arrays, nested sequences of numbers), or a torch tensor.
-# Both names are quoted, so that torch need not be there and `help` shows them as they stand.
+# Both names are quoted, so that torch is not needed and `help` shows them as written.
 ArrayLike: TypeAlias = "npt.ArrayLike | torch.Tensor"
 # What they return: an array, or for a tensor a tensor.
 ArrayOrTensor: TypeAlias = "np.ndarray | torch.Tensor"
@@ -48,7 +48,7 @@ def like(array: Array, reference: ArrayLike) -> ArrayOrTensor:
     array([0., 0.])
     """
     if hasattr(reference, "detach"):
-        torch = sys.modules["torch"]  # there is a tensor, so torch has been imported
+        torch = sys.modules["torch"]  # there is a tensor, so torch was imported
         return torch.from_numpy(np.ascontiguousarray(array)).to(reference.device)
     return array
 
@@ -110,7 +110,7 @@ def as_probs(probs: ArrayLike, name: str = "probs") -> Array:
 def prob_blocks(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator[slice]]:
     """Return `probs` as an array, and its `blocks`, each checked as in `as_probs` when reached.
 
-    A caller that works on a block as it comes finds it in the cache, read for the check.
+    A caller that works on each block as it comes finds it in the cache, since it was just checked.
 
     >>> array, checked = prob_blocks([[0.9, 0.1], [0.5, 0.5]])
     >>> [array[rows].max() for rows in checked]
@@ -238,7 +238,7 @@ def row_sums(block: Array) -> Array:
 
 
 def _check_rows(block: Array, total: Array, tolerance: float, start: int, name: str) -> None:
-    # What is not negative and sums to 1 is at most 1: two passes do. A NaN fails both.
+    # What is not negative and sums to 1 is at most 1: two passes are enough. A NaN fails both.
     sums = 1 - tolerance <= total.min() and total.max() <= 1 + tolerance
     if not (sums and block.min() >= 0):
         _check_range(block, name, unit=True)
@@ -279,7 +279,7 @@ def _vector(array: Array, name: str, n: int | None = None) -> Array:
 
 
 def _check_range(array: Array, name: str, unit: bool = False) -> None:
-    # The extremes tell all, since a NaN makes itself both: no array of booleans is built.
+    # The extremes are enough, since a NaN becomes both: no array of booleans is built.
     low, high = array.min(), array.max()
     if np.isnan(low):
         raise ValueError(f"{name}: got NaN, expected finite numbers")

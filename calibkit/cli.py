@@ -1,4 +1,4 @@
-"""The command line: ``calibkit train``, ``runs``, ``claims``, ``data`` and ``report``."""
+"""The command line: ``calibkit report``, ``compare``, ``train``, ``claims`` and others."""
 
 import argparse
 import ast
@@ -14,17 +14,19 @@ from calibkit import __version__, terms
 from calibkit.companion import plan
 from calibkit.training import store
 
+_EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 on success, 1 when something failed, 2 for a wrong call, 130 on Ctrl-C."""
+    """Run a command; 0 on success, 1 on failure, 2 for a wrong call, 130 on Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         with terms.extras():
             return options.command(options)
     except KeyboardInterrupt:
-        print("calibkit: interrupted; the same command goes on from here", file=sys.stderr)
+        print("calibkit: interrupted; the same command resumes from here", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+    except BrokenPipeError:  # the reader of the pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return 0
     except ModuleNotFoundError as error:
@@ -41,28 +43,29 @@ def _parser() -> argparse.ArgumentParser:
         description="An honest report on your own predictions; the runs, data and claims of "
         "the book.",
         epilog="Examples: calibkit report preds.npz · calibkit train --paper fmfp · "
-        "calibkit claims. Records are kept in $CALIBKIT_CACHE (data_cache), data are looked for in "
-        "$CALIBKIT_DATA. Exit codes: 0 done, 1 something failed, 2 a wrong call, 130 interrupted.",
+        "calibkit claims. Records are kept in $CALIBKIT_CACHE (default: data_cache), data sets in "
+        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 130 interrupted.",
     )
     try:
         import shtab
 
         shtab.add_argument_to(parser, ["--print-completion"])
-    except ImportError:  # completion is for those who have installed it
+    except ImportError:  # completion needs shtab, which is optional
         pass
     parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     train = commands.add_parser(
         "train",
-        help="train runs; those already done are skipped",
-        description="Train runs one after another. Done ones are skipped; processes share them.",
+        help="train runs; finished ones are skipped",
+        description="Train runs one after another. Finished runs are skipped; processes with the "
+        "same selection share the work.",
         epilog="Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 "
         "--method 'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10",
     )
     train.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
     _selection(train)
-    train.add_argument("--device", default="", help="torch device (default: cuda if there is one)")
+    train.add_argument("--device", default="", help="torch device (default: cuda if available)")
     train.add_argument(
         "--compile",
         nargs="?",
@@ -71,86 +74,87 @@ def _parser() -> argparse.ArgumentParser:
         choices=("default", "reduce-overhead"),
         metavar="MODE",
         dest="mode",
-        help="torch.compile the network: default, or reduce-overhead for CUDA graphs; for "
-        "long runs on a GPU, as compiling takes a while",
+        help="torch.compile the network: default, or reduce-overhead for CUDA graphs; worth it "
+        "for long runs on a GPU, since compiling takes a while",
     )
     train.add_argument("--quiet", action="store_true", help="one line per run, none per epoch")
     train.add_argument(
-        "--again", action="store_true", help="also runs whose record keeps no predictions"
+        "--again", action="store_true", help="retrain runs whose record keeps no predictions"
     )
     train.set_defaults(command=_train)
 
     runs = commands.add_parser(
         "runs",
-        help="the table of runs: done, running, missing, diverged or damaged; hours spent and left",
+        help="list runs: done, running, missing, diverged or damaged; hours spent and left",
         epilog="Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing",
     )
     _selection(runs)
-    runs.add_argument("--missing", action="store_true", help="only names of runs still to train")
+    runs.add_argument(
+        "--missing", action="store_true", help="only the names of runs still to train"
+    )
     tidy = runs.add_mutually_exclusive_group()
     tidy.add_argument(
-        "--light", action="store_true", help="leave the predictions of these runs out of records"
+        "--light", action="store_true", help="drop the predictions from the records of these runs"
     )
     tidy.add_argument(
-        "--replicates", action="store_true", help="give whole records their metrics on resamples"
+        "--replicates", action="store_true", help="add metrics on resamples to full records"
     )
-    tidy.add_argument(
-        "--prune", action="store_true", help="delete the records that no edition asks for"
-    )
+    tidy.add_argument("--prune", action="store_true", help="delete records that no edition uses")
     runs.set_defaults(command=_runs)
 
     claims = commands.add_parser(
         "claims",
-        help="the papers' claims and what the records say",
-        description="A verdict for each claim of the five papers, from records; trains nothing.",
+        help="check the papers' claims against the records",
+        description="A verdict on each claim of the five papers, from the records; trains nothing.",
         epilog="Example: calibkit claims --edition released --paper overconf",
     )
-    claims.add_argument("--edition", default="released", help=", ".join(plan.EDITIONS))
+    claims.add_argument("--edition", default="released", help=_EDITIONS)
     claims.add_argument("--paper", help=", ".join(plan.PAPERS))
     claims.add_argument("--dataset", default="", help="instead of the edition's")
     claims.add_argument("--network", default="", help="instead of the edition's")
-    _add_settings(claims, "of runs with another setting of the protocol, such as reduction=sum")
+    _add_settings(claims, "use runs with another protocol setting, such as reduction=sum")
     claims.set_defaults(command=_claims)
 
     cells = commands.add_parser(
         "plan",
-        help="for each published cell the run that fills it, or why none can; what all would cost",
-        description="Every number in the papers' tables: the first of the runs (one a seed) whose "
-        "mean fills it, by the name that `calibkit runs` prints, or a reason. Trains nothing.",
+        help="for each published cell, the run that fills it or why none can; and the total cost",
+        description="For every number in the papers' tables, the first of the runs (one per seed) "
+        "whose mean fills it, named as `calibkit runs` prints it, or why there is none. Trains "
+        "nothing.",
         epilog="Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv",
     )
-    cells.add_argument("--edition", default="paper", help=", ".join(plan.EDITIONS))
+    cells.add_argument("--edition", default="paper", help=_EDITIONS)
     cells.add_argument("--paper", default="", help=", ".join(plan.PAPERS))
-    cells.add_argument("--csv", action="store_true", help="the cells alone, separated by commas")
+    cells.add_argument("--csv", action="store_true", help="only the cells, as CSV")
     cells.set_defaults(command=_plan)
 
     data = commands.add_parser(
         "data",
-        help="data sets: what is here, how to get the others",
+        help="data sets: which are here, and how to get the others",
         epilog="Examples: calibkit data list · calibkit data get cifar10",
     )
     actions = data.add_subparsers(required=True, metavar="action")
-    actions.add_parser("list", help="every data set").set_defaults(command=_data_list)
-    get = actions.add_parser("get", help="download or generate one")
+    actions.add_parser("list", help="list every data set").set_defaults(command=_data_list)
+    get = actions.add_parser("get", help="download or generate a data set")
     get.add_argument("name")
     get.set_defaults(command=_data_get)
 
     report = commands.add_parser(
         "report",
-        help="what the confidence of your own model is good for",
-        description="Read saved predictions (.npz, .csv, .parquet, .npy); write one HTML page that "
-        "needs nothing else, and its numbers as JSON.",
+        help="what your own model's confidence is good for",
+        description="Read saved predictions (.npz, .csv, .parquet, .npy); write one self-contained "
+        "HTML page, and its numbers as JSON.",
         epilog="An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, "
         "val_logits, val_labels, groups and class_names. A .csv or .parquet has a column label, a "
         "column prob_NAME or logit_NAME for each class, and, if you have them, group and split "
         "(test or val). Examples: calibkit report preds.npz · "
         "calibkit report new.npz --against old.npz --target-risk 0.01 0.05",
     )
-    report.add_argument("predictions", help="the file of predictions")
+    report.add_argument("predictions", help="file of predictions")
     report.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
     report.add_argument("--out", default="report", help="folder to write to (default: report)")
     report.add_argument(
-        "--against", metavar="FILE", help="predictions of a second model on the same samples"
+        "--against", metavar="FILE", help="predictions of a second model for the same samples"
     )
     report.add_argument(
         "--target-risk",
@@ -164,36 +168,38 @@ def _parser() -> argparse.ArgumentParser:
 
     bench = commands.add_parser(
         "bench",
-        help="a method or recalibration of your own beside the published ones",
+        help="compare your own method or recalibration with the published ones",
         description="Train your method, and ERM if missing, under the protocol of the published "
-        "ones; compare it with all that have records; write one HTML page and its numbers as JSON.",
-        epilog="A method is a function (logits, targets) -> a loss of each sample, or a factory; a "
-        "recalibration is a class with fit and predict_proba, which needs no training. Examples: "
+        "ones; compare it with all that have records; write an HTML page, and its numbers as JSON.",
+        epilog="A method is a function (logits, targets) -> one loss per sample, or a factory; a "
+        "recalibration is a class with fit and predict_proba, and needs no training. Examples: "
         "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
         "--edition released",
     )
-    bench.add_argument("method", help="FILE.py:NAME, with options as NAME(gamma=3) and +sam, +swa")
-    bench.add_argument("--edition", default="demo", help=", ".join(plan.EDITIONS))
-    bench.add_argument("--out", default="bench", help="folder to write to (bench)")
-    bench.add_argument("--setting", action="append", default=[], help="of the edition; repeatable")
+    bench.add_argument("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
+    bench.add_argument("--edition", default="demo", help=_EDITIONS)
+    bench.add_argument("--out", default="bench", help="folder to write to (default: bench)")
+    bench.add_argument(
+        "--setting", action="append", default=[], help="a setting of the edition; repeatable"
+    )
     bench.add_argument("--dataset", default="", help="instead of the edition's")
     bench.add_argument("--network", default="", help="instead of the edition's")
-    bench.add_argument("--seeds", type=int, default=0, help="how many of yours (edition's own)")
-    bench.add_argument("--epochs", type=int, default=0, help="the protocol in that many epochs")
-    bench.add_argument("--device", default="", help="torch device (default: cuda if there is one)")
-    bench.add_argument("--quiet", action="store_true", help="no line per epoch")
-    _add_settings(bench, "a setting of the protocol, such as batch_size=512")
+    bench.add_argument("--seeds", type=int, default=0, help="how many (default: the edition's)")
+    bench.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
+    bench.add_argument("--device", default="", help="torch device (default: cuda if available)")
+    bench.add_argument("--quiet", action="store_true", help="print no line per epoch")
+    _add_settings(bench, "a protocol setting, such as batch_size=512")
     bench.set_defaults(command=_bench)
 
     compare = commands.add_parser(
         "compare",
-        help="any number of models on the same samples, every pair of them",
-        description="Read prediction files of the same samples; compare every pair of models, with "
-        "intervals corrected for how many pairs there are.",
+        help="compare several models on the same samples, pair by pair",
+        description="Read prediction files for the same samples; compare every pair of models. "
+        "Intervals are corrected for the number of pairs.",
         epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
     )
     compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
-    compare.add_argument("--labels", help="a separate file of labels, the same for all")
+    compare.add_argument("--labels", help="a separate file of labels, shared by all")
     compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
     compare.set_defaults(command=_compare)
     return parser
@@ -201,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _selection(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_argument_group("which runs")
-    choice.add_argument("--edition", default="demo", help=", ".join(plan.EDITIONS))
+    choice.add_argument("--edition", default="demo", help=_EDITIONS)
     choice.add_argument(
         "--paper",
         default="book",
@@ -209,17 +215,23 @@ def _selection(parser: argparse.ArgumentParser) -> None:
         + ", book (the default: every notebook), all",
     )
     choice.add_argument(
-        "--exhibit", default="", help="only what one of a paper's exhibits needs, as bsce-tab1"
+        "--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1"
     )
-    choice.add_argument("--method", action="append", help="such methods instead; repeatable")
-    choice.add_argument("--setting", default="", help="one of the edition's, as cifar10-plain")
+    choice.add_argument("--method", action="append", help="these methods instead; repeatable")
+    choice.add_argument(
+        "--setting", default="", help="one setting of the edition, such as cifar10-plain"
+    )
     choice.add_argument("--dataset", default="", help="instead of the edition's")
     choice.add_argument("--network", default="", help="instead of the edition's")
-    choice.add_argument("--seeds", type=int, default=0, help="how many, from 0 (edition's own)")
-    choice.add_argument("--epochs", type=int, default=0, help="the protocol in that many epochs")
-    choice.add_argument("--train-size", type=int, default=0, help="with --method: training samples")
+    choice.add_argument(
+        "--seeds", type=int, default=0, help="how many, from 0 (default: the edition's)"
+    )
+    choice.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
+    choice.add_argument(
+        "--train-size", type=int, default=0, help="with --method: number of training samples"
+    )
     choice.add_argument("--variant", default="code", help="with --method: code (default) or paper")
-    _add_settings(choice, "with --method: a setting of the protocol, such as batch_size=512")
+    _add_settings(choice, "with --method: a protocol setting, such as batch_size=512")
 
 
 def _add_settings(parser, what: str) -> None:
@@ -235,7 +247,7 @@ def _add_settings(parser, what: str) -> None:
 
 
 def _setting(text: str) -> tuple[str, object]:
-    """``batch_size=512`` as a name and a Python value; what is no value is taken as a word."""
+    """``batch_size=512`` as a name and a Python value; anything else is a word."""
     name, _, value = text.partition("=")
     if not value:
         raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=VALUE")
@@ -261,7 +273,7 @@ def _train(options) -> int:
     selection = _selected(options)
     if options.names:
         by_name = {run.name: run for run in selection}
-        if not by_name.keys() >= set(options.names):  # perhaps of another edition
+        if not by_name.keys() >= set(options.names):  # perhaps from another edition
             editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
             by_name |= {run.name: run for runs in editions for run in runs}
         for name in options.names:
@@ -272,7 +284,7 @@ def _train(options) -> int:
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
-    # What another process is training is put off to the end: several of them share the work.
+    # A run that another process is training goes to the end of the queue: they share the work.
     queue, put_off, start = deque(queue), set(), time.time()
     while queue:
         run = queue.popleft()
@@ -280,7 +292,7 @@ def _train(options) -> int:
             put_off.add(run)
             queue.append(run)
             continue
-        if why := loop.put_off(run, options.device):  # other runs go on
+        if why := loop.put_off(run, options.device):  # the other runs still go ahead
             print(f"{run.name}: put off; {why}", flush=True)
             continue
         record = loop.train(
@@ -291,7 +303,7 @@ def _train(options) -> int:
 
 
 def _progress(runs: list[plan.Run], record: store.Record, start: float) -> str:
-    """Runs done of all that were asked for, the last result, and about how long the rest takes.
+    """How many of the requested runs are done, the last result, and about how long the rest takes.
 
     Several processes may work on the same runs, so the pace is read off the records: how many were
     written since `start`, when this process began.
@@ -310,7 +322,7 @@ def _progress(runs: list[plan.Run], record: store.Record, start: float) -> str:
 
 
 def _tidy(options) -> int:
-    """Make records lighter, or delete those that no edition asks for."""
+    """Make records lighter, or delete those that no edition uses."""
     if options.prune:
         planned = {run.name for edition in plan.EDITIONS for run in plan.runs("all", edition)}
         for path in sorted(store.runs_root().iterdir()):
@@ -366,7 +378,7 @@ def _runs(options) -> int:
 
 
 def _kind(run: plan.Run) -> tuple:
-    """Runs which cost about the same for each epoch: SAM takes every step twice."""
+    """Key of runs that cost about the same per epoch: SAM takes every step twice."""
     size = run.protocol.train_size
     return run.dataset, run.network, size, run.recipe.update
 
@@ -374,8 +386,8 @@ def _kind(run: plan.Run) -> tuple:
 def _summary(runs: list[plan.Run], states: list[str], spent: float, pace: dict) -> str:
     """How many runs are in each state, the hours spent, and those left at the measured pace.
 
-    A run still to train is taken to cost what its like has cost for each epoch; without such, what
-    the mean of all has.
+    A run still to train is assumed to cost per epoch what similar runs have cost or, without any,
+    the mean of all runs.
     """
     kinds = ("done", "running", "missing", "diverged", "damaged")
     counts = [f"{states.count(s)} {s}" for s in kinds]
@@ -384,7 +396,7 @@ def _summary(runs: list[plan.Run], states: list[str], spent: float, pace: dict) 
     if not left:
         return line
     if not pace:
-        return line + ", cost of the rest not known yet"
+        return line + ", cost of the rest unknown"
     pace_by_kind = {kind: sum(costs) / len(costs) for kind, costs in pace.items()}
     mean = sum(pace_by_kind.values()) / len(pace_by_kind)
     hours = sum(pace_by_kind.get(_kind(run), mean) * run.protocol.epochs for run in left) / 3600

@@ -186,8 +186,8 @@ class TrustScore:
 
     Notes
     -----
-    The code of Jiang et al. differs from their paper: it takes the second nearest sample of each
-    class for the nearest, as if the samples judged were those of the fit.
+    The code of Jiang et al. differs from their paper: it uses the second nearest sample of each
+    class as the nearest, as if the samples judged were those of the fit.
 
     Examples
     --------
@@ -285,15 +285,15 @@ class TrustScore:
 class ConfidNet:
     """A small network that learns the probability of the true class (Corbière et al. 2019).
 
-    The true-class probability (TCP), p_y, is above 1/2 only where a prediction is right and below
-    1/k only where it is wrong, but knowing it takes the label. ConfidNet estimates it from the
+    The true-class probability (TCP), p_y, is above 1/2 only if a prediction is right and below 1/k
+    only if it is wrong, but it cannot be known without the label. ConfidNet estimates it from the
     features: layers of 400, 400, 400, 400 and 1 units, ReLU between them and a sigmoid at the end,
     trained by Adam on the mean of w (score - p_y)². Singh et al. 2021 (appendix A.2) and Zhu et al.
     2022 (figure 15) compare with it.
 
     It learns from the errors on the training set, so it learns little where the classifier makes
-    hardly any (Zhu et al. 2022). The features are fixed here, whereas the authors compute them
-    again in each epoch, with augmentation and dropout, up to 500 times.
+    hardly any (Zhu et al. 2022). The features are fixed here, whereas the authors recompute them
+    in each epoch, with augmentation and dropout, for up to 500 epochs.
 
     Parameters
     ----------
@@ -302,19 +302,19 @@ class ConfidNet:
     batch_size : int
         Samples per step.
     learning_rate : float
-        Of Adam, positive.
+        Adam's learning rate, positive.
     error_weight : float
-        Weight w, positive, of a sample which the classifier gets wrong; that of the others is 1.
+        Weight w, positive, of samples that the classifier gets wrong; the others have weight 1.
     seed : int
-        Of the initial weights and of the order of the samples. On a CPU the same seed and number of
-        threads give the same bits; torch's own random state is left as it was.
+        For the initial weights and the order of the samples. On a CPU the same seed and number of
+        threads give the same bits; torch's global random state is left unchanged.
 
     Attributes
     ----------
     head_ : torch.nn.Sequential
-        Network from features (n, d) to numbers (n,), of which the score is the sigmoid.
+        Network from features (n, d) to numbers (n,), whose sigmoid is the score.
     epoch_ : int
-        The epoch, from 1, that `head_` is from: the last, or with validation data the best.
+        The epoch, from 1, that `head_` comes from: the last or, with validation data, the best.
 
     Examples
     --------

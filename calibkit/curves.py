@@ -1,7 +1,7 @@
-"""The numbers behind the figures, without anything that draws: ``plots.plot_x`` shows `prepare_x`.
+"""The numbers behind the figures, without drawing: ``plots.plot_x`` shows `prepare_x`.
 
-One array is one run, a list of arrays is one run per seed. Uncertainty comes with every number:
-over seeds it is the 95 % Student t interval of the mean (two seeds are needed, else it is ``nan``),
+One array is one run, a list of arrays is one run per seed. Every number has its
+uncertainty: over seeds the 95 % Student-t interval of the mean (``nan`` for fewer than two seeds),
 within one test set the 95 % Wilson interval of a proportion.
 """
 
@@ -24,12 +24,12 @@ __all__ = [
 
 
 def seed_band(values) -> dict[str, np.ndarray]:
-    """`stats.seed_interval` of many numbers at once.
+    """`stats.seed_interval` for many numbers at once.
 
     Parameters
     ----------
     values : array_like (seeds, ...)
-        Numbers of each seed, on whatever grid.
+        Numbers per seed, on any grid.
 
     Returns
     -------
@@ -71,8 +71,8 @@ def _runs(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.n
 def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
     """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
 
-    Each density integrates to one over its own samples, so that a few wrong predictions are seen as
-    well as many correct ones.
+    Each density integrates to one over its own samples, so that a few wrong predictions are as
+    visible as many correct ones.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
     dict
         ``edges`` (bins + 1,); per seed ``correct`` and ``wrong`` (seeds, bins), densities, ``nan``
         where there is no such prediction; ``n_correct``, ``n_wrong``, ``mean_correct``,
-        ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`, whose bins are its own whatever is
+        ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`, which has its own bins whatever is
         drawn), ``auroc`` (seeds,).
 
     Raises
@@ -178,10 +178,10 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
 
 
 def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = None) -> dict:
-    """A metric over epochs, mean over seeds, and what is lost between its best epoch and the last.
+    """A metric over epochs, averaged over seeds, and the loss between its best epoch and the last.
 
-    The best epoch is that of the mean curve, the same for every seed. The best of each seed alone
-    would count the luck of a noisy epoch as something that was lost.
+    The best epoch is that of the mean curve, the same for every seed. Taking each seed's own best
+    epoch would count the luck of a noisy epoch as something lost.
 
     Parameters
     ----------
@@ -261,9 +261,9 @@ def prepare_gradient_norms(
     -------
     dict
         ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
-        ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if 20
-        samples are there, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``, ``exponent``,
-        ``scale`` (median of norm / BS^exponent).
+        ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
+        there are 20 samples, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``,
+        ``exponent``, ``scale`` (median of norm / BS^exponent).
 
     Raises
     ------
@@ -358,7 +358,7 @@ def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
 
 
 def prepare_forest(values: dict, published: dict | None = None) -> dict:
-    """A metric of many methods: seeds, mean and 95 % interval, and the published value beside it.
+    """A metric of many methods: seeds, mean, 95 % interval, and the published value.
 
     Parameters
     ----------

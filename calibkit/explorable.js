@@ -502,7 +502,7 @@
       options: [{ value: "equal_width", label: "equal width" }, { value: "equal_mass", label: "equal mass" }],
     });
     const tiles = {
-      ece: tile("ece", "ECE", "Expected calibration error: the mean gap of confidence and accuracy"),
+      ece: tile("ece", "ECE", "Expected calibration error: the mean gap between confidence and accuracy"),
       floor: tile("floor", "of which by chance", "What a calibrated model would show with these confidences and bins"),
       nll: tile("nll", "NLL", "Negative log-likelihood, in nats"),
       accuracy: tile("accuracy", "Accuracy", "A temperature changes no answer"),
@@ -614,7 +614,7 @@
       options: models.map((m, i) => ({ value: `${i}`, label: m.label, color: m.color })),
     });
     const threshold = slider({
-      label: "Accept from a confidence of", name: "threshold", min: 0, max: stops.length - 1, step: 1,
+      label: "Confidence threshold", name: "threshold", min: 0, max: stops.length - 1, step: 1,
       value: nearest(data.threshold), words: (i) => written(stops[i]), oninput: update,
     });
     const tiles = {
@@ -665,7 +665,7 @@
       tiles.through.show(count(wrong), `of ${count(allWrong)}`);
       tiles.caught.show(count(allWrong - wrong), percent((allWrong - wrong) / allWrong));
       tiles.lost.show(count(allRight - right), percent((allRight - right) / allRight));
-      root.say(`Accepting from ${written(t)} on answers ${percent(accepted / all)} of the cases; ` +
+      root.say(`A threshold of ${written(t)} answers ${percent(accepted / all)} of the cases; ` +
         `${percent(accepted ? wrong / accepted : NaN)} of these are wrong. It catches ${count(allWrong - wrong)} of ${count(allWrong)} errors ` +
         `and turns away ${count(allRight - right)} right answers.`);
     };
@@ -800,9 +800,9 @@
       options: [{ value: "linear", label: "linear" }, { value: "log", label: "logarithmic" }],
     });
     const tiles = {
-      spearman: tile("spearman", "Spearman", "Rank correlation of norm and Brier score: 1 if the norm only rises with it"),
+      spearman: tile("spearman", "Spearman", "Rank correlation of norm and Brier score: 1 if the norm always rises with it"),
       pearson: tile("pearson", "Pearson", "Linear correlation of norm and Brier score"),
-      sure: tile("sure", "Gradient of the easier half", "Share of the samples with a Brier score below the median in the sum of all gradient norms"),
+      sure: tile("sure", "Gradient of the easier half", "How much of the sum of all gradient norms comes from samples with a Brier score below the median"),
     };
     root.place({
       head: null, plots: [picture.svg],
@@ -902,7 +902,7 @@
     });
     const body = make("tbody");
     const table = make("table", {}, make("thead", {}, make("tr", {},
-      ...["", "Accept from", "Accepted", "Wrong among them"].map((text) => make("th", { scope: "col" }, text)))), body);
+      ...["", "Threshold", "Accepted", "Wrong among them"].map((text) => make("th", { scope: "col" }, text)))), body);
     root.place({ head: null, plots: [picture.svg], side: [target, table], tiles: [] });
     const pick = (event) => {
       if (event.type === "pointermove" && !event.buttons) return;

@@ -1,12 +1,12 @@
 """Figures to explore in the page itself: offline, without a kernel, by mouse, touch or keys.
 
-As in `calibkit.plots` each is two functions: ``prepare_x`` returns numbers, ``show_x`` the figure.
+As in `calibkit.plots`, each is two functions: ``prepare_x`` returns numbers, ``show_x`` the figure.
 A figure carries its numbers and one plain script, ``explorable.js``. Where scripts are off (in a
-notebook that JupyterLab does not trust, say) a still picture stands in its place. ``show_*`` take
-the numbers of one model, or ``{method: numbers}`` for a choice of several.
+notebook that JupyterLab does not trust, say) a still picture is shown instead. ``show_*`` take the
+numbers of one model, or ``{method: numbers}`` for a choice of several.
 
-The module is a Sphinx extension too: it takes the script out of the pages of a book, which then
-load one copy of it.
+The module is also a Sphinx extension: it takes the script out of a book's pages, which then load
+one shared copy.
 
 >>> import numpy as np
 >>> logits = np.random.default_rng(0).normal(size=(200, 3))
@@ -48,17 +48,17 @@ _ONE = "the model"  # what is called so has no other to be told from
 
 
 class Explorable:
-    """A figure that a notebook shows; the ``show_*`` make it.
+    """A figure that a notebook shows; made by ``show_*``.
 
     Parameters
     ----------
     kind : str
-        Which of the figures that the script draws: "reliability", "histograms", "overfitting",
+        Which of the script's figures to draw: "reliability", "histograms", "overfitting",
         "gradients" or "risk_coverage".
     data : dict
         Its numbers, as the script reads them.
     still : str
-        Address (``data:…``) of the picture that stands in its place.
+        Address (``data:…``) of the picture shown where scripts are off.
     label : str
         What it is, in words.
 
@@ -97,12 +97,12 @@ class Explorable:
 
 @cache
 def script() -> str:
-    """Return the script, without which an `Explorable` is its still picture.
+    """Return the script; without it, an `Explorable` is just its still picture.
 
     Returns
     -------
     str
-        JavaScript without any import, for a ``<script>`` of the page: once for all its figures.
+        JavaScript without imports, for one ``<script>`` that serves all figures of a page.
 
     Examples
     --------
@@ -116,12 +116,13 @@ def script() -> str:
 
 
 def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
-    """Logits in about a byte a class: all that a temperature, the NLL and gradients need of them.
+    """Logits in about a byte per class: all that temperature, NLL and gradients need of them.
 
-    Softmax depends on margins to the top logit alone. A sample keeps the smallest margin in 14 bits
+    Softmax depends only on margins to the top logit. A sample keeps the smallest margin in 14 bits
     and the others in 8, on a scale that is fine near 0 and coarse where a probability is next to
-    nothing, with the true class first or second. Beyond ten classes a number of equal ones, another
-    byte, stands for all the others: with the same probability at temperature 1, and nearly at 2.
+    nothing, with the true class first or second. Beyond ten classes, one more byte counts equal
+    classes that stand for all the others: with the same probability at temperature 1, and nearly so
+    at 2.
 
     Parameters
     ----------
@@ -227,7 +228,7 @@ def prepare_reliability(
     labels : array (n,)
         True classes.
     temperature : float, optional
-        One that was fitted on other samples; the figure then has a button for it.
+        A temperature fitted on other samples; the figure then has a button for it.
     most : int
         How many samples to keep, at random where there are more.
 
@@ -246,7 +247,7 @@ def prepare_reliability(
 
 
 def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> Explorable:
-    """Turn the temperature and the bins of a reliability diagram.
+    """A reliability diagram with sliders for temperature and bins.
 
     Shown are the ECE, the part of it that chance explains (`metrics.ece_floor`), NLL, accuracy and
     AUROC, with their curves over the temperature.
@@ -256,7 +257,7 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
     table : dict
         Numbers of `prepare_reliability`, or ``{method: numbers}``.
     bins : int
-        Where that slider starts, from 2 to 50.
+        Where the slider for bins starts, from 2 to 50.
     still : str, optional
         Address (``data:…``) of another still picture.
 
@@ -325,14 +326,14 @@ def prepare_histograms(
     bins : int
         Bins (lo, hi] of equal width.
     marks : sequence of float
-        Thresholds in [0, 1] at which the slider stops too.
+        Further thresholds in [0, 1] at which the slider stops.
 
     Returns
     -------
     dict
         ``edges`` (bins + 1,); ``right``, ``wrong`` (bins,), counts; ``marks``, those between the
-        steps; ``accepted_right``, ``accepted_wrong`` (STEPS + 1 + len(marks),), how many have at
-        least the confidence 0, 0.001, ..., 1 or a mark, in ascending order; ``auroc``; ``still``,
+        steps; ``accepted_right``, ``accepted_wrong`` (STEPS + 1 + len(marks),), how many have a
+        confidence of at least 0, 0.001, ..., 1 or a mark, in ascending order; ``auroc``; ``still``,
         for `plots.plot_confidence_histogram`.
 
     Examples
@@ -434,7 +435,7 @@ def prepare_overfitting(
     names: Sequence[str] = ("auroc", "accuracy", "ece", "nll"),
     bins: int = 25,
 ) -> dict:
-    """Curves over the epochs, and histograms at the epochs of which predictions were stored.
+    """Curves over the epochs, and histograms at the epochs whose predictions were stored.
 
     Parameters
     ----------
@@ -445,7 +446,7 @@ def prepare_overfitting(
     names : sequence of str
         Metrics with a direction in `terms.METRICS`.
     bins : int
-        Of the histograms.
+        Bins of the histograms.
 
     Returns
     -------
@@ -568,7 +569,7 @@ def prepare_gradients(
     epochs: Sequence[int] = (0,),
     most: int = 2000,
 ) -> dict:
-    """What the gradients of training samples at the last layer depend on, for any loss.
+    """What the last-layer gradients of training samples depend on, for any loss.
 
     The norm of a sample's gradient in the last layer's weights and bias is
     ``‖∂L/∂z‖ · √(‖h‖² + 1)``: its logits z, its label and the norm of its features h are enough.
@@ -576,7 +577,7 @@ def prepare_gradients(
     Parameters
     ----------
     logits : array (epochs, n, k)
-        Of some training samples at some moments.
+        Logits of some training samples at some moments.
     feature_norm : array (epochs, n)
         Norms of the inputs of the last layer.
     labels : array (n,)
@@ -594,7 +595,7 @@ def prepare_gradients(
     Raises
     ------
     ValueError
-        If the shapes do not belong together.
+        If the shapes do not match.
 
     Examples
     --------
@@ -635,7 +636,7 @@ def show_gradients(
     Parameters
     ----------
     numbers : dict
-        Of `prepare_gradients`.
+        From `prepare_gradients`.
     loss : str
         A key of `LOSSES`, where the choice starts.
     gamma, beta : float
@@ -653,7 +654,7 @@ def show_gradients(
     Raises
     ------
     ValueError
-        If the loss is none of `LOSSES`.
+        If the loss is not in `LOSSES`.
 
     Examples
     --------
@@ -756,9 +757,9 @@ def prepare_risk_coverage(
 ) -> dict:
     """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that allows it.
 
-    A threshold is that of `metrics.threshold_at_risk`. With `validation` it is chosen there and
-    measured on the test set, as it would be in use; without, it is chosen on the samples it is
-    measured on, which flatters it.
+    A threshold comes from `metrics.threshold_at_risk`. With `validation` it is chosen there and
+    measured on the test set, as in practice; without, it is chosen on the samples it is measured
+    on, which flatters it.
 
     Parameters
     ----------
@@ -767,9 +768,9 @@ def prepare_risk_coverage(
     correct : array (n,)
         Whether they are right.
     validation : (confidence, correct), optional
-        Of other samples.
+        Those of other samples.
     points : int
-        Of the curve, at most.
+        Maximum number of points of the curve.
 
     Returns
     -------
@@ -806,7 +807,7 @@ def prepare_risk_coverage(
 
 
 def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = None) -> Explorable:
-    """Say which error rate is allowed: which threshold keeps it, and how much is answered?
+    """Choose an error rate to allow: which threshold keeps it, and how much is answered?
 
     Parameters
     ----------
@@ -877,7 +878,7 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
 
 
 def _models(table: dict) -> dict[str, dict]:
-    """``{method: numbers}``, of one model too."""
+    """``{method: numbers}``, also for a single model."""
     if not table:
         raise ValueError("table: got nothing to show, expected numbers or {method: numbers}")
     several = all(isinstance(numbers, dict) for numbers in table.values())
@@ -919,7 +920,7 @@ def _digits(values: Array, digits: int) -> list[float]:
 
 
 def _plain(value):
-    """Numbers as JSON has them; what is no number is null."""
+    """Numbers as JSON allows them; non-finite ones become null."""
     if isinstance(value, dict):
         return {key: _plain(v) for key, v in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

@@ -1,12 +1,13 @@
 """Figures of the book. Each is two functions: ``prepare_x`` returns numbers, ``plot_x`` draws them.
 
-``prepare_*``, also in ``calibkit.curves``, take plain arrays and need no figure: one
-array is one run, a list of arrays is one run per seed. ``plot_*`` take those numbers and return the
+``prepare_*``, also in ``calibkit.curves``, take plain arrays and draw nothing: one array is one
+run, a list of arrays is one run per seed. ``plot_*`` take those numbers and return the
 axes. Functions that overlay methods take ``{method: numbers}``; `panels` repeats a plot over
 methods, epochs or treatments.
 
-Uncertainty is always drawn. Over seeds it is the 95 % Student-t interval of the mean, within one
-test set the 95 % Wilson interval of a proportion. The former needs two seeds, else it is left out.
+Uncertainty is always drawn: over seeds as the 95 % Student-t interval of the mean, within one test
+set as the 95 % Wilson interval of a proportion. The former needs two seeds and is otherwise left
+out.
 
 >>> with style():
 ...     ax = plot_forest(prepare_forest({"erm": [0.91, 0.92], "fmfp": [0.94, 0.93]}))
@@ -119,7 +120,7 @@ _STYLE = mpl.rc_params_from_file(Path(__file__).with_name("book.mplstyle"), Fals
 def style():
     """Context manager (or decorator) with the book's style; outside it nothing changes.
 
-    White, opaque background (dark pages of the book turn it over); fonts for a screen.
+    White, opaque background (inverted on dark pages of the book); fonts for a screen.
 
     Returns
     -------
@@ -141,8 +142,9 @@ def look(method: str) -> dict:
     """Keyword arguments for ``ax.plot``: colour, line style, marker and label of a method.
 
     A method combined with flat-minima axes (``bsce_gra+sam+swa``) keeps the colour and marker of
-    its objective; the axes choose the line style and join the label, as do options in brackets. A
-    name this book does not know gets a look computed from its letters, the same every time.
+    its objective; the axes choose the line style and are added to the label, as are options in
+    brackets. A name unknown to this book gets a look computed from its letters, the same every
+    time.
 
     Parameters
     ----------
@@ -179,9 +181,9 @@ def look(method: str) -> dict:
 
 
 def ink(color: str) -> str:
-    """A colour for words on white: as given, or as dark as it takes to read them.
+    """A colour for words on white: as given, or darkened until they can be read.
 
-    Marks are areas and may be pale; letters are thin. WCAG asks for a contrast of 4.5.
+    Markers are areas and may be pale; letters are thin. WCAG asks for a contrast of 4.5.
 
     Parameters
     ----------
@@ -220,20 +222,20 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None:
-    """Words inside the axes, on a white ground so that no line runs through them."""
+    """Words inside the axes, on a white background so that no line runs through them."""
     box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
     defaults = {"ha": "left", "va": "top", "fontsize": 10, "color": _INK, "bbox": box, "zorder": 6}
     ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
 
 
 def _scaled(axis, scale: int) -> None:
-    """Write ticks times `scale`, as per cent where that is 100."""
+    """Write ticks times `scale`, in per cent if that is 100."""
     unit = " %" if scale == 100 else ""
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{scale * x:g}{unit}".replace("-", "−")))
 
 
 def _from_zero(ax: Axes) -> None:
-    """Start the vertical axis at zero, and leave its upper end to whatever panels share it."""
+    """Start the vertical axis at zero; its upper end depends on the panels that share it."""
     ax.update_datalim([(ax.dataLim.x0, 0)])
     ax.lines[-1].sticky_edges.y.append(0)
 
@@ -265,8 +267,8 @@ def panels(
     Parameters
     ----------
     table : dict
-        ``{title: numbers}`` in reading order. A title is a string or a tuple of them; the key of a
-        method is shown as its label, in its colour. ``None`` for numbers leaves a gap.
+        ``{title: numbers}`` in reading order. A title is a string or a tuple of strings; a
+        method's key is shown as its label, in its colour. ``None`` instead of numbers leaves a gap.
     plot : callable
         A ``plot_*`` function of one panel, called as ``plot(numbers, ax=ax, **options)``.
     columns : int
@@ -281,7 +283,7 @@ def panels(
     Returns
     -------
     Figure
-        With a panel for each title.
+        A figure with one panel per title.
 
     Raises
     ------
@@ -336,13 +338,13 @@ def panels(
 def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
     """Draw both densities, their means (dashed), and in words their overlap and the AUROC.
 
-    Filled is the mean over seeds, each thin outline one seed. The axis grows like a square root:
-    most correct predictions crowd near 1, and on a straight axis nothing else would be seen.
+    Filled areas are means over seeds, thin outlines single seeds. The axis is a square-root axis:
+    most correct predictions crowd near 1, and on a linear axis nothing else would show.
 
     Parameters
     ----------
     numbers : dict
-        Of `prepare_confidence_histogram`.
+        From `prepare_confidence_histogram`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
 
@@ -381,7 +383,7 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
 
 
 def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
-    """Draw accuracy against confidence, the gap between them, and below it where the samples are.
+    """Draw accuracy against confidence, the gap between them, and below, where the samples are.
 
     The dot of a bin sits at its mean confidence; its bar reaches to the diagonal, red where the
     network is over-confident and blue where it is under-confident. ECE is the mean length of these
@@ -391,7 +393,7 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     numbers : dict
-        Of `prepare_reliability`.
+        From `prepare_reliability`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
 
@@ -452,7 +454,7 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
 def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
     """Draw the gap accuracy − confidence of several methods per bin, with its Wilson bands.
 
-    Bins whose interval is wider than 0.3 are left out: they would fill the figure and say nothing.
+    Bins whose interval is wider than 0.3 are left out: they would clutter the figure to no effect.
 
     Parameters
     ----------
@@ -494,9 +496,9 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
 def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) -> Axes:
     """Draw one metric of several methods over epochs; open circles mark the best epochs.
 
-    The change from the best epoch to the last stands at the end of each line, with its 95 %
-    interval over seeds; in points where the axis is in per cent. The first tenth of a run climbs
-    so far that it would flatten the rest: the vertical axis fits what comes after it.
+    The change from the best epoch to the last is written at the end of each line, with its 95 %
+    interval over seeds; in points if the axis is in per cent. The first tenth of a run climbs so
+    far that it would flatten the rest, so the vertical axis fits what comes after it.
 
     Parameters
     ----------
@@ -505,7 +507,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
     since : float
-        Share of the epochs that the vertical axis leaves out of account.
+        Share of the first epochs that the vertical axis ignores.
 
     Returns
     -------
@@ -570,7 +572,7 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     numbers : dict
-        Of `prepare_gradient_norms`.
+        From `prepare_gradient_norms`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
 
@@ -618,7 +620,7 @@ def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
     """Draw several losses at once: median norm per Brier bin and the band from 10 to 90 %.
 
     The norms of a loss are divided by its largest median, since losses differ in scale by orders of
-    magnitude and the shape and the blur are what is compared.
+    magnitude and only shape and blur are compared.
 
     Parameters
     ----------
@@ -713,12 +715,12 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
 def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
     """Draw one row per method: seeds (small), mean and interval (filled), published value (hollow).
 
-    The dotted line is the first method, the one to compare with.
+    The dotted line marks the first method, the one to compare with.
 
     Parameters
     ----------
     numbers : dict
-        Of `prepare_forest`.
+        From `prepare_forest`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
     metric : str, optional
@@ -787,10 +789,10 @@ def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     inputs : array_like
-        Images (n, channels, height, width), signals (n, 1, length), points (n, 2) or the numbers
-        of the tokens of texts (n, length), where 0 is none.
+        Images (n, channels, height, width), signals (n, 1, length), points (n, 2) or token ids
+        of texts (n, length), where 0 is padding.
     i : int
-        Number of the sample.
+        Index of the sample.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
 
@@ -873,9 +875,9 @@ def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None
 def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | None = None):
     """Style a table of methods × metrics for light and dark pages: ``mean ± spread``, best in bold.
 
-    Cells are shaded from worst to best of their column, as they are shown: cells that read the same
-    look the same. The shade is translucent and the text keeps the colour of the page, so the table
-    is legible on any ground.
+    Cells are shaded from the worst to the best of their column, as rounded: cells that read the
+    same look the same. The shade is translucent and the text keeps the page's colour, so the table
+    is legible on any background.
 
     Parameters
     ----------
@@ -886,7 +888,7 @@ def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | No
     digits : int
         Decimals of scaled metrics (per cent, times 1000); others get two more.
     higher_is_better : dict, optional
-        Direction of columns that `terms.METRICS` lacks; without one a column is not shaded.
+        Direction of columns not in `terms.METRICS`; a column without a direction is not shaded.
 
     Returns
     -------

@@ -1,12 +1,12 @@
 """Post-hoc calibration: methods fitted to held-out logits that leave the network as it is.
 
 Every method is a `Recalibration`: ``fit(logits, labels)``, then ``predict_proba(logits)``. Fit it
-to data that are used neither to train the network nor to measure the result; `check_overlap` finds
-the most common mistake. NumPy arrays and torch tensors are accepted; probabilities come back as
-the kind given.
+to data used neither to train the network nor to measure the result; `check_overlap` finds the most
+common mistake. NumPy arrays and torch tensors are accepted; probabilities are returned in the type
+given.
 
-A temperature that minimises the ECE is found exactly on a grid, at a small fraction of the cost of
-a full search, see `optimal_temperature`. The other fits are smooth convex problems, solved with
+The temperature that minimises the ECE on a grid is found exactly, at a small fraction of the cost
+of a full search: see `optimal_temperature`. The other fits are smooth convex problems, solved with
 analytic gradients, or have a closed form.
 
 The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull et al., AISTATS
@@ -53,10 +53,11 @@ class PosthocWarning(UserWarning):
 
 @dataclass
 class Recalibration:
-    """What all methods of this module have in common: logits in, calibrated probabilities out.
+    """What all methods of this module share: logits in, calibrated probabilities out.
 
     The options of a method are the arguments of its constructor. To scikit-learn it is a classifier
-    of logits, to be copied and tuned by ``sklearn.base.clone`` and ``sklearn.model_selection``.
+    of logits, which can be copied and tuned by ``sklearn.base.clone`` and
+    ``sklearn.model_selection``.
 
     Attributes
     ----------
@@ -92,8 +93,8 @@ class Recalibration:
         Raises
         ------
         ValueError
-            If an argument is empty, malformed or not finite, a label is out of range, or the labels
-            are all of one class where the method has to distinguish classes.
+            If an argument is empty, malformed or not finite, a label is out of range, or all labels
+            are of one class but the method has to distinguish classes.
 
         Warns
         -----
@@ -118,7 +119,7 @@ class Recalibration:
         Parameters
         ----------
         logits : array or tensor, shape (n, k)
-            Scores before the softmax, of as many classes as in `fit`.
+            Scores before the softmax, with as many classes as in `fit`.
 
         Returns
         -------
@@ -141,7 +142,7 @@ class Recalibration:
         return like(self._probs(array), logits)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Options by name, as scikit-learn asks for them.
+        """Options by name, as scikit-learn expects them.
 
         Parameters
         ----------
@@ -161,7 +162,7 @@ class Recalibration:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params) -> Self:
-        """Change options, as scikit-learn does in a search; what was fitted stays as it is.
+        """Change options, as scikit-learn does in a search; what was fitted is kept.
 
         Parameters
         ----------
@@ -222,14 +223,14 @@ def optimal_temperature(
 ) -> tuple[float, float]:
     """Temperature T that minimises the NLL or the ECE of softmax(logits / T), and that minimum.
 
-    The NLL (Guo et al. 2017) is convex in 1/T: its slope is brought to zero, on a grid if one is
-    given.
+    The NLL (Guo et al. 2017) is convex in 1/T: T is where its slope is zero or, given a grid, the
+    best of the grid.
 
     The ECE is neither smooth nor unimodal in T, so it is searched on a grid, as in Wang et al. 2021
-    and 2023 and Lin et al. 2025. The result is that of the full grid (of equal values, the smallest
-    T), but most of it is never visited: the ECE is at least ``|mean confidence - accuracy|``, each
-    confidence falls as T rises, and so the search can start where that gap closes and stop on
-    either side once the gap alone exceeds the best ECE.
+    and 2023 and Lin et al. 2025. The result is that of the full grid (the smallest T
+    if several tie), but most of it is never visited: the ECE is at least ``|mean confidence -
+    accuracy|`` and each confidence falls as T rises, so the search can start where that gap closes
+    and stop on either side once the gap alone exceeds the best ECE.
 
     Parameters
     ----------
@@ -238,11 +239,11 @@ def optimal_temperature(
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
     objective : {"nll", "ece"}
-        What T minimises, the default of `TemperatureScaling` too.
+        What T minimises; the default is the same in `TemperatureScaling`.
     grid : sequence of positive numbers, optional
         Default for the NLL: any number from 0.001 to 1000; for the ECE: 0.01, 0.02, ..., 10.
     bins : int
-        Bins of the ECE: equal width, (lo, hi], of the top-label confidence. The NLL has none.
+        Bins of the ECE: equal width, (lo, hi], of the top-label confidence. Unused for the NLL.
 
     Returns
     -------
@@ -287,7 +288,7 @@ class TemperatureScaling(Recalibration):
     """Divide the logits by one number fitted to held-out data, softmax(z / T) (Guo et al. 2017).
 
     Predictions do not change, since the order of the logits does not. `fit` warns
-    (`PosthocWarning`) if the temperature is an end of its range, or if the ECE or the NLL of the
+    (`PosthocWarning`) if the temperature is at an end of its range, or if the ECE or the NLL of the
     data it was fitted to is worse than at T = 1 by more than 0.01.
 
     Parameters
@@ -356,7 +357,7 @@ class FixedTemperature(Recalibration):
 
     @property
     def temperature_(self) -> float:
-        """The temperature in use, under the name it has in `TemperatureScaling`."""
+        """The temperature in use, under the same name as in `TemperatureScaling`."""
         return self.temperature
 
     def _fit(self, logits: Array, labels: Array) -> None:
@@ -378,8 +379,9 @@ def calibratability(
 ) -> dict[str, float]:
     """How well one temperature can calibrate a model: three ECEs of the test set.
 
-    Wang et al. 2021 compare them between training methods: a model with a higher ECE before may
-    have the lower one after. Both temperatures minimise the ECE on the grid 0.01, 0.02, ..., 10.
+    Wang et al. 2021 compare them between training methods: a model with a higher ECE before scaling
+    may have the lower one after. Both temperatures minimise the ECE on the grid 0.01, 0.02, ...,
+    10.
 
     Parameters
     ----------
@@ -397,9 +399,9 @@ def calibratability(
     Returns
     -------
     dict
-        ``before``: ECE without temperature; ``after``: with the temperature of lowest validation
+        ``before``: ECE without a temperature; ``after``: with the temperature of lowest validation
         ECE, ``temperature``; ``optimal``: with that of lowest test ECE, ``optimal_temperature``, a
-        bound that no temperature of the grid beats. ECEs are fractions in [0, 1].
+        bound that no temperature on the grid can beat. ECEs are fractions in [0, 1].
 
     Raises
     ------
@@ -410,7 +412,7 @@ def calibratability(
     Warns
     -----
     PosthocWarning
-        If validation and test share samples, or a temperature is an end of the grid.
+        If validation and test sets share samples, or a temperature is at an end of the grid.
 
     Examples
     --------
@@ -440,9 +442,9 @@ def calibratability(
 def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
     """Count the test samples that are also validation samples, and warn if they are more than 1%.
 
-    A temperature fitted to the test set proves nothing. It happens where a data set has no labelled
-    test split and both loaders read the validation split (Tiny-ImageNet in the code of Lin et al.
-    2025).
+    A temperature fitted to the test set proves nothing. This happens when a data set has no
+    labelled test split and both loaders read the validation split (Tiny-ImageNet in the code of Lin
+    et al. 2025).
 
     Parameters
     ----------
@@ -455,7 +457,7 @@ def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
     -------
     int
         Rows of `test_logits` with an identical row in `val_logits`, compared in float32. Up to 1%
-        pass in silence: two classes in half precision coincide by chance.
+        give no warning: with two classes in half precision, rows coincide by chance.
 
     Raises
     ------
@@ -489,12 +491,12 @@ def check_overlap(val_logits: ArrayLike, test_logits: ArrayLike) -> int:
 class HistogramBinning(Recalibration):
     """Replace the top-label confidence by the accuracy of its bin on held-out data.
 
-    The method of Zadrozny and Elkan 2001 as Wang et al. 2021 use it. It replaces one number; a row
-    of probabilities is rebuilt around it. The predicted class gets the value of the bin, the others
-    share the rest in proportion, flattened just enough that none overtakes it. So predictions stay,
-    and the largest probability of a row is the bin's value, unless that is below 1/k, where no row
-    could have it as its largest and the prediction changes. A bin without held-out samples leaves
-    the row as it is.
+    The method of Zadrozny and Elkan 2001 as Wang et al. 2021 use it. It replaces one number, and
+    the row of probabilities is rebuilt around it: the predicted class gets the value of the bin,
+    and the others share the rest in proportion, flattened just enough that none overtakes it.
+    Predictions therefore stay, and the largest probability of a row is the bin's value, unless that
+    is below 1/k: it cannot be the largest of a row then, and the prediction changes. A bin without
+    held-out samples leaves the row as it is.
 
     Parameters
     ----------
@@ -596,7 +598,7 @@ class BetaCalibration(Recalibration):
 
     The probability p of a class becomes q with logit q = a ln p - b ln(1 - p) + c and a, b >= 0,
     fitted by likelihood. For two classes this is the binary method. Predictions may change. A class
-    that the held-out labels lack keeps its probability, with a `PosthocWarning`.
+    missing from the held-out labels keeps its probability, with a `PosthocWarning`.
 
     Attributes
     ----------
@@ -682,7 +684,7 @@ class MatrixScaling(Recalibration):
     Parameters
     ----------
     l2 : float
-        Weight, at least 0, of a penalty ‖W - 1‖² + ‖b‖² on the mean NLL, which pulls towards
+        Weight, at least 0, of a penalty ‖W - 1‖² + ‖b‖² on the mean NLL, which favours
         leaving the logits alone.
 
     Attributes

@@ -9,8 +9,8 @@ A bootstrap replicate here is a change of counts, not a new array: confidences a
 each replicate says how often each of them was drawn.
 
 Calibration errors are compared by their excess over what chance alone would show (see
-`calibkit.metrics.ece_floor`): the plain ones of two calibrated models differ if their accuracies
-do. `compare` gives their differences without a verdict.
+`calibkit.metrics.ece_floor`): the plain errors of two calibrated models differ if their accuracies
+do. `compare` gives differences of plain errors without a verdict.
 """
 
 import math
@@ -52,7 +52,7 @@ class Interval(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What a difference with this interval says in words, as `direction` without a margin.
+        """What a difference with this interval says in words: `direction` without a margin.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Interval(NamedTuple):
         return "higher" if self.low > 0 else "lower" if self.high < 0 else "no clear difference"
 
     def within(self, low: float, high: float) -> "Interval":
-        """The same interval with its ends in the range of the metric, the estimate between them.
+        """The same interval, clipped to the metric's range, with the estimate between its ends.
 
         Parameters
         ----------
@@ -127,24 +127,24 @@ class Interval(NamedTuple):
         sign: bool = False,
         half: bool = False,
     ) -> str:
-        """Write an estimate with its interval, in the one notation of tables, pages and reports.
+        """Write an estimate with its interval, in the notation of all tables, pages and reports.
 
         Parameters
         ----------
         scale : float
             Factor from natural units to those shown, such as 100 for per cent.
         digits : int, optional
-            Decimals; more where an end of a clear difference would look like 0. By default as many
-            as two digits of the half-width need: one for 1.2, two for 0.12; more where an end that
-            is not 0 would look like it. Without an interval one if scaled, else three, less one
-            for each digit before the point.
+            Decimals; more where an end of a clear difference would look like 0. By default, enough
+            for two digits of the half-width: one for 1.2, two for 0.12; more where an end that is
+            not 0 would look like 0. Without an interval, one if scaled, else three, less one for
+            each digit before the point.
         unit : str
-            Behind the estimate, with its space.
+            Put after the estimate, including its space.
         sign : bool
-            Whether positive numbers have a plus, as differences should.
+            Whether positive numbers get a plus sign, as differences should.
         half : bool
-            "± half-width" in place of the two ends: for tables of means, whose intervals have the
-            estimate in the middle.
+            "± half-width" instead of the two ends: for tables of means, whose intervals are
+            centred on the estimate.
 
         Returns
         -------
@@ -192,7 +192,7 @@ class Interval(NamedTuple):
 
 
 class Unjudged(Interval):
-    """An interval of a difference that means nothing by itself, see `UNJUDGED`."""
+    """An interval of a difference that means nothing by itself; see `UNJUDGED`."""
 
     def direction(self, margin: float = 0.0) -> str:
         """No verdict, whatever the interval.
@@ -211,14 +211,14 @@ class Unjudged(Interval):
 
 
 class Answers(NamedTuple):
-    """Confidences (m,) of predictions and whether each is right, in place of logits and labels."""
+    """Confidences (m,) of predictions and whether each is right, instead of logits and labels."""
 
     confidence: ArrayLike
     correct: ArrayLike
 
 
 class Samples(NamedTuple):
-    """All that `metrics.per_sample` says of each sample (m,), in place of logits and labels."""
+    """All that `metrics.per_sample` says about each sample (m,), instead of logits and labels."""
 
     confidence: ArrayLike
     correct: ArrayLike
@@ -335,9 +335,9 @@ def bootstrap(
     -----
     Resampling adds noise, and a binned calibration error counts noise as error, so replicates lie
     above the estimate. Their percentiles are therefore shifted until their mean is the estimate;
-    for a mean such as accuracy that changes next to nothing. The interval is about the number that
-    test sets of this size give, which for a well calibrated model is mostly noise itself: ask for
-    "excess_ece" beside "ece".
+    for a mean such as accuracy this changes next to nothing. The interval is about the number that
+    test sets of this size give, which for a well calibrated model is itself mostly noise: ask for
+    "excess_ece" as well as "ece".
 
     Examples
     --------
@@ -365,8 +365,8 @@ def compare(
 ) -> dict[str, Interval]:
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
-    Both models are evaluated on the same resamples, so that what makes a resample easy or hard for
-    both cancels. An interval that excludes 0 is a difference that this test set can resolve.
+    Both models are evaluated on the same resamples, so whatever makes a resample easy or hard for
+    both cancels. An interval that excludes 0 means a difference that this test set can resolve.
 
     Parameters
     ----------
@@ -392,8 +392,8 @@ def compare(
     -------
     dict of str to Interval
         The estimate is the difference on all samples; all three numbers are ``nan``, with one
-        `UndefinedMetricWarning`, where a metric is undefined. Those of calibration errors
-        (`UNJUDGED`) are `Unjudged`: ask for "excess_ece" to have a verdict.
+        `UndefinedMetricWarning`, where a metric is undefined. Differences of calibration errors
+        (`UNJUDGED`) are `Unjudged`: ask for "excess_ece" to get a verdict.
 
     Raises
     ------
@@ -405,15 +405,15 @@ def compare(
     Notes
     -----
     How much of the floor shows in an error depends on the model: all of it in a calibrated one,
-    none where every bin is far off. The difference of two excesses is right if both show it, that
-    of two plain errors if neither does. The interval of an excess covers those of both, and so
-    leaves out 0 only if neither assumption would explain the difference. In simulations with 10,000
+    none where every bin is far off. The difference of two excesses is right if both models show it,
+    that of two plain errors if neither does. The interval of an excess covers both cases, and so
+    excludes 0 only if neither assumption would explain the difference. In simulations with 10,000
     samples and 15 bins, two calibrated models of 90 % and 44 % accuracy are told apart in 1 % of
     test sets (by the plain ECE in 32 %, by the plain adaptive ECE in 72 %). A model that is 2
     points off is told from a calibrated one in all test sets at 90 % accuracy, but in 36 % of them
     at 44 %, where the accuracy of a bin has a standard error of 1.9 points. There the
-    likelihood ratio of bins which are off by 2 points, each to an unknown side, finds it in 73 %,
-    and the gap of mean confidence and accuracy, where all bins are off to one side, in 89 %.
+    likelihood ratio for bins that are off by 2 points, each to an unknown side, finds it in 73 %,
+    and the gap between mean confidence and accuracy, if all bins are off to one side, in 89 %.
 
     Examples
     --------
@@ -453,7 +453,7 @@ def replicates(
 ) -> Array:
     """Metrics of several models on the same resamples of their test set: the draws of `seed_means`.
 
-    What is drawn depends on the size of the test set and on `seed` alone.
+    What is drawn depends only on the size of the test set and on `seed`.
 
     Parameters
     ----------
@@ -510,9 +510,9 @@ UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
 class Replicates:
     """Metrics of one run on resamples of its test set: how far each lies from its estimate.
 
-    What is drawn depends on the size of the test set alone, so that the i-th replicate of every run
-    on that set is of the same samples: differences of deviations are those of paired resamples.
-    Made by `replicates_of_run`, kept in a file of some 25 KB, used by `mean_over_seeds`.
+    What is drawn depends only on the size of the test set, so the i-th replicate of every run on
+    that set has the same samples, and differences of deviations come from paired resamples. Made by
+    `replicates_of_run`, kept in a file of some 25 KB, used by `mean_over_seeds`.
 
     Attributes
     ----------
@@ -520,7 +520,7 @@ class Replicates:
         Metrics (`COMPARED` and a few more) as trained, ``auroc``; and `COMPARED` after each
         recalibration, ``auroc_ts_nll``.
     estimates : array (names,)
-        On the whole test set.
+        Values on the whole test set.
     deviations : array (names, n)
         Replicate minus estimate; ``nan`` where a replicate leaves the metric undefined.
     temperatures : dict of str to float
@@ -582,7 +582,7 @@ class Replicates:
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` without pickles, some 25 KB.
 
-        Deviations in 255 steps between those of largest size, which changes their standard
+        Deviations are rounded to 255 steps up to the largest, which changes their standard
         deviation by less than 0.1 %; with 200 replicates it is uncertain by 5 % anyway.
 
         Parameters
@@ -636,8 +636,8 @@ def replicates_of_run(
 
     Recalibrations are ``ts_nll`` and ``ts_ece`` (temperature scaling by the NLL and by the ECE of
     the validation data), ``binned`` (histogram binning fitted there) and ``optimal`` (the
-    temperature of lowest ECE on the test set itself). None is fitted anew in a replicate, which
-    shows the uncertainty of the test set, given the run, its validation data and what was fitted.
+    temperature of lowest ECE on the test set itself). None is refitted in a replicate, so
+    replicates show the uncertainty of the test set, given the run, its validation data and the fit.
 
     Parameters
     ----------
@@ -646,13 +646,13 @@ def replicates_of_run(
     labels : array or tensor of integers, shape (m,)
         Its true classes, 0 to k - 1.
     held_out_logits : array or tensor, shape (v, k), optional
-        Scores before the softmax of the validation set; without it only ``optimal`` is there.
+        Scores before the softmax of the validation set; without it there is only ``optimal``.
     held_out_labels : array or tensor of integers, shape (v,), optional
         Its true classes.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
-        Same seed, same resamples; runs can be compared if they have `n` and `seed` in common.
+        Same seed, same resamples; runs can be compared if they share `n` and `seed`.
 
     Returns
     -------
@@ -723,9 +723,9 @@ class MeanOverSeeds:
     def interval(self, level: float = 0.95) -> Interval:
         """Interval of the mean: t √variance on either side, see `mean_over_seeds`.
 
-        Beyond 95 % that is too short for a few runs, whose spread also sets the degrees of freedom:
-        at 99.8 %, three runs miss in up to 17 of 1,000 cases, not 2. There it is at least the root
-        of z² shared + t² S² / k, with z normal and t on k - 1 degrees of freedom.
+        Beyond 95 % this is too short for a few runs, whose spread also sets the degrees of freedom:
+        at 99.8 %, three runs miss in up to 17 of 1,000 cases instead of 2. There the half-width is
+        at least the root of z² shared + t² S² / k, with z normal and t on k - 1 degrees of freedom.
 
         Parameters
         ----------
@@ -750,7 +750,7 @@ class MeanOverSeeds:
         return Interval(self.estimate, self.estimate - half, self.estimate + half)
 
     def _safe_half(self, chance: float) -> float:
-        """Half-width with the quantile of each source of uncertainty by itself."""
+        """Half-width that uses a separate quantile for each source of uncertainty."""
         from scipy.special import ndtri, stdtrit
 
         runs = self.seeds - 1.0 if self.seeds > 1 else self.freedom
@@ -760,7 +760,7 @@ class MeanOverSeeds:
         return math.sqrt(z**2 * self.shared + max(z**2 * self.own, t**2 * spread) / self.seeds)
 
     def detectable(self, level: float = 0.95, power: float = 0.8) -> float:
-        """Smallest true difference that would be told from 0 with a chance of `power`.
+        """Smallest true difference that would be told from 0 with probability `power`.
 
         Parameters
         ----------
@@ -777,7 +777,7 @@ class MeanOverSeeds:
         return self._detectable(self.seeds, level, power)
 
     def seeds_for(self, difference: float, level: float = 0.95, power: float = 0.8) -> int | None:
-        """How many runs would tell a true difference of this size from 0 with a chance of `power`.
+        """How many runs would tell a true difference of this size from 0 with probability `power`.
 
         Parameters
         ----------
@@ -791,7 +791,7 @@ class MeanOverSeeds:
         Returns
         -------
         int or None
-            At least 2; None if 1,000 would not do: then the test set is too small.
+            At least 2; None if 1,000 would not be enough: the test set is then too small.
         """
         for seeds in range(max(self.seeds, 2), 1001):
             if self._detectable(seeds, level, power) <= abs(difference):
@@ -799,7 +799,7 @@ class MeanOverSeeds:
         return None
 
     def _quantile(self, chance: float, seeds: int) -> float:
-        """Of t, on Satterthwaite's degrees of freedom if there were so many runs."""
+        """Quantile of t, on Satterthwaite's degrees of freedom for that many runs."""
         from scipy.special import stdtrit
 
         if not seeds or math.isnan(self.own):
@@ -823,8 +823,8 @@ def mean_over_seeds(
 ) -> MeanOverSeeds:
     r"""Mean of a metric over runs that share a test set, with the uncertainty of both.
 
-    The interval covers two sources of uncertainty, the sampling of the test set and the seed, for
-    the question what the mean of infinitely many seeds would be on all data of that kind. With k
+    The interval covers two sources of uncertainty, the sampling of the test set and the seed. It
+    is for the mean of infinitely many seeds on all data of that kind. With k
     runs of variance S², v_i the variance of run i over the resamples and V that of their mean,
 
     .. math::
@@ -833,14 +833,14 @@ def mean_over_seeds(
         \mathrm{own} &= \max(S^2, H), \qquad \mathrm{shared} = V - H/k \\
         \mathrm{variance} &= \mathrm{shared} + \mathrm{own}/k
 
-    S² is taken on one test set and so has H in it already: V + S²/k would count it twice.
+    S² is measured on one test set and so already contains H: V + S²/k would count it twice.
     ``interval`` is t √variance on either side, with t on the degrees of freedom of Satterthwaite's
     rule, ``(k - 1) (variance / (S²/k))²``: nearly normal where the test set is most of the
     uncertainty, Student's where the seeds are. In simulations the 95 % interval covers in 94 to 98
-    of 100 cases for five runs or more, whatever the share of each; at worst in 92 for three and in
-    87 for two.
+    of 100 cases for five runs or more, whatever the share of each; at worst 92 for three and 87
+    for two.
 
-    For a difference of two methods pair by seed, and pass ``a - b`` of both values and deviations.
+    For a difference between two methods, pair by seed and pass ``a - b`` for values and deviations.
 
     Parameters
     ----------
@@ -850,7 +850,7 @@ def mean_over_seeds(
         Of each run over resamples of the test set, see `Replicates`; without them, only the seeds
         count.
     spread : array, shape (j,), optional
-        Values of other runs, whose variance stands in for S² where there is one run only. Without
+        Values of other runs, whose variance stands in for S² if there is only one run. Without
         it one run has no interval.
 
     Returns
@@ -899,7 +899,7 @@ def mean_over_seeds(
 
 @dataclass(frozen=True)
 class SeedMeans:
-    """Means over seeds of several methods, and how certain each is; made by `seed_means`."""
+    """Means over seeds of several methods, and how certain each one is; made by `seed_means`."""
 
     mean: Array  # (methods,)
     variance: Array  # of the mean, between seeds
@@ -910,9 +910,9 @@ class SeedMeans:
         """Interval of Σ w_i mean_i: of a difference with weights 1 and -1.
 
         The half-width is t √(Σ w_i² variance_i + v), with v the variance of the sum over resamples
-        of the test set. The degrees of freedom of t are those of Satterthwaite's rule as if all
-        variances were too small or too large together: between two methods of equal freedom, as
-        many as either has. Taken as independent they would be more, and intervals too short.
+        of the test set. The degrees of freedom of t follow Satterthwaite's rule as if all
+        variances were too small or too large together: for two methods of equal freedom, as many
+        as either has. If taken as independent they would be more, and intervals too short.
 
         Parameters
         ----------
@@ -950,7 +950,7 @@ class SeedMeans:
 
 
 def seed_means(values: ArrayLike, draws: ArrayLike) -> SeedMeans:
-    r"""Means of a metric over seeds, for comparing many methods of few seeds each.
+    r"""Means of a metric over seeds, for comparing many methods with few seeds each.
 
     Three seeds say little about the spread of one method; the spreads of many methods say what is
     usual. The variance of each is moderated towards the usual one (Smyth 2004): with s_i² on d_i
@@ -1176,7 +1176,7 @@ def _evaluator(
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
-    Looking at the array and sorting happen here, once.
+    The array is read and sorted here, once.
     """
     _check_names(names)
     by_sample, classwise, valid = {}, None, []
@@ -1225,10 +1225,10 @@ _CLASSWISE = ("classwise_ece", "classwise_ece_floor", "excess_classwise_ece")
 
 
 class _Classwise:
-    """Class-wise calibration errors for any weights of the samples, as `metrics.summary` has them.
+    """Class-wise calibration errors for any weights of the samples, as in `metrics.summary`.
 
     Per class and bin of its probability: sums of weights times p, p², 1 and p - t. Only the few
-    probabilities above the lowest bin are kept one by one; that bin is what columns have besides.
+    probabilities above the lowest bin are kept one by one; that bin is the rest of each column.
     """
 
     def __init__(self, probs: Array, labels: Array, bins: int = 15) -> None:
@@ -1273,7 +1273,7 @@ def _replicates(evaluators: list, m: int, n: int, seed: int) -> Array:
 
 
 def _one_thread() -> AbstractContextManager:
-    """BLAS in one thread: on a busy machine short sums wait for other threads, a hundredfold."""
+    """BLAS in one thread: on a busy machine, waiting for threads slows short sums a hundredfold."""
     try:
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
     except ImportError:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-# Methods, in the order in which figures and tables have them.
+# Methods, in the order of figures and tables.
 LABELS = {
     "erm": "ERM",
     "label_smoothing": "Label smoothing",
@@ -91,44 +91,44 @@ METRICS = {
 
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric
 
-# What each metric of `metrics.summary` is, for who meets it in a table.
+# What each metric of `metrics.summary` is, for readers who meet it in a table.
 MEANINGS = {
     "accuracy": "Share of the predictions that are right.",
     "confidence": "Probability of the predicted class, averaged: what the model claims.",
     "ece": "Distance between confidence and accuracy, averaged over bins of equal width.",
     "ece_floor": "The ECE that a model with these confidences and no calibration error would show.",
     "excess_ece": "The ECE minus what chance alone would show: the one to compare models by.",
-    "adaptive_ece": "As the ECE, in bins that hold as many samples each.",
+    "adaptive_ece": "Like the ECE, with the same number of samples in every bin.",
     "adaptive_ece_floor": "The adaptive ECE without any calibration error.",
     "excess_adaptive_ece": "The adaptive ECE minus what chance alone would show.",
     "classwise_ece": "Calibration error of the probability of every class, averaged over classes.",
     "classwise_ece_floor": "The classwise ECE without any calibration error.",
     "excess_classwise_ece": "The classwise ECE minus what chance alone would show.",
     "debiased_ece": "Root mean square calibration error, without what chance adds to its square.",
-    "mce": "The largest distance of confidence and accuracy in any bin; noisy in small bins.",
-    "overconfidence_error": "Bins that claim more than they hold, weighted by what they claim.",
-    "ece_correct": "What the right predictions lack to a confidence of 1, on average.",
+    "mce": "The largest distance between confidence and accuracy in any bin; noisy in small bins.",
+    "overconfidence_error": "How far bins claim too much, weighted by their size and confidence.",
+    "ece_correct": "How far the right predictions fall short of a confidence of 1, on average.",
     "auroc": "Chance that a right prediction is more confident than a wrong one.",
     "aupr_success": "Area under the precision-recall curve of finding the right predictions.",
     "aupr_error": "Area under the precision-recall curve of finding the wrong predictions.",
-    "aurc": "Error rate of the accepted, averaged over all shares that could be accepted.",
+    "aurc": "Error rate among the accepted, averaged over all shares that could be accepted.",
     "eaurc": "How much of the AURC a perfect order of the same predictions would save.",
     "augrc": "Share of all samples that are wrong and accepted, averaged over all thresholds.",
-    "fpr_at_tpr": "Share of the errors let through where 95 % of the right predictions are.",
-    "risk_at_coverage_0.8": "Error rate of the 80 % that are most confident.",
-    "coverage_at_risk_0.05": "The largest share that can be accepted with 5 % errors among it.",
+    "fpr_at_tpr": "Share of the errors let through when 95 % of the right predictions are.",
+    "risk_at_coverage_0.8": "Error rate of the most confident 80 %.",
+    "coverage_at_risk_0.05": "The largest share that can be accepted with 5 % errors or fewer.",
     "confidence_gap": "Mean confidence of the right predictions minus that of the wrong ones.",
     "histogram_overlap": "Area shared by the confidence histograms of right and wrong predictions.",
     "nll": "Negative logarithm of the probability given to the true class, averaged.",
     "brier": "Squared distance of the probabilities from the truth, summed over classes.",
     "brier_calibration": "The part of the Brier score that recalibration can repair.",
     "brier_refinement": "The part of the Brier score that recalibration cannot repair.",
-    "brier_uncertainty": "The Brier score of always giving each class its frequency.",
-    "brier_resolution": "How much knowing the bin takes off that uncertainty.",
-    "brier_within_bin": "What putting different probabilities into one bin hides.",
+    "brier_uncertainty": "The Brier score of always predicting the frequencies of the classes.",
+    "brier_resolution": "How much of the uncertainty is removed by knowing the bin.",
+    "brier_within_bin": "What is hidden by putting different probabilities into one bin.",
 }
 
-DATASETS = {  # how pages call them; other names are shown as they are
+DATASETS = {  # what pages call them; other names are shown as they are
     "gaussians": "five Gaussians",
     "mnist1d": "MNIST-1D",
     "digits": "8×8 digits",
@@ -147,7 +147,7 @@ DATASETS = {  # how pages call them; other names are shown as they are
 
 
 def choose(kind: str, name: str, valid) -> None:
-    """Refuse an unknown name in one line which lists the valid ones."""
+    """Refuse an unknown name, in one line that lists the valid ones."""
     if name not in valid:
         close = get_close_matches(str(name), list(valid), n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
@@ -156,7 +156,7 @@ def choose(kind: str, name: str, valid) -> None:
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """Around imports that not every install has: a missing module names the extra it comes with."""
+    """For imports that not every install has: the error names the extra that brings the module."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -166,17 +166,17 @@ def extras() -> Iterator[None]:
 
 
 def label(method: str) -> str:
-    """What a method is called; the axes of flat minima and options in brackets join its name.
+    """What a method is called, with its options in brackets and its flat-minima axes.
 
     >>> label("bsce_gra+sam+swa"), label("erm+swa+sam")
     ('BSCE-GRA + SAM + SWA', 'FMFP')
-    >>> label("focal(gamma=5)").replace("\u00a0", " ")  # spaces that no line breaks at
+    >>> label("focal(gamma=5)").replace("\u00a0", " ")  # non-breaking spaces
     'Focal (γ = 5)'
     """
     base, options, axes = parts(method)
     options = re.sub(r",(?=\w)", ", ", options)
     options = re.sub(r"\b(\w+)=(?=\S)", lambda m: f"{_GREEK.get(m[1], m[1])}\u00a0=\u00a0", options)
-    base, own, _ = base.partition("@")  # of somebody's own source
+    base, own, _ = base.partition("@")  # from somebody's own file
     name = base if own else LABELS.get(base, base.replace("_", " "))
     words = [name + (f" {options}" if options else "")]
     return " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes])
@@ -220,7 +220,7 @@ def minus(method: str, reference: str) -> str:
 
 
 def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
-    """Label, factor and direction of a metric, a name unknown here included."""
+    """Label, factor and direction of a metric; unknown names are allowed."""
     label, scale, higher = METRICS.get(metric, (metric.replace("_", " "), 1, None))
     return (
         label + (" × 1000" if scale == 1000 else " (%)" if scale == 100 and unit else ""),
@@ -230,7 +230,7 @@ def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]
 
 
 def header(metric: str) -> str:
-    """Label of a metric with its unit, as above a column.
+    """Label of a metric with its unit, as at the head of a column.
 
     >>> header("aurc"), header("ece")
     ('AURC × 1000', 'ECE (%)')

@@ -270,7 +270,7 @@ def test_a_statement_has_the_margin_of_its_claim(pages, shown):
 def test_one_run_decides_nothing(pages, shown):
     chapter.judge(pages, [TABLE.xs(0, level="seed", drop_level=False)], [LOWER])
     assert "(✓) mixup" in shown[1].data and "(✗) focal" in shown[1].data
-    assert "In 2 comparisons of one run each, the paper's direction shows in 1." in words(shown)
+    assert "Of 2 comparisons with one run each, 1 points the paper's way." in words(shown)
 
 
 def test_the_setting_that_tells_most_is_shown_and_the_others_open(cache, shown):
@@ -297,7 +297,7 @@ def test_the_setting_that_tells_most_is_shown_and_the_others_open(cache, shown):
 
 def test_one_comparison_is_counted_as_one(pages, shown):
     chapter.judge(pages, [TABLE], [(*LOWER[:4], ["mixup"], "erm")])
-    assert words(shown[:1]) == "The one comparison of several runs agrees with the paper."
+    assert words(shown[:1]) == "The one comparison with several runs agrees with the paper."
 
 
 def test_settings_are_columns_where_that_takes_less_room(pages):

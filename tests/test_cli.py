@@ -56,7 +56,7 @@ def test_runs_end_with_counts_and_hours(capsys):
     cli.main(["runs", *both, "--missing"])
     assert capsys.readouterr().out.split() == [other.name, missing.name]
     cli.main(["runs", *SMOKE])
-    assert "0 damaged; 0.00 h spent, cost of the rest not known" in capsys.readouterr().out
+    assert "0 damaged; 0.00 h spent, cost of the rest unknown" in capsys.readouterr().out
 
 
 def test_train_by_name_and_progress_per_epoch(capsys):
@@ -97,7 +97,7 @@ def test_ctrl_c_is_one_line(capsys, monkeypatch):
 
     monkeypatch.setattr("calibkit.training.loop.train", interrupted)
     assert cli.main(["train", *SMOKE]) == 130
-    assert capsys.readouterr().err == "calibkit: interrupted; the same command goes on from here\n"
+    assert capsys.readouterr().err == "calibkit: interrupted; the same command resumes from here\n"
 
 
 def test_a_run_in_bfloat16_waits_for_a_processor_that_has_it(capsys, monkeypatch):

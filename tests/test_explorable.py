@@ -257,7 +257,7 @@ def test_histograms(page, threshold, model):
     assert figure.number("through") == f"{wrong:,}"
     assert figure.number("caught") == f"{(~z).sum() - wrong:,}"
     assert figure.number("lost") == f"{(z & ~accept).sum():,}"
-    assert f"from {threshold:.3f} on answers {percent(accept.mean())}" in figure.says()
+    assert f"threshold of {threshold:.3f} answers {percent(accept.mean())}" in figure.says()
     if accept.any():
         low, high = stats.wilson(wrong, accept.sum())
         assert f"95\u00a0%: {fixed(100 * low, 1)} to {percent(high)}" in figure.text()
@@ -274,7 +274,7 @@ def test_the_threshold_can_be_dragged_in_the_picture(page):
     page.mouse.move(box["x"] + 0.5 * box["width"], y, steps=3)
     page.mouse.up()
     figure.settle()
-    value = float(re.search(r"from (\S+) on", figure.says())[1])
+    value = float(re.search(r"threshold of (\S+) answers", figure.says())[1])
     assert 0.4 < value < 0.6
     assert float(figure.root.locator("[name=threshold]").input_value()) == 1000 * value
 

@@ -123,9 +123,9 @@ def test_what_is_not_there_is_said():
     before = pictures(explorer)
     explorer.seed.value = 1
     assert explorer.data is None and explorer.fit.disabled
-    assert "Nothing there" in explorer._words.value and pictures(explorer) == before
+    assert "No predictions" in explorer._words.value and pictures(explorer) == before
     explorer.method.value = "mixup"
-    assert "Nothing there" not in explorer._words.value and pictures(explorer) != before
+    assert "No predictions" not in explorer._words.value and pictures(explorer) != before
 
 
 def test_only_what_can_be_chosen_is_offered():

@@ -248,7 +248,7 @@ def test_inputs_and_labels_of_ones_own():
     ("arrays", "message"),
     [
         ({"inputs": np.zeros((4, 2))}, "expected train_inputs, train_labels"),
-        ({"inputs": np.zeros((4, 2)), "labels": np.zeros(3)}, "inputs and labels of one length"),
+        ({"inputs": np.zeros((4, 2)), "labels": np.zeros(3)}, "inputs and labels of equal length"),
         ({"inputs": np.zeros((9, 2)), "labels": np.zeros(9)}, "expected integers"),
         ({"inputs": np.full((9, 2), np.nan), "labels": np.zeros(9, int)}, "finite"),
         ({"inputs": np.array([object()] * 9), "labels": np.zeros(9, int)}, "unreadable"),
@@ -310,7 +310,7 @@ BROKEN = {
         "torch.ones(len(batch.labels), requires_grad=True)\n",
         "no gradient reaches the network",
     ),
-    "bytes": (b"\xff\xfe\x00", "no text in UTF-8"),
+    "bytes": (b"\xff\xfe\x00", "is not UTF-8 text"),
     "zero bytes": (b"def f(a, b): pass\n\x00", "null byte"),
     "deep": ("f = " + "(" * 5000 + ")" * 5000, "bad.py"),
     "control characters": ("def f(a, b): raise ValueError('\\x1b[31m\\nred')\n", "ValueError: "),

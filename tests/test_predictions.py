@@ -70,7 +70,7 @@ def test_probabilities_survive_as_logits():
 def test_logits_that_are_probabilities_are_taken_as_such_and_it_is_said():
     found = predictions.from_arrays({"logits": PROBS, "labels": LABELS})
     np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-6)
-    assert "rows of probabilities" in found.notes[0]
+    assert "read as probabilities" in found.notes[0]
     assert not predictions.from_arrays({"logits": LOGITS, "labels": LABELS}).notes
 
 
@@ -147,7 +147,7 @@ def test_the_output_of_a_sigmoid_is_no_logit():
     p = np.random.default_rng(0).random(20)
     found = predictions.from_arrays({"logits": p[:, None], "labels": LABELS % 2})
     np.testing.assert_allclose(softmax(found.logits), np.c_[1 - p, p])
-    assert any("rows of probabilities" in note for note in found.notes)
+    assert any("read as probabilities" in note for note in found.notes)
     logits = predictions.from_arrays({"logits": 4 * p - 1, "labels": LABELS % 2}).logits
     np.testing.assert_allclose(logits[:, 1] - logits[:, 0], 4 * p - 1)
 
@@ -234,7 +234,7 @@ def test_a_sample_keeps_rows_together():
     assert len(set(rows)) == 100 and (np.diff(rows) > 0).all()
     np.testing.assert_array_equal(found.labels, rows % 2)
     assert found.groups.tolist() == [str(i) for i in rows]
-    assert found.notes == ("Every number is of a random 100 of the 1,000 samples.",)
+    assert found.notes == ("All numbers come from a random 100 of the 1,000 samples.",)
     assert found.sample(100) is found
     held_out = {"logits": LOGITS, "labels": LABELS, "val_logits": logits[:, :1] * [1, 0, 0]}
     found = predictions.from_arrays(held_out | {"val_labels": np.arange(n) % 3}).sample(50)
@@ -251,7 +251,7 @@ def test_netcal(tmp_path):
     found = predictions.read(path)
     np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-6)
     np.testing.assert_array_equal(found.labels, LABELS)
-    assert found.notes == ("Read as a file of netcal.",)
+    assert found.notes == ("File format: netcal.",)
     binary = save(tmp_path / "binary.npz", predictions=[0.2, 0.9], ground_truth=[0, 1])
     np.testing.assert_allclose(softmax(predictions.read(binary).logits)[:, 1], [0.2, 0.9])
 
@@ -272,7 +272,7 @@ def test_fd_shifts(tmp_path):
     np.testing.assert_array_equal(found.val_labels, LABELS[:5])
     np.testing.assert_array_equal(found.labels, LABELS[5:])
     assert found.groups.tolist() == ["data set 1"] * 10 + ["data set 2"] * 5
-    assert "Data set 0 was taken for the validation set" in found.notes[1]
+    assert "Data set 0 was read as the validation set" in found.notes[1]
 
 
 def test_hugging_face(tmp_path):
@@ -297,7 +297,7 @@ def test_record_of_a_run(tmp_path):
     found = predictions.read(save(tmp_path / "arrays.npz", **arrays))
     np.testing.assert_array_equal(found.labels, LABELS)
     np.testing.assert_array_equal(found.val_logits, LOGITS[:4])
-    assert found.notes == ("Read as a file of calibkit record.",)
+    assert found.notes == ("File format: calibkit record.",)
 
 
 def frame(prefix="prob_", scores=PROBS):
@@ -379,8 +379,8 @@ def test_parquet(tmp_path):
         ("a,b\n", "got 0 rows"),
         ("a,b,label\n0.5,0.5,0\n0.5\n", "got an empty cell in row 2"),
         ("a,b\n0.5,0.5\n", "expected one called 'label'"),
-        ("a,b,label\n1.5,0.5,0\n", "call the columns prob_NAME or logit_NAME"),
-        ("id,a,b,label\n17,0.5,0.5,0\n", "got columns 'id', 'a', 'b', taken for"),
+        ("a,b,label\n1.5,0.5,0\n", "name the columns of scores prob_NAME or logit_NAME"),
+        ("id,a,b,label\n17,0.5,0.5,0\n", "got columns 'id', 'a', 'b', read as"),
         ("prob_a,prob_b,label\nx,0.5,0\n", "prob_a: got 'x', expected numbers"),
         ("prob_a,prob_b,label\n0.5,0.5,0\n1e-3,1,1\nNA,1,0\n", "prob_a: got 'NA', expected"),
         ("y_true,y_pred,confidence\n1,1,0.9\n0,1,0.6\n", "an answer and its confidence do not say"),

@@ -163,7 +163,7 @@ def test_a_target_out_of_reach_has_no_threshold():
     assert point["threshold"] is None and point["accepted"] == 0
     assert math.isnan(point["risk"].estimate) and point["kept"] is None
     numbers = assessment.assess(data, target_risk=[0.01])
-    assert text.tables(numbers)["operating_points"]["Accept from"].tolist() == ["–"]
+    assert text.tables(numbers)["operating_points"]["Threshold"].tolist() == ["–"]
     assert text.verdict(numbers)[2]["title"] == "No threshold to recommend"
 
 
@@ -177,7 +177,7 @@ def test_a_threshold_is_recommended_only_if_it_clearly_helps():
         assert text.verdict(numbers)[2]["title"] == "No threshold to recommend", seed
         assert "Answered" not in text.tables(numbers)["predicted"]
     useful = assessment.assess(make(n=2000))
-    assert text.verdict(useful)[2]["title"].startswith("Accept a confidence of ")
+    assert text.verdict(useful)[2]["title"].startswith("Accept answers with a confidence of ")
     assert "Answered" in text.tables(useful)["predicted"]
 
 
@@ -207,7 +207,7 @@ def test_a_gain_on_samples_of_the_fit_is_not_promised():
     arrays |= {"val_logits": data.logits, "val_labels": data.labels}
     answer = text.verdict(assessment.assess(predictions.from_arrays(arrays)))[3]
     assert "may help" in answer["title"] and answer["tone"] == "unsure"
-    assert "in part on samples it was fitted on" in answer["text"]
+    assert "partly on samples it was fitted on" in answer["text"]
 
 
 def test_a_rounded_zero_has_no_minus():
@@ -321,7 +321,7 @@ def test_a_group_that_is_off_is_found():
         "fine": False,
         "off": True,
     }
-    assert "1 of 2 groups, most in “off” (+" in text.verdict(numbers)[0]["text"]
+    assert "1 of 2 groups, most of all in “off” (+" in text.verdict(numbers)[0]["text"]
     assert text.tables(numbers)["groups"].loc["off", "Verdict"] == "over-confident"
 
 
@@ -337,8 +337,8 @@ def test_comparison_is_paired(data):
     assert table.loc["Accuracy", "Better"] == "–"  # a temperature changes no answer
     back = assessment.assess(worse, data)
     assert text.tables(back)["comparison"].loc["Excess ECE", "Better"] == "the other"
-    assert "better in excess ECE" in text.verdict(numbers)[-1]["text"]
-    assert "worse in excess ECE" in text.verdict(back)[-1]["text"]
+    assert "better on excess ECE" in text.verdict(numbers)[-1]["text"]
+    assert "worse on excess ECE" in text.verdict(back)[-1]["text"]
     same = assessment.assess(data, data)
     assert text.verdict(same)[-1]["title"] == "No clear difference from the other model"
 
@@ -347,7 +347,7 @@ def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
     monkeypatch.setattr(assessment, "ROWS", 500)
     numbers = assessment.assess(data, make(temperature=2.0))
     assert numbers["samples"] == 500
-    assert numbers["notes"] == ["Every number is of a random 500 of the 600 samples."]
+    assert numbers["notes"] == ["All numbers come from a random 500 of the 600 samples."]
     assert numbers["comparison"]["difference"]["accuracy"].estimate == 0  # of the same samples
 
 
@@ -412,7 +412,7 @@ def test_verdict_on_errors():
     assert title(0.85) == "Errors stand out fairly well"
     assert title(0.7) == "Errors stand out poorly"
     assert title(0.4) == "Errors hardly stand out"
-    assert title(0.95, errors=20) == "Errors stand out well, but on few samples"
+    assert title(0.95, errors=20) == "Errors stand out well, judging by few samples"
     assert title(0.95, errors=9) == "Too few errors to say"
     assert title(math.nan, errors=0) == "Too few errors to say"
     assert title(math.nan, errors=1000) == "Too few right answers to say"
@@ -470,10 +470,10 @@ def test_cautions():
     data = make(n=200)
     leaked = {"logits": data.logits, "labels": data.labels}
     leaked |= {"val_logits": data.logits, "val_labels": data.labels}
-    words = "200 of 200 samples are in the validation set too"
+    words = "200 of 200 samples are also in the validation set"
     assert words in cautions_of(predictions.from_arrays(leaked))
 
-    assert "Only 0 wrong of 200 answers" in cautions_of(
+    assert "Only 0 of 200 answers are wrong" in cautions_of(
         predictions.from_arrays({"logits": data.logits, "labels": data.logits.argmax(1)})
     )
     shifted = {"logits": data.logits, "labels": np.repeat([0, 1], [150, 50])}
@@ -481,11 +481,11 @@ def test_cautions():
     assert "most common class (75.0\u00a0%)" in words and "2 of 4 classes never occur" in words
     rounded = {"logits": np.c_[np.arange(200) % 3, np.zeros(200)], "labels": np.arange(200) % 2}
     words = cautions_of(predictions.from_arrays(rounded))
-    assert "only 3 different confidences" in words
+    assert "only 3 distinct confidences" in words
     certain = {"logits": 100 * np.eye(2)[np.arange(200) % 2], "labels": np.arange(200) // 100}
     words = cautions_of(predictions.from_arrays(certain))
     assert "100.0\u00a0% of the confidences are exactly 1" in words
-    assert "100 of 200 samples belong to a class that was given a probability of 0" in words
+    assert "In 100 of 200 samples the true class was given a probability of 0" in words
 
 
 def test_a_temperature_at_the_edge_is_said():
@@ -606,20 +606,20 @@ def agree(page, data):
     numbers = assessment.assess(data)
     point, found = numbers["main_point"], metrics.per_sample(data.logits, data.labels)
     row = text.tables(numbers)["operating_points"].loc[text._round(point["target"])]
-    accept = found["confidence"] >= float(row["Accept from"])
+    accept = found["confidence"] >= float(row["Threshold"])
     wrong = int((accept & ~found["correct"]).sum())
     assert row["Wrong / answered"] == f"{wrong:,} / {accept.sum():,}"
     assert row["Cases answered"].startswith(percent(accept.mean()))
-    card = page.locator(".card", has_text="Accept a confidence of").first.inner_text()
-    assert f"confidence of {row['Accept from']} or more" in card
+    card = page.locator(".card", has_text="Accept answers with a confidence of").first.inner_text()
+    assert f"confidence of {row['Threshold']} or more" in card
     assert f"accepts {accept.sum():,} of {len(accept):,} cases" in card
     figure = Figure(page, "histograms")
     assert figure.number("coverage") == percent(accept.mean())
     assert figure.number("through") == f"{wrong:,}"
     assert f"{accept.sum():,} of {len(accept):,}" in figure.text()
-    assert float(re.search(r"Accepting from (\S+) on", figure.says())[1]) == point["threshold"]
+    assert float(re.search(r"A threshold of (\S+) answers", figure.says())[1]) == point["threshold"]
     figure = Figure(page, "risk_coverage")
-    assert figure.number("threshold") == row["Accept from"]
+    assert figure.number("threshold") == row["Threshold"]
     assert figure.number("coverage") == percent(accept.mean())
     assert figure.number("risk") == percent(wrong / accept.sum(), 2)
 
@@ -729,7 +729,7 @@ def test_command(tmp_path, capsys, data):
 def test_command_says_how_the_file_was_read(tmp_path, capsys):
     np.savez(tmp_path / "one.npz", probs=np.linspace(0, 1, 40), labels=np.arange(40) // 20)
     assert cli.main(["report", str(tmp_path / "one.npz"), "--out", str(tmp_path / "out")]) == 0
-    assert "One column of probs: taken for that of class 1 of two." in capsys.readouterr().out
+    assert "One column of probs: read as class 1 of two." in capsys.readouterr().out
 
 
 def test_command_with_labels_beside(tmp_path, capsys, data):

@@ -159,7 +159,7 @@ def test_record_of_another_run_is_refused(tmp_path):
     info = json.loads(path.read_text())
     info["run"]["seed"] = 7
     path.write_text(json.dumps(info))
-    with pytest.raises(store.DamagedRecord, match="another run"):
+    with pytest.raises(store.DamagedRecord, match="different run"):
         store.load(RUN, tmp_path)
 
 

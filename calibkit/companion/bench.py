@@ -1,7 +1,7 @@
-"""A method of one's own beside the published ones: trained, measured, judged, on one page.
+"""Your own method beside the published ones: trained, measured, judged, on one page.
 
 `build` does all of it. Its steps serve as well in a notebook: `bench` (trains what is missing),
-`measure` (numbers), `verdict` (in words), `tables` and `draw` (what is shown of them). The same for
+`measure` (numbers), `verdict` (in words), `tables` and `draw` (what is shown). The same goes for
 a recalibration, which needs no training: `recalibrate`. Everything is compared within a setting:
 data, network, protocol and seeds are those of the published methods.
 """
@@ -90,7 +90,7 @@ def bench(
     log: Callable = lambda line: None,
     **changes,
 ) -> Bench:
-    """Train a method and ERM where they have no record, and bring those of all others.
+    """Train a method and ERM where they have no record, and collect the records of all others.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def _passes(record: store.Record) -> tuple[float, float]:
 
 def _same_device(own: list, erm: list) -> str:
     devices = {r.info["provenance"].get("device", "") for r in [*own, *erm]}
-    return "" if len(devices) == 1 else "Seconds are of different machines."
+    return "" if len(devices) == 1 else "Seconds were measured on different machines."
 
 
 # --- tables and figures ---------------------------------------------------------------------------
@@ -505,7 +505,7 @@ def _block(trial: Bench, numbers: dict) -> dict:
     if numbers["seeds"] < 3:
         notes.append(
             f"Only {numbers['seeds']} run{'s' * (numbers['seeds'] > 1)} of the method: what "
-            "another seed would give is a guess, made from how the seeds of others differ."
+            "another seed would give is a guess, based on how the seeds of others differ."
         )
     notes += [f"Diverged: {name}." for name in numbers["diverged"]]
     notes += [numbers["caution"]] if numbers["caution"] else []

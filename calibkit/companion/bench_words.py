@@ -65,9 +65,10 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     }
     ece = numbers["before"]["ece"]
     text = (
-        f"ECE {shown(ece['own'], 'ece')} against {shown(ece['erm'], 'ece')}; beyond what chance "
-        f"alone shows the difference is {shown(before['difference'], 'excess_ece', True)} points: "
-        f"{_rank_words(before)}. After temperature scaling it is "
+        f"ECE {shown(ece['own'], 'ece')} against {shown(ece['erm'], 'ece')}; without the part "
+        f"due to chance, the difference is "
+        f"{shown(before['difference'], 'excess_ece', True)} points: {_rank_words(before)}. "
+        f"After temperature scaling it is "
         f"{shown(after['difference'], 'excess_ece', True)} points: {_rank_words(after)}."
     )
     return {
@@ -111,10 +112,10 @@ def _on_expense(numbers: dict) -> dict[str, str]:
     cost = f"It takes {times[0]:.2g} × the forward and {times[1]:.2g} × the backward passes of ERM"
     if max(abs(t - 1) for t in times) < 0.01:
         cost = "It takes as many passes as ERM"
-    cost += "."  # seconds stand in the table: other work on a machine changes them
+    cost += "."  # seconds are in the table only: other work on a machine changes them
     if not worse:
         dear = max(times) > 1.01
-        title = "At the expense of time alone" if dear else "Nothing is clearly worse"
+        title = "At the expense of time only" if dear else "Nothing is clearly worse"
         return {"title": title, "text": cost, "tone": "fair" if dear else "good"}
     first = list(dict.fromkeys(terms.METRICS[name][0] + words for name, words, _ in worse))
     listed = ", ".join(
@@ -148,13 +149,14 @@ def _on_temperature(numbers: dict) -> dict[str, str]:
         text = f"{both}it is better by {', '.join(better)} and worse by {', '.join(worse)}. "
     elif calibrates == "better":
         title, tone = "Nothing a temperature on ERM would not do", "fair"
-        text = f"{both}no clear difference from ERM is left. "
+        text = f"{both}no clear difference from ERM remains. "
     else:
         title, tone = "With a temperature each, no clear difference from ERM", "fair"
         text = f"{both}none of Brier score, NLL, AUROC and AURC differs clearly. "
     above = numbers["judged"]["above temperature"]["brier"]
     text += (
-        f"As it is, against scaled ERM, its Brier score differs by {shown(above, 'brier', True)}. "
+        f"As trained, its Brier score differs from that of scaled ERM by "
+        f"{shown(above, 'brier', True)}. "
     )
     return {"title": title, "text": text + fitted, "tone": tone}
 
@@ -169,7 +171,7 @@ def _on_calibratable(numbers: dict) -> dict[str, str]:
     elif "better" in outcomes and "worse" not in outcomes:
         title, tone = "Easier to calibrate afterwards than ERM", "good"
     elif "better" in outcomes:
-        title, tone = "How well it is calibrated afterwards depends on how", "fair"
+        title, tone = "Easier or harder to calibrate afterwards, depending on how", "fair"
     elif set(outcomes) == {"cannot be told"}:
         title, tone = "Calibratable? One run cannot tell", "unsure"
     else:

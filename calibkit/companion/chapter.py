@@ -6,7 +6,7 @@ A chapter opens with the settings of its paper that have records, a `notebook.Pa
 
 Everything here takes such a list. A figure has a block for each setting (`blocks`), a difference is
 drawn by `forest` or shaded by `shaded` rather than spelt out in a wall of numbers, a sentence about
-it comes from `in_words`, and what the paper states is put to every setting by `judge`.
+it comes from `in_words`, and `judge` checks what the paper states in every setting.
 
 The words of a difference are those of `stats.Interval.direction`. *Practically none* is a
 difference whose whole interval lies within the margin of the paper's claims, see `margins`.
@@ -60,7 +60,7 @@ def begin(
     seeds: int = 0,
     epochs: int = 0,
 ) -> list[notebook.Page]:
-    """Show in one line, which opens, what a chapter stands on; the settings that have records.
+    """Show in one line, which opens, the settings a chapter is about; return those with records.
 
     Parameters
     ----------
@@ -121,9 +121,9 @@ def begin(
 
 
 def whole(pages: Iterable[notebook.Page], *methods: str) -> list[notebook.Page]:
-    """The settings in which each of some methods has a record with predictions, and those alone.
+    """The settings in which each of some methods has a record with predictions, and only these.
 
-    A figure drawn from predictions says by `notebook.Page.setting` of how many runs it is. Of two
+    A figure drawn from predictions says by `notebook.Page.setting` how many runs it shows. Of two
     runs it takes the first: an interval from two is thirteen standard errors wide on either side.
     """
     complete = []
@@ -150,7 +150,7 @@ def values(page: notebook.Page) -> pd.DataFrame:
     """Every metric at the end of training, indexed by method and seed; "ts" is ERM, rescaled.
 
     The temperature is the one of lowest ECE on the validation samples, whether a record keeps its
-    predictions or their replicates.
+    predictions or only replicates.
     """
     full = {m: [r for r in its if not r.light] for m, its in page.records.items()}
     rows = published.by_run({m: its for m, its in full.items() if its}).to_dict("records")
@@ -174,7 +174,7 @@ def values(page: notebook.Page) -> pd.DataFrame:
                 }
                 rows.append({"method": "ts"} | about | after)
     table = pd.DataFrame(rows).set_index(["method", "seed"]).sort_index()
-    for method, its in page.records.items():  # what is left of an ECE without chance
+    for method, its in page.records.items():  # an ECE without the part due to chance
         for record in its:
             place = method, record.info["run"]["seed"]
             for name, value in _excess(record, table.loc[place]).items():
@@ -192,12 +192,12 @@ def flat(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def margins(paper: str = "", methods: Iterable[str] = (), than: str = "erm") -> dict[str, float]:
-    """The largest difference of each metric that would not matter, as the paper's claims have it.
+    """The largest difference of each metric that would not matter, by the paper's claims.
 
-    Without a paper, as the claims of all have it.
+    Without a paper, by the claims of all papers.
 
-    Claims that compare one of some methods with another come first, at whatever coefficient and on
-    all data; of several the strictest. `judge` has the margin of the very claim.
+    Claims that compare one of `methods` with `than` come first, at any coefficient and on any data;
+    of several margins the strictest counts. `judge` uses the margin of each claim itself.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def in_words(
     Parameters
     ----------
     intervals : from `differences`
-    metric : in whose units they are told
+    metric : in whose units they are given
     than : what they were compared with
     within : see `margins`
 
@@ -325,7 +325,7 @@ def tally(
 
     Parameters
     ----------
-    intervals, metric, within : as in `in_words`, which tells of a single method
+    intervals, metric, within : as in `in_words`, which describes a single method
     what : what they are called
 
     Examples
@@ -334,7 +334,7 @@ def tally(
     >>> tally({"focal": low, "mixup": unclear}, "auroc")
     '1 of 2 methods lowers the AUROC, none raises it'
     >>> tally({"mixup": unclear, "fmfp": unclear}, "excess_ece")
-    'none of 2 methods clearly changes the excess ECE'
+    'none of the 2 methods clearly changes the excess ECE'
     >>> tally({"mixup": unclear}, "auroc")
     'mixup does not clearly change the AUROC'
     """
@@ -352,7 +352,7 @@ def tally(
     if set(directions) == {"practically none"}:
         return f"all {len(directions)} {what} leave the {name} practically unchanged"
     if not counts[0][0]:
-        return f"none of {len(directions)} {what} clearly changes the {name}"
+        return f"none of the {len(directions)} {what} clearly changes the {name}"
     verbs = {"low": "lower", "high": "raise"}
     (most, verb), (rest, opposite) = counts
     if most == len(directions):
@@ -380,10 +380,10 @@ def in_short(
     what: str = "methods",
     within: Mapping[str, float] = {},
 ) -> str:
-    """What a chapter finds, in a line: who lowers and raises what where it tells most.
+    """What a chapter finds, in a line: who lowers and who raises what, in the fullest setting.
 
-    On other data, the first metric of those methods that have several runs; one run of each tells
-    nothing. `within` is as `margins` returns it.
+    On other data, the first metric, for methods that have several runs; a single run says nothing.
+    `within` is as `margins` returns it.
     """
     page, table = (its[fullest(pages)] for its in (pages, tables))
     by_metric = {k: differences(table, k, list(methods)) for k in metrics}
@@ -417,7 +417,7 @@ def one_each(
 ) -> list[notebook.Page]:
     """Of each data set the setting with most to draw, the paper's own if equal.
 
-    For figures that need room: tables, sentences and verdicts of a chapter are of all settings.
+    For figures that need room: tables, sentences and verdicts of a chapter cover all settings.
 
     Parameters
     ----------
@@ -441,7 +441,7 @@ def one_each(
 def risk_coverage(
     page: notebook.Page, methods: Iterable[str], temperature: bool = False
 ) -> explorable.Explorable:
-    """An error rate to allow, by the first run with predictions of some methods.
+    """A slider for the error rate to allow, for the first run with predictions of each method.
 
     Thresholds are chosen on validation samples. Methods without predictions are left out.
 
@@ -485,7 +485,7 @@ def tell(
     ----------
     pages : the settings; they are named where there are several
     sentence : about one of them; empty where there is nothing to say
-    lead : what stands before
+    lead : what comes before
     every : whether all are in sight, as a list
     """
     sentences = [(p, sentence(p).strip()) for p in pages]
@@ -659,8 +659,8 @@ def shaded(
 ) -> None:
     """Display differences from one method as coloured cells: the setting that tells most.
 
-    Blue is better than the reference and red is worse, where the interval leaves out 0; grey is
-    practically none; no colour is not decided. The interval is in the cell's tooltip. Methods
+    Blue is better than the reference and red is worse, where the interval excludes 0; grey is
+    practically none; no colour is undecided. The interval is in the cell's tooltip. Methods
     without a record are left out. The other settings open behind a line which says how often they
     point the same way.
     """
@@ -676,8 +676,8 @@ def shaded(
     ]
     single = any(np.isnan(d.low) for intervals in each for d in intervals.values())
     note = (
-        f"Minus {html.escape(terms.label(than))}. Blue: better, red: worse, grey: practically "
-        f"none, no colour: undecided{' or one run only' * single}."
+        f"Method minus {html.escape(terms.label(than))}. Blue: better, red: worse, grey: "
+        f"practically none, no colour: undecided{' or one run only' * single}."
     )
     if len(parts) < 2:
         return _display(parts, note, False)
@@ -803,7 +803,7 @@ def _display(
     Parameters
     ----------
     parts : title, head and body of each
-    note : what stands below
+    note : what comes below
     titled : whether titles are shown
     folded : if any, all of it opens behind these words
     more : words, and the tables that open behind them
@@ -829,13 +829,13 @@ def judge(
     tables: Sequence[pd.DataFrame],
     statements: Iterable[tuple[str, str, str, str, Sequence[str], str]],
 ) -> None:
-    """Put a paper's statements to every setting: how many agree, then method by method.
+    """Check a paper's statements in every setting: how many agree, then method by method.
 
     The lines of the setting that tells most are in sight, those of the others open.
 
     Parameters
     ----------
-    statements : what is said, the claim of the scoreboard whose margin it has, the metric, on which
+    statements : the words, the claim of the scoreboard whose margin applies, the metric, on which
         side ("higher", "lower", or one of `contrasts.SIDES`), of which methods, than which
     """
     marks = {"holds": "✓", "the opposite": "✗", "ruled out": "✗", "practically none": "="}
@@ -858,17 +858,25 @@ def judge(
     def score(page: notebook.Page) -> str:
         count = counts[list(pages).index(page)]
         total, single = sum(count[k] for k in marks), count["(✓)"] + count["(✗)"]
+        agree = count["(✓)"]
         alone = (
-            f"In {single} comparisons of one run each, the paper's direction shows in "
-            f"{count['(✓)']}."
+            f"Of {single} comparisons with one run each, {agree} "
+            f"{'points' if agree == 1 else 'point'} the paper's way."
         )
+        if single == 1:
+            way = "the paper's way" if agree else "the other way"
+            alone = f"The one comparison with a single run each points {way}."
         if not total:
             return alone if single else ""
         kinds = (
             ("holds", "agrees with the paper", "agree with the paper"),
             ("the opposite", "contradicts it", "contradict it"),
             ("ruled out", "rules out what it says", "rule out what it says"),
-            ("practically none", "is too small to matter", "are too small to matter"),
+            (
+                "practically none",
+                "shows practically no difference",
+                "show practically no difference",
+            ),
             ("open", "is open", "are open"),
         )
         agreement = listed(
@@ -876,7 +884,7 @@ def judge(
         )
         one = total == 1
         agreement = agreement.removeprefix("1 ") if one else agreement
-        several = f"The one comparison of several runs {agreement}."
+        several = f"The one comparison with several runs {agreement}."
         outcome = several if one else f"Of {total} comparisons, {agreement}."
         return outcome + f" {alone}" * (single > 0)
 
@@ -886,7 +894,7 @@ def judge(
     parts = [(pages[i].title, "", bodies[i]) for i in order]
     note = "✓ as the paper says, ✗ the opposite or ruled out, = practically none, ? open."
     if any(count["(✓)"] or count["(✗)"] for count in counts):
-        note += " In brackets: one run, which decides nothing."
+        note += " In brackets: single runs, which decide nothing."
     others = " · ".join(title for title, *_ in parts[1:])
     _display(parts[:1], note, len(pages) > 1, more=(others, parts[1:]))
 
@@ -926,7 +934,7 @@ def rerun(
     pages: Iterable[notebook.Page],
     more: Iterable[store.Record] = (),
 ) -> None:
-    """Print how to run a chapter again, which opens, with the minutes that this took.
+    """Print how to run a chapter again, which opens, with the minutes that it took.
 
     Parameters
     ----------

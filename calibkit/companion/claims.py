@@ -1,29 +1,29 @@
-"""The claims of the five papers, put to the records and to the papers' own tables.
+"""The claims of the five papers, checked against the records and the papers' own tables.
 
 `calibkit.companion.statements` says what a claim is: a check made of comparisons, and the margin
 written down with it. No verdict is written by hand; `evaluate` computes each from the records that
 are there, or from a derivation where a claim is mathematics.
 
 **A comparison** is a difference of one metric between two methods and the side on which the claim
-has it: below 0, above 0, near 0, at most or at least 0. Its interval counts two doubts, the runs
-and the test set (`calibkit.stats.mean_over_seeds`), and `calibkit.companion.contrasts.outcome` puts
-the claim to it. It *holds* if the interval lies on the claimed side, *fails* if it lies on the
-other one or if, where a difference is claimed, none of it lies beyond the margin on the claimed
-side, and is *open* otherwise.
+puts it: below 0, above 0, near 0, at most or at least 0. Its interval covers two sources of
+uncertainty, the runs and the test set (`calibkit.stats.mean_over_seeds`), and
+`calibkit.companion.contrasts.outcome` judges the claim by it. It *holds* if the interval lies on
+the claimed side, *fails* if it lies on the other one or if, where a difference is claimed, none of
+it lies beyond the margin on the claimed side, and is *open* otherwise.
 
-**A claim** joins comparisons. "all": holds if every one does, fails if any fails. "any": holds if
-any does, fails if every one fails. "most": holds if more than half do, fails if at least half fail.
-"nearly all": the same with four fifths. If r of m decide, each is judged at a level of
+**A claim** combines comparisons. "all": holds if every one does, fails if any fails. "any": holds
+if any does, fails if every one fails. "most": holds if more than half do, fails if at least half
+fail. "nearly all": the same with four fifths. If r of m decide, each is judged at a level of
 0.05 / (m - r + 1): the chance that a claim is decided wrongly is then at most 0.05 (Benjamini and
-Heller 2008). All m need no more than the usual level, one that decides for all needs 0.05 / m; in
-joins of joins the level is divided again. A claim needs data if records are missing and those at
-hand do not decide it.
+Heller 2008). Where all m are needed, the usual level is enough; where one decides for all, it is
+0.05 / m; in joins of joins the level is divided again. A claim needs data if records are missing
+and those at hand do not decide it.
 
-Seeds were added, where claims were open, to every method of a setting alike, and a verdict is
-always that of all seeds: what few had decided is judged again.
+Where claims were open, seeds were added equally to all methods of a setting. A verdict always rests
+on all seeds: a claim that fewer seeds had decided is judged again.
 
-**The paper's own table** is put to the same rule (`printed`): by the printed means, place by place
-(a data set and network), where `Claim.across` says in how many places the paper's words need it.
+**The paper's own table** is judged by the same rule (`printed`): by the printed means, place by
+place (a data set and network); `Claim.across` says in how many places the check has to hold.
 """
 
 import warnings
@@ -79,8 +79,8 @@ _SEEDS = {"fmfp": 3, "darkside": 3, "overconf": 5, "mixup": 3, "bsce": 3}  # beh
 class Printed(NamedTuple):
     """How a check fares on the paper's own printed numbers.
 
-    `verdict` is "holds", "fails" or "not printed"; it held in `held` of `places`. `clear` is in how
-    many of them it would be found by the rule for records, from the printed ± and number of runs.
+    `verdict` is "holds", "fails" or "not printed"; it held in `held` of `places`. In `clear` of
+    them the rule for records would find it, from the printed ± and number of runs.
     """
 
     verdict: str
@@ -95,7 +95,7 @@ class Printed(NamedTuple):
 
 
 def printed(claim: Claim) -> Printed:
-    """Put the check of a claim to the paper's own cells: printed means, place by place.
+    """Apply the check of a claim to the paper's own cells: printed means, place by place.
 
     >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
     'holds (8 of 8)'
@@ -120,7 +120,7 @@ def printed(claim: Claim) -> Printed:
 
 
 def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list["_Finding"]:
-    """The row of a comparison, by printed means alone or with the doubt of so many runs each.
+    """The row of a comparison, by printed means alone or with the spread of so many runs each.
 
     None for what is not printed: the paper is judged by what it prints of a claim.
     """
@@ -412,7 +412,7 @@ class Verdict(NamedTuple):
 
     @property
     def power(self) -> str:
-        """Of an open claim: what its comparison could tell, beside what the paper prints of it."""
+        """Of an open claim: what its comparison could detect, beside what the paper prints."""
         if self.verdict != "open" or isnan(self.detectable):
             return ""
         _, scale, unit = measure(self.metric)
@@ -420,7 +420,7 @@ class Verdict(NamedTuple):
         if not isnan(self.effect):
             printed = f"{_number(self.effect, scale)}{unit}"
         least = f"{_number(self.detectable, scale)}{unit}"
-        return f"In four cases of five it would tell {least} from 0; the paper prints {printed}."
+        return f"In four of five cases it would tell {least} from 0; the paper prints {printed}."
 
 
 def evaluate(
@@ -496,7 +496,7 @@ class Line(NamedTuple):
         return next((v for v in self.here if v.verdict == self.verdict), self.here[0])
 
 
-SUMS = {  # the verdict of a line, and how so many of them are spoken of
+SUMS = {  # the verdict of a line, and the verb for several of them
     "holds": "hold",
     "fails": "fail",
     "depends": "depend on the setting",
@@ -613,7 +613,7 @@ _DERIVED = {
     "mixup_noise": "largest violation of the identity",
     "decoupling_residual": "largest error of the decoupled outputs",
     "focal_factor_peak": "height of the peak above both ends",
-    "weight_axes": "weights with another number of active axes than claimed",
+    "weight_axes": "weights whose number of active axes is not the claimed one",
     "brier_offset": "largest violation of the identity",
     "binary_brier": "largest violation of the identity for two classes",
     "ternary_alignment": "rank correlation with the Brier score for three classes, dual focal "
@@ -636,7 +636,7 @@ def _why(each: list[str], verdict: str, deciding: _Finding, needed: int, alone: 
     sentence = lead + deciding.text
     interval = deciding.interval(0.95)
     if isnan(interval.estimate) and deciding.leaf.metric.startswith("since_best:"):
-        return f"{sentence}: the best epoch is that of the other runs, and there are none."
+        return f"{sentence}: the best epoch is chosen on the other runs, and there are none."
     if isnan(interval.estimate):
         return f"{sentence}: undefined, or every run diverged."
     sentence += f": {deciding.formatted()}"
@@ -644,7 +644,7 @@ def _why(each: list[str], verdict: str, deciding: _Finding, needed: int, alone: 
         return sentence + "."
     _, scale, unit = measure(deciding.leaf.metric)
     if isnan(interval.low):
-        return sentence + "; one run only, so nothing tells its spread."
+        return sentence + "; one run only, so its spread is unknown."
     if deciding.outcome() in ("practically none", "ruled out") or (
         deciding.leaf.side not in ("below", "above") and deciding.leaf.margin
     ):
@@ -653,16 +653,14 @@ def _why(each: list[str], verdict: str, deciding: _Finding, needed: int, alone: 
         sentence += "; one run, its spread between seeds taken from the default coefficient"
     if verdict == "open":
         if deciding.verdict() != verdict:
-            sentence += "; not enough among so many comparisons"
+            sentence += "; not enough with so many comparisons"
         if needed > 0:
             whole = "the claim" if len(each) > 1 else "it"
-            sentence += f". If all stays like this, {needed} seeds would decide {whole}"
+            sentence += f". If all stays as it is, {needed} seeds would decide {whole}"
         elif needed < 0 and alone:
-            sentence += ". Of other comparisons there is one run only"
+            sentence += ". Other comparisons have one run only"
         elif needed < 0:
-            sentence += (
-                ". Near the edge of what counts: no number of seeds on this test set decides it"
-            )
+            sentence += ". No number of seeds on this test set would decide it: too near the margin"
     return sentence + "."
 
 
@@ -673,7 +671,7 @@ def _number(value: float, scale: float) -> str:
 def _lacking(rows: list[_Finding], evidence: Evidence) -> str:
     """What is missing: something no record keeps, or runs."""
     if not rows:
-        return "Errors are so many here that no coverage of the claim is about them."
+        return "Errors are so frequent here that none of the claim's coverages applies."
     reasons = dict.fromkeys(row.beyond for row in rows if row.beyond)
     places: dict[str, dict[str, None]] = {}
     for run in (run for row in rows for run in row.missing):

@@ -1,9 +1,9 @@
 """Differences between methods, with their intervals and their words: for claims and pages alike.
 
-A metric of a method is one number a seed (`Series`), and with it go its deviations on resamples of
+A metric of a method is one number per seed (`Series`), together with its deviations on resamples of
 the test set, which every record keeps (`stats.Replicates`). `difference` pairs two methods seed by
-seed and resample by resample; `stats.mean_over_seeds` says what is in doubt: runs and test set.
-`outcome` puts a statement to the interval: it holds, the opposite does, there is practically no
+seed and resample by resample; `stats.mean_over_seeds` has the uncertainty from runs and test set.
+`outcome` judges a statement by the interval: it holds, the opposite does, there is practically no
 difference, or it is open.
 
 Calibration errors are compared by their excess over what chance alone shows in a calibrated model
@@ -41,12 +41,12 @@ Pair = tuple[list[store.Record], list[store.Record]]  # of a method, and of anot
 
 
 def outcome(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
-    """What becomes of a statement about a difference.
+    """How a statement about a difference fares.
 
     Parameters
     ----------
     interval : of the difference
-    side : where the statement has it: "below" or "above" 0, "near" it, "at most" or "at least" 0
+    side : where the statement puts it: "below" or "above" 0, "near" it, "at most" or "at least" 0
     margin : the largest difference that would not matter
 
     Returns
@@ -88,7 +88,7 @@ def outcome(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
 class Series:
     """A metric of one method by seed, and its deviations on resamples of the test set.
 
-    Without `draws` the test set is not in doubt; `n` is its size, and `dataset` says which it is.
+    Without `draws` the test set adds no uncertainty; `n` is its size, `dataset` its name.
     """
 
     values: Mapping[int, float]
@@ -120,7 +120,7 @@ class Series:
         return Series(values, draws, min(self.n, other.n), self.dataset)
 
     def mean(self, spread: Iterable[float] | None = None) -> stats.MeanOverSeeds:
-        """Mean over seeds; `spread` is that of other runs, should there be one here."""
+        """Mean over seeds; `spread` is that of other runs, for when there is only one here."""
         seeds = [s for s, v in self.values.items() if not isnan(v)]
         if not seeds:
             return stats.mean_over_seeds([nan])
@@ -131,7 +131,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference over seeds, and what is in doubt of it.
+    """A mean difference over seeds, and its uncertainty.
 
     Of a calibration error `mean` is about its excess, and `plain` about the error itself.
     `borrowed`: one run only, whose spread between seeds is that of other runs.
@@ -169,7 +169,7 @@ def difference(series: Callable[[str], Series], metric: str, spread: Callable = 
     ----------
     series : the difference of a metric by seed, for a name of a metric
     metric : of a calibration error, its excess is asked for as well
-    spread : as `series`, of other runs, should there be one here
+    spread : as `series`, of other runs, for when there is only one here
 
     Examples
     --------
@@ -255,8 +255,8 @@ def like(metric: str, against: str) -> str:
 def since_best(histories: Mapping[int, Mapping], best: str, changed: str) -> dict[int, float]:
     """Change of a metric from the epoch that is best by another to the end, by seed.
 
-    The best of many noisy epochs always beats the last one, so a seed's best epoch is the one which
-    the *other* seeds find best on average; one seed alone has none.
+    The best of many noisy epochs always beats the last one, so a seed's best epoch is the one that
+    the *other* seeds find best on average; a single seed has none.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ class Model:
         return metrics.summary(self.logits, self.labels)
 
     def _replicate_name(self, metric: str) -> str:
-        """What the record's replicates call a metric of this model; empty if they have it not."""
+        """What the record's replicates call a metric of this model; empty if they lack it."""
         if self.score or self.validation is not None or metric in _OWN or ":" in metric:
             return ""
         if "replicates.npz" not in self.record.info["sha256"]:
@@ -350,7 +350,7 @@ class Model:
         """A metric at the end of training, or averaged over a period of it (``late:ece``).
 
         ``shifted:ece`` is the mean over every kind and severity of shift of the test set,
-        ``collected:ece`` that over test sets which were collected a second time.
+        ``collected:ece`` that over newly collected test sets.
         """
         if metric in _LINEAR and not self.score:
             constant, parts = _LINEAR[metric]
@@ -378,8 +378,8 @@ class Model:
     def deviation(self, metric: str) -> np.ndarray | None:
         """Deviations of a metric on resamples of the test set; None if it has none.
 
-        Those of a period of the history are taken for those of its end, and those behind a
-        recalibration on few samples for those behind the same on all.
+        A period of the history takes those of its end, and a recalibration on few samples takes
+        those of the same recalibration on all.
         """
         if metric in _LINEAR and not self.score:
             _, parts = _LINEAR[metric]
@@ -426,7 +426,7 @@ class Model:
         return replicates[0, :, 0] - self.value(metric)
 
     def forget(self) -> None:
-        """Let go of the predictions, which take the most memory; what came of them stays."""
+        """Free the predictions, which take the most memory; what was computed from them stays."""
         for owner, names in ((self, ("labels", "logits", "samples")), (self.record, ("arrays",))):
             for name in names:
                 vars(owner).pop(name, None)
@@ -456,7 +456,7 @@ def _cached_deviation(model: Model, metric: str) -> np.ndarray:
     return deviation
 
 
-# What was worked out of predictions and training samples: by run, with the checksum of its arrays.
+# What was computed from predictions and training samples: by run, with the checksum of its arrays.
 # It is kept beside the records, so that it is there at once, and after a record was made light.
 _derived: dict[Path, dict[str, dict]] = {}
 
@@ -486,7 +486,7 @@ def _derived_at(path: Path) -> dict[str, dict]:
 
 
 def derived_numbers(name: str, checksum: str | None) -> dict:
-    """What is known under a name, and to be added to: nothing if it is of another checksum."""
+    """What is known under a name, to be added to; empty if its checksum is another."""
     numbers = _derived_at(_derived_path(name)).setdefault(name, {})
     if checksum and numbers.get("arrays") != checksum:
         numbers.clear()
@@ -495,7 +495,7 @@ def derived_numbers(name: str, checksum: str | None) -> dict:
 
 
 def derived(model: Model, metric: str, compute: Callable[[Model], float]) -> float:
-    """A number that takes a run's arrays, as far as possible from those worked out before."""
+    """A number that takes a run's arrays, if possible from those computed before."""
     record = model.record
     numbers = derived_numbers(record.name, record.info["sha256"].get("arrays.npz"))
     size = "" if model.validation is None else f"@{model.validation}"
@@ -512,7 +512,7 @@ def has_derived(model: Model) -> bool:
 
 
 def keep_derived() -> None:
-    """Write down what `derived` has worked out, where the folder of the records can be written."""
+    """Save what `derived` has computed, where the folder of the records can be written."""
     for path, runs in _derived.items():
         entries = {
             name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in numbers.items()}
@@ -662,7 +662,7 @@ _LINEAR = {
 
 
 def takes_arrays(metric: str) -> bool:
-    """Whether a metric that only claims ask for is worked out of a record's arrays."""
+    """Whether a metric that only claims ask for is computed from a record's arrays."""
     return metric in _OWN and metric not in _CHEAP
 
 

@@ -1,6 +1,6 @@
-"""The records of a setting, and metrics of them by seed: what claims are put to.
+"""The records of a setting, and their metrics by seed: what claims are judged by.
 
-Runs of another protocol are never taken for evidence, and a number that no run at hand can have is
+Runs of another protocol never count as evidence, and a number that no run at hand can have is
 `Evidence.lacks`, with the reason.
 """
 
@@ -15,7 +15,7 @@ from calibkit.training import store
 
 # What is made of networks trained by erm, as methods: recalibrated, or judged by another score.
 RECALIBRATIONS = {"ts": "nll_scaled", "ts_ece": "scaled", "ts_test": "optimal"}
-FEW_ERRORS = 0.01  # share of the training set: what fewer teach is not what errors look like
+FEW_ERRORS = 0.01  # share of the training set: fewer do not teach what errors look like
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
 HEAD_STEPS = 20_000
@@ -114,10 +114,10 @@ class Evidence:
         if metric.startswith("shifted:") and not all(m.record.shifted for m in models):
             return self._never_shifted(subject, unplanned=False)  # text and toy data have no shifts
         if metric.startswith("collected:") and not all(m.record.collected for m in models):
-            return "records of this setting hold no test set that was collected a second time"
+            return "records of this setting hold no newly collected test set"
         for key in {"passes", "sharpness"} & {name}:
             if any(m.record.info["provenance"].get(key) is None for m in models):
-                return f"records of before its {key} were counted"
+                return f"these records were made before {key} was recorded"
         if name == "sharpness" and any(_learned(m) for m in models):
             return (
                 "not testable here: the network makes next to no errors on its training set, where "
@@ -127,7 +127,7 @@ class Evidence:
             if any(_learned(m) for m in models):
                 return (
                     "not testable here: the network makes next to no errors on its training set, "
-                    "and from those ConfidNet learns what an error looks like"
+                    "which is where ConfidNet learns what an error looks like"
                 )
             if steps := [n for n in map(_head_steps, models) if n < HEAD_STEPS]:
                 return (

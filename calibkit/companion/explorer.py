@@ -237,7 +237,7 @@ class Explorer(widgets.VBox):
         )
         self.bins = widgets.IntSlider(bins, 2, 50, description="Bins", **look)
         self.threshold = widgets.FloatSlider(
-            threshold, min=0, max=1, step=0.005, description="Accept from", **look
+            threshold, min=0, max=1, step=0.005, description="Threshold", **look
         )
         self.threshold.readout_format = ".3f"
         self._words = widgets.HTML(layout={"margin": "0 0 0 2em"})
@@ -273,7 +273,7 @@ class Explorer(widgets.VBox):
         data = self.data
         self.fit.disabled = data is None or data.val_logits is None
         if data is None:
-            self._words.value = "Nothing there of this method, seed and epoch."
+            self._words.value = "No predictions for this method, seed and epoch."
             return
         at = {name: getattr(self, name).value for name in ("temperature", "bins", "threshold")}
         self.before = numbers(data, **at | {"temperature": 1.0})

@@ -1,6 +1,6 @@
 """What a notebook starts and ends with, and how it speaks: records, sentences, tables, boxes.
 
-A page begins with what it stands on, and ends there if no run has a record yet::
+A page begins with the runs it is about, and ends there if none of them has a record yet::
 
     selection = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds)
     page = notebook.page(methods, selection)
@@ -21,9 +21,9 @@ sentence for each case: ``if worse: say(f"{named(worse)} ...") else: say("No met
 ``named(methods)``    "ERM, SAM and FMFP"
 ``effect(d, metric)``  "lowers the AURC by 1.2 points [0.1, 2.3]", behind the name of a method
 ``verdict(d, ...)``   "FMFP has a higher AUROC than ERM, by 1.2 points [0.1, 2.3]"
-``statements(rows)``  what papers state beside what comes out here, and how many hold
-``tabulate(table)``   a DataFrame or Styler as every table of the book looks
-``box(words, cmd)``   in place of an exhibit that has no records: what is lacking, the command
+``statements(rows)``  what papers state beside what we find here, and how many hold
+``tabulate(table)``   a DataFrame or Styler in the look of the book's tables
+``box(words, cmd)``   in place of an exhibit without records: what is missing, the command
 ====================  ===========================================================================
 
 Text around them names a paper by a link, ``[Zhu et al. (2022)](https://…)``, a page by its file,
@@ -31,7 +31,7 @@ Text around them names a paper by a link, ``[Zhu et al. (2022)](https://…)``, 
 in braces are raw text in JupyterLab. So is a label in brackets, so ``<a id="bsce-regime"></a>``
 stands above the heading, which nobody sees; the book takes it for the label (`setup`).
 
-Long, because a page needs no other module to find its records and to speak of them.
+Long, because a page needs no other module to find its records and to describe them.
 """
 
 import ast
@@ -129,7 +129,7 @@ class Page:
         Parameters
         ----------
         epoch : one of a record's ``train_epochs``
-        faint : with samples which are learned to all intents, of a Brier score below 2⁻¹⁴
+        faint : with samples that are as good as learned, of a Brier score below 2⁻¹⁴
         """
         brier, norm = [], []
         for record in self.whole(method):
@@ -161,7 +161,7 @@ class Page:
 
     @property
     def networks(self) -> "Networks":
-        """What stands behind the rows of `table`, and behind ``ts``: ERM, rescaled."""
+        """The networks behind the rows of `table`, and behind ``ts``: ERM, rescaled."""
         return Networks.of(self.records)
 
     def shifted(self) -> pd.DataFrame:
@@ -226,7 +226,7 @@ class Page:
         return self.planned.title if self.planned else self.setting
 
     def command(self, methods: Sequence[str]) -> str:
-        """The command which trains the runs of some methods of this page."""
+        """The command that trains the runs of some methods of this page."""
         selection = plan.Selection.that_has(self.edition, self.runs, self.planned, self.settings)
         return selection.command(methods)
 
@@ -409,7 +409,7 @@ class NoRecords(Exception):
 
 
 def require(*pages: Page) -> None:
-    """Show what a notebook stands on, and end it here if that is not one record.
+    """Show the runs a notebook is about, and end it here if none has a record.
 
     Raises
     ------
@@ -427,7 +427,7 @@ def require(*pages: Page) -> None:
 def shorten(path: str | Path) -> bool:
     """Make a page of its own of an executed notebook that ended at `require`.
 
-    What stands behind is dropped. Its labels move to the title, so that links from other pages
+    What comes after it is dropped. Its labels move to the title, so that links from other pages
     still lead here.
 
     Returns
@@ -573,7 +573,7 @@ def verdict(
 
 
 def effect(interval: stats.Interval, metric: str, name: str = "", within: float = 0.0) -> str:
-    """What a method does to a metric, for behind its name; `within` is as in `verdict`.
+    """What a method does to a metric, to follow its name; `within` is as in `verdict`.
 
     >>> effect(stats.Interval(-0.012, -0.023, -0.001), "auroc")
     'lowers the AUROC by 1.2 points [0.1, 2.3]'
@@ -605,7 +605,7 @@ def called(metric: str) -> str:
 
 
 def _size(interval: stats.Interval, metric: str) -> str:
-    """How large a difference is whose direction stands before it."""
+    """How large a difference is, where words before it give the direction."""
     low, high = sorted((abs(interval.low), abs(interval.high)))
     size = stats.Interval(abs(interval.estimate), low, high)
     return change(size, metric).replace("+", "")
@@ -674,7 +674,7 @@ def mean(values: pd.Series, method: str) -> stats.Interval:
 
 
 def half_width(interval: stats.Interval) -> float:
-    """What stands behind ±: the longer side, should the other end where the metric does."""
+    """What follows ±: the longer side, in case the other ends where the metric does."""
     return float(np.fmax(interval.high - interval.estimate, interval.estimate - interval.low))
 
 
@@ -682,8 +682,8 @@ def difference(values: pd.Series, method: str, reference: str) -> stats.Interval
     """One method minus another, in pairs of the same seed.
 
     Of a metric that records have replicates of it is the interval that claims are judged by, see
-    `contrasts.between`: runs and test set are in doubt, and calibration errors are compared by
-    their excess. Of any other number, or a mean over several test sets, it is Student's over seeds.
+    `contrasts.between`: it covers runs and test set, and calibration errors are compared by their
+    excess. Of any other number, or a mean over several test sets, it is Student's over seeds.
 
     Parameters
     ----------
@@ -725,9 +725,9 @@ def in_units(interval: stats.Interval, metric: str, digits: int = 1) -> str:
 
 
 def outcome(interval: stats.Interval, stated: str, margin: float = 0.0) -> str:
-    """What becomes of a paper's statement that a difference is "higher" or "lower".
+    """How a paper's statement fares that a difference is "higher" or "lower".
 
-    As claims are judged, see `contrasts.outcome`; "not available" without a difference.
+    Judged as claims are, see `contrasts.outcome`; "not available" without a difference.
 
     >>> outcome(stats.Interval(0.2, 0.1, 0.3), "lower")
     'the opposite'
@@ -738,9 +738,9 @@ def outcome(interval: stats.Interval, stated: str, margin: float = 0.0) -> str:
 
 
 def statements(rows: Iterable[tuple]) -> None:
-    """Print what papers state beside what comes out here: a line each, then how many hold.
+    """Print what papers state beside what we find here: a line each, then how many hold.
 
-    What no record is about has no line, so each statement is to make sense without the others; a
+    Statements without records have no line, so each must make sense without the others; a
     difference of single runs has no verdict.
 
     Parameters
@@ -787,7 +787,11 @@ def score(outcomes: Iterable[str]) -> str:
             ("holds", "holds here", "hold here"),
             ("the opposite", "comes out the opposite way", "come out the opposite way"),
             ("ruled out", "is ruled out", "are ruled out"),
-            ("practically none", "is too small to matter", "are too small to matter"),
+            (
+                "practically none",
+                "shows practically no difference",
+                "show practically no difference",
+            ),
             ("open", "is open", "are open"),
         )
         if (count := outcomes.count(word))
@@ -849,7 +853,7 @@ def differences(values: pd.DataFrame, pairs: Iterable[tuple[str, str]], digits: 
 
 
 def tabulate(table, index: bool = True, words: bool = False, classes: str = ""):
-    """A table as all tables of the book look.
+    """A table in the look of all tables of the book.
 
     Parameters
     ----------
@@ -880,7 +884,7 @@ def lists(rows: Mapping[str, Mapping[str, str]]):
 
 @dataclass(repr=False)
 class Box:
-    """What is lacking, and how to get it."""
+    """What is missing, and how to get it."""
 
     lacking: str
     command: str
@@ -893,7 +897,7 @@ class Box:
 
 
 def box(lacking: str, command: str = "") -> Box:
-    """A box in place of an exhibit: what is lacking, and the command which would fill it."""
+    """A box in place of an exhibit: what is missing, and the command that would fill it."""
     return Box(lacking, command)
 
 

@@ -88,7 +88,7 @@ _SMOKE = Protocol(
     train_size=300,
     snapshots=(1, 2, 4),
 )
-# A thousand signals are few enough that networks learn them by heart, as they do images.
+# A thousand signals are few enough that networks memorise them, as they do images.
 _DEMO = Protocol(
     epochs=30,
     batch_size=100,
@@ -102,7 +102,7 @@ _DEMO = Protocol(
 )
 # What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
 _DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
-# Real images on two CPU cores. Without crops and flips a small network learns them by heart, as
+# Real images on two CPU cores. Without crops and flips a small network memorises them, as
 # large ones do with them.
 _FASHION = replace(
     protocols.FMFP_CIFAR.shortened(30),
@@ -114,7 +114,7 @@ _FASHION = replace(
     shifted=1000,
 )
 # CIFAR-10 with a residual network on a CPU, in two regimes that differ only by crops and flips:
-# without them the network learns its training set by heart within 20 epochs, with them, as
+# without them the network memorises its training set within 20 epochs, with them, as
 # published, it does not. What is written down is part of a run's name, and stays as it is.
 _WRITTEN = {
     "validation": 5000,

@@ -260,7 +260,7 @@ def _run(method: str, record) -> dict:
 
 
 def _rescaled(record, temperature: float) -> dict[str, float]:
-    """What no replicates hold of a network after a temperature; empty if its predictions are gone."""
+    """What replicates lack of a network after a temperature; empty without its predictions."""
     if record.light:
         return {}
     from calibkit import stats  # here, because it takes half a second to import

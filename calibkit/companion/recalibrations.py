@@ -1,4 +1,4 @@
-"""A recalibration of one's own beside temperature scaling, on every record with predictions."""
+"""Your own recalibration beside temperature scaling, on every record with predictions."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -169,7 +169,7 @@ def block(numbers: dict) -> dict:
 
 
 def recalibration_verdict(numbers: dict) -> list[dict[str, str]]:
-    """In how many methods a recalibration is better or worse than temperature scaling."""
+    """For how many methods a recalibration is better or worse than temperature scaling."""
     sentences = []
     for title, names in (
         ("Calibration", ("excess_ece", "brier", "nll")),

@@ -2,11 +2,11 @@
 
 An entry of ``ledger/claims.json`` is read into a `Claim`: what the paper says, in our words, and a
 check made of comparisons, each of which names a metric, the methods (`Subject`) and the side on
-which the paper has their difference. Nothing here knows of records; `calibkit.companion.claims`
-puts the checks to them.
+which the paper puts their difference. Nothing here knows of records; `calibkit.companion.claims`
+applies the checks to them.
 
-**The margin** of a metric is written down with each claim, by one rule (`margin`) that looks at the
-paper's printed numbers alone: half the smallest effect that the paper prints for the claim, but at
+**The margin** of a metric is written down with each claim, by one rule (`margin`) that looks only
+at the paper's printed numbers: half the smallest effect that the paper prints for the claim, but at
 least its printed ± (or its last printed digit). Where a claim is that nothing changes, it is that ±
 alone, but no less than the largest change that the paper itself prints under those words.
 """
@@ -87,7 +87,7 @@ class Comparison:
     margin: float = 0.0
     against: str = ""  # the metric of the second, where it is another
     sized: bool = False  # the largest training set of the edition against the smallest
-    # Only at coverages that turn away so many times what plain training gets wrong.
+    # Only at coverages that reject so many times what plain training gets wrong.
     rejects: float = 0.0
 
     @property
@@ -134,10 +134,10 @@ class Claim:
 
     Attributes
     ----------
-    across : in how many of the places that a paper prints its words need the check: "all", "most",
-        "half" or "some"
+    across : in how many of the places that a paper prints its words need the check to hold: "all",
+        "most", "half" or "some"
     each : each part of the check is a case of its own where the paper's table is counted
-    ours : nobody says it in so many words; it is our reading of the paper's tables
+    ours : the paper does not say it in so many words; it is our reading of its tables
     support : what the paper's numbers say, in words
     exception : why the check does not hold on the paper's own table, where it does not
     """
@@ -323,7 +323,7 @@ def _network(name: str) -> str:
 
 
 def places_of(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
-    """Cells by place, and the places which a check of this claim is put to."""
+    """Cells by place, and the places where a check of this claim applies."""
     places = _cells(claim.paper, claim.exhibits + claim.tables)
     bound = any(
         side.dataset
@@ -440,7 +440,7 @@ _PERIODS = {
     "second_rate": "between the first two drops of the learning rate",
     "third_rate": "after the second drop of the learning rate",
     "shifted": "under shift",
-    "collected": "on test sets collected a second time",
+    "collected": "on newly collected test sets",
 }
 # What only claims ask for: name, factor, unit.
 _CLAIM_METRICS = {
@@ -448,9 +448,9 @@ _CLAIM_METRICS = {
     "confidence_wrong": ("confidence of wrong predictions", 100, " points"),
     "sure_when_wrong": ("share of wrong predictions with confidence above 0.95", 100, " points"),
     "overconfidence_below_half": ("confidence minus accuracy below 0.5", 100, " points"),
-    "extra_ece_of_binning": ("ECE that few validation samples cost binning", 100, " points"),
+    "extra_ece_of_binning": ("extra ECE of binning with few validation samples", 100, " points"),
     "ece_beyond_gap": ("ECE beyond |confidence − accuracy|", 100, " points"),
-    "eq9_residual": ("what equation 9 leaves out of the ECE", 100, " points"),
+    "eq9_residual": ("residual of equation 9", 100, " points"),
     "passes": ("forward and backward passes", 1, ""),
     "sharpness": ("sharpness", 1, ""),
     "max_logit_range": ("range of the largest logit", 1, ""),
@@ -472,7 +472,7 @@ _METHODS = {
 
 
 def measure(metric: str) -> tuple[str, float, str]:
-    """How a metric is called, and the factor and unit of its differences.
+    """What a metric is called, and the factor and unit of its differences.
 
     >>> measure("ece_scaled"), measure("since_best:auroc:accuracy")[0]
     (('ECE after TS (ECE)', 100, ' points'), 'change of accuracy since the epoch of best AUROC')
@@ -502,7 +502,7 @@ def measure(metric: str) -> tuple[str, float, str]:
 
 
 def method_label(method: str) -> str:
-    """What a method is called, one made of a trained network too.
+    """What a method is called, including those made from a trained network.
 
     >>> method_label("ts_ece"), method_label("mixup")
     ('ERM + TS (ECE)', 'Mixup')

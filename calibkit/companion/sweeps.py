@@ -1,4 +1,4 @@
-"""Coefficients that a paper tries: which are there, which it would choose, on how few data."""
+"""Coefficients that a paper tries: which have runs, which one it would choose, on how few data."""
 
 import warnings
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def coefficient(method: str) -> float:
 
 
 def family(page: notebook.Page, base: str) -> list[str]:
-    """A method at each coefficient that has runs, in growing order."""
+    """A method at each coefficient that has runs, in increasing order."""
     return sorted((m for m in page.methods if terms.parts(m)[0] == base), key=coefficient)
 
 

@@ -25,6 +25,6 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str):
-    if name in _HOMES:  # imported when asked for: most of it needs torch
+    if name in _HOMES:  # imported on demand: most of it needs torch
         return getattr(import_module(f"calibkit.data.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

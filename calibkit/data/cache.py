@@ -1,9 +1,8 @@
 """Decoded copies of data sets: ``decoded/KEY/*.npy`` with an ``info.json`` of checksums.
 
-Decoding 60,000 images takes ten seconds, mapping them half of one. A copy is used while the
-originals are the ones it was made from and its arrays have the checksums that were written down;
-otherwise it is made again. It is written into a draft folder and renamed, so half of one never
-counts.
+Decoding 60,000 images takes ten seconds, mapping them half a second. A copy is used as long as the
+originals are the ones it was made from and its arrays have the recorded checksums; otherwise it is
+made again. It is written into a draft folder and renamed, so half a copy never counts.
 """
 
 import hashlib
@@ -18,12 +17,12 @@ from filelock import FileLock
 
 from calibkit.data.readers import Parts
 
-LAYOUT = 2  # raise it when a reader changes what it makes: every copy is then made again
+LAYOUT = 2  # raise it when a reader's output changes: every copy is then made again
 ARRAYS = ("train", "train_labels", "test", "test_labels")
 
 
 def cache_root() -> Path:
-    """`$CALIBKIT_CACHE`, else the checkout's ``data_cache``, else ``data_cache`` where we stand."""
+    """`$CALIBKIT_CACHE`, else ``data_cache`` in the checkout, else in the working directory."""
     if os.environ.get("CALIBKIT_CACHE"):
         return Path(os.environ["CALIBKIT_CACHE"])
     checkout = Path(__file__).resolve().parent.parent.parent
@@ -34,7 +33,7 @@ def cache_root() -> Path:
 def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
     """What `make` returns, from ``decoded/KEY`` if that came from the same `origin` and is whole.
 
-    The arrays are private maps of files: only pages which are looked at are read.
+    The arrays are private maps of files: only the pages in use are read.
     """
     folders = [root / "decoded", cache_root() / "datasets" / "decoded"]
     for folder in folders:  # the second serves data folders that cannot be written
@@ -45,12 +44,12 @@ def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) ->
         raise PermissionError(f"{folders[0]}: cannot be written; set CALIBKIT_CACHE to a folder")
     home = folder / key
     with FileLock(folder / f".{key}.lock"):
-        if parts := _open(home, origin):  # another process made it while we waited
+        if parts := _open(home, origin):  # another process made it while this one waited
             return parts
         if home.exists():
             print(f"{home}: damaged or out of date, made again", flush=True)
         draft = folder / f".{key}.draft"
-        shutil.rmtree(draft, ignore_errors=True)  # left by a killed process, as we hold the lock
+        shutil.rmtree(draft, ignore_errors=True)  # left by a killed process, since we hold the lock
         draft.mkdir()
         try:
             _write(draft, origin, make(draft))
@@ -125,7 +124,7 @@ def _digest(path: Path, limit: int = 1 << 33) -> str:
 
 
 def listing_digest(folders: Iterable[Path]) -> str:
-    """SHA-256 over the name, size and time of change of all that is below some folders."""
+    """SHA-256 over the name, size and modification time of everything below some folders."""
     digest = hashlib.sha256()
     waiting = [(f.name, f) for f in folders]
     while waiting:

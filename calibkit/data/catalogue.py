@@ -1,7 +1,7 @@
 """Where each data set comes from: one row of `SOURCES` per name.
 
-A row says who made it and on which terms, in which places below the data folder a copy may lie,
-which function of `formats` reads it, and how it is downloaded.
+A row says who made it and on what terms, where below the data folder a copy may lie, which
+function of `readers` reads it, and how it is downloaded.
 """
 
 import hashlib
@@ -25,18 +25,19 @@ class Source:
     origin: str
     licence: str
     size: str  # of the download
-    # Gets the folder of the originals and one to write large arrays into.
+    # Takes the folder of the originals and one to write large arrays into.
     read: Callable[[Path, Path], Parts]
-    # What tells that a copy is there, by preference; the reader gets its parent. Empty: generated.
+    # Files that show a copy is there, in order of preference; the reader gets the parent. Empty:
+    # generated.
     places: tuple[str, ...] = ()
     fetch: Callable[[Path], None] | None = None  # downloads into the data folder
     hint: str = ""  # how else to get it
     counts: tuple[int, int] | None = None  # training and test samples of a whole copy
     augment: str = "none"
-    validation: float = 0.1  # share of the training part that is held out unless asked otherwise
+    validation: float = 0.1  # share of the training part held out by default
     keep: bool = True  # the decoded arrays
-    # Images of class folders, which are read while training where they do not fit in memory: the
-    # side of their central square, 0 for images of one size.
+    # Images in class folders, read during training if they do not fit in memory: the side of their
+    # central square, 0 for images of one size.
     streamed: int | None = None
 
     def find(self, root: Path) -> Path | None:
@@ -50,7 +51,7 @@ def data_root() -> Path:
 
 
 def in_memory() -> float:
-    """Bytes above which a folder of images is not decoded: `$CALIBKIT_IN_MEMORY` GiB, else 16."""
+    """Bytes above which a folder of images stays undecoded: `$CALIBKIT_IN_MEMORY` GiB, else 16."""
     gib = os.environ.get("CALIBKIT_IN_MEMORY", "16")
     try:
         return float(gib) * 2**30
@@ -72,7 +73,7 @@ def source(name: str) -> Source:
 
 
 def read(name: str, root: Path | str | None = None, download: bool = False) -> Parts:
-    """The official parts of a data set, from the decoded copy where there is a good one."""
+    """The official parts of a data set, from the decoded copy if there is a good one."""
     root = Path(root) if root else data_root()
     row = source(name)
     base = locate(name, root, download) if row.places else None
@@ -90,7 +91,7 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
         return cache.decoded(name, root, f"mnist1d {version('mnist1d')}", finished)
     folders = [f for part in ("train", "test", "val") if (f := base / part).is_dir()]
     key = name
-    if name not in SOURCES:  # somebody's own images
+    if name not in SOURCES:  # the user's own images
         key = f"imagefolder-{base.name}-{hashlib.sha256(str(base).encode()).hexdigest()[:8]}"
     return cache.decoded(key, root, cache.listing_digest(folders or [base]), finished)
 
@@ -104,7 +105,7 @@ def locate(name: str, root: Path, download: bool = False) -> Path:
     if download and row.fetch and row.find(root) is None:
         try:
             row.fetch(root)
-        except (OSError, RuntimeError) as error:  # what a failed connection raises is an OSError
+        except (OSError, RuntimeError) as error:  # failed connections raise an OSError
             why = " ".join(str(error).split())
             raise OSError(f"{name}: download failed ({why}); {advice}") from None
     base = row.find(root)
@@ -114,7 +115,7 @@ def locate(name: str, root: Path, download: bool = False) -> Path:
 
 
 def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
-    """Check what was read, and measure what inputs are normalised by."""
+    """Check what was read, and measure the statistics for normalisation."""
     for inputs, labels in ((parts.train, parts.train_labels), (parts.test, parts.test_labels)):
         if len(inputs) != len(labels):
             raise ValueError(f"{base}: {len(inputs)} inputs but {len(labels)} labels of {name}")

@@ -1,7 +1,7 @@
-"""Files of one's own, named by what is in them: an edited file is another. Standard library only.
+"""Users' own files, named by their content: an edited file is another. Standard library only.
 
-``mine.npz@1a2b3c4d5e6f`` is the file ``mine.npz`` of that content, wherever it lies. Where it lies
-is known to the process that was told so, and to no other: a record says what was used, not where.
+``mine.npz@1a2b3c4d5e6f`` is the file ``mine.npz`` with that content, wherever it lies. Only the
+process that was given its path knows where: a record says what was used, not where it was.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _PLACES: dict[str, Path] = {}
 
 
 def named(path: Path | str) -> str:
-    """The name of a file by its content; from then on `place` knows it.
+    """Name a file by its content; from then on `place` can find it.
 
     Raises
     ------
@@ -29,17 +29,17 @@ def named(path: Path | str) -> str:
 
 
 def place(name: str) -> Path:
-    """Where the file of such a name lies.
+    """Path of the file with such a name.
 
     Raises
     ------
     FileNotFoundError
-        Nobody has said so, or another content is there now.
+        The path was never given, or the file has changed.
     """
     file, _, _ = name.partition("@")
     path = _PLACES.get(name)
     if path is None:
-        raise FileNotFoundError(f"{name}: not known where; give the path of {file} instead")
+        raise FileNotFoundError(f"{name}: location unknown; give the path of {file} instead")
     if named(path) != name:
         raise FileNotFoundError(f"{path}: it has changed since it was named {name}")
     return path

@@ -1,8 +1,8 @@
 """How the originals of a data set are read: archives, image folders, posts, generators.
 
-Each reader gets the folder of a copy and a draft folder into which it may write large arrays, and
-returns `Parts`. A file that is not what it should be is refused by name. Nothing is unpickled
-unless its checksum is the published one.
+Each reader gets the folder of a copy and a draft folder for large arrays, and returns `Parts`. A
+file that is not what it should be is refused by name. Nothing is unpickled unless its checksum is
+the published one.
 """
 
 import gzip
@@ -27,8 +27,8 @@ CIFAR10C_CORRUPTIONS = tuple(
     "frost fog brightness contrast elastic_transform pixelate jpeg_compression".split()
 )
 CIFAR10C_EXTRA = ("gaussian_blur", "saturate", "spatter", "speckle_noise")  # not in its averages
-# Of 60 seeds the one whose groups overlap most, so that there is something to be uncertain about:
-# no classifier can be right more often than 0.83.
+# The one of 60 seeds whose groups overlap most, so that there is something to be uncertain about:
+# no classifier can have an accuracy above 0.83.
 GAUSSIAN_MEANS = np.random.RandomState(53).uniform(-10, 10, (5, 2))
 MNIST1D_TEST_SEED = 43
 IMAGENET_SIDE = 224
@@ -118,7 +118,7 @@ def _files(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray
 
 def _folders(folder: Path) -> tuple[str, ...]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: not there, expected one folder of images per class")
+        raise FileNotFoundError(f"{folder}: missing, expected one folder of images per class")
     names = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not names:
         raise ValueError(f"{folder}: empty, expected one folder of images per class")
@@ -133,7 +133,7 @@ def _lossy(files: list[Path]) -> str:
 def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
     """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), in a random order that stays the same.
 
-    Sorted by class, the first samples of a part would be all of one class.
+    If sorted by class, the first samples of a part would all be of one class.
     """
     folders = part_folders(base)
     classes = _folders(folders["train"])
@@ -147,12 +147,12 @@ def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
 
 
 def arrays(path: Path, draft: Path) -> Parts:
-    """Somebody's own ``.npz``: inputs and labels, of two parts or to be parted.
+    """A user's own ``.npz``: inputs and labels, in two parts or to be split.
 
     ``train_inputs`` (n, ...), ``train_labels`` (n,), ``test_inputs``, ``test_labels``; or
     ``inputs`` and ``labels``, of which a random fifth becomes the test part. Inputs are images
     (uint8; channels first or last), other numbers (signals, vectors) or token ids (int64).
-    ``class_names`` (k,) if there are any.
+    ``class_names`` (k,) are optional.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -170,7 +170,7 @@ def arrays(path: Path, draft: Path) -> Parts:
     if not set(names) <= loaded.keys():
         raise ValueError(
             f"{path}: got {', '.join(sorted(loaded)) or 'nothing'}; expected {', '.join(names)}, "
-            "or inputs and labels of one length"
+            "or inputs and labels of equal length"
         )
     for part in ("train", "test"):
         inputs, labels = (loaded[f"{part}_{kind}"] for kind in ("inputs", "labels"))
@@ -203,7 +203,7 @@ def arrays(path: Path, draft: Path) -> Parts:
 
 
 def part_folders(base: Path) -> dict[str, Path]:
-    """Where the training and the test part lie, which have the same classes."""
+    """Folders of the training and the test part, which must have the same classes."""
     test_folder = base / ("test" if (base / "test").is_dir() else "val")
     if _folders(test_folder) != _folders(base / "train"):
         raise ValueError(f"{test_folder}: its class folders are not those of {base / 'train'}")
@@ -211,7 +211,7 @@ def part_folders(base: Path) -> dict[str, Path]:
 
 
 def decoded_size(base: Path, side: int = 0) -> int:
-    """Bytes of all images of a folder once they are decoded, judged by the first of them."""
+    """Estimated bytes of a folder's images once decoded, judging by the first."""
     folders = part_folders(base)
     classes = _folders(folders["train"])
     files = [file for folder in folders.values() for file in _files(folder, classes)[0]]
@@ -395,7 +395,7 @@ def fashion_mnist(base: Path, draft: Path) -> Parts:
 
 
 def _array(path: Path, shape: tuple, mmap: bool = False, key: str = "") -> np.ndarray:
-    """An array of a .npy or .npz file, without pickles; `shape` has None where any size will do."""
+    """An array of a .npy or .npz file, without pickles; `shape` has None where any size is fine."""
     try:
         array = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
         if key:
@@ -496,7 +496,7 @@ def mnist1d_signals(n: int, seed: int, **changed: float) -> tuple[np.ndarray, np
     """Generate `n` signals (n, 1, 40) and labels as the package `mnist1d` does, not standardised.
 
     `changed` replaces arguments of the package. Random numbers are drawn in the same order whatever
-    their scales, so two calls with one seed are about the same digits at the same places.
+    their scales, so two calls with one seed have the same digits in the same places.
     """
     from mnist1d.data import get_dataset_args, get_templates  # slow: brings matplotlib along
     from mnist1d.transform import transform

@@ -1,9 +1,9 @@
 """Test sets that have moved away from the training set: corrupted images, distorted signals.
 
 `corrupt` makes CIFAR-style corruptions of any images, where CIFAR-10-C itself is not at hand: the
-same idea (one kind of damage in five strengths) and many of the same names, but other code and
-other pixels, so its numbers must not be put beside published CIFAR-10-C numbers. `cifar10c` reads
-the real one.
+same idea (one kind of damage at five strengths) and many of the same names, but different code and
+different pixels, so its numbers must not be compared with published CIFAR-10-C numbers. `cifar10c`
+reads the real one.
 """
 
 import io
@@ -39,7 +39,7 @@ def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
     severity : int
         1 (mild) to 5.
     seed : int
-        Of everything random: equal seeds give equal images.
+        Seed of everything random: equal seeds give equal images.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def _gaussian_blur(x: Tensor, sigma: float, generator: torch.Generator) -> Tenso
 
 
 def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tensor:
-    """Mean over a disc, of which border pixels count by the share that lies inside."""
+    """Mean over a disc; border pixels count by the share that lies inside."""
     reach = int(np.ceil(radius))
     fine = torch.arange(-reach * 8 - 3.5, reach * 8 + 4) / 8  # 8 × 8 points in each pixel
     disc = (fine[:, None] ** 2 + fine**2 <= radius**2).float()
@@ -157,7 +157,7 @@ def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> 
 
 
 def _pixelate(x: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Go a share of the way from each pixel to the mean of its block of 2 × 2."""
+    """Move each pixel part of the way to the mean of its block of 2 × 2."""
     means = F.avg_pool2d(x, 2, ceil_mode=True, count_include_pad=False)
     blocks = means.repeat_interleave(2, 2).repeat_interleave(2, 3)[:, :, : x.shape[2], : x.shape[3]]
     return torch.lerp(x, blocks, share)
@@ -177,7 +177,7 @@ def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Te
     return torch.from_numpy(out).permute(0, 3, 1, 2).float() / 255
 
 
-# What is done, and by how much for severities 1 to 5.
+# What is done, and how strongly at severities 1 to 5.
 CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
     "gaussian_noise": (_gaussian_noise, (0.04, 0.06, 0.08, 0.09, 0.10)),  # standard deviation
     "shot_noise": (_shot_noise, (500, 250, 100, 75, 50)),  # photons of a white pixel
@@ -207,7 +207,7 @@ def mnist1d_shifted(severity: int, root: Path | str | None = None) -> splits.Spl
     severity : int
         1 to 5.
     root : path, optional
-        As in `splits.load`; made once, then kept there.
+        As in `splits.load`; generated once, then kept there.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def cifar10c(
     root : path, optional
         As in `splits.load`.
     n : int, optional
-        Only the first of them.
+        Only the first n.
 
     Returns
     -------
@@ -269,14 +269,14 @@ COLLECTED = {"cifar10": ("cifar10_1", "cifar10_2"), "imagenet": ("imagenet_v2",)
 def shifted_sets(dataset: str, n: int) -> Iterator[tuple[tuple[str, int], splits.Split]]:
     """The first n samples of each shifted test set of a data set, by kind and severity.
 
-    Published ones wherever their data are at hand: ``cifar10c:fog`` for a corruption of CIFAR-10-C,
-    and sets that were collected a second time, such as ``cifar10_1``, with severity 0. Where
-    published corruptions are not, `made` ones stand in, under names of their own.
+    Published ones if their data are at hand: ``cifar10c:fog`` for a corruption of CIFAR-10-C, and
+    sets that were collected a second time, such as ``cifar10_1``, with severity 0. If published
+    corruptions are not at hand, `made` ones stand in, under their own names.
 
     Parameters
     ----------
     dataset : str
-        What was trained on, a name which `splits.load` knows.
+        The training data, by a name that `splits.load` knows.
     n : int
 
     Yields
@@ -311,7 +311,7 @@ def made(dataset: str, n: int) -> dict[tuple[str, int], splits.Split]:
     Parameters
     ----------
     dataset : str
-        A name which `splits.load` knows.
+        A name that `splits.load` knows.
     n : int
 
     Returns
@@ -323,7 +323,7 @@ def made(dataset: str, n: int) -> dict[tuple[str, int], splits.Split]:
     """
     test = splits.load(dataset).test
     if dataset == "mnist1d":
-        # In any order: processes that start together do not all make the same one.
+        # In random order, so that processes that start together do not all make the same one.
         order = random.Random().sample(SEVERITIES, len(SEVERITIES))
         shifted = {("distortion", s): mnist1d_shifted(s) for s in order}
         return {key: splits.Split(x.inputs[:n], x.labels[:n]) for key, x in sorted(shifted.items())}

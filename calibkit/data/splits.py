@@ -18,7 +18,7 @@ from calibkit.data import catalogue, readers
 
 
 class LeakWarning(UserWarning):
-    """Test samples are used for something else than the test."""
+    """Test samples are used for something other than testing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Split:
     def of(inputs: np.ndarray, labels: np.ndarray) -> "Split":
         """Tensors of arrays: images and numbers share memory, token ids become int64.
 
-        Images that are read while training (`stream.Stream`) stay what they are.
+        Images that are read during training (`stream.Stream`) stay as they are.
         """
         if not isinstance(inputs, np.ndarray):
             return Split(inputs, torch.from_numpy(labels.astype(np.int64)))
@@ -64,13 +64,13 @@ class Dataset:
         Disjoint. Empty training and validation splits for sets made for testing only.
     classes : tuple of str
     mean, std : tuple of float
-        Of each channel of the training part, in units of the inputs, or of inputs scaled to 0..1
-        if those are images; see `normalise`. Empty for token ids.
+        Per channel of the training part, in units of the inputs, or of inputs scaled to 0..1 if
+        those are images; see `normalise`. Empty for token ids.
     augment : str
-        "crop_flip", "resized_crop" (of images of any size, read while training) or "none": what
-        suits these data.
+        "crop_flip", "resized_crop" (for images of any size, read during training) or "none",
+        whichever suits the data.
     note : str
-        What a reader of results should know, such as lossy copies; "" for nothing.
+        What a reader of results should know, such as lossy copies; may be empty.
     licence, source : str
     """
 
@@ -111,10 +111,10 @@ def load(
     root : path, optional
         Folder of the data sets; default `$CALIBKIT_DATA`, else ``data_cache/datasets``.
     validation : int or "test", optional
-        Samples to hold out; default a tenth (5,000 of CIFAR), 1,000 of mnist1d. "test" validates on
-        the test split and trains on the whole training part, as some authors' code does.
+        Samples to hold out; default a tenth (5,000 for CIFAR), 1,000 for mnist1d. "test" validates
+        on the test split and trains on the whole training part, as some authors' code does.
     train_size : int, optional
-        Default all that is left.
+        Default: all that are left.
     split_seed : int, optional
         Default 42.
     download : bool
@@ -158,7 +158,7 @@ def load(
     test = Split.of(np.array(parts.test) if mapped else parts.test, parts.test_labels)
     if validation == "test":
         warnings.warn(
-            f"{name}: validating on the test split; nothing chosen by it can be reported on it",
+            f"{name}: validating on the test split; whatever it chooses cannot be reported on it",
             LeakWarning,
             stacklevel=2,
         )
@@ -192,7 +192,7 @@ def _is_count(number: object) -> bool:
 
 
 def listing(root: Path | str | None = None) -> list[dict]:
-    """What there is: name, what, source, licence, size, and where it is if it is present.
+    """All data sets: name, description, source, licence, size, and the path of a copy if present.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def listing(root: Path | str | None = None) -> list[dict]:
 
 
 def get(name: str, root: Path | str | None = None) -> Dataset:
-    """Download or generate a data set if it is not there, decode it, and check that it loads.
+    """Download or generate a data set if it is missing, decode it, and check that it loads.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def normalise(
         uint8 counts as 0..255. Token ids (int64) are returned as they are.
     mean, std : tuple of c floats
     dtype : torch.dtype
-        Of the result; the arithmetic is in float32 at least.
+        Type of the result; the arithmetic is at least in float32.
 
     Examples
     --------
@@ -303,14 +303,14 @@ def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -
     """Shift each image by up to `padding` pixels each way and mirror half of them.
 
     The same as a random crop of the zero-padded image and a random horizontal flip, for the whole
-    batch at once and on its device. What is moved in is 0: the mean colour in normalised images,
-    black in raw ones (where authors' code pads).
+    batch at once and on its device. New pixels are 0: the mean colour in normalised images,
+    black in raw ones (where the authors' code pads).
 
     Parameters
     ----------
     x : (n, c, h, w) Tensor, any type and device
     generator : torch.Generator
-        Of x's device, or of the CPU for the same draws on every device.
+        On x's device, or on the CPU for the same draws on every device.
     padding : int
 
     Returns

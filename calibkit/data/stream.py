@@ -1,8 +1,8 @@
-"""Images that do not fit in memory: files of class folders, decoded when they are asked for.
+"""Images that do not fit in memory: files in class folders, decoded on demand.
 
-A `Stream` stands where a data set has a tensor of all its inputs. Worker processes decode the
-batches of an epoch in advance; what a worker draws for an image depends on seed, epoch and image
-alone, so that the number of workers changes nothing.
+A `Stream` takes the place of a tensor of all inputs. Worker processes decode the batches of an
+epoch in advance; what a worker draws for an image depends only on seed, epoch and image, so the
+number of workers changes nothing.
 """
 
 import os
@@ -22,7 +22,7 @@ _transforms = torchvision.transforms.v2
 
 
 def workers() -> int:
-    """Processes that decode: `$CALIBKIT_WORKERS`, else one for each core but one, at most 16."""
+    """Processes that decode: `$CALIBKIT_WORKERS`, else one per core but one, at most 16."""
     number = os.environ.get("CALIBKIT_WORKERS", "")
     if number and not number.isdigit():
         raise ValueError(f"CALIBKIT_WORKERS: got {number!r}, expected a number of processes")
@@ -31,13 +31,13 @@ def workers() -> int:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Images by position, as a uint8 tensor of them all would be.
+    """Images by position, like a uint8 tensor of them all.
 
     Attributes
     ----------
     files : (n,) array of str
     size : height, width
-    crop : whether files are of any size, of which the central square counts
+    crop : whether files have any size and only the central square counts
     """
 
     files: np.ndarray
@@ -75,7 +75,7 @@ class Stream:
         return torch.from_numpy(images).to(index.device)
 
     def batches(self, parts: Sequence[Tensor], seed: Sequence[int] = ()) -> Iterator[Tensor]:
-        """What `read` gives for each of the parts in turn, decoded in advance by `workers`."""
+        """What `read` gives for each part in turn, decoded in advance by `workers`."""
         if not parts:
             return
         loader = DataLoader(

@@ -1,9 +1,9 @@
-"""`torchvision`, also beside a torch which its compiled operators were not built for.
+"""`torchvision`, even with a torch that its compiled operators were not built for.
 
 PyPI's torchvision is a CUDA build. Next to a CPU-only torch its compiled library does not load, and
 ``import torchvision`` then stops at the first operator it wants to describe (``torchvision::nms``).
-All that calibkit uses (data sets, network blocks, transforms) is plain Python, so it is enough to
-declare the operators which the import looks up. They still cannot be called.
+Everything calibkit uses (data sets, network blocks, transforms) is plain Python, so it is enough to
+declare the operators that the import looks up. They still cannot be called.
 
 >>> from calibkit.data.torchvision import torchvision
 >>> torchvision.datasets.CIFAR10.base_folder

@@ -1,6 +1,6 @@
 """An honest report on your own predictions: ``report.build("preds.npz", out="report/")``.
 
-Its steps can also be taken one at a time, in a notebook for instance: `read` (predictions),
+Its steps can also be run one at a time, in a notebook for instance: `read` (predictions),
 `assess` (their numbers), `verdict` and `cautions` (the numbers in words), `tables` and `draw`.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Predictions", "assess", "build", "cautions", "draw", "read", "tables
 
 
 def __getattr__(name: str):
-    if name in _HOMES:  # imported when asked for: to read predictions needs no matplotlib
+    if name in _HOMES:  # imported on demand: reading predictions needs no matplotlib
         return getattr(import_module(f"calibkit.report.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -39,26 +39,26 @@ def build(
     Parameters
     ----------
     path : path or Predictions
-        What to report on; see `calibkit.report.predictions` for the files that are read.
+        What to report on; `calibkit.report.predictions` lists the formats.
     out : path
-        Folder to write to; it is made if need be.
+        Folder to write to; created if missing.
     against : path or Predictions, optional
         A second model on the same samples, in the same order.
     labels : path, optional
         Labels in a file of their own.
     target_risk : sequence of float
-        Error rates to find thresholds for; by default some below that of the model.
+        Error rates to find thresholds for; by default, some below the model's own.
 
     Returns
     -------
     Path
-        Of the HTML page.
+        Path of the HTML page.
 
     Raises
     ------
     ValueError
-        In one line, as `predictions.read`; if the two models have other labels; if a target is no
-        share.
+        In one line, as from `predictions.read`; if the labels of the two models differ; if a
+        target is not between 0 and 1.
     OSError
         A file cannot be read or written.
 

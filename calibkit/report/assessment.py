@@ -1,8 +1,8 @@
-"""From saved predictions to all numbers of a report: what can this confidence be used for?
+"""From saved predictions to all the numbers of a report: what can this confidence be used for?
 
 A threshold or a recalibration is never judged on the samples it was chosen on: it is chosen on the
-validation set if there is one, and otherwise by cross-fitting. Confidence, correctness and scores
-of each sample are computed once, by `assess`, and handed to every part.
+validation set if there is one, otherwise by cross-fitting. Each sample's confidence, correctness
+and scores are computed once, by `assess`, and passed to every part.
 """
 
 import math
@@ -17,13 +17,13 @@ from calibkit.report import predictions
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
-ROWS = 1_000_000  # more are thinned out at random: intervals are narrow enough by then
+ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
 LEAST = 10  # samples
-MANY = 20_000  # samples of which half are plenty to choose on
+MANY = 20_000  # so many samples that half are plenty to choose on
 FIT = 8_000_000  # numbers (samples × classes) to fit on: bounds memory, costs no accuracy
 BLOCK = 4_000_000  # numbers recalibrated at a time
 GROUPS = 50  # shown at most
-FEW = 30  # errors, or samples of a group, below which nothing is said for sure
+FEW = 30  # errors, or samples of a group, below which nothing is certain
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
 RECALIBRATIONS = {
     "temperature scaling": posthoc.TemperatureScaling,
@@ -35,7 +35,7 @@ RECALIBRATIONS = {
 def assess(
     data: Predictions, against: Predictions | None = None, target_risk: Sequence[float] = ()
 ) -> dict:
-    """Compute everything that a report says.
+    """Compute every number in a report.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def assess(
     dict
         ``name``, ``samples``, ``classes``, ``errors``, ``notes``; ``metrics`` (the intervals of
         `metrics.summary`, ``nan`` ends where there is none); ``gap`` (confidence minus accuracy);
-        ``chance_ece`` (what a model without calibration error would show on as many samples);
+        ``chance_ece`` (the ECE of as many samples of a model without calibration error);
         ``reliability``, ``histogram``, ``risk_coverage`` (of `curves`);
         ``operating_points``; ``recalibration``; ``groups``, ``predicted``; ``comparison`` (None
         without a second model); ``checks``.
@@ -55,8 +55,8 @@ def assess(
     Raises
     ------
     ValueError
-        If there are fewer than `LEAST` samples, if the two models have other labels, or if a target
-        is no share.
+        If there are fewer than `LEAST` samples, if the labels of the two models differ, or if a
+        target is not between 0 and 1.
 
     Examples
     --------
@@ -75,11 +75,11 @@ def assess(
     data = data.sample(ROWS)
     n, k = data.logits.shape
     with warnings.catch_warnings():
-        # What is undefined is shown as such, where it would stand.
+        # What is undefined is shown as such, in its place.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         confidence, correct = data.samples["confidence"], data.samples["correct"]
         names, scores = [*metrics.ranked_metrics(), "nll", "brier"], stats.Samples(**data.samples)
-        if n * k <= 200_000:  # every resample costs a pass over the array
+        if n * k <= 200_000:  # each resample costs a pass over the array
             names, scores = [*names, "classwise_ece"], data.logits
         intervals = stats.bootstrap(scores, data.labels, names, n=_replicates(n))
         values = metrics.summary(data.logits, data.labels)
@@ -120,18 +120,19 @@ def assess(
 
 
 def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[dict]:
-    """Thresholds on the confidence for given error rates, and what they really give.
+    """Thresholds on the confidence for given error rates, and what they achieve.
 
-    A threshold is that of `metrics.threshold_at_risk` on the validation set; its coverage and error
-    rate are those of the test set. Without a validation set the threshold is chosen on all samples,
-    which flatters its error rate, so that is cross-fitted: chosen on four fifths and applied to the
-    rest, five times (from `MANY` samples on, on one half for the other).
+    A threshold comes from `metrics.threshold_at_risk` on the validation set; its coverage and error
+    rate are measured on the test set. Without a validation set the threshold is chosen on all
+    samples, which flatters its error rate. The error rate is therefore cross-fitted: a threshold is
+    chosen on four fifths and applied to the rest, five times (from `MANY` samples on, on one half
+    for the other).
 
     Parameters
     ----------
     data : Predictions
     target_risk : sequence of float
-        By default the four largest of `TARGETS` below the error rate of the model.
+        By default the four largest of `TARGETS` below the model's error rate.
 
     Returns
     -------
@@ -150,7 +151,7 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     """
     confidence, correct = data.samples["confidence"], data.samples["correct"]
     chosen_on = [(data.val_samples or data.samples)[name] for name in ("confidence", "correct")]
-    exact = confidence.astype(np.float64)  # as figures of the page compare it
+    exact = confidence.astype(np.float64)  # as the page's figures compare it
     if not target_risk:
         target_risk = [t for t in TARGETS if t < np.mean(~chosen_on[1])][-4:]
     points = []
@@ -180,8 +181,8 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
 def recalibration(data: Predictions) -> dict[str, dict]:
     """What temperature scaling, histogram binning and isotonic regression would do.
 
-    Each is fitted on the validation set, or else by cross-fitting as in `operating_points`; of many
-    samples on a random part, see `FIT`.
+    Each is fitted on the validation set, or else by cross-fitting as in `operating_points`; with
+    many samples, on a random subset (see `FIT`).
 
     Returns
     -------
@@ -228,18 +229,18 @@ def recalibration(data: Predictions) -> dict[str, dict]:
 
 
 def _apply(model, data: Predictions, rest: Array, after: dict[str, Array]) -> None:
-    """Fill in what becomes of the samples `rest`, some at a time."""
+    """Fill in the results for the samples `rest`, block by block."""
     step = max(BLOCK // data.logits.shape[1], 1)
     for rows in (rest[start : start + step] for start in range(0, len(rest), step)):
         probs, labels = model.predict_proba(data.logits[rows]), data.labels[rows]
         for key, values in metrics.per_sample(predictions.log_probs(probs), labels).items():
             after[key][rows] = values
-        never = probs[np.arange(len(rows)), labels] == 0  # of which the logarithm is made finite
+        never = probs[np.arange(len(rows)), labels] == 0  # whose logarithm was made finite
         after["nll"][rows[never]] = math.inf
 
 
 def by_group(groups: Array, confidence: Array, correct: Array, point: dict | None) -> list[dict]:
-    """Accuracy, confidence and what a threshold does, for each group, the largest first.
+    """Accuracy, confidence and the effect of a threshold for each group, the largest first.
 
     Parameters
     ----------
@@ -253,9 +254,9 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
     -------
     list of dict
         At most `GROUPS`: ``group``, ``samples``, ``errors``, ``accuracy`` (Wilson interval),
-        ``confidence``, ``gap`` (its difference), ``stands_out`` (whether the gap is there, allowing
-        for how many groups are looked at), ``auroc`` (``nan`` if undefined), ``coverage``, ``risk``
-        (at the threshold).
+        ``confidence``, ``gap`` (confidence minus accuracy), ``stands_out`` (whether the gap differs
+        from 0, allowing for the number of groups), ``auroc`` (``nan`` if undefined),
+        ``coverage``, ``risk`` (at the threshold).
 
     Examples
     --------
@@ -295,13 +296,13 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     Parameters
     ----------
     data, against : Predictions
-        Of the same samples in the same order.
+        On the same samples in the same order.
 
     Returns
     -------
     dict
-        ``metrics`` (of the second), ``difference`` (as of `stats.compare`), and of the second
-        ``gap``, ``reliability`` and ``risk_coverage``.
+        ``metrics`` (of the second), ``difference`` (from `stats.compare`), and the ``gap``,
+        ``reliability`` and ``risk_coverage`` of the second.
 
     Examples
     --------
@@ -330,7 +331,7 @@ def comparison(data: Predictions, against: Predictions) -> dict:
 
 
 def risk_coverage(confidence: Array, correct: Array) -> dict:
-    """`curves.prepare_risk_coverage`, with the interval of one test set in place of seeds'.
+    """`curves.prepare_risk_coverage`, with an interval over test samples instead of seeds.
 
     Parameters
     ----------
@@ -350,21 +351,21 @@ def risk_coverage(confidence: Array, correct: Array) -> dict:
     """
     numbers, n = curves.prepare_risk_coverage(confidence, correct), len(correct)
     accepted = np.maximum(np.round(numbers["coverage"] * n), 1)
-    accepted[accepted < min(100, n / 10)] = np.nan  # so few that the band would fill the figure
+    accepted[accepted < min(100, n / 10)] = np.nan  # with so few, the band would fill the figure
     low, high = stats.wilson(numbers["mean"] * accepted, accepted)
     return numbers | {"low": low, "high": high}
 
 
 def checks(data: Predictions) -> dict[str, float]:
-    """What else a careful reader would ask of the data.
+    """What else a careful reader would ask about the data.
 
     Returns
     -------
     dict
-        ``overlap`` (samples which are in the validation set too), ``majority`` (share of the
-        commonest class), ``classes_seen``, ``saturated`` (share of confidences that are exactly 1),
-        ``distinct`` (different confidences below 1), ``improbable`` (samples whose class was given
-        a probability below 1e-37, or 0).
+        ``overlap`` (samples that are also in the validation set), ``majority`` (share of the
+        most common class), ``classes_seen``, ``saturated`` (share of confidences that are exactly
+        1), ``distinct`` (distinct confidences below 1), ``improbable`` (samples whose true class
+        was given a probability below 1e-37, or 0).
 
     Examples
     --------
@@ -402,12 +403,12 @@ def _check_same(data: Predictions, against: Predictions) -> None:
 
 
 def _replicates(n: int) -> int:
-    """Resamples for an interval: fewer where many samples make each of them slow and alike."""
+    """Resamples for an interval: fewer when many samples make them slow, and much alike."""
     return int(np.clip(20_000_000 // n, 200, 1000))
 
 
 def _folds(n: int) -> list[tuple[Array, Array]]:
-    """Which samples to fit on and which to measure, at random: files are often sorted by class."""
+    """Samples to fit on and to measure on, at random: files are often sorted by class."""
     order = np.random.default_rng(0).permutation(n)
     parts = np.array_split(order, 5 if n < MANY else 2)
     return [
@@ -416,9 +417,9 @@ def _folds(n: int) -> list[tuple[Array, Array]]:
 
 
 def _main_point(points: list[dict], error: float) -> dict | None:
-    """The threshold for the headline: the one that halves the errors, or comes next to that.
+    """The threshold for the headline: the one that halves the errors, or comes closest.
 
-    Only one which brings clearly fewer errors than to answer everything.
+    It must give clearly fewer errors than answering everything.
     """
     usable = [p for p in points if p["threshold"] is not None and p["risk"].high < error]
     halving = [p for p in usable if p["target"] <= error / 2]
@@ -431,20 +432,20 @@ def _share(some: int, of: int) -> Interval:
 
 
 def _gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
-    """Mean confidence minus accuracy: the mean of what each sample claims too much."""
+    """Mean confidence minus accuracy: the mean excess of confidence over correctness."""
     gap = stats.seed_interval(confidence.astype(np.float64) - correct, level)
     right, n = int(correct.sum()), len(correct)
     if min(right, n - right) >= FEW:
         return gap
-    # Samples that are all right hardly vary, and a t interval would take that for certainty.
+    # If all samples are right they hardly vary, and a t interval would mistake that for certainty.
     low, high = stats.wilson(right, n, level)
     return Interval(gap.estimate, *(float(gap.estimate + right / n - end) for end in (high, low)))
 
 
 def _chance_ece(confidence: Array, draws: int) -> Interval:
-    """The ECE of a model whose confidences are exactly right: labels drawn from them."""
+    """The ECE of a model whose confidences are exactly right, by drawing labels from them."""
     ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
-    # Sorted once, as in `stats.bootstrap`: a draw changes only how many are right at each place.
+    # Sorted once, as in `stats.bootstrap`: a draw only changes how many are right at each place.
     negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
     right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
     right = (np.bincount(places, minlength=len(count)) for places in right_places)

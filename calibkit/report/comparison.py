@@ -1,4 +1,4 @@
-"""Any number of models on the same samples: every pair compared, one HTML page, numbers as JSON."""
+"""Several models on the same samples: every pair compared, one HTML page, numbers as JSON."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
-DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what the words are about
+DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what the verdicts are about
 LEVEL = 0.95
 MOST = 12  # models: 66 pairs
 
@@ -29,26 +29,26 @@ def build(
     out: str | os.PathLike = "compare",
     labels: str | os.PathLike | None = None,
 ) -> Path:
-    """Compare the models of some prediction files; write ``compare.html`` and ``compare.json``.
+    """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
 
     Parameters
     ----------
     paths : sequence of path or Predictions
-        At least two, of the same samples in the same order.
+        At least two, on the same samples in the same order.
     out : path
-        Folder to write to; it is made if need be.
+        Folder to write to; created if missing.
     labels : path, optional
         Labels in a file of their own.
 
     Returns
     -------
     Path
-        Of the HTML page.
+        Path of the HTML page.
 
     Raises
     ------
     ValueError
-        In one line, as `predictions.read`; if the samples are not the same.
+        In one line, as from `predictions.read`; if the samples are not the same.
     """
     models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
     numbers = compare(models)
@@ -72,8 +72,8 @@ def build(
 def compare(models: Sequence[Predictions]) -> dict:
     """Every metric of every model, and the paired difference of every pair.
 
-    Intervals of differences hold together: with m pairs each is at the level 1 - 0.05 / m
-    (Bonferroni), so that the chance of one false verdict about a metric is 5 % at most.
+    Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
+    (Bonferroni), so that the chance of any false verdict about a metric is at most 5 %.
 
     Parameters
     ----------
@@ -82,14 +82,14 @@ def compare(models: Sequence[Predictions]) -> dict:
     Returns
     -------
     dict
-        ``models`` (names), ``samples``, ``classes``, ``metrics`` (for each model a dict of
-        intervals at 95 %), ``pairs`` (``first``, ``second``, ``difference``: first minus second),
-        ``level`` (of each interval of a difference), ``reliability`` (numbers of the figure).
+        ``models`` (names), ``samples``, ``classes``, ``metrics`` (for each model, a dict of
+        95 % intervals), ``pairs`` (``first``, ``second``, ``difference``: first minus second),
+        ``level`` (of each difference's interval), ``reliability`` (numbers of the figure).
 
     Raises
     ------
     ValueError
-        Fewer than two models, more than `MOST`, or not the same samples.
+        Fewer than two models, more than `MOST`, or different samples.
     """
     if not 2 <= len(models) <= MOST:
         raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
@@ -109,7 +109,7 @@ def compare(models: Sequence[Predictions]) -> dict:
     names = _names(models)
     pairs = list(combinations(range(len(models)), 2))
     level = 1 - (1 - LEVEL) / len(pairs)
-    # An end of the interval is a quantile: some 25 replicates should lie beyond it.
+    # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
     replicates = max(int(np.clip(20_000_000 // len(first.labels), 200, 1000)), 1000 * len(pairs))
     replicates = min(replicates, 4000)
     intervals = [stats.bootstrap(m.logits, m.labels, COMPARED, n=200) for m in models]
@@ -145,7 +145,7 @@ def compare(models: Sequence[Predictions]) -> dict:
 
 
 def _names(models: Sequence[Predictions]) -> list[str]:
-    """Of the files, numbered where two are the same."""
+    """Names of the files, numbered where two are the same."""
     names = [m.name for m in models]
     return [
         f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
@@ -154,7 +154,7 @@ def _names(models: Sequence[Predictions]) -> list[str]:
 
 
 def verdict(numbers: dict) -> list[dict[str, str]]:
-    """For each of `DECIDING`, who is better than whom: ``title``, ``text``, ``tone``."""
+    """For each of `DECIDING`, which model beats which: ``title``, ``text``, ``tone``."""
     statements, models = [], numbers["models"]
     for name in DECIDING:
         label, scale, higher = terms.METRICS[name]

@@ -1,4 +1,4 @@
-"""Pages that need nothing else: one look for all of them, figures inside, no script."""
+"""Self-contained pages: one look for all of them, figures inside, no script."""
 
 import base64
 import io
@@ -17,9 +17,9 @@ from calibkit.stats import Interval
 
 
 def render(template: Path, **values) -> str:
-    """Fill in a template, which finds ``style.css`` and others of this folder by name.
+    """Fill in a template, which can include ``style.css`` and other files of this folder by name.
 
-    Every string is escaped; one that the template asks for and is not given is an error.
+    Every string is escaped; a value that the template needs but does not get is an error.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([template.parent, Path(__file__).parent]),
@@ -38,7 +38,7 @@ def table(frame: pd.DataFrame) -> dict:
 
 
 def picture(figure: Figure) -> str:
-    """As a data address. Inside an <img> no SVG runs a script or fetches anything."""
+    """A figure as a data address. Inside an <img>, an SVG neither runs scripts nor fetches."""
     file = io.BytesIO()
     with plots.style():
         figure.savefig(file, format="svg", metadata={"Date": None})
@@ -47,7 +47,7 @@ def picture(figure: Figure) -> str:
 
 
 def plain(value):
-    """Numbers as JSON takes them: intervals by name, ``nan`` as null, infinity as "inf"."""
+    """Numbers as JSON allows them: intervals by name, ``nan`` as null, infinity as "inf"."""
     if isinstance(value, Interval):
         value = value._asdict()
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The page of a report: its figures, and the HTML around them and around `text`."""
+"""The page of a report: its figures, and the HTML around them and the words of `text`."""
 
 import base64
 import hashlib
@@ -21,14 +21,14 @@ from calibkit.report.text import cautions, decimals, percent, tables, verdict
 def write(
     numbers: dict, out: Path, data: Predictions | None = None, against: Predictions | None = None
 ) -> Path:
-    """Write ``report.html``, of which the path is returned, and ``report.json`` to a folder.
+    """Write ``report.html`` and ``report.json`` to a folder; return the path of the first.
 
     Parameters
     ----------
     numbers, data, against
         As in `page`.
     out : Path
-        It is made if need be.
+        Created if missing.
     """
     out.mkdir(parents=True, exist_ok=True)
     words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
@@ -45,9 +45,9 @@ def draw(name: str, numbers: dict) -> Figure:
     Parameters
     ----------
     name : str
-        "reliability", "histogram", "risk_coverage" or, of two models, "comparison".
+        "reliability", "histogram", "risk_coverage" or, for two models, "comparison".
     numbers : dict
-        Of `assess`.
+        As `assess` returns them.
 
     Returns
     -------
@@ -84,9 +84,9 @@ def draw(name: str, numbers: dict) -> Figure:
 def explore(
     numbers: dict, data: Predictions, against: Predictions | None, pictures: dict[str, str]
 ) -> dict[str, explorable.Explorable]:
-    """The figures "reliability", "histogram" and "risk_coverage" with something to drag in them.
+    """Interactive versions of the figures "reliability", "histogram" and "risk_coverage".
 
-    Their own pictures, as addresses, stand where scripts are off.
+    Their still pictures, given as addresses, are shown where scripts are off.
     """
     models = {"your model": data.sample(ROWS)}
     if against:
@@ -116,14 +116,14 @@ def explore(
 
 
 def _temperature(numbers: dict) -> float | None:
-    """The fitted temperature, or the mean of several; None if the slider does not reach it."""
+    """The fitted temperature, or the mean of several; None if it is beyond the slider."""
     fitted = numbers["recalibration"]["temperature scaling"].get("temperatures")
     mean = float(np.mean(fitted)) if fitted else math.nan
     return mean if 0.25 <= mean <= 4 else None
 
 
 def _mark(points: list[dict], ax: Axes) -> None:
-    """Put operating points on a risk-coverage curve, and their thresholds where there is room."""
+    """Mark operating points on a risk-coverage curve, with their thresholds where there is room."""
     labelled = -1.0
     for point in (p for p in points if p["accepted"]):
         x, y = point["coverage"].estimate, point["risk"].estimate
@@ -135,15 +135,15 @@ def _mark(points: list[dict], ax: Axes) -> None:
 
 
 def page(numbers: dict, data: Predictions | None = None, against: Predictions | None = None) -> str:
-    """The report as one HTML page with its figures inside, which fetches nothing.
+    """The report as one HTML page, with its figures inside; it fetches nothing.
 
     Parameters
     ----------
     numbers : dict
-        Of `assess`.
+        As `assess` returns them.
     data, against : Predictions, optional
-        What was assessed. The figures can then be explored, by the one script that the page lets
-        run; without, there is none.
+        What was assessed. The figures are then interactive, by the one script that the page
+        allows; without these arguments there is no script.
     """
     shown = ["reliability", "histogram", "risk_coverage"]
     shown += ["comparison"] if numbers["comparison"] else []

@@ -1,17 +1,18 @@
-"""Prediction files: the scores of a model, the labels, and what else is known of each sample.
+"""Prediction files: a model's scores, the labels, and whatever else is known about each sample.
 
-`read` opens what people have, and `from_arrays` takes what is in memory. Both end in the same
-checked `Predictions`. Files are treated as hostile: nothing is unpickled, unpacked or fetched.
+`read` opens the files people have, and `from_arrays` takes arrays in memory. Both return checked
+`Predictions`. Files are treated as hostile: nothing is unpickled, unpacked or fetched.
 
 =========================  =====================================================================
 file                       what is in it
 =========================  =====================================================================
-``.npz``                   ``logits`` or ``probs`` (n, k), ``labels`` (n,); if there are any:
+``.npz``                   ``logits`` or ``probs`` (n, k), ``labels`` (n,); optionally:
                            ``val_logits`` or ``val_probs``, ``val_labels``, ``groups`` (n,),
                            ``class_names`` (k,)
 ``.csv``, ``.parquet``     a column ``label``; columns ``prob_NAME`` or ``logit_NAME``, or bare
-                           class names over probabilities; if there are any: ``group``, and
-                           ``split`` (``test`` or ``val``); commas, semicolons or tabs between
+                           class names over probabilities; optionally: ``group``, and
+                           ``split`` (``test`` or ``val``); separated by commas, semicolons or
+                           tabs
 fd-shifts                  ``raw_logits.npz``: one array, columns logits, label, data set
 netcal                     ``.npz``: ``predictions`` (probabilities) and ``ground_truth``
 Hugging Face               ``.npy`` or ``.npz``: ``predictions`` (logits); labels in ``label_ids``,
@@ -31,7 +32,7 @@ import numpy as np
 from calibkit import metrics
 from calibkit.arrays import Array, ArrayLike, as_labels, as_logits, as_probs, row_sums, to_numpy
 
-# Names of the arrays in an .npz file: ours first, then whose file it is.
+# Names of the arrays in an .npz file: ours first, then those of other tools.
 _KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
 _KEYS += ("groups", "class_names")
 _LAYOUTS = {
@@ -47,7 +48,7 @@ _LAYOUTS = {
 }
 _LABEL_COLUMNS = ("label", "labels", "y_true", "target", "true_label", "true", "y")
 _GROUP_COLUMNS = ("group", "groups")
-# Of the answer alone, which says too little for a report.
+# Columns of the answer alone, which says too little for a report.
 _ANSWER_COLUMNS = (
     "y_pred",
     "pred",
@@ -59,8 +60,8 @@ _ANSWER_COLUMNS = (
 _CONFIDENCE_COLUMNS = ("confidence", "conf", "max_prob", "msp")
 _PREFIXES = {"logit_": "logits", "prob_": "probs"}
 _VALIDATION = ("val", "validation")
-_OBJECTS = "holds Python objects, not read because they could run code: save numbers or strings"
-_NO_LABEL = (-1, -100)  # "unknown" by custom, and what torch and Hugging Face ignore
+_OBJECTS = "holds Python objects, not read as they could run code: save numbers or strings"
+_NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +71,16 @@ class Predictions:
     Attributes
     ----------
     name : str
-        Of the file, for titles.
+        Name of the file, for titles.
     logits : array (n, k)
-        Scores before the softmax; of probabilities, their logarithms.
+        Scores before the softmax, or the logarithms of probabilities.
     labels : array (n,) of int
     val_logits, val_labels : arrays (m, k) and (m,), or None
     groups : array (n,) of str, or None
     class_names : tuple of str
-        One per column, "0" to "k - 1" if nothing better is known.
+        One per column; "0" to "k - 1" if nothing better is known.
     notes : tuple of str
-        What reading assumed or left out, for the reader of a report.
+        What was assumed or left out on reading, for readers of a report.
     """
 
     name: str
@@ -98,17 +99,17 @@ class Predictions:
 
     @cached_property
     def val_samples(self) -> dict[str, Array] | None:
-        """The same of the validation set; None without one."""
+        """The same for the validation set; None without one."""
         if self.val_logits is None:
             return None
         return metrics.per_sample(self.val_logits, self.val_labels)
 
     def sample(self, most: int, seed: int = 0) -> "Predictions":
-        """Return a random part of at most `most` samples, in order, with a note that says so."""
+        """Return a random subset of at most `most` samples, in order, with a note that says so."""
         rng, n, changes = np.random.default_rng(seed), len(self.labels), {}
         if n > most:
             rows = np.sort(rng.choice(n, most, replace=False))
-            note = f"Every number is of a random {most:,} of the {n:,} samples."
+            note = f"All numbers come from a random {most:,} of the {n:,} samples."
             changes = {"logits": self.logits[rows], "labels": self.labels[rows]}
             changes["notes"] = (*self.notes, note)
             if self.groups is not None:
@@ -121,7 +122,7 @@ class Predictions:
 
 
 def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
-    """Raise the plain `OSError` of the first file that cannot be opened, before any is read."""
+    """Raise a plain `OSError` for the first file that cannot be opened, before reading any."""
     for file in files:
         if file is not None and not isinstance(file, Predictions):
             with Path(file).open("rb"):
@@ -129,14 +130,14 @@ def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
 
 
 def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Predictions:
-    """Read a prediction file; see the table above for what it may be.
+    """Read a prediction file; the table above lists the formats.
 
     Parameters
     ----------
     path : path
         ``.npz``, ``.npy``, ``.csv`` or ``.parquet``.
     labels : path, optional
-        Labels in a file of their own: ``.npy``, or text with one label in a line.
+        Labels in a file of their own: ``.npy``, or text with one label per line.
 
     Returns
     -------
@@ -145,8 +146,8 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
     Raises
     ------
     ValueError
-        In one line that names the file: unknown layout, Python objects, damage, or anything that
-        `from_arrays` refuses.
+        In one line that names the file: an unknown layout, Python objects, damage, or anything
+        that `from_arrays` refuses.
     OSError
         The file is missing or unreadable.
 
@@ -172,7 +173,7 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
             beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
             labels_file = next((file for file in beside if file.exists()), None)
             if labels_file is None:
-                raise ValueError("got scores without labels, expected a file of labels with it")
+                raise ValueError("got scores without labels, expected labels.npy beside them")
             arrays["labels"] = _label_file(labels_file)
         result = from_arrays(arrays, path.stem)
     except ImportError:  # pandas is not installed
@@ -181,22 +182,22 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
         raise ValueError(f"{path}: {_one_line(error)}") from error
     except MemoryError as error:
         raise ValueError(f"{path}: too large for the memory of this machine") from error
-    except Exception as error:  # whatever a damaged file makes a decoder stumble over
-        if getattr(error, "filename", None):  # a file of labels that is not there
+    except Exception as error:  # whatever a decoder stumbles over in a damaged file
+        if getattr(error, "filename", None):  # the file of labels does not exist
             raise
         reason = _one_line(error)
-        raise ValueError(f"{path}: damaged or not what its name says ({reason})") from error
+        raise ValueError(f"{path}: damaged, or not what its name says ({reason})") from error
     return replace(result, notes=(*notes, *result.notes))
 
 
 def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Predictions:
-    """Check arrays under the names of the ``.npz`` file above.
+    """Check arrays, named as in the ``.npz`` file above.
 
     Parameters
     ----------
     arrays : mapping
-        Scores may also be (n,), the logit or the probability of class 1 of two. Logits which are
-        rows of probabilities are taken as such, with a note. Labels may be numbers from 0, names of
+        Scores may also be (n,): the logit or probability of class 1 of two. Logits whose rows are
+        probabilities are read as such, with a note. Labels may be numbers from 0, names of
         ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
     name : str
         For the title of a report.
@@ -208,7 +209,8 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
     Raises
     ------
     ValueError
-        An array is missing, malformed or of another length; it is named, with what was expected.
+        An array is missing, malformed or of the wrong length; the message names it and what was
+        expected.
 
     Examples
     --------
@@ -244,7 +246,7 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
 
 
 def log_probs(probs: Array) -> Array:
-    """Logarithms of probabilities, finite where they are 0, so that softmax gives them back.
+    """Logarithms of probabilities, finite even for 0, so that softmax gives the probabilities back.
 
     >>> log_probs(np.array([0.5, 0.0])).round(2).tolist()
     [-0.69, -708.4]
@@ -259,7 +261,7 @@ def log_probs(probs: Array) -> Array:
 def _part(
     arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
 ) -> tuple[Array, Array, Array]:
-    """Logits and labels of the test set, or with "val_" of the validation set; and which rows."""
+    """Logits, labels and rows kept of the test set or, with "val_", of the validation set."""
     kinds = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
     if not kinds or f"{prefix}labels" not in arrays:
         raise ValueError(
@@ -292,13 +294,13 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
         inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
         other = 1 - scores if probs or inside else np.zeros_like(scores)
         scores = np.stack([other, scores], axis=1)
-        notes.append(f"One column of {name}: taken for that of class 1 of two.")
+        notes.append(f"One column of {name}: read as class 1 of two.")
     if not probs:
         scores = as_logits(scores, name)
         probs = len(scores) > 1 and _are_probs(scores)
         if not probs:
             return scores
-        notes.append(f"The {name} are rows of probabilities and were taken as such.")
+        notes.append(f"The rows of {name} sum to 1 and were read as probabilities.")
     digits = _digits(scores)
     if _rounded(scores, digits):
         notes.append(f"The {name} are rounded: each row was divided by its sum.")
@@ -316,7 +318,7 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
         notes.append(
             f"The {name} have {places}, and {zeros:,} of {scores.size:,} are 0, which may be "
             f"anything below {half:.{digits + 1}f}. The zeros of a row share that much, so NLL and "
-            "temperature are approximate; for exact ones, save the logits."
+            "temperature are approximate; save the logits for exact ones."
         )
         scores = _fill_zeros(scores, half)
     return log_probs(scores)
@@ -328,7 +330,7 @@ def _are_probs(scores: Array) -> bool:
 
 
 def _digits(probs: Array) -> int:
-    """To how many decimals probabilities were rounded; 0 if to none or to more than can be seen."""
+    """Number of decimals that probabilities were rounded to; 0 if not rounded, or not visibly."""
     if probs.ndim != 2 or probs.dtype.kind != "f" or not probs.size:
         return 0
     if np.isin(probs, (0, 1)).all():  # answers, not probabilities
@@ -342,7 +344,7 @@ def _digits(probs: Array) -> int:
 
 
 def _rounded(probs: Array, digits: int) -> bool:
-    """Whether rows miss a sum of 1, but by no more than rounding to 2 to 4 decimals explains."""
+    """Whether rows miss a sum of 1 by no more than rounding to 2 to 4 decimals explains."""
     if digits not in (1, 2, 3, 4):
         return False
     off = np.abs(row_sums(probs) - 1).max()
@@ -350,12 +352,12 @@ def _rounded(probs: Array, digits: int) -> bool:
 
 
 def _fill_zeros(probs: Array, half: float) -> Array:
-    """Give the zeros of each row `half` a unit of the last decimal, taken from all but the largest.
+    """Share `half` a unit of the last decimal among a row's zeros, taken from all but the largest.
 
     A printed 0 is some probability below `half`; 1e-308 in its place would decide the NLL and the
-    temperature. The zeros share it, since a row in which each had that much would not have been
-    printed so. The confidence stays as printed, and a threshold can be applied to the file; only a
-    1 loses `half`.
+    temperature. The zeros share `half`, since a row in which each had that much would not have been
+    printed this way. The confidence stays as printed, so a threshold applies to the file as it is;
+    only a 1 loses `half`.
     """
     rows = np.flatnonzero((probs == 0).any(axis=1))
     part = probs[rows].astype(np.float64)
@@ -386,7 +388,7 @@ def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
 
 
 def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
-    """Labels as whole numbers, in whichever way they were written."""
+    """Labels as whole numbers, however they were written."""
     array = to_numpy(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -408,10 +410,10 @@ def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: s
         raise ValueError(f"{name}: got -1 and 1, expected 0 and 1 (-1 stands for no label)")
     own = [str(i) for i in range(k)]
     if names and all(_is_number(x) for x in names) and list(names) != own:
-        if sorted(names) == sorted(own):  # a number may be a place or a name
+        if sorted(names) == sorted(own):  # a number may be a position or a name
             raise ValueError(
-                f"class_names: got the numbers {_few(names)} in another order than the columns', "
-                f"and {name} which are numbers, too; write these as text"
+                f"class_names: got the numbers {_few(names)} in another order than the columns, "
+                f"and {name} that are numbers too; write the {name} as text"
             )
         return _by_name(_text(array), k, names, name)  # columns called 1 to k, or 7 and 9
     return array.astype(np.int64)
@@ -444,7 +446,7 @@ def _is_number(text: str) -> bool:
 
 
 def _text(array: Array) -> Array:
-    """An array of names: numbers as they are written, bytes decoded."""
+    """An array of names: numbers as written, bytes decoded."""
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
     return array.astype(str)
@@ -483,7 +485,7 @@ def _npz(path: Path) -> tuple[dict[str, Array], list[str]]:
         if "val_logits" in names:
             names.pop("val_probs", None)
         unused = sorted(keys - set(layout.values()))
-        notes = [f"Read as a file of {source}."] if source else []
+        notes = [f"File format: {source}."] if source else []
         if unused and source != "calibkit record":
             notes.append(f"Not used: {_few(unused)}.")
         return {ours: _member(archive, name) for ours, name in names.items()}, notes
@@ -499,12 +501,12 @@ def _load(path: Path):
         return np.load(path, allow_pickle=False)
     except ValueError as error:
         if "pickle" in str(error):
-            raise ValueError(f"{path.name!r} is no NumPy file or {_OBJECTS}") from error
+            raise ValueError(f"{path.name!r} is not a NumPy file, or {_OBJECTS}") from error
         raise
 
 
 def _member(archive, key: str) -> Array:
-    # A few kilobytes can unpack to any size; the archive says to which.
+    # A few kilobytes can unpack to any size; the archive says how large.
     info = archive.zip.getinfo(f"{key}.npy" if f"{key}.npy" in archive.zip.namelist() else key)
     if info.file_size > _memory():
         raise ValueError(
@@ -526,23 +528,23 @@ def _memory() -> int:
 
 
 def _fd_shifts(array: Array) -> tuple[dict[str, Array], list[str]]:
-    """raw_logits.npz: columns 0 to k - 1 logits, then the label, then the number of a data set."""
+    """raw_logits.npz: logits in columns 0 to k - 1, then the label, then the data set's number."""
     if array.ndim != 2 or array.shape[1] < 4 or array.dtype.kind != "f":
         raise ValueError(
             f"got one array without a name, of shape {array.shape} and type {array.dtype}, "
-            "expected 'logits' or 'probs', and 'labels', or raw logits of fd-shifts"
+            "expected 'logits' or 'probs', and 'labels', or raw logits from fd-shifts"
         )
     scores, label, dataset = array[:, :-2], array[:, -2], array[:, -1]
     if not (np.isfinite(dataset).all() and (dataset == np.round(dataset)).all()):
-        raise ValueError("got one array whose last column is no number of a data set (fd-shifts)")
-    notes = ["Read as raw logits of fd-shifts."]
+        raise ValueError("got one array whose last column does not number data sets (fd-shifts)")
+    notes = ["File format: raw logits from fd-shifts."]
     sets = np.unique(dataset.astype(np.int64))
     if len(sets) == 1:
         return {"logits": scores, "labels": label}, notes
     test = dataset != sets[0]
     notes.append(
-        f"Data set {sets[0]} was taken for the validation set (val_tuning), "
-        f"data set{'s' * (len(sets) > 2)} {', '.join(map(str, sets[1:]))} for the test set."
+        f"Data set {sets[0]} was read as the validation set (val_tuning), "
+        f"data set{'s' * (len(sets) > 2)} {', '.join(map(str, sets[1:]))} as the test set."
     )
     arrays = {
         "logits": scores[test],
@@ -584,7 +586,10 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
             raise ValueError("a .parquet file needs pyarrow: pip install pyarrow") from error
     frame.columns = [str(column) for column in frame.columns]
     if frame.empty or frame.columns.has_duplicates:
-        raise ValueError(f"got {len(frame)} rows of columns {_few(frame.columns)}, some twice")
+        raise ValueError(
+            f"got {len(frame)} rows and columns {_few(frame.columns)}, expected at least one row "
+            "and no column twice"
+        )
     label, group, split = (
         next((name for name in names if name in frame.columns), None)
         for names in (_LABEL_COLUMNS, _GROUP_COLUMNS, ("split",))
@@ -599,7 +604,7 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
     scores = frame[columns].to_numpy(dtype=np.float32 if single else np.float64)
     labels = _values(frame[label])
     if labels.dtype.kind in "iu" and all(map(_is_number, names)):
-        labels = labels.astype(str)  # these are the names of columns, in whatever order they come
+        labels = labels.astype(str)  # names of columns, in whatever order they come
     arrays = {kind: scores, "labels": labels, "class_names": np.array(names)}
     if group is not None:
         known = frame[group].astype(object).where(frame[group].notna(), "(none)")
@@ -623,19 +628,19 @@ def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
 
 
 def _form(path: Path) -> tuple[dict[str, str], list[str]]:
-    """What stands between the columns of a CSV file and in its decimals, by its first two lines."""
+    """Separator and decimal mark of a CSV file, judging by its first two lines."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         head, row = file.readline(1_000_000), file.readline(1_000_000)
-    separator = max(",;\t", key=head.count)  # a comma where neither is there
+    separator = max(",;\t", key=head.count)  # a comma if there is none of them
     if separator == ",":
         return {}, []
     form = {"sep": separator, "decimal": "," if "," in row else "."}
     notes = [f"Columns are separated by {'semicolons' if separator == ';' else 'tabs'}."]
-    return form, notes + (["Decimals have a comma."] if form["decimal"] == "," else [])
+    return form, notes + (["Decimals are written with a comma."] if form["decimal"] == "," else [])
 
 
 def _values(column) -> Array:
-    """Labels of a column as numbers or strings, never objects."""
+    """A column's labels as numbers or strings, never objects."""
     if column.isna().any():
         row = int(column.isna().argmax()) + 1
         raise ValueError(f"{column.name}: got an empty cell in row {row} below the header")
@@ -645,7 +650,7 @@ def _values(column) -> Array:
 
 
 def _class_columns(frame, assigned: set) -> tuple[str, list[str], list[str], list[str]]:
-    """Which columns hold scores, of which kind, what the classes are called, and what is left."""
+    """The kind of scores, their columns, the names of the classes, and the columns left over."""
     import pandas as pd
 
     rest = [c for c in frame.columns if c not in assigned and not c.startswith("Unnamed:")]
@@ -660,7 +665,7 @@ def _class_columns(frame, assigned: set) -> tuple[str, list[str], list[str], lis
         if answer or all(c.lower() in _CONFIDENCE_COLUMNS for c in columns):
             raise ValueError(
                 f"got columns {_few(rest)}, expected prob_NAME or logit_NAME for each class, since "
-                "an answer and its confidence do not say what the other classes were given; "
+                "an answer and its confidence do not say what the other classes got; "
                 "calibkit.metrics and calibkit.stats take the confidence alone"
             )
     names = [c.removeprefix(prefix) for c in columns]
@@ -678,7 +683,7 @@ def _class_columns(frame, assigned: set) -> tuple[str, list[str], list[str], lis
     kind = _PREFIXES.get(prefix, "probs")
     if not prefix and ((frame[columns] < -1e-6) | (frame[columns] > 1 + 1e-6)).any(axis=None):
         raise ValueError(
-            f"got columns {_few(columns)}, taken for probabilities of these classes, of which some "
-            "are not from 0 to 1; call the columns prob_NAME or logit_NAME, and others are left out"
+            f"got columns {_few(columns)}, read as probabilities of these classes, but some are "
+            "not between 0 and 1; name the columns of scores prob_NAME or logit_NAME"
         )
     return kind, columns, names, [c for c in rest if c not in columns]

@@ -1,4 +1,4 @@
-"""The sentences and the tables of a report: what its numbers say, without a figure."""
+"""The sentences and tables of a report: what its numbers say, without figures."""
 
 import math
 from decimal import Decimal
@@ -19,7 +19,7 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     Parameters
     ----------
     numbers : dict
-        Of `assess`.
+        As `assess` returns them.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
 
 
 def _leaks(numbers: dict) -> bool:
-    """More than a few samples are in the test and in the validation set."""
+    """More than a few test samples are also in the validation set."""
     return numbers["checks"]["overlap"] > 0.01 * numbers["samples"]
 
 
@@ -52,7 +52,7 @@ def cautions(numbers: dict) -> list[str]:
     Parameters
     ----------
     numbers : dict
-        Of `assess`.
+        As `assess` returns them.
 
     Returns
     -------
@@ -65,24 +65,25 @@ def cautions(numbers: dict) -> list[str]:
     >>> from calibkit.report.predictions import from_arrays
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
     >>> cautions(assess(from_arrays(scores)))[0]
-    'Only 20 wrong of 60 answers: how well they can be told apart is a guess.'
+    'Only 20 of 60 answers are wrong: how well right and wrong can be told apart is a guess.'
     """
     n, errors, checks = numbers["samples"], numbers["errors"], numbers["checks"]
     sentences = []
     if _leaks(numbers):
         sentences.append(
-            f"{checks['overlap']:,} of {n:,} samples are in the validation set too: thresholds and "
-            "recalibration were judged on samples they were chosen on."
+            f"{checks['overlap']:,} of {n:,} samples are also in the validation set, so thresholds "
+            "and recalibration were partly judged on samples they were chosen on."
         )
     if min(errors, n - errors) < FEW:
-        few = f"{errors:,} wrong" if errors < FEW else f"{n - errors:,} right"
+        few, kind = (errors, "wrong") if errors < FEW else (n - errors, "right")
         sentences.append(
-            f"Only {few} of {n:,} answers: how well they can be told apart is a guess."
+            f"Only {few:,} of {n:,} answers are {kind}: how well right and wrong can be told apart "
+            "is a guess."
         )
     if n >= FEW and numbers["metrics"]["accuracy"].high < checks["majority"]:
         sentences.append(
-            "It is right less often than if it always named the most common class "
-            f"({percent(checks['majority'])}). Do labels, rows and columns belong together?"
+            "The model is right less often than if it always named the most common class "
+            f"({percent(checks['majority'])}). Do the labels match the rows and columns?"
         )
     if checks["classes_seen"] < numbers["classes"]:
         missing = numbers["classes"] - checks["classes_seen"]
@@ -92,18 +93,18 @@ def cautions(numbers: dict) -> list[str]:
     if checks["saturated"] > 0.01:
         sentences.append(
             f"{percent(checks['saturated'])} of the confidences are exactly 1, and no threshold "
-            "can tell those apart. If the scores were rounded, save the logits as they are."
+            "can tell those apart. If the scores were rounded, save unrounded logits instead."
         )
     if n >= 100 and 0 < checks["distinct"] < 0.1 * n * (1 - checks["saturated"]):
         sentences.append(
-            f"There are only {checks['distinct']:,} different confidences below 1, so many samples "
-            "tie. If the scores were rounded, save the logits as they are."
+            f"There are only {checks['distinct']:,} distinct confidences below 1, so many samples "
+            "tie. If the scores were rounded, save unrounded logits instead."
         )
     if checks["improbable"]:
         sentences.append(
-            f"{checks['improbable']:,} of {n:,} samples belong to a class that was given a "
-            "probability of 0, or nearly. The NLL is infinite if it was 0; here it counts as 1e-38 "
-            "(of double precision: 2e-308)."
+            f"In {checks['improbable']:,} of {n:,} samples the true class was given a probability "
+            "of 0 or nearly 0. An exact 0 makes the NLL infinite; here it counts as 1e-38 (2e-308 "
+            "in double precision)."
         )
     for name, row in numbers["recalibration"].items():
         sentences += [f"{name.capitalize()}: {message}." for message in row.get("warnings", ())]
@@ -130,8 +131,8 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     if gap.high < 0:
         points = number(Interval(-gap.estimate, -gap.high, -gap.low), 100, "\u00a0points")
     text = (
-        f"It claims to be right in {percent(values['confidence'].estimate)} of cases and is right "
-        f"in {percent(values['accuracy'].estimate)}: {points} "
+        f"The model claims to be right in {percent(values['confidence'].estimate)} of cases and is "
+        f"right in {percent(values['accuracy'].estimate)}: {points} "
         + ("too much." if gap.low > 0 else "too little." if gap.high < 0 else "apart.")
     )
     text += (
@@ -141,7 +142,7 @@ def _on_calibration(numbers: dict) -> dict[str, str]:
     if outliers:
         worst = max(outliers, key=lambda row: abs(row["gap"].estimate))
         text += (
-            f" It is off in {len(outliers)} of {len(numbers['groups'])} groups, most in "
+            f" It is off in {len(outliers)} of {len(numbers['groups'])} groups, most of all in "
             f"“{worst['group']}” ({number(worst['gap'], 100, ' points', sign=True)})."
         )
     return {"title": title, "text": text, "tone": tone}
@@ -153,7 +154,7 @@ def _on_errors(numbers: dict) -> dict[str, str]:
         few = f"{errors:,} of {n:,} answers are wrong"
         return {
             "title": "Too few errors to say" if errors < 10 else "Too few right answers to say",
-            "text": f"{few}: whether confidence tells right from wrong cannot be judged from that.",
+            "text": f"{few}: too few to judge whether confidence tells right from wrong.",
             "tone": "unsure",
         }
     title, tone = next(
@@ -172,7 +173,7 @@ def _on_errors(numbers: dict) -> dict[str, str]:
         "(AUROC; 50\u00a0% is chance)."
     )
     if min(errors, n - errors) < FEW:
-        title, tone = title + ", but on few samples", "unsure"
+        title, tone = title + ", judging by few samples", "unsure"
     return {"title": title, "text": text, "tone": tone}
 
 
@@ -182,27 +183,28 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
     if not numbers["operating_points"]:
         return {
             "title": "No threshold needed",
-            "text": f"{everything}: so few that no lower target could be checked.",
+            "text": f"{everything}, so few that no lower target could be checked.",
             "tone": "good",
         }
     if point is None:
         return {
             "title": "No threshold to recommend",
-            "text": f"{everything}; no threshold that was tried gives clearly fewer.",
+            "text": f"{everything}; none of the thresholds tried gives clearly fewer.",
             "tone": "unsure",
         }
     wrong = (
         f"{percent(point['risk'])} of these are wrong"
         if numbers["validation"]
-        else f"of new ones it accepts, expect {percent(point['risk'])} to be wrong"
+        else f"of the new cases it accepts, expect {percent(point['risk'])} to be wrong"
     )
     text = (
-        f"Chosen for at most {_round(point['target'])} errors, it accepts {point['accepted']:,} of "
-        f"{numbers['samples']:,} cases ({percent(point['coverage'])}); {wrong}. {everything}."
+        f"Chosen for at most {_round(point['target'])} errors, this threshold accepts "
+        f"{point['accepted']:,} of {numbers['samples']:,} cases "
+        f"({percent(point['coverage'])}); {wrong}. {everything}."
     )
     tone = {True: "good", None: "fair", False: "bad"}[point["kept"]]
-    least = decimals(point["threshold"])
-    return {"title": f"Accept a confidence of {least} or more", "text": text, "tone": tone}
+    title = f"Accept answers with a confidence of {decimals(point['threshold'])} or more"
+    return {"title": title, "text": text, "tone": tone}
 
 
 def _on_recalibration(numbers: dict) -> dict[str, str]:
@@ -220,7 +222,7 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         return {
             "title": "Too few samples to say" if few else "No clear gain from recalibration",
             "text": "Neither temperature scaling nor histogram binning nor isotonic regression "
-            f"clearly lowers the Brier score ({before['brier']:.3f}).",
+            f"clearly lowers the Brier score, which is {before['brier']:.3f}.",
             "tone": "good" if numbers["gap"].low <= 0 <= numbers["gap"].high else "unsure",
         }
     best = min(helping, key=lambda name: results[name]["brier"])
@@ -231,7 +233,7 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         f"{before['brier']:.3f} → {after['brier']:.3f} (change {change})"
     )
     leaks = _leaks(numbers)
-    text += ", in part on samples it was fitted on." if leaks else ", on samples it had not seen."
+    text += ", partly on samples it was fitted on." if leaks else ", on samples it had not seen."
     if best == "temperature scaling":
         text += f" The temperature is {np.mean(after['temperatures']):.3g}; no answer changes."
     text += " Recalibrate first, then choose the threshold."
@@ -250,10 +252,10 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
         won += [label] * (outcome == "yours")
         lost += [label] * (outcome == "the other")
     either = (("better", won), ("worse", lost))
-    parts = [f"{word} in {', '.join(names)}" for word, names in either if names]
+    parts = [f"{word} on {', '.join(names)}" for word, names in either if names]
     title = "No clear difference from the other model"
     if parts:
-        title = "Better" if not lost else "Worse" if not won else "Better and worse"
+        title = "Better" if not lost else "Worse" if not won else "Partly better, partly worse"
         title += " than the other model"
     text = f"Compared with {numbers['against']} on the same samples: "
     text += ("; ".join(parts) if parts else "no metric is clearly better or worse") + "."
@@ -262,7 +264,7 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
 
 
 def _better(name: str, difference: Interval) -> str:
-    """Whose is better by the rule of `stats.compare`: calibration errors by their excess only."""
+    """Which is better, as `stats.compare` decides: calibration errors by their excess only."""
     verdict, higher = difference.verdict, terms.METRICS[name][2]
     if higher is None or verdict not in ("higher", "lower"):
         return verdict if isinstance(difference, Unjudged) else "–"
@@ -273,12 +275,12 @@ def _better(name: str, difference: Interval) -> str:
 
 
 def tables(numbers: dict) -> dict[str, pd.DataFrame]:
-    """The numbers as tables of text, in the order of the page; empty ones are left out.
+    """The numbers as tables of text, in page order; empty ones are left out.
 
     Parameters
     ----------
     numbers : dict
-        Of `assess`.
+        As `assess` returns them.
 
     Returns
     -------
@@ -302,13 +304,13 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
         "operating_points": [
             {
                 "Target error": _round(p["target"]),
-                "Accept from": decimals(p["threshold"]),
+                "Threshold": decimals(p["threshold"]),
                 "Cases answered": percent(p["coverage"]),
                 "Error among them" if numbers["validation"] else "Error to expect": percent(
                     p["risk"]
                 ),
                 "Wrong / answered": f"{p['wrong']:,} / {p['accepted']:,}",
-                "Target kept?": {True: "yes", False: "no", None: "cannot tell"}[p["kept"]],
+                "Target met?": {True: "yes", False: "no", None: "cannot tell"}[p["kept"]],
             }
             for p in numbers["operating_points"]
         ],
@@ -333,7 +335,7 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
 
 def _frame(rows: list[dict[str, str]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
-    first = frame.columns[0]  # goes to the corner of the table
+    first = frame.columns[0]  # shown in the corner of the table
     return frame.set_index(first).rename_axis(index=None, columns=first)
 
 
@@ -418,7 +420,7 @@ def _comparison_table(numbers: dict) -> list[dict[str, str]]:
 
 
 def percent(value: float | Interval) -> str:
-    """A share as per cent, with its interval if it has one.
+    """A share in per cent, with its interval if it has one.
 
     >>> percent(Interval(0.7134, 0.69, 0.73)).replace("\\u00a0", " ")
     '71.3 % [69.0, 73.0]'
@@ -431,7 +433,7 @@ def _round(target: float) -> str:
 
 
 def decimals(confidence: float | None) -> str:
-    """A threshold in all its digits, and at least two of what it lacks to 1.
+    """A threshold in all its digits, with at least two of its distance from 1.
 
     >>> decimals(0.93), decimals(0.99987), decimals(0.8125)
     ('0.930', '0.99987', '0.8125')

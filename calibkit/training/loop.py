@@ -1,8 +1,8 @@
 """The one training loop: a run in, a record out.
 
 The whole data set lives on the device; crops and flips are batched there. Images that do not fit
-come batch by batch, decoded by workers. What a record holds is measured in evaluation mode on
-inputs without augmentation.
+are decoded by workers and come batch by batch. What a record holds is measured in evaluation mode
+on inputs without augmentation.
 """
 
 import hashlib
@@ -53,17 +53,17 @@ def train(
     mode: str = "",
     again: bool = False,
 ):
-    """The record of a run, trained now unless it is there.
+    """The record of a run, trained now if it is missing.
 
     Parameters
     ----------
     run : what to train
     root : folder of the records; default `store.runs_root()`
-    device : torch device; default "cuda" where there is one, else "cpu"
+    device : torch device; default "cuda" if available, else "cpu"
     log : called with one line of text per evaluated epoch
     mode : as in `torch.compile`: "default", or "reduce-overhead" to capture CUDA graphs; empty to
         compile nothing
-    again : train a run whose record keeps no predictions for those
+    again : retrain a run whose record keeps no predictions
 
     Returns
     -------
@@ -75,22 +75,22 @@ def train(
     On a CPU a run uses one thread: the same machine then writes the same bytes every time, and
     several runs fill the cores better than several threads do.
 
-    A long run leaves a checkpoint each minute, after an epoch. Killed, it goes on from there and,
-    on a CPU, ends with the record which it would have left uninterrupted.
+    A long run leaves a checkpoint each minute, after an epoch. If killed, it resumes from there
+    and, on a CPU, ends with the record it would have left uninterrupted.
     """
     checkpoint = (root or store.runs_root()) / f".checkpoint-{run.name}.pt"
 
     def enough(record: store.Record | None) -> bool:
         return record is not None and not (again and record.light)
 
-    record = store.verify(run, root)  # to read it needs no lock, nor a cache to write to
+    record = store.verify(run, root)  # reading it needs no lock and no writable cache
     if enough(record):
         with suppress(OSError):
-            checkpoint.unlink()  # left by a process killed just after it had written the record
+            checkpoint.unlink()  # left by a process killed just after writing the record
         return record
     trials.try_once(run, lambda: Training(run, device), log)
     with store.locked(run, root):
-        record = store.verify(run, root)  # another process may have trained it while we waited
+        record = store.verify(run, root)  # another process may have trained it meanwhile
         if not enough(record):
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log, mode)
@@ -124,7 +124,7 @@ def train(
 
 
 class Training:
-    """A run on its way: network, data on the device, and what has been written down so far."""
+    """A run in progress: network, data on the device, and what has been recorded so far."""
 
     def __init__(
         self, run: Run, device: str = "", log: Callable = lambda line: None, mode: str = ""
@@ -165,7 +165,7 @@ class Training:
         network = networks.build(run.network, shape, len(self.data.classes), **options)
         self.network = network.to(self.device, memory_format=torch.channels_last)
         self.average = AveragedModel(self.network) if run.recipe.averaging == "swa" else None
-        if mode:  # of the training steps only, which are many and short
+        if mode:  # only of the training steps, which are many and short
             self.network.compile(mode=mode, dynamic=False)
         # Large images take the memory of many small ones.
         self.evaluation_batch = max(1, min(EVALUATION_BATCH, EVALUATION_PIXELS // math.prod(shape)))
@@ -192,7 +192,7 @@ class Training:
     # --- data ---
 
     def inputs(self, split: data.Split, index) -> Tensor:
-        """Normalised inputs, in the layout that convolutions like."""
+        """Normalised inputs, in the layout that suits convolutions."""
         return self._normalised(split.inputs[index])
 
     def _normalised(self, batch: Tensor) -> Tensor:
@@ -225,7 +225,7 @@ class Training:
         return batch
 
     def _crop_seed(self) -> tuple[int, ...]:
-        """Of the random resized crops of this epoch, which are drawn where images are decoded."""
+        """Seed of this epoch's random resized crops, which are drawn where images are decoded."""
         resized = self.protocol.augment and self.data.augment == "resized_crop"
         return (self.run.seed, self.epoch + 1) if resized else ()
 
@@ -242,7 +242,7 @@ class Training:
     def fit(self) -> dict[str, np.ndarray]:
         """Train to the end and return the arrays of the record.
 
-        In no epochs at all, a network that starts from weights is evaluated as it is.
+        With zero epochs, a network that starts from weights is evaluated as it is.
         """
         protocol = self.protocol
         began = saved = time.perf_counter()
@@ -258,8 +258,8 @@ class Training:
             last = epoch == protocol.epochs
             snapshot = last or epoch in protocol.snapshots
             evaluated = snapshot or epoch % protocol.evaluate_every == 0
-            # Averaged weights need the statistics of batch norm anew, a pass over the whole data:
-            # between evaluations the tracked samples are judged by the network which is trained.
+            # Averaged weights need new batch norm statistics, a pass over all the data: between
+            # evaluations the tracked samples are judged by the network being trained.
             network = self.predictor(epoch) if evaluated else self.network.eval()
             logits, features = self.evaluate(network, "train", self.tracked)
             labels = self.labels[self.tracked]
@@ -418,7 +418,7 @@ class Training:
         return float(total) / len(batches)
 
     def predictor(self, epoch: int) -> nn.Module:
-        """The network whose predictions count at an epoch: the averaged one once there is one."""
+        """The network whose predictions count at an epoch: the averaged one once it exists."""
         if self.average is None or not self.protocol.averages(epoch):
             return self.network.eval()
         split = self.splits["train"]
@@ -431,7 +431,7 @@ class Training:
     # --- checkpoints ---
 
     def save(self, spent: float) -> None:
-        """Write everything that decides how the run goes on, in one step."""
+        """Write everything that decides how the run continues, in one step."""
         state = {
             "made_by": self._maker(),
             "epoch": self.epoch,
@@ -459,7 +459,7 @@ class Training:
             self.log(f"{self.run.name}: checkpoint not written ({error})")
 
     def resume(self) -> None:
-        """Go on from the checkpoint, if there is one that can be read and fits this code."""
+        """Resume from the checkpoint, if there is one that can be read and fits this code."""
         if not self.checkpoint.exists():
             return
         try:
@@ -508,12 +508,12 @@ class Training:
         if name != "train":
             # Predictions are kept at half precision, so whatever is measured is measured on that.
             outputs = outputs.half().float()
-        if not outputs.isfinite().all():  # the last step of an epoch may be the one too many
+        if not outputs.isfinite().all():  # the last step of an epoch may be one too many
             raise Diverged(f"logits of the {name} set are not finite")
         return outputs, torch.cat(features)
 
     def note(self, epoch: int, loss: float, train_accuracy: float, test: Tensor, held_out: Tensor):
-        """A row of the history: every metric on the test set, and what a temperature gives."""
+        """A row of the history: every metric on the test set, also after temperature scaling."""
         logits, labels = test.cpu().numpy(), self.data.test.labels.numpy()
         row = {
             "epoch": epoch,
@@ -548,7 +548,7 @@ def confidences(train, held_out, test, epochs: int) -> dict[str, np.ndarray]:
     """Trust Score and ConfidNet of the test samples (n,), from last-layer features.
 
     `train` and `held_out` are features, logits and labels of training and validation samples,
-    `test` features and logits; ConfidNet's head learns for so many `epochs`.
+    `test` features and logits; ConfidNet's head is trained for `epochs` epochs.
     """
     train, held_out, test = ([x.cpu().numpy() for x in part] for part in (train, held_out, test))
     trust = confidence.TrustScore().fit(train[0], train[2])
@@ -571,13 +571,14 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 def half_precision(run: Run) -> bool:
     """Whether the training steps of a run are in bfloat16.
 
-    Mixup inference divides by a difference of ratios, which may be small: rounding would show.
+    Not for mixup inference: it divides by a difference of ratios, which may be so small that
+    rounding would show.
     """
     return run.protocol.precision == "bfloat16" and not run.recipe.objective.startswith("mit")
 
 
 def put_off(run: Run, device: str = "") -> str:
-    """Why a run should wait for another machine, if it should."""
+    """Why a run should wait for another machine; empty if it need not."""
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if half_precision(run) and not computes_bfloat16(chosen):
         return (

@@ -1,4 +1,4 @@
-"""The machine that trains: what it computes, how it keeps memory, what a record says of it."""
+"""The training machine: what it can compute, its memory, and what a record says about it."""
 
 import ctypes
 import platform
@@ -36,7 +36,7 @@ def _processor() -> str:
 
 
 def keep_memory() -> None:
-    """Have glibc keep what is freed: mapped anew each step it costs a sixth of the time."""
+    """Make glibc keep freed memory: mapping it anew at each step costs a sixth of the time."""
     with suppress(OSError, AttributeError):  # another C library
         libc = ctypes.CDLL("libc.so.6")
         trim_threshold, mmap_max = -1, -4  # of mallopt(3)

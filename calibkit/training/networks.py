@@ -1,8 +1,8 @@
 """Networks of the five papers, and small ones for a laptop, all seen through one class.
 
 Every network is a `Network`: a list of stages, a pool to one feature vector, and a linear head.
-That is all the rest of the library has to know: manifold mixing re-mixes after each stage, the
-last-layer gradient is read off the features, and nothing asks which family it is looking at.
+That is all the rest of the library needs to know: manifold mixing mixes after a stage, the
+last-layer gradient is computed from the features, and no code depends on the family of a network.
 
 `NETWORKS` maps each name to its builder, and `build` calls it. Unless a builder says otherwise,
 convolutions start from He's normal distribution (fan-out; He et al., 2015), batch norm from the
@@ -31,13 +31,13 @@ class Network(nn.Module):
     """A classifier in three parts: stages, a pool to `(B, d)` features, a linear head.
 
     The whole forward pass is ``for stage in stages: x = stage(x)`` and then ``head(pool(x))``. No
-    stage changes its input in place, so what flows between stages may be kept, mixed or moved.
+    stage changes its input in place, so what passes between stages may be kept, mixed or moved.
 
     Parameters
     ----------
     stages : sequence of nn.Module
         The stem first. A new stage begins where the resolution or the width changes; networks
-        which never change either (ConvMixer, ViT) are cut into quarters.
+        that never change either (ConvMixer, ViT) are cut into quarters.
     pool : nn.Module
         What lies between the last stage and the features: last normalisation, pooling, dropout.
     head : nn.Linear
@@ -155,7 +155,7 @@ def _mlp(shape: Shape, classes: int, hidden: Sequence[int] = (256, 256)) -> Netw
 def _cnn(shape: Shape, classes: int, width: int = 32) -> Network:
     """Three strided convolutions with batch norm, flattened: the MNIST-1D authors' baseline, wider.
 
-    Not averaged over positions, so that it overfits a small training set as large networks do.
+    There is no averaging over positions, so it overfits a small training set as large networks do.
     """
     _expect(len(shape) in (2, 3), shape, "signals (channels, length) or images (c, h, w)")
     signal = len(shape) == 2
@@ -172,10 +172,10 @@ def _cnn(shape: Shape, classes: int, width: int = 32) -> Network:
 def _textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: int = 64) -> Network:
     """Eight weighted layers on token ids: seven convolutions over an embedding, and the head.
 
-    overconf names an 8-layer 1-D CNN for 20 Newsgroups and leaves its details to an appendix, so
-    the sizes are ours. Token 0 is padding, embedded as zero. The other embeddings start from
-    N(0, 0.02^2): batch norm undoes the scale, and small ones learn fast enough under plain SGD
-    (from N(0, 1) it gets nowhere, and neither does it through maximum pools).
+    overconf names an 8-layer 1-D CNN for 20 Newsgroups and leaves its details to an appendix that
+    we do not have, so the sizes are ours. Token 0 is padding, embedded as zero. The other
+    embeddings start from N(0, 0.02^2): batch norm undoes the scale, and small ones learn fast
+    enough under plain SGD (from N(0, 1), or with maximum pooling, it does not learn).
     """
     _expect(len(shape) == 1, shape, "texts (tokens,)")
     if vocabulary is None or vocabulary < 2:
@@ -197,7 +197,8 @@ def _textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: i
 class _OneRow(nn.Module):
     """`(B, tokens, width)` to `(B, width, 1, tokens)`: an image of one row.
 
-    It is channels-last as it stands, which convolutions like: twice as fast as in one dimension.
+    The result is already channels-last, which suits convolutions: twice as fast as in one
+    dimension.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -373,8 +374,8 @@ class _Mixer(nn.Module):
 def _vgg16_bn(shape: Shape, classes: int, weights: str | None = None) -> Network:
     """VGG-16 with batch norm (Simonyan & Zisserman, 2015) and one linear layer behind it.
 
-    Pooling rounds up, so that 28 pixels survive five halvings. Weights, which are of colour
-    images, fill all but the linear layer.
+    Pooling rounds up, so that 28 pixels survive five halvings. Pretrained weights, which are
+    for colour images, fill everything but the linear layer.
     """
     _expect_image(shape)
     stages, inputs = [], shape[0]
@@ -482,7 +483,7 @@ def _from_file(name: str, file: Path) -> nn.Module:
 def _google_vit(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weights of google/vit-base-patch16-224, as transformers names them, by torchvision's names.
 
-    Query, key and value are one matrix there.
+    Query, key and value are one matrix in torchvision.
     """
     names = {
         "vit.embeddings.cls_token": "class_token",
@@ -552,8 +553,8 @@ class _ClassToken(nn.Module):
 def _vit_b_16(shape: Shape, classes: int, weights: str | None = None) -> Network:
     """ViT-B/16 (Dosovitskiy et al., 2021) at 224 pixels; smaller images are resized to that.
 
-    bsce fine-tunes Google's weights; torchvision's (``weights="IMAGENET1K_V1"``) are others, of the
-    same network. A new head starts from zero, everything else as in torchvision.
+    bsce fine-tunes Google's weights; torchvision's (``weights="IMAGENET1K_V1"``) are different ones
+    for the same network. A new head starts from zero, everything else as in torchvision.
     """
     net = _imagenet("vit_b_16", weights, shape, classes)
     encoder = net.encoder
@@ -613,10 +614,10 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     Parameters
     ----------
     name : str
-        A key of `NETWORKS`, with ``:WEIGHTS`` behind it for the option ``weights``; or
+        A key of `NETWORKS`, followed by ``:WEIGHTS`` for the option ``weights``; or
         ``FILE.py:NAME`` (see `plugins`).
     input_shape : sequence of int
-        Of one sample: a signal `(channels, length)`, an image `(channels, height, width)`, a
+        Shape of one sample: a signal `(channels, length)`, an image `(channels, height, width)`, a
         vector `(d,)`, or token ids `(tokens,)` for ``textcnn``, which also needs ``vocabulary=``.
     classes : int
         Number of logits, at least 2.
@@ -629,9 +630,9 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     Raises
     ------
     ValueError
-        Unknown name or option, or an input shape which this network cannot take.
+        Unknown name or option, or an input shape that this network cannot take.
     OSError
-        Pretrained weights which are neither on disk nor to be downloaded.
+        Pretrained weights that are not on disk and cannot be downloaded.
 
     Examples
     --------
@@ -671,9 +672,9 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
 class Wrapped(nn.Module):
     """Any network from inputs to logits (B, k), with the features that its last layer sees.
 
-    If the logits are what its last linear layer gives, that is the head and its input (B, d) are
-    the features. If not, there are none: the logits stand in for them, and nothing that needs the
-    gradient or the input of a last layer can be measured (`has_features` is False).
+    If the logits are the output of its last linear layer, that layer is the head and its input (B,
+    d) are the features. If not, there are no features: the logits stand in for them, and nothing
+    that needs the gradient or the input of a last layer can be measured (`has_features` is False).
     """
 
     def __init__(self, inner: nn.Module, source: plugins.Source, shape: tuple, classes: int):
@@ -719,7 +720,7 @@ class Wrapped(nn.Module):
 
 
 def _own(name: str, shape: tuple, classes: int) -> nn.Module:
-    """Build a network of one's own: ``build(shape, classes, **options) -> nn.Module``.
+    """Build a user's own network: ``build(shape, classes, **options) -> nn.Module``.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Methods, networks and recalibrations of one's own: from a file, or from an installed package.
+"""Users' own methods, networks and recalibrations, from a file or an installed package.
 
 ``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file with its options. A package
-offers the same under a name of its own, by the entry points of `GROUPS`. What is computed is what
-the source says, so a run is named by it: `named` gives ``my_loss@1a2b3c4d5e6f(gamma=3)``, with the
-hash of the source. That reads the file and does not run it. It is run by `load` alone, which only
-training and the bench call; nothing that reads records does.
+offers the same under a name of its own, by the entry points of `GROUPS`. The source decides what is
+computed, so a run is named after it: `named` gives ``my_loss@1a2b3c4d5e6f(gamma=3)``, with the hash
+of the source. That reads the file without running it. Only `load` runs it, and only training and
+the bench call `load`; nothing that reads records does.
 
 Imports the standard library only, as the plan does.
 """
@@ -37,12 +37,12 @@ _SOURCES: dict[str, "Source"] = {}  # by name, "my_loss@1a2b3c4d5e6f"
 
 
 class PluginError(ValueError):
-    """What is wrong with a file of one's own, in one line that quotes its own."""
+    """What is wrong with a user's file, in one line that quotes the line at fault."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A function in a source, read and not yet run.
+    """A function in a source that was read but not run.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Source:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the source, and of the version of its package, whose other files it may use."""
+        """Hash of the source and of its package's version, whose other files it may use."""
         return hashlib.sha256((self.package + self.text).encode()).hexdigest()
 
     @property
@@ -84,7 +84,7 @@ class Source:
         return f'{self.path.name}, line {number}, "{_printable(shown)}"'
 
     def result(self) -> str:
-        """The line of the last value that the function returns, or else of its head."""
+        """The line of the last value that the function returns, or else its first line."""
         try:
             heads = [
                 node
@@ -100,7 +100,7 @@ class Source:
 
 
 def own(name: str) -> bool:
-    """Whether a method, objective or network is somebody's own.
+    """Whether a method, objective or network is a user's own.
 
     >>> own("my_loss@1a2b3c4d5e6f(gamma=3)+sam"), own("my_loss.py:my_loss"), own("focal(gamma=3)")
     (True, True, False)
@@ -109,12 +109,12 @@ def own(name: str) -> bool:
 
 
 def named(kind: str, text: str) -> str:
-    """What runs call a function of one's own; any other name is given back.
+    """What runs call a user's own function; any other name is returned unchanged.
 
     Parameters
     ----------
     kind : one of `GROUPS`
-    text : ``FILE.py:NAME``, the name of an entry point, or what this function has given before
+    text : ``FILE.py:NAME``, the name of an entry point, or what this function returned before
 
     Raises
     ------
@@ -190,7 +190,7 @@ def source(name: str) -> Source:
 
 
 def copies(*names: str) -> dict[str, dict[str, str]]:
-    """What a record keeps of one's own in a run: ``sources`` by name; nothing if there is none."""
+    """What a record keeps of a run's own sources: ``sources`` by name, or nothing."""
     sources = {}
     for name in filter(own, names):
         one = source(name)
@@ -204,12 +204,12 @@ def copies(*names: str) -> dict[str, dict[str, str]]:
 
 
 def load(name: str) -> Callable:
-    """Run a source and give the function; anew each time, so that no run sees another's state.
+    """Run a source and return the function; anew each time, so that no run sees another's state.
 
     Raises
     ------
     PluginError
-        It fails, or what it has under the name cannot be called.
+        It fails, or the object of that name cannot be called.
     """
     origin = source(name)
     with quoted(origin):
@@ -221,7 +221,9 @@ def load(name: str) -> Callable:
             sys.modules[module.__name__] = module  # dataclasses look there
             exec(compile(origin.text, str(origin.path), "exec"), module.__dict__)
             if origin.function not in vars(module):
-                raise PluginError(f"{origin.path.name}: has no {origin.function!r} once it was run")
+                raise PluginError(
+                    f"{origin.path.name}: does not define {origin.function!r} when run"
+                )
             value = vars(module)[origin.function]
     if not callable(value):
         kind = type(value).__name__
@@ -230,10 +232,10 @@ def load(name: str) -> Callable:
 
 
 def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
-    """Whether an own method is a loss, and the loss or the factory with its options.
+    """Whether a user's method is a loss, and the loss or the factory with its options.
 
-    A loss takes logits (B, k) and targets (B,); a factory takes the training set. Options are what
-    either takes besides.
+    A loss takes logits (B, k) and targets (B,); a factory takes the training set. Their
+    further arguments are options.
     """
     origin, function = source(name), load(name)
     with quoted(origin):
@@ -270,7 +272,7 @@ def guarded(origin: Source, function: Callable, **chosen) -> Callable:
 
 @contextmanager
 def quoted(origin: Source) -> Iterator[None]:
-    """Make one line of what goes wrong within, with the line of the source that it came from."""
+    """Turn an error within into one line, with the line of the source that it came from."""
     try:
         yield
     except (PluginError, KeyboardInterrupt):
@@ -308,13 +310,13 @@ def _printable(text: str) -> str:
 def _read(path: Path) -> str:
     path = path.expanduser()
     if not path.is_file():
-        raise PluginError(f"{path}: {'is no file' if path.exists() else 'is not there'}")
+        raise PluginError(f"{path}: {'is not a file' if path.exists() else 'does not exist'}")
     if path.stat().st_size > LARGEST:
         raise PluginError(f"{path}: larger than 1 MB; a record keeps a copy of the source")
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
-        raise PluginError(f"{path}: is no text in UTF-8") from None
+        raise PluginError(f"{path}: is not UTF-8 text") from None
 
 
 def _check_defined(origin: Source) -> None:

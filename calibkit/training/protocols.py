@@ -1,7 +1,7 @@
 """How a network is trained: epochs, learning rates, batch, decay, split. Frozen, and free of torch.
 
-One `Protocol` per paper and data set, taken from the papers where they say it and from the authors'
-public code where they do not. `Protocol.shortened` makes a cheaper one in proportion.
+One `Protocol` per paper and data set, taken from the papers where they state it and from the
+authors' public code where they do not. `Protocol.shortened` makes a cheaper one in proportion.
 """
 
 from dataclasses import dataclass, replace
@@ -33,18 +33,18 @@ class Protocol:
     swa_anneal: int = 10
     swa_cycle: int = 0  # epochs of a cycle of the rate, after each of which is averaged; 0: none
     augment: bool = True
-    # Samples held out of the training set; None: the data's default; "test": the test set, as some
-    # authors' code has it.
+    # Samples held out of the training set; None: the data's default; "test": the test set, as in
+    # some authors' code.
     validation: int | str | None = None
     # Of the order in which the training part is split; "run": the seed of the run, so that each
     # seed has a validation set of its own; None: 42.
     split_seed: int | str | None = None
     train_size: int | None = None
     precision: str = "float32"  # or "bfloat16", of the training steps; evaluation is in float32
-    # What is written down while training.
+    # What is recorded during training.
     evaluate_every: int = 1
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
-    tracked: int = 10_000  # the first training samples, followed one by one
+    tracked: int = 10_000  # the first training samples, tracked one by one
     shifted: int = 0  # the first test samples, put through every shift the data have
     # Epochs of ConfidNet's head; it and Trust Score are fitted on the training set. 0: neither.
     feature_scores: int = 0
@@ -85,9 +85,9 @@ class Protocol:
         `swa_learning_rate`. `variant="paper"` is what they write: the baseline's own steps up to
         `swa_start`, then the constant rate.
 
-        fmfp writes that averaging goes with a cyclical rate and not how long a cycle is. With
-        `swa_cycle` epochs a cycle the rate falls in each along a line from `swa_learning_rate` to a
-        hundredth of it, as in Izmailov et al., 2018.
+        fmfp says that averaging uses a cyclical rate but not how long a cycle is. With cycles of
+        `swa_cycle` epochs, the rate falls linearly in each from `swa_learning_rate` to a hundredth
+        of it, as in Izmailov et al., 2018.
         """
         if averaging == "swa" and self.swa_cycle and epoch > self.swa_start:
             done = (epoch - self.swa_start - 1) % self.swa_cycle + 1
@@ -242,7 +242,7 @@ BSCE_TINY = replace(
     snapshots=(14, 43, 71),
     validation="test",
 )
-# bsce, section 16: a ViT fine-tuned in 50 epochs; the rate is that of the guide which it follows.
+# bsce, section 16: a ViT fine-tuned in 50 epochs; the rate is that of the guide it follows.
 BSCE_VIT = replace(
     BSCE_CIFAR,
     epochs=50,

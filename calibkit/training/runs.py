@@ -17,13 +17,13 @@ from calibkit.training.protocols import Protocol
 
 @dataclass(frozen=True)
 class Method:
-    """What a batch is scored by, how the weights are updated, and whether they are averaged."""
+    """How a batch is scored, how the weights are updated, and whether they are averaged."""
 
     objective: str = "cross_entropy"
     options: tuple[tuple[str, float], ...] = ()  # of the objective
     update: str = "sgd"  # or "sam"
     averaging: str = "none"  # or "swa"
-    # Raised when what the objective computes changes: records of before are of another run.
+    # Raised when what the objective computes changes: older records then belong to another run.
     revision: int = field(default=0, repr=False)
 
 
@@ -109,7 +109,7 @@ def method(text: str) -> Method:
 
 
 def method_name(recipe: Method) -> str:
-    """The shortest text that `method` reads as `recipe`."""
+    """The shortest text from which `method` gives `recipe`."""
     for name, entry in METHODS.items():
         if entry == recipe:
             return name
@@ -138,8 +138,8 @@ def _changed(settings) -> dict:
 class Run:
     """One training. Equal content is the same run, whichever page or edition asks for it.
 
-    `variant` tells which of two published descriptions is followed where a paper's text and its
-    authors' code differ: "code" or "paper" (see `Protocol.rate`).
+    `variant` says which description is followed where a paper's text and its authors' code differ:
+    "code" or "paper" (see `Protocol.rate`).
     """
 
     dataset: str
@@ -161,7 +161,7 @@ class Run:
     def content(self) -> dict:
         """Everything that decides the result, as plain JSON values.
 
-        Settings at their defaults are left out, so that a new one leaves old names alone.
+        Settings at their defaults are left out, so that a new setting leaves old names unchanged.
         """
         method = _changed(self.recipe)
         if "options" in method:
@@ -179,17 +179,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Setting:
-    """Data, a network, a protocol and seeds: what one block of a paper's table has in common.
+    """Data, a network, a protocol and seeds: what one block of a paper's table shares.
 
     Attributes
     ----------
-    name : what commands call it; unique in an edition
+    name : its name in commands; unique in an edition
     seeds : how many, counted from 0, or which
-    methods : those trained in it; empty for all of its paper
-    sweep_seeds : of the coefficients that a paper tries besides its usual ones; 0: none
+    methods : those trained in it; empty for all of its paper's
+    sweep_seeds : seeds for the coefficients that a paper tries besides its usual one; 0: none
     exceptions : fields of the protocol that differ for an objective, as
         ``(("focal", (("decay", 0.1),)),)``
-    title : how pages call it
+    title : its name on pages
     """
 
     dataset: str
@@ -211,7 +211,7 @@ class Setting:
         return replace(self.protocol, **changed)
 
     def runs(self, methods: Iterable[str], variant: str = "code", seeds: int = 0) -> list["Run"]:
-        """The runs of some methods, at most so many `seeds` of each; 0 for all of them."""
+        """The runs of some methods, at most `seeds` of each; 0 for all."""
         all_seeds = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
         return [
             Run(self.dataset, self.network, m, seed, self.protocol_of(m), variant)

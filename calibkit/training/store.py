@@ -4,12 +4,12 @@ A record is a folder named like its run:
 
 - ``run.json``: the run, its provenance, the checksums of the other files, and its own (seal);
 - ``history.csv``: one row per evaluated epoch;
-- ``arrays.npz``: logits, labels and what was followed for each training sample;
-- ``shifted.csv.gz``, where asked for: one row per shift of the test set and severity;
+- ``arrays.npz``: logits, labels and what was tracked for each training sample;
+- ``shifted.csv.gz``, if requested: one row per shift of the test set and severity;
 - ``replicates.npz``: its metrics on resamples of the test set (`stats.Replicates`).
 
-A **light** record has no ``arrays.npz``: its metrics, their doubt and its history are there, its
-predictions are not. Which is which, `lighten` decides after training; the name is the same.
+A **light** record has no ``arrays.npz``: it keeps its metrics, their uncertainty and its history,
+but no predictions. `lighten` makes a record light after training; the name stays the same.
 
 A record is written into a temporary folder and renamed, so half a record never counts.
 """
@@ -40,11 +40,11 @@ ABSENT = FileNotFoundError, IsADirectoryError  # other errors say nothing about 
 
 
 class DamagedRecord(Exception):
-    """A record on disk which is not what was written."""
+    """A record on disk that is not what was written."""
 
 
 class LightRecord(Exception):
-    """A record which keeps no predictions was asked for them."""
+    """Predictions were requested from a record that keeps none."""
 
 
 def runs_root() -> Path:
@@ -53,7 +53,7 @@ def runs_root() -> Path:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run left. Files are read when first asked for, and checked against their sums.
+    """What a run left. Files are read on first use, and checked against their checksums.
 
     `info` is ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``sha256``, ``provenance``.
     """
@@ -83,7 +83,7 @@ class Record:
 
     @cached_property
     def collected(self) -> dict[str, np.ndarray]:
-        """As `shifted`, over test sets that were collected a second time (severity 0)."""
+        """Like `shifted`, for test sets that were collected a second time (severity 0)."""
         return self._shifted(lambda severity: severity == 0)
 
     def _shifted(self, by_severity) -> dict[str, np.ndarray]:
@@ -103,11 +103,11 @@ class Record:
         Raises
         ------
         LightRecord
-            The record keeps none; the line has the command that trains the run again.
+            The record keeps none; the message has the command that trains the run again.
         """
         if self.light:
             raise LightRecord(
-                f"{self.name} keeps no predictions; calibkit train --again {self.name} makes them"
+                f"{self.name} keeps no predictions; retrain it: calibkit train --again {self.name}"
             )
         path = self._checked("arrays.npz")
         try:
@@ -115,7 +115,7 @@ class Record:
                 arrays = {k: stored[k] for k in stored.files}
         except (OSError, MemoryError):  # says nothing about the file
             raise
-        except Exception as error:  # NumPy and zipfile have many ways to say that a file is none
+        except Exception as error:  # NumPy and zipfile have many ways to reject a file
             raise DamagedRecord(f"{path}: cannot be read ({error})") from None
         return {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
 
@@ -127,7 +127,7 @@ class Record:
         if "replicates.npz" in self.info["sha256"]:
             return stats.Replicates.load(self._checked("replicates.npz"))
         now = json.loads((self.path / "run.json").read_text())
-        if "replicates.npz" in now["sha256"]:  # another process has made them meanwhile
+        if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
             return replace(self, info=now).replicates
         arrays = self.arrays
         splits = (
@@ -148,7 +148,7 @@ class Record:
         return {int(epoch): logits for epoch, logits in early} | {last: final}
 
     def check(self) -> None:
-        """Compare every file with its sum; raise `DamagedRecord` for one that differs."""
+        """Compare every file with its checksum; raise `DamagedRecord` if one differs."""
         for file in self.info["sha256"]:
             self._checked(file)
 
@@ -178,7 +178,7 @@ def _digest(path: Path) -> str:
 
 
 def _seal(info: dict) -> str:
-    """SHA-256 of what ``run.json`` says, the seal itself left out."""
+    """SHA-256 of the content of ``run.json``, without the seal itself."""
     rest = {key: value for key, value in info.items() if key != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
@@ -197,16 +197,16 @@ def load(run: Run, root: Path | None = None) -> Record | None:
     try:
         info = json.loads((path / "run.json").read_text())
         if info["run"] != run.content():
-            raise DamagedRecord(f"{path}: holds another run than its name says")
+            raise DamagedRecord(f"{path}: holds a different run from the one it is named after")
         sound = info["status"] in ("done", "diverged") and isinstance(info["provenance"], dict)
         files = info["sha256"].keys()
         sound = sound and "history.csv" in files and files <= FILES
         sound = sound and bool(files & {"arrays.npz", "replicates.npz"})
-        # Records of the first days have neither a seal nor a version.
+        # The earliest records have neither a seal nor a version.
         sealed = set(info) | {"seal", "version"} == FIELDS
         sealed = sealed and info.get("seal", "") in ("", _seal(info))
         if not (sound and sealed):
-            raise DamagedRecord(f"{path}: run.json is altered; delete the folder to train it again")
+            raise DamagedRecord(f"{path}: run.json was altered; delete the folder to retrain")
         return Record(run.name, path, info)
     except (*ABSENT, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedRecord(f"{path}: run.json cannot be read ({error})") from None
@@ -275,7 +275,7 @@ def save(
 
 
 def _finish(draft: Path, info: dict) -> None:
-    """Write ``run.json`` with the sums of the other files, and see all of them to the disk."""
+    """Write ``run.json`` with the other files' checksums, and flush all of them to disk."""
     sums = {f.name: _digest(f) for f in sorted(draft.iterdir()) if f.name != "run.json"}
     provenance = info.pop("provenance")
     info = {"version": VERSION} | info | {"sha256": sums, "provenance": provenance}
@@ -287,10 +287,10 @@ def _finish(draft: Path, info: dict) -> None:
 
 
 def lighten(record: Record, whole: bool = False) -> Record:
-    """Add a record's replicates and, unless it is to stay `whole`, leave its predictions out.
+    """Add a record's replicates and, unless it is to stay `whole`, drop its predictions.
 
-    ``run.json`` says which files count and is replaced in one step: killed at any moment, the
-    record is the one of before or the one of after.
+    ``run.json`` says which files count and is replaced in one step: if killed at any moment, the
+    record is either the old one or the new one.
     """
     record.check()
     files = {f for f in record.info["sha256"] if whole or f != "arrays.npz"} | {"replicates.npz"}
@@ -328,11 +328,11 @@ def _write_table(path: Path, rows: list[dict], digits: int = 7) -> None:
 
 
 def busy(run: Run, root: Path | None = None) -> bool:
-    """Whether another process holds this run now."""
+    """Whether another process is holding this run."""
     from filelock import FileLock, Timeout
 
     path = (root or runs_root()) / f".{run.name}.lock"
-    if not path.exists():  # asking leaves no file behind
+    if not path.exists():  # checking leaves no file behind
         return False
     try:
         with FileLock(path, timeout=0):

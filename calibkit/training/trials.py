@@ -1,4 +1,4 @@
-"""A method or a network of one's own, tried before it trains."""
+"""A user's own method or network, tried before it trains."""
 
 import signal
 import threading
@@ -16,8 +16,8 @@ from calibkit.training.networks import Network
 from calibkit.training.objectives import Batch
 from calibkit.training.runs import PASSES, Run
 
-PATIENCE = 60  # seconds that a file may take to be run, or a step
-LARGE = 200.0  # a logit by which a network is as sure as single precision can say
+PATIENCE = 60  # seconds that running a file, or a step, may take
+LARGE = 200.0  # a logit that makes a network as sure as single precision can express
 
 
 _TRIED: set[tuple] = set()
@@ -28,7 +28,7 @@ def try_once(run: Run, training: Callable, log: Callable) -> None:
     key = (run.dataset, run.network, run.method, run.protocol)
     if key in _TRIED or not (plugins.own(run.method) or plugins.own(run.network)):
         return
-    data.load(run.dataset)  # decoded now, if need be: that may take minutes
+    data.load(run.dataset)  # decoded now if necessary: that may take minutes
     with patience(run.method if plugins.own(run.method) else run.network):
         log(f"{run.method} on {run.network}: {rehearse(training())}")
     _TRIED.add(key)
@@ -179,7 +179,7 @@ def _check_finite(source: plugins.Source, values: Tensor, what: str) -> None:
 
 @contextmanager
 def patience(name: str) -> Iterator[None]:
-    """Give up what takes too long; where signals are to be had, which is the main thread."""
+    """Stop what takes too long; only where there are signals, which is in the main thread."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return
