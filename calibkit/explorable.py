@@ -120,9 +120,10 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
 
     Softmax depends only on margins to the top logit. A sample keeps the smallest margin in 14 bits
     and the others in 8, on a scale that is fine near 0 and coarse where a probability is next to
-    nothing, with the true class first or second. Beyond ten classes, one more byte counts equal
-    classes that stand for all the others: with the same probability at temperature 1, and nearly so
-    at 2.
+    nothing, with the true class first or second; the smallest makes up for the rounding of the
+    others, so that the confidence at temperature 1 is exact. Beyond ten classes, one more byte
+    counts equal classes that stand for all the others: with the same probability at temperature 1,
+    and nearly so at 2.
 
     Parameters
     ----------
@@ -175,6 +176,13 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
         margins = np.c_[margins[:, : columns - 1], least - np.log(whole / copies)]
     top, bend = max(min(float(margins.max()), 100.0), 1e-6), 5.0
     code = np.log1p(margins.clip(0, top) / top * np.expm1(bend)) / bend
+    if columns > 1:  # the fine margin makes up for what rounding adds to the others
+        rounded = top * np.expm1(bend * np.round(code[:, 1:] * 255) / 255) / np.expm1(bend)
+        others = np.exp(-margins[:, 1:]) - np.exp(-rounded)
+        others[:, -1] *= copies if copies.size else 1
+        rival = np.exp(-margins[:, 0]) + others.sum(axis=1)
+        exact = -np.log(rival, out=margins[:, 0].copy(), where=rival > 0)
+        code[:, 0] = np.log1p(exact.clip(0, top) / top * np.expm1(bend)) / bend
     fine = np.round(code[:, 0] * 16383).astype(np.uint16) << 2 | truth.astype(np.uint16)
     coarse = np.round(code[:, 1:] * 255).astype(np.uint8)
     packed = np.c_[(fine & 255).astype(np.uint8), (fine >> 8).astype(np.uint8), coarse, copies]

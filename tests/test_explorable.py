@@ -41,6 +41,17 @@ def test_packed_logits_give_the_same_metrics(k):
             assert now[name] == pytest.approx(was[name], abs=5e-4), (name, temperature)
 
 
+@pytest.mark.parametrize("k", [10, 60])
+def test_as_trained_sliders_and_tables_say_the_same(k):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, k, 3000)
+    logits = 2.2 * rng.normal(size=(3000, k)) + 5 * np.eye(k)[labels]
+    restored, truth = explorable.unpack(explorable.pack(logits, labels))
+    was, now = metrics.summary(logits, labels), metrics.summary(restored, truth)
+    for name in ("confidence", "ece", "auroc"):
+        assert now[name] == pytest.approx(was[name], abs=4e-5), name
+
+
 def test_many_classes_share_what_is_left():
     """Exact at temperature 1 but for rounding; at others much the same."""
     logits, labels = make(3000, 60, skill=3)
