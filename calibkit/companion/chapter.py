@@ -382,29 +382,32 @@ def in_short(
 ) -> str:
     """What a chapter finds, in a line: who lowers and who raises what, in the fullest setting.
 
-    On other data, the first metric, for methods that have several runs; a single run says nothing.
+    On other data, and on the same in another regime, the first metric, for methods that have
+    several runs; a single run says nothing.
     `within` is as `margins` returns it.
     """
-    page, table = (its[fullest(pages)] for its in (pages, tables))
+    first, table = (its[fullest(pages)] for its in (pages, tables))
     by_metric = {k: differences(table, k, list(methods)) for k in metrics}
     sure = {k: {m: x for m, x in d.items() if not np.isnan(x.low)} for k, d in by_metric.items()}
     parts = [tally(d, k, what, within.get(k, 0.0)) for k, d in sure.items() if d]
     if not parts:
         return "**In short**"
-    sentences = [f"**In short:** on {_data(page)}, {'; '.join(parts)}."]
-    metric, here = next(iter(by_metric)), _data(page)
-    told = []
+    metric, told = next(iter(by_metric)), []
     for page, table in zip(pages, tables, strict=True):
         differs = differences(table, metric, list(methods))
         several = {m: d for m, d in differs.items() if not np.isnan(d.low)}
-        if several and _data(page) != here:  # other data, where some have several runs
+        elsewhere = _data(page) != _data(first) or page.planned.name != "shared"
+        if page is not first and several and elsewhere:
             some = f" ({len(several)} of {len(differs)} have several runs)"
             words = in_words(several, metric, within=within.get(metric, 0.0))
             told.append((page, f"{some * (len(several) < len(differs))}: {words}."))
-    settings = Counter(_data(page) for page, _ in told)
-    for page, words in told:  # by name, where the same data have another setting
-        sentences.append(f"On {page.title if settings[_data(page)] > 1 else _data(page)}{words}")
-    return " ".join(sentences)
+    settings = Counter(_data(page) for page, _ in [(first, ""), *told])
+
+    def name(page: notebook.Page) -> str:  # in full where the same data have another setting
+        return page.title if settings[_data(page)] > 1 else _data(page)
+
+    sentences = [f"**In short:** on {name(first)}: {'; '.join(parts)}."]
+    return " ".join(sentences + [f"On {name(page)}{words}" for page, words in told])
 
 
 def _data(page: notebook.Page) -> str:
