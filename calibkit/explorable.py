@@ -177,7 +177,7 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
     top, bend = max(min(float(margins.max()), 100.0), 1e-6), 5.0
     code = np.log1p(margins.clip(0, top) / top * np.expm1(bend)) / bend
     if columns > 1:  # the fine margin makes up for what rounding adds to the others
-        rounded = top * np.expm1(bend * np.round(code[:, 1:] * 255) / 255) / np.expm1(bend)
+        rounded = _margins(np.round(code[:, 1:] * 255) / 255, top, bend)
         others = np.exp(-margins[:, 1:]) - np.exp(-rounded)
         others[:, -1] *= copies if copies.size else 1
         rival = np.exp(-margins[:, 0]) + others.sum(axis=1)
@@ -188,6 +188,11 @@ def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
     packed = np.c_[(fine & 255).astype(np.uint8), (fine >> 8).astype(np.uint8), coarse, copies]
     shape = {"n": n, "total": total, "columns": columns, "counted": k - 1 > COLUMNS}
     return {"bytes": packed, **shape, "top": top, "bend": bend}
+
+
+def _margins(code: Array, top: float, bend: float) -> Array:
+    """Margins from their places in [0, 1] on the scale of `pack`."""
+    return top * np.expm1(bend * code) / np.expm1(bend)
 
 
 def unpack(packed: dict) -> tuple[Array, Array]:
@@ -213,7 +218,7 @@ def unpack(packed: dict) -> tuple[Array, Array]:
     raw, columns = packed["bytes"].astype(np.int64), packed["columns"]
     word = raw[:, 0] + 256 * raw[:, 1]
     code = np.c_[(word >> 2) / 16383, raw[:, 2 : columns + 1] / 255]
-    margins = packed["top"] * np.expm1(packed["bend"] * code) / np.expm1(packed["bend"])
+    margins = _margins(code, packed["top"], packed["bend"])
     if packed["counted"]:
         copies = raw[:, -1:]
         rest = np.arange(1, copies.max()) < copies  # beside the last margin itself

@@ -48,8 +48,7 @@ def errors(page: notebook.Page, base: str) -> dict[float, np.ndarray]:
 
 def lowest(page: notebook.Page, base: str) -> float:
     """The coefficient of lowest mean ECE."""
-    found = errors(page, base)
-    return min(found, key=lambda c: found[c].mean())
+    return coefficient(choose(page, page.table(), base))
 
 
 def plot_sizes(pages: dict[int, notebook.Page], base: str, ax) -> None:
