@@ -146,6 +146,22 @@ def test_interrupted_run_goes_on_at_its_epoch_with_the_same_bytes(
     assert not list((tmp_path / "b").glob(".checkpoint*"))
 
 
+def test_logits_of_every_evaluated_epoch_are_kept_through_an_interruption(tmp_path, monkeypatch):
+    monkeypatch.setattr("calibkit.training.loop.KEPT_WHOLE", {"gaussians"})
+    wanted = run(epochs=6, evaluate_every=2)
+    whole = train(wanted, tmp_path / "a")
+    stopped(wanted, tmp_path / "b", monkeypatch)
+    assert not store.epochs_file(wanted, tmp_path / "b").exists()
+    train(wanted, tmp_path / "b")
+    kept, again = (np.load(store.epochs_file(wanted, tmp_path / f)) for f in "ab")
+    assert all(np.array_equal(kept[name], again[name]) for name in kept.files)
+    assert kept["epochs"].tolist() == whole.history["epoch"].tolist()
+    assert np.array_equal(kept["test"][-1], whole.arrays["test_logits"])
+    assert np.array_equal(kept["validation"][-1], whole.arrays["validation_logits"])
+    assert whole.info["sha256"].keys() == {"history.csv", "arrays.npz"}  # no part of the record
+    assert store.load(wanted, tmp_path / "a") is not None
+
+
 def test_damaged_checkpoint_is_not_used(tmp_path, monkeypatch):
     wanted, lines = run(), []
     whole = train(wanted, tmp_path / "a")

@@ -149,6 +149,8 @@ COUNTS = {
     "resnet18": (wide_resnet((2, 2, 2, 2), False), 11.17),
     # ours: a quarter of the width, for a CPU
     "resnet18_w16": (wide_resnet((2, 2, 2, 2), False, 16, 16), 0.70),
+    # ours: half the width and half the resolution
+    "resnet18_w32_s2": (wide_resnet((2, 2, 2, 2), False, 32, 32), 2.80),
     "resnet50": (wide_resnet((3, 4, 6, 3), True), 23.5),
     "resnet110_bottleneck": (wide_resnet((3, 4, 26, 3), True), 45.9),
     "resnet152": (wide_resnet((3, 8, 36, 3), True), 58.2),

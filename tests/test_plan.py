@@ -240,6 +240,14 @@ def test_shortened_keeps_proportions():
             ("cifar10", "resnet18_w16", "mmce", 2, plan.SUMMED_PLAIN),
             "cifar10-resnet18_w16-mmce-s2-0584a5d5",
         ),
+        (
+            ("cifar10", "resnet18_w32_s2", "erm", 0, plan.LONG),
+            "cifar10-resnet18_w32_s2-erm-s0-aaf7dad2",
+        ),
+        (
+            ("cifar10", "resnet18_w32_s2", "fmfp", 1, plan.LONG),
+            "cifar10-resnet18_w32_s2-fmfp-s1-11004305",
+        ),
     ],
 )
 def test_names_stay(content, name):
@@ -262,7 +270,7 @@ def test_released_records_keep_their_names():
 def test_a_paper_is_trained_in_its_own_regime_first():
     found = plan.runs("bsce", "released")
     assert found[0].protocol.reduction == "sum" and found[0].protocol.clip_norm == 2
-    assert [run.seed for run in found[:15]] == 5 * [0] + 5 * [1] + 5 * [2]
+    assert [run.seed for run in found[:21]] == 7 * [0] + 7 * [1] + 7 * [2]
     decays = {run.method: run.protocol.decay for run in plan.runs("darkside", "released")[:5]}
     assert decays["erm"] == decays["mixup"] == 0.2
     assert decays["label_smoothing"] == decays["focal"] == 0.1
@@ -284,6 +292,15 @@ def test_a_page_names_the_records_of_a_paper_that_it_shows(page):
         assert own and named.issuperset(own), (page, paper)
     if page in ("reliable_overfitting", "full_length", "gradient_norms"):
         assert shown  # the pattern still finds them
+
+
+def test_a_setting_has_more_seeds_or_methods_than_its_paper():
+    place = plan.setting("released", "cifar10-plain")
+    seeds = {m: [run.seed for run in place.runs([m])] for m in ("erm", "sam", "mit_l")}
+    assert seeds == {"erm": [*range(6)], "sam": [0, 1, 2], "mit_l": [0]}
+    assert [run.seed for run in place.runs(["erm"], seeds=2)] == [0, 1]
+    own = plan.runs("fmfp", "released", setting="cifar10-plain")
+    assert {"mit_l", "cs_kd+sam+swa", "focal(gamma=9)", "crl"} <= {run.method for run in own}
 
 
 def test_settings_have_names():

@@ -133,6 +133,18 @@ def _plain(protocol: Protocol, snapshots: tuple[int, ...]) -> Protocol:
 
 PLAIN = _plain(protocols.FMFP_CIFAR, (2, 8, 10, 13, 17))
 AUGMENTED = replace(PLAIN, augment=True)
+# Crops and flips for as long as it takes plain training to become as over-confident as the paper's.
+LONG = replace(protocols.FMFP_CIFAR.shortened(60), **_WRITTEN | {"snapshots": (6, 24, 30, 39, 51)})
+# Beside the paper's own methods: seeds where effects are small, mixing ratios, coefficients, and
+# the combinations with flat minima that nobody has tried.
+_PLAIN_MORE = (
+    *((m, 6) for m in ("erm", "label_smoothing", "focal", "l1_norm")),
+    *((f"mixup(alpha={a})", 3) for a in (0.1, 0.5, 1)),
+    *((m, 1) for m in ("mit_l", "mit_a", "cs_kd+sam+swa", "mixup+sam+swa", "bsce_gra+sam+swa")),
+    *((f"label_smoothing(epsilon={e})", 1) for e in (0.01, 0.03, 0.07, 0.09)),
+    *((f"focal(gamma={g})", 1) for g in (1, 5, 7, 9)),
+    *((f"l1_norm(strength={s})", 1) for s in (0.001, 0.005, 0.05, 0.1)),
+)
 SUMMED_PLAIN = _plain(protocols.BSCE_CIFAR, (2, 9, 12, 14, 17))
 
 
@@ -163,9 +175,10 @@ _AUTHORS = {
 }
 
 
-def _on_cifar10(protocol: Protocol, title: str, name: str, **more) -> Setting:
-    title = f"CIFAR-10, {title}"
-    return Setting("cifar10", "resnet18_w16", protocol, name=name, title=title, **more)
+def _on_cifar10(
+    protocol: Protocol, title: str, name: str, network: str = "resnet18_w16", **fields
+) -> Setting:
+    return Setting("cifar10", network, protocol, name=name, title=f"CIFAR-10, {title}", **fields)
 
 
 def _on_fashion(protocol: Protocol, paper: str, seeds: int = 20, **more) -> Setting:
@@ -177,8 +190,22 @@ def _on_fashion(protocol: Protocol, paper: str, seeds: int = 20, **more) -> Sett
 
 _OWN = {
     "fmfp": (
-        _on_cifar10(PLAIN, "no augmentation", "cifar10-plain", seeds=3),
-        _on_cifar10(AUGMENTED, "crops and flips", "cifar10-augmented", seeds=3),
+        _on_cifar10(PLAIN, "no augmentation", "cifar10-plain", seeds=3, more=_PLAIN_MORE),
+        _on_cifar10(
+            AUGMENTED,
+            "crops and flips",
+            "cifar10-augmented",
+            seeds=3,
+            more=(("erm", 6), ("label_smoothing", 6)),
+        ),
+        _on_cifar10(
+            LONG,
+            "crops and flips, 60 epochs",
+            "cifar10-long",
+            network="resnet18_w32_s2",
+            seeds=2,
+            methods=("erm", "label_smoothing", "mixup", "focal", "swa", "fmfp", "bsce_gra"),
+        ),
         _on_fashion(_small(protocols.FMFP_CIFAR), "fmfp"),
     ),
     "darkside": (
@@ -209,7 +236,7 @@ _OWN = {
             "summed and clipped",
             "cifar10-bsce",
             seeds=3,
-            methods=("erm", "flsd53", "dual_focal", "bsce", "bsce_gra"),
+            methods=("erm", "flsd53", "dual_focal", "bsce", "bsce_gra", "brier", "mmce"),
         ),
         _on_fashion(_small(protocols.BSCE_CIFAR, 120), "bsce", seeds=5),
         Setting(
@@ -635,8 +662,9 @@ def _own_runs(page: str, selection: Selection) -> list[Run]:
         plain = [n for n in PAPERS[paper] if not (n.sized or n.on or n.settings or n.scored)]
         for place in _own_settings(paper, selection):
             main = [m for n in plain if not n.sweep and n.variant == "code" for m in n.methods]
+            main = list(dict.fromkeys([*(place.methods or main), *dict(place.more)]))
             swept = [m for n in plain if n.sweep for m in n.methods]
-            methods = applicable(place.methods or main, place.dataset)
+            methods = applicable(main, place.dataset)
             place_runs = place.runs(methods, seeds=selection.seeds or 0)
             if place.sweep_seeds:
                 most = min(selection.seeds or place.sweep_seeds, place.sweep_seeds)

@@ -39,6 +39,9 @@ EVALUATION_BATCH = 1000
 EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # of such a batch at most
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run that takes longer
 SNAPSHOT_SAMPLES = 1000  # of the test set, at the epochs before the last: figures need no more
+# A run on these takes hours: its logits at every evaluated epoch stay beside the record, so that
+# what a later measure asks of them need not be trained again.
+KEPT_WHOLE = {"cifar10", "cifar100", "tiny_imagenet"}
 
 
 class Diverged(Exception):
@@ -118,6 +121,8 @@ def train(
                 "data": training.data.note,
                 **plugins.copies(run.recipe.objective, run.network),
             }
+            if training.kept:
+                store.save_epochs(run, training.kept, root)
             record = store.save(run, status, training.history, arrays, provenance, root, shifted)
             checkpoint.unlink(missing_ok=True)
         return record
@@ -185,6 +190,7 @@ class Training:
         self.wrong_until = torch.zeros(len(self.tracked), dtype=torch.int16, device=self.device)
         self.early: dict[int, Tensor] = {}  # test logits at snapshots
         self.followed: dict[int, tuple[Tensor, ...]] = {}  # of tracked samples: see `follow`
+        self.kept: dict[int, tuple[Tensor, Tensor]] = {}  # test and validation logits by epoch
         self.seconds, self.samples, self.passes = 0.0, 0, [0, 0]
         self.checkpoint: Path | None = None
         self.spent = 0.0  # seconds before an interruption
@@ -271,6 +277,8 @@ class Training:
                 test, test_features = self.evaluate(network, "test")
                 held_out, held_out_features = self.evaluate(network, "validation")
                 self.note(epoch, loss, float(right.float().mean()), test, held_out)
+                if self.run.dataset in KEPT_WHOLE:
+                    self.kept[epoch] = test.half().cpu(), held_out.half().cpu()
                 if snapshot and not last:
                     self.early[epoch] = test[:SNAPSHOT_SAMPLES].cpu()
             self.epoch = epoch
@@ -442,6 +450,7 @@ class Training:
             "wrong_until": self.wrong_until,
             "early": self.early,
             "followed": self.followed,
+            "kept": self.kept,
             "history": self.history,
             "counts": (self.seconds, self.samples, spent, *self.passes),
             "random": (torch.get_rng_state(), self.crops.get_state()),
@@ -481,6 +490,7 @@ class Training:
         self.wrong_until = state["wrong_until"]
         self.early = {epoch: logits.cpu() for epoch, logits in state["early"].items()}
         self.followed = {e: tuple(x.cpu() for x in f) for e, f in state["followed"].items()}
+        self.kept = {e: tuple(x.cpu() for x in f) for e, f in state["kept"].items()}
         self.epoch, self.history = state["epoch"], state["history"]
         self.seconds, self.samples, self.spent, *self.passes = state["counts"]
         torch.set_rng_state(state["random"][0].cpu())
@@ -489,7 +499,7 @@ class Training:
         self.log(f"{self.run.name}: goes on after epoch {self.epoch}")
 
     def _maker(self) -> list[str]:
-        return [calibkit.__version__, str(torch.__version__), self.device.type]
+        return [calibkit.__version__, store.VERSION, str(torch.__version__), self.device.type]
 
     # --- measuring ---
 

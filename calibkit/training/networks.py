@@ -234,11 +234,15 @@ def _resnet(
     shortcut: Callable[[int, int, int], nn.Module],
     shape: Shape,
     classes: int,
+    stride: int = 1,
 ) -> Network:
-    """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each."""
+    """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each.
+
+    `stride` is that of the stem.
+    """
     _expect_image(shape)
     block = getattr(_torchvision().resnet, block)
-    stages = [nn.Sequential(_conv(shape[0], stem), *_norm_relu(stem))]
+    stages = [nn.Sequential(_conv(shape[0], stem, stride=stride), *_norm_relu(stem))]
     inputs = stem
     for i, count in enumerate(blocks):
         planes, stride = width * 2**i, 1 if i == 0 else 2
@@ -257,10 +261,10 @@ def _thin_resnet(depth: int, shape: Shape, classes: int, width: int = 16) -> Net
 
 
 def _wide_resnet(
-    block: str, blocks: Sequence[int], width: int, shape: Shape, classes: int
+    block: str, blocks: Sequence[int], width: int, shape: Shape, classes: int, stride: int = 1
 ) -> Network:
     """The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR."""
-    return _resnet(block, blocks, width, width, _projection, shape, classes)
+    return _resnet(block, blocks, width, width, _projection, shape, classes, stride)
 
 
 def _wrn_26_10(shape: Shape, classes: int) -> Network:
@@ -584,6 +588,8 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "preact_resnet110": partial(_preact_image, 18, 16),
     "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 64),
     "resnet18_w16": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 16),
+    # Four times the weights of w16 in three quarters of its time: half the resolution from the stem.
+    "resnet18_w32_s2": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 32, stride=2),
     "resnet50": partial(_wide_resnet, "Bottleneck", (3, 4, 6, 3), 64),
     "resnet110_bottleneck": partial(_wide_resnet, "Bottleneck", (3, 4, 26, 3), 64),
     "resnet152": partial(_wide_resnet, "Bottleneck", (3, 8, 36, 3), 64),

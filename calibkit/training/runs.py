@@ -186,6 +186,7 @@ class Setting:
     name : its name in commands; unique in an edition
     seeds : how many, counted from 0, or which
     methods : those trained in it; empty for all of its paper's
+    more : methods besides those, or with another number of seeds, as ``(("erm", 6),)``
     sweep_seeds : seeds for the coefficients that a paper tries besides its usual one; 0: none
     exceptions : fields of the protocol that differ for an objective, as
         ``(("focal", (("decay", 0.1),)),)``
@@ -199,6 +200,7 @@ class Setting:
     name: str = "shared"
     title: str = ""
     methods: tuple[str, ...] = ()
+    more: tuple[tuple[str, int], ...] = ()
     sweep_seeds: int = 0
     exceptions: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
 
@@ -212,9 +214,10 @@ class Setting:
 
     def runs(self, methods: Iterable[str], variant: str = "code", seeds: int = 0) -> list["Run"]:
         """The runs of some methods, at most `seeds` of each; 0 for all."""
-        all_seeds = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+        usual = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+        own = {m: tuple(range(count)) for m, count in self.more}
         return [
             Run(self.dataset, self.network, m, seed, self.protocol_of(m), variant)
             for m in methods
-            for seed in (all_seeds[:seeds] if seeds else all_seeds)
+            for seed in own.get(m, usual)[: seeds or None]
         ]

@@ -274,6 +274,26 @@ def save(
     return Record(run.name, path, json.loads((path / "run.json").read_text()))
 
 
+def epochs_file(run: Run, root: Path | None = None) -> Path:
+    """Where the logits of a run at every evaluated epoch are kept, beside its record.
+
+    ``epochs`` (e,), ``test`` (e, n, k) and ``validation`` (e, m, k), in half precision. It is no
+    part of the record: a run may have one or not.
+    """
+    return (root or runs_root()) / f".epochs-{run.name}.npz"
+
+
+def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
+    """Write the logits of every evaluated epoch in one step; `kept` is (test, validation) by epoch."""
+    path = epochs_file(run, root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}")
+    test, validation = (np.stack(part) for part in zip(*kept.values(), strict=True))
+    with open(draft, "wb") as file:
+        np.savez_compressed(file, epochs=np.array(list(kept)), test=test, validation=validation)
+    draft.replace(path)
+
+
 def _finish(draft: Path, info: dict) -> None:
     """Write ``run.json`` with the other files' checksums, and flush all of them to disk."""
     sums = {f.name: _digest(f) for f in sorted(draft.iterdir()) if f.name != "run.json"}
