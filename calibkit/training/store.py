@@ -284,7 +284,7 @@ def epochs_file(run: Run, root: Path | None = None) -> Path:
 
 
 def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
-    """Write the logits of every evaluated epoch in one step; `kept` is (test, validation) by epoch."""
+    """Write the logits of every evaluated epoch at once; `kept` is (test, validation) by epoch."""
     path = epochs_file(run, root)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
