@@ -381,14 +381,16 @@ def beside(
 
     Examples
     --------
+    >>> from calibkit.companion import results
     >>> found = beside(results.load("fmfp"), "fmfp-tab1", "cifar10", "resnet110", ["auroc"])
     >>> found.lines[0].method, round(found.lines[0].published, 4), found.lines[0].seeds > 1
     ('erm', 0.9076, True)
     """
+    only = set(methods)
     chosen = [
         c
         for c in _part(exhibit, dataset, network)
-        if (not metrics or c.metric in metrics) and (not list(methods) or c.method in methods)
+        if (not metrics or c.metric in metrics) and (not only or c.method in only)
     ]
     lines = [_line(runs, cell, exhibit) for cell in chosen]
     return Beside(lines, _differs(runs, lines, exhibit))
