@@ -507,6 +507,7 @@ class Results:
 
     selection: plan.Selection
     page: str = ""
+    train: bool | None = None  # what is missing, now; None: as the edition is meant
     _records: dict[tuple, dict[plan.Run, store.Record | None]] = field(default_factory=dict)
 
     # --- which runs ---
@@ -554,7 +555,8 @@ class Results:
         """The records of a method by seed, those that diverged left out."""
         key = method, *sorted(changes.items())
         if key not in self._records:
-            train = plan.EDITIONS[self.selection.edition].on_the_spot
+            edition = plan.EDITIONS[self.selection.edition]
+            train = edition.on_the_spot if self.train is None else self.train
             self._records[key] = {r: found(r, train) for r in self.runs(method, **changes)}
         return [r for r in self._records[key].values() if r is not None and not r.diverged]
 
