@@ -168,13 +168,14 @@ def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
 
 
 def _under_shift(record: store.Record, number: Number) -> float:
-    table = record.collected if number.test_set == "collected" else record.shifted
+    kind, _, severity = number.test_set.rpartition("-")
+    collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
+    table = record.collected if collected else record.shifted
     name = number.metric + {"none": "", "ts_ece": "_scaled"}.get(number.recalibration, "-")
     if name not in table:
         return nan
     values = table[name]
     if number.test_set not in ("shifted", "collected"):
-        kind, _, severity = number.test_set.rpartition("-")
         values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
     return _mean(values)
 
@@ -507,7 +508,7 @@ class Results:
 
     selection: plan.Selection
     page: str = ""
-    train: bool | None = None  # what is missing, now; None: as the edition is meant
+    train: bool = True  # what is missing, where an edition is meant for that
     _records: dict[tuple, dict[plan.Run, store.Record | None]] = field(default_factory=dict)
 
     # --- which runs ---
@@ -555,8 +556,7 @@ class Results:
         """The records of a method by seed, those that diverged left out."""
         key = method, *sorted(changes.items())
         if key not in self._records:
-            edition = plan.EDITIONS[self.selection.edition]
-            train = edition.on_the_spot if self.train is None else self.train
+            train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
             self._records[key] = {r: found(r, train) for r in self.runs(method, **changes)}
         return [r for r in self._records[key].values() if r is not None and not r.diverged]
 
