@@ -1776,7 +1776,7 @@ def summary(
         "fmfp" computes `aupr_success` and `fpr_at_tpr` as the code of Zhu et al. 2022.
     temperature : float, optional
         Fitted to validation data; with it come the parts of `nll_decomposition`,
-        ``calibration_nll`` and ``refinement_nll``.
+        ``nll_calibration`` and ``nll_refinement``.
     p : float, optional
         Chosen on validation data by `calibkit.confidence.choose_p`; with it come ``auroc_p_norm``
         and ``aurc_p_norm``, of `calibkit.confidence.p_norm` in place of the maximum probability.
@@ -1820,7 +1820,7 @@ def summary(
     values |= {f"eq9_{name}": part for name, part in eq9.items()}
     if temperature is not None:
         parts = nll_decomposition(logits, labels, temperature)
-        values |= {f"{name}_nll": parts[name] for name in ("calibration", "refinement")}
+        values |= {f"nll_{name}": parts[name] for name in ("calibration", "refinement")}
     if p is not None:
         from calibkit.confidence import p_norm  # here: it needs this module
 

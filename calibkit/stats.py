@@ -525,11 +525,6 @@ COMPARED = (
 )  # fmt: skip
 RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")  # by the p-norm
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
-# The parts of `metrics.nll_decomposition`, which need no replicates of their own: {name: weight}.
-_NLL_PARTS = {
-    "refinement_nll": {"nll_ts_nll": 1},
-    "calibration_nll": {"nll": 1, "nll_ts_nll": -1},
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -567,11 +562,7 @@ class Replicates:
         return {name: i for i, name in enumerate(self.names)}
 
     def __contains__(self, name: str) -> bool:
-        return all(part in self._place for part in _NLL_PARTS.get(name, (name,)))
-
-    def _combined(self, name: str, values: Array) -> Array:
-        parts = _NLL_PARTS.get(name, {name: 1})
-        return sum(weight * values[self._place[part]] for part, weight in parts.items())
+        return name in self._place
 
     def estimate(self, name: str) -> float:
         """A metric on the whole test set.
@@ -579,8 +570,7 @@ class Replicates:
         Parameters
         ----------
         name : str
-            One of `names`, or ``refinement_nll`` or ``calibration_nll``: the parts of
-            `metrics.nll_decomposition` for the temperature ``ts_nll``.
+            One of `names`.
 
         Returns
         -------
@@ -592,7 +582,7 @@ class Replicates:
         KeyError
             If the metric is not among `names`.
         """
-        return float(self._combined(name, self.estimates))
+        return float(self.estimates[self._place[name]])
 
     def deviation(self, name: str) -> Array:
         """What each resample adds to a metric.
@@ -600,8 +590,7 @@ class Replicates:
         Parameters
         ----------
         name : str
-            One of `names`, or ``refinement_nll`` or ``calibration_nll``: the parts of
-            `metrics.nll_decomposition` for the temperature ``ts_nll``.
+            One of `names`.
 
         Returns
         -------
@@ -613,7 +602,7 @@ class Replicates:
         KeyError
             If the metric is not among `names`.
         """
-        return self._combined(name, self.deviations).astype(np.float64)
+        return self.deviations[self._place[name]].astype(np.float64)
 
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` without pickles, some 25 KB.

@@ -237,7 +237,8 @@ def test_one_row_that_is_no_distribution_tells_them_apart():
 )
 def test_every_door_for_logits_refuses_probabilities(call):
     rng = np.random.default_rng(0)
-    logits, labels = rng.normal(size=(60, 3)), np.arange(60) % 3
+    labels = np.arange(60) % 3
+    logits = rng.normal(size=(60, 3)) + np.eye(3)[labels]
     with pytest.raises(ValueError, match="logits: got probabilities .* np.log"):
         call(arrays.softmax(logits), labels)
     call(np.log(arrays.softmax(logits)), labels)

@@ -730,8 +730,8 @@ def test_scaled_logits_keep_their_refinement(seed, temperature, scale):
     scaled = metrics.nll_decomposition(scale * logits, labels, scale * temperature)
     assert scaled["refinement"] == pytest.approx(parts["refinement"])
     values = metrics.summary(logits, labels, temperature=temperature)
-    assert values["refinement_nll"] == parts["refinement"]
-    assert values["calibration_nll"] == parts["calibration"]
+    assert values["nll_refinement"] == parts["refinement"]
+    assert values["nll_calibration"] == parts["calibration"]
 
 
 # ------------------------------------------------------------------------------ summary

@@ -478,14 +478,9 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     assert again.names == found.names and again.temperatures == found.temperatures
     assert again.p == found.p
     np.testing.assert_array_equal(again.estimates, found.estimates)
+    # NLL after the temperature is what `metrics.nll_decomposition` calls refinement.
     parts = metrics.nll_decomposition(logits, labels, found.temperatures["ts_nll"])
-    resampled = [
-        metrics.nll_decomposition(logits[i], labels[i], found.temperatures["ts_nll"]) for i in draws
-    ]
-    for part in ("refinement", "calibration"):
-        assert found.estimate(f"{part}_nll") == pytest.approx(parts[part])
-        expected = [values[part] - parts[part] for values in resampled]
-        assert found.deviation(f"{part}_nll") == pytest.approx(expected, abs=1e-6)
+    assert found.estimate("nll_ts_nll") == pytest.approx(parts["refinement"])
     best = confidence.choose_p(*held_out)
     score, right = confidence.p_norm(logits, best), logits.argmax(1) == labels
     assert found.p == best
@@ -504,7 +499,7 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
 def test_a_run_without_validation_data_has_the_optimal_temperature_only():
     logits, labels = sample(100)
     found = stats.replicates_of_run(logits, labels, n=3)
-    assert list(found.temperatures) == ["optimal"] and "refinement_nll" not in found
+    assert list(found.temperatures) == ["optimal"]
     assert found.p is None and "auroc_p_norm" not in found
 
 
@@ -514,28 +509,16 @@ def test_no_p_is_chosen_where_every_one_is_as_good(tmp_path):
     two = stats.replicates_of_run(logits[:, :2], labels % 2, logits[:, :2], labels % 2, n=3)
     alike.save(tmp_path / "replicates.npz")
     for found in (alike, two, stats.Replicates.load(tmp_path / "replicates.npz")):
-        assert found.p is None and "auroc_p_norm" not in found and "refinement_nll" in found
+        assert found.p is None and "auroc_p_norm" not in found
 
 
-def test_replicates_of_an_older_file_have_the_parts_of_the_nll(tmp_path):
+def test_an_older_file_has_no_p(tmp_path):
     (logits, labels), held_out = sample(200), sample(150, seed=9)
     stats.replicates_of_run(logits, labels, *held_out, n=3).save(tmp_path / "new.npz")
     with np.load(tmp_path / "new.npz") as file:
-        kept = [not name.endswith("_p_norm") for name in file["names"].tolist()]
-        old = {
-            name: file[name][kept]
-            if name in ("names", "estimates", "steps", "step")
-            else file[name]
-            for name in file.files
-            if name != "p"
-        }
-    np.savez(tmp_path / "old.npz", **old)
-    found = stats.Replicates.load(tmp_path / "old.npz")
-    assert found.p is None and "auroc_p_norm" not in found
-    whole = found.estimate("refinement_nll") + found.estimate("calibration_nll")
-    assert whole == pytest.approx(found.estimate("nll"))
-    draws = found.deviation("refinement_nll") + found.deviation("calibration_nll")
-    assert draws == pytest.approx(found.deviation("nll"), abs=1e-6)
+        np.savez(tmp_path / "old.npz", **{k: file[k] for k in file.files if k != "p"})
+    assert stats.Replicates.load(tmp_path / "new.npz").p in range(1, 11)
+    assert stats.Replicates.load(tmp_path / "old.npz").p is None
 
 
 # --- means over seeds, with the doubt of the test set ---
