@@ -39,6 +39,7 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
+    Kind,
     as_confidence_correct,
     as_labels,
     as_logits,
@@ -942,7 +943,9 @@ def _brier_decomposition(classes: _Classes) -> dict[str, float]:
     }
 
 
-def nll_decomposition(logits: ArrayLike, labels: ArrayLike, temperature: float) -> dict[str, float]:
+def nll_decomposition(
+    logits: ArrayLike, labels: ArrayLike, temperature: float, kind: Kind = "logits"
+) -> dict[str, float]:
     r"""Split the NLL into what one temperature removes and what it cannot.
 
     .. math::
@@ -963,6 +966,8 @@ def nll_decomposition(logits: ArrayLike, labels: ArrayLike, temperature: float) 
     temperature : float
         Fitted to other samples: `calibkit.posthoc.optimal_temperature` of validation data. Fitted
         to these, it would give a refinement that is too low.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -983,7 +988,7 @@ def nll_decomposition(logits: ArrayLike, labels: ArrayLike, temperature: float) 
     {'nll': 1.018, 'calibration': 0.456, 'refinement': 0.562}
     """
     _check_temperature(temperature)
-    logits = as_logits(logits)
+    logits = as_logits(logits, kind=kind)
     labels = as_labels(labels, logits.shape[1], len(logits))
     nll, refinement = _mean_nll(logits, labels, 1.0), _mean_nll(logits, labels, temperature)
     return {"nll": nll, "calibration": nll - refinement, "refinement": refinement}
@@ -1714,7 +1719,9 @@ def learned_epoch(correct_by_epoch: ArrayLike) -> ArrayOrTensor:
 # ---------------------------------------------------------------------------- all at once
 
 
-def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]:
+def per_sample(
+    logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits"
+) -> dict[str, ArrayOrTensor]:
     """Return confidence, correctness, NLL and Brier score of every sample, in one pass.
 
     Parameters
@@ -1723,6 +1730,8 @@ def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]
         Scores before the softmax.
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -1740,7 +1749,7 @@ def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]
     >>> values["correct"].tolist(), values["brier"].round(3).tolist()
     ([True, False], [0.5, 1.815])
     """
-    samples, _ = _scan(logits, labels, bins=None)
+    samples, _ = _scan(as_logits(logits, kind=kind), labels, bins=None)
     return {name: like(values, logits) for name, values in samples.items()}
 
 
@@ -1750,6 +1759,8 @@ def summary(
     bins: int = 15,
     convention: Convention = "exact",
     temperature: float | None = None,
+    p: float | None = None,
+    kind: Kind = "logits",
 ) -> dict[str, float]:
     """Compute every metric from logits, in one pass over the array and one sort.
 
@@ -1765,7 +1776,12 @@ def summary(
         "fmfp" computes `aupr_success` and `fpr_at_tpr` as the code of Zhu et al. 2022.
     temperature : float, optional
         Fitted to validation data; with it come the parts of `nll_decomposition`,
-        ``calibration_nll`` and ``refinement_nll``.
+        ``nll_calibration`` and ``nll_refinement``.
+    p : float, optional
+        Chosen on validation data by `calibkit.confidence.choose_p`; with it come ``auroc_p_norm``
+        and ``aurc_p_norm``, of `calibkit.confidence.p_norm` in place of the maximum probability.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -1789,9 +1805,11 @@ def summary(
     (0.667, 0.337, 1.0)
     """
     _check_bins(bins)
+    ranked = ranked_metrics(bins, _convention(convention))
+    logits = as_logits(logits, kind=kind)
     samples, classes = _scan(logits, labels, bins)
     ranking = Ranking.of(samples["confidence"], samples["correct"])
-    values = {name: f(ranking) for name, f in ranked_metrics(bins, _convention(convention)).items()}
+    values = {name: f(ranking) for name, f in ranked.items()}
     values["nll"] = float(samples["nll"].mean())
     values["brier"] = float(samples["brier"].mean())
     values["classwise_ece"] = _classwise_ece(classes)
@@ -1802,7 +1820,12 @@ def summary(
     values |= {f"eq9_{name}": part for name, part in eq9.items()}
     if temperature is not None:
         parts = nll_decomposition(logits, labels, temperature)
-        values |= {f"{name}_nll": parts[name] for name in ("calibration", "refinement")}
+        values |= {f"nll_{name}": parts[name] for name in ("calibration", "refinement")}
+    if p is not None:
+        from calibkit.confidence import p_norm  # here: it needs this module
+
+        ranking = Ranking.of(p_norm(logits, p), samples["correct"])
+        values |= {f"{name}_p_norm": ranked[name](ranking) for name in ("auroc", "aurc")}
     undefined = [name for name, value in values.items() if math.isnan(value)]
     if undefined:
         message = _UNDEFINED + ", ".join(undefined)
@@ -1878,10 +1901,9 @@ def _mean_confidence(ranking: Ranking) -> float:
 
 
 def _scan(
-    logits: ArrayLike, labels: ArrayLike, bins: int | None
+    logits: Array, labels: ArrayLike, bins: int | None
 ) -> tuple[dict[str, Array], _Classes | None]:
     """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
-    logits = as_logits(logits)
     n, k = logits.shape
     labels = as_labels(labels, k, n)
     classes = None if bins is None else _Classes(n, k, bins, logits.dtype)
