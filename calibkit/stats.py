@@ -590,18 +590,26 @@ class Replicates:
         path : path
             File to write, ending in ``.npz``.
         """
-        most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
-        step = np.where(most > 0, most / 127, 1)
-        steps = np.where(np.isnan(self.deviations), -128, np.rint(self.deviations / step))
+        steps, step = self.quantised()
         np.savez_compressed(
             path,
             names=np.array(self.names),
             estimates=self.estimates,
-            steps=steps.astype(np.int8),
-            step=step.astype(np.float32),
+            steps=steps,
+            step=step,
             recalibrations=np.array(list(self.temperatures), dtype=np.str_),
             temperatures=np.array(list(self.temperatures.values()), dtype=np.float64),
         )
+
+    def quantised(self) -> tuple[Array, Array]:
+        """Deviations as whole steps, int8 of shape (names, n), and the size of a step, (names, 1).
+
+        -128 stands for undefined.
+        """
+        most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
+        step = np.where(most > 0, most / 127, 1)
+        steps = np.where(np.isnan(self.deviations), -128, np.rint(self.deviations / step))
+        return steps.astype(np.int8), step.astype(np.float32)
 
     @classmethod
     def load(cls, path: str | Path) -> "Replicates":
