@@ -1,69 +1,129 @@
-"""The predictions of public networks on CIFAR-10, for the page on training in full.
+"""Networks that others trained in full: from their files to tables in data_cache/released/public.
 
-    git clone https://github.com/akamaster/pytorch_resnet_cifar10
-    CALIBKIT_DATA=... python benchmarks/public_networks.py pytorch_resnet_cifar10/pretrained_models
+    python benchmarks/public_networks.py logits idelbayev pytorch_resnet_cifar10/pretrained_models
+    python benchmarks/public_networks.py results
 
-Writes logits and labels of the 10,000 test images, and the origin of the weights. The largest logit
-of each row is subtracted, which changes no probability and keeps near ties apart in half precision.
-The weights themselves (Yerlan Idelbayev, BSD 2-clause licence) stay where they are.
+``logits`` runs the weights of one author on the test images of CIFAR-10 and writes logits beside
+those that others published, into ``$CALIBKIT_DATA/public_logits`` (see `calibkit.data.public`).
+``results`` measures all that is there. Logits, weights and votes stay where they are: only metrics,
+bins and curves are written.
 """
 
 import argparse
-import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from calibkit.data import catalogue, readers, splits
+from calibkit.data import catalogue, public, splits
 from calibkit.training import networks
 
-FILE = Path(__file__).resolve().parent.parent / "data_cache" / "public" / "cifar10_resnets.npz"
-SOURCE = "https://github.com/akamaster/pytorch_resnet_cifar10"
-DEPTHS = (20, 32, 44, 56)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's
+DEPTHS = (20, 32, 44, 56)
 
 
-def with_weights(depth: int, weights: dict[str, torch.Tensor]) -> networks.Network:
-    """Our ResNet of a given depth with their weights: same order, different names."""
-    network = networks.build(f"resnet{depth}", (3, 32, 32), 10)
+class LateStride(nn.Module):
+    """A residual block whose second convolution has the stride, where He et al. use the first."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.stride, self.more = outputs // inputs, (outputs - inputs) // 2
+        self.residual = nn.Sequential(
+            nn.Conv2d(inputs, inputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(inputs),
+            nn.ReLU(),
+            nn.Conv2d(inputs, outputs, 3, self.stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        skip = x[:, :, :: self.stride, :: self.stride]
+        skip = nn.functional.pad(skip, (0, 0, 0, 0, self.more, self.more))
+        return (self.residual(x) + skip).relu()
+
+
+def late_resnet(depth: int) -> nn.Module:
+    """A ResNet that widens in the last block of a stage, not in the first of the next."""
+    n = (depth - 2) // 6
+    widths = [16] * n + [32] * n + [64] * (n + 1)
+    blocks = [LateStride(*pair) for pair in zip(widths[:-1], widths[1:], strict=True)]
+    stem = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def he_resnet(depth: int) -> nn.Module:
+    return networks.build(f"resnet{depth}", (3, 32, 32), 10)
+
+
+@dataclass(frozen=True)
+class Author:
+    """Whose weights, in which files, for which network, and what they say about it."""
+
+    source: str
+    files: str
+    build: object = he_resnet
+    unused: tuple[str, ...] = ()  # parts of names of weights that no layer uses
+
+
+AUTHORS = {
+    "idelbayev": Author("akamaster/pytorch_resnet_cifar10", "resnet{}-*.th"),
+    "fattori": Author(
+        "fattorib/ResNets-CIFAR10",
+        "resnet{}.pth",
+        late_resnet,
+        (".conv_block.", "_block.bn."),
+    ),
+    "teguh": Author("theo-obadiah-teguh/NeuralNets", "resnet{}.pth"),
+}
+
+
+def with_weights(network: nn.Module, weights: dict[str, Tensor], unused=()) -> nn.Module:
+    """A network with the weights of another: same order, different names."""
     own = [name for name in network.state_dict() if not name.endswith("num_batches_tracked")]
-    theirs = [w for name, w in weights.items() if not name.endswith("num_batches_tracked")]
+    skip = ("num_batches_tracked", *unused)
+    theirs = [w for name, w in weights.items() if not any(part in name for part in skip)]
     network.load_state_dict(dict(zip(own, theirs, strict=True)), strict=False)
     return network.eval()
 
 
 @torch.inference_mode()
-def logits_of(network: networks.Network, images: np.ndarray) -> torch.Tensor:
+def logits_of(network: nn.Module, images: np.ndarray) -> Tensor:
     """Logits (n, 10) of images (n, 3, 32, 32) uint8."""
     parts = (torch.from_numpy(np.array(images[i : i + 500])) for i in range(0, len(images), 500))
     return torch.cat([network(splits.normalise(x, MEAN, STD)) for x in parts])
 
 
+def write_logits(author: str, folder: Path) -> None:
+    """Logits of an author's networks on the test images of CIFAR-10, in the official order."""
+    torch.set_num_threads(1)
+    chosen, parts = AUTHORS[author], catalogue.read("cifar10")
+    place = public.official_place(parts.test_labels)
+    labels = np.empty(len(place), np.uint8)
+    labels[place] = parts.test_labels
+    for depth in DEPTHS:
+        (file,) = folder.glob(chosen.files.format(depth))
+        weights = torch.load(file, map_location="cpu", weights_only=True)
+        network = with_weights(
+            chosen.build(depth), weights.get("state_dict", weights), chosen.unused
+        )
+        logits = np.empty((len(place), 10), np.float32)
+        logits[place] = logits_of(network, parts.test).numpy()
+        out = public.folder() / f"cifar10-resnet{depth}-erm-{author}.npz"
+        np.savez_compressed(out, logits=logits, labels=labels)
+        print(f"{out.name}: {100 * (logits.argmax(1) == labels).mean():.2f} % right", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where resnet20-….th and the others are")
-    folder = parser.parse_args().folder
-    parts = catalogue.read("cifar10")
-    order = [readers.CIFAR10_CLASSES.index(name) for name in parts.classes]
-    logits, names, sums = [], [], []
-    for depth in DEPTHS:
-        (file,) = folder.glob(f"resnet{depth}-*.th")
-        weights = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
-        logits.append(logits_of(with_weights(depth, weights), parts.test)[:, order].numpy())
-        right = (logits[-1].argmax(1) == parts.test_labels).mean()
-        print(f"ResNet-{depth}: {100 * right:.2f} % right", flush=True)
-        names.append(f"ResNet-{depth}")
-        sums.append(hashlib.sha256(file.read_bytes()).hexdigest())
-    FILE.parent.mkdir(exist_ok=True)
-    np.savez_compressed(
-        FILE,
-        logits=np.array([z - z.max(axis=1, keepdims=True) for z in logits], np.float16),
-        labels=np.asarray(parts.test_labels, np.uint8),
-        networks=names,
-        weights_sha256=sums,
-        source=SOURCE,
-    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    logits = commands.add_parser("logits", help="of an author's weights")
+    logits.add_argument("author", choices=AUTHORS)
+    logits.add_argument("folder", type=Path, help="where the author's files of weights are")
+    arguments = parser.parse_args()
+    if arguments.command == "logits":
+        write_logits(arguments.author, arguments.folder)
 
 
 if __name__ == "__main__":
