@@ -1,11 +1,13 @@
 """Files of others: tiny ones in the same formats, and the real ones where they are."""
 
 import json
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from calibkit import metrics
+from calibkit import confidence, metrics
 from calibkit.data import catalogue, public, readers
 
 here = bool(public.names())
@@ -186,3 +188,78 @@ def test_people_and_strangers_see_the_same_images_as_we_do():
         assert abs(np.corrcoef(wrong[at], moved)[0, 1]) < 0.1
     index = public.review().index
     assert np.mean(errors, axis=0)[index].mean() > 5 * np.mean(errors)
+
+
+# --- their results --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def script(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    return pytest.importorskip("public_networks")
+
+
+def _given(val: bool) -> public.Predictions:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 400)
+    logits = 2 * rng.normal(size=(400, 10)) + 4 * np.eye(10)[labels]
+    held_out = (logits[:100] * 3, labels[:100]) if val else (None, None)
+    return public.Predictions("cifar10-net-erm", "cifar10", "net", "erm", "", "cifar10-official",
+                              logits, labels, *held_out)  # fmt: skip
+
+
+def test_what_is_fitted_never_saw_the_images_that_it_judges(script):
+    """A "fit" that only remembers its data, applied to each image."""
+    for val in (True, False):
+        given, seen = _given(val), []
+
+        def fit(z, y, seen=seen):
+            seen.append(set(z[:, 0]))
+            return len(seen)
+
+        found, judged = script.Measured(given).fitted(fit, lambda z, k: z[:, :1] * 0 + k)
+        assert found == ([1] if val else [1, 2])
+        for column, by in zip(given.logits[:, 0], judged[:, 0], strict=True):
+            assert column not in seen[int(by) - 1]
+    assert np.bincount(judged[:, 0].astype(int)).tolist() == [0, 200, 200]
+
+
+def test_rows_of_a_network_have_one_key_and_agree_with_the_metrics(script):
+    for val in (True, False):
+        given = _given(val)
+        rows = pd.DataFrame(script.measure(given)["results"])
+        key = ["run", "metric", "recalibration", "score", "test_set", "at"]
+        assert not rows.duplicated(key).any() and rows.value.notna().all()
+        found = rows.set_index(["metric", "recalibration", "score"]).value
+        correct = given.logits.argmax(1) == given.labels
+        assert found["accuracy", "none", "max_probability"] == correct.mean()
+        p = found["p", "none", "p_norm"]
+        if val:
+            by_hand = metrics.auroc(confidence.p_norm(given.logits, p), correct)
+            assert found["auroc", "none", "p_norm"] == pytest.approx(by_hand)
+            t = found["temperature", "ts_nll", "max_probability"]
+            assert found["ece", "ts_nll", "max_probability"] == pytest.approx(
+                metrics.summary(given.logits / t, given.labels)["ece"]
+            )
+        assert {"ts_nll", "ts_ece", "ts_test"} <= set(rows.recalibration)
+        draws = rows.steps.dropna().map(len)
+        assert (draws == 200).all() and len(draws) > 80
+
+
+def test_auroc_at_equal_values_of_another_score(script):
+    rng = np.random.default_rng(0)
+    given = np.repeat(np.arange(40), 50) + rng.random(2000) / 2
+    correct = rng.random(2000) < given / 40
+    # A score that only repeats the other one, to the group, says nothing more.
+    assert script.at_equal(given, np.floor(given), correct) == 0.5
+    assert metrics.auroc(np.floor(given), correct) > 0.75
+    assert script.at_equal(given, correct - 0.5 * given, correct) > 0.9
+
+
+def test_a_network_that_strides_late_has_the_size_of_the_other(script):
+    import torch
+
+    sizes = [sum(w.numel() for w in build(20).parameters()) for build in
+             (script.he_resnet, script.late_resnet)]  # fmt: skip
+    assert sizes[0] == 269_722 and abs(sizes[1] - sizes[0]) < 40_000
+    assert script.late_resnet(20)(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
