@@ -675,6 +675,21 @@ class Results:
         """Those methods of which a run keeps its predictions."""
         return [m for m in methods if any(not r.light for r in self.records(m))]
 
+    def keeping(self, *methods: str) -> "Results":
+        """The first setting of the page, from this one on, whose runs keep predictions of them all.
+
+        Raises
+        ------
+        NoRecords
+            None does; the message has the command that trains them again.
+        """
+        each = [self, *(one for one in self.settings if one.name != self.name)]
+        found = (one for one in each if one.drawable(methods) == list(methods))
+        if (first := next(found, None)) is None:
+            lacking = f"no run here keeps its predictions of {terms.named(methods)}"
+            raise NoRecords(f"{lacking}; train it: {self.command(methods)}")
+        return first
+
     # --- tables ---
 
     @cached_property
@@ -791,6 +806,7 @@ class Results:
 def _within(found: Row) -> Row:
     """The level of a share with its interval cut where it cannot be."""
     signed = found.metric.startswith(("excess_", "confidence_gap", "debiased"))
+    signed |= bool(found.number.since_best)  # a change
     most = {"nll": np.inf, "brier": 2.0, "temperature": np.inf}.get(found.metric, 1.0)
     if terms.METRICS.get(found.metric, ("", 1))[1] == 1 and most == 1.0:
         most = np.inf
