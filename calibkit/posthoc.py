@@ -23,7 +23,7 @@ from math import exp, inf, log
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq, isotonic_regression, minimize
+from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from calibkit.arrays import (
@@ -275,12 +275,9 @@ def optimal_temperature(
     if objective == "ece":
         ece = _ece_at(logits, labels, bins)
         return _lowest_ece(ece, GRID if temperatures is None else temperatures)
-    nll = _nll_at(logits, labels)
-    best = _root(lambda temperature: nll(temperature)[1])
-    if temperatures is not None:  # convex: the best of them is a neighbour of the best of all
-        after = int(np.searchsorted(temperatures, best))
-        best = min(temperatures[max(after - 1, 0) : after + 1], key=lambda t: nll(t)[0])
-    return float(best), nll(best)[0]
+    scaled = _Scaled(logits, labels)
+    best = _lowest_nll(scaled, temperatures)
+    return best, scaled.nll(best)[0]
 
 
 @dataclass
@@ -315,12 +312,17 @@ class TemperatureScaling(Recalibration):
     grid: Grid = None
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        best, _ = optimal_temperature(logits, labels, self.objective, self.grid)
+        scaled = _Scaled(logits, labels)
+        if self.objective == "nll":
+            best = _lowest_nll(scaled, None if self.grid is None else _checked_grid(self.grid))
+        else:
+            best, _ = optimal_temperature(logits, labels, self.objective, self.grid)
         self.temperature_ = best
         choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
         if best in (min(choices), max(choices)):
             _warn(f"temperature {best:g} is an end of the range searched")
-        for name, at in (("ECE", _ece_at(logits, labels)), ("NLL", _nll_at(logits, labels))):
+        lowest_nll = self.objective == "nll" and self.grid is None  # so it is not above T = 1
+        for name, at in (("ECE", scaled.ece), ("NLL", scaled.nll))[: 1 if lowest_nll else 2]:
             before, after = at(1.0)[0], at(best)[0]
             if after > before + 0.01:
                 _warn(
@@ -760,28 +762,56 @@ def _checked_grid(grid: Grid) -> Array:
     return array
 
 
-def _shifted(logits: Array) -> Array:
-    """Logits less the largest of their row, classes first: sums over classes run along memory."""
-    return np.ascontiguousarray((logits - logits.max(axis=1, keepdims=True)).T)
+class _Scaled:
+    """What softmax(logits / T) says of the labels, at any T; one pass over the array each.
+
+    Holds the logits less the largest of their row, in blocks that stay in the cache, classes first:
+    sums over classes run along memory.
+    """
+
+    def __init__(self, logits: Array, labels: Array, dtype: Any = np.float64):
+        self.logits, self.labels = logits, labels
+        self.dtype, (self.n, k) = dtype, logits.shape
+        self.blocks = []
+        for rows in blocks(self.n, k):
+            block = np.ascontiguousarray(logits[rows].T, dtype=dtype)
+            block -= block.max(axis=0)
+            self.blocks.append(block)
+        true = logits[np.arange(self.n), labels].astype(np.float64)
+        self.true = float((true - logits.max(axis=1)).sum())
+
+    def ece(self, temperature: float, bins: int = 15) -> tuple[float, float]:
+        """The ECE, and mean confidence - accuracy."""
+        confidence = np.concatenate(
+            [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
+        )
+        correct = self.logits.argmax(axis=1) == self.labels
+        index = np.searchsorted(np.linspace(0, 1, bins + 1).astype(self.dtype)[1:-1], confidence)
+        gaps = np.bincount(index, weights=confidence - correct, minlength=bins) / self.n
+        return float(np.abs(gaps).sum()), float(gaps.sum())
+
+    def nll(self, temperature: float) -> tuple[float, float, float]:
+        """The mean NLL, and its first and second derivative in 1/T."""
+        value = slope = curvature = 0.0
+        room = np.empty_like(self.blocks[0])
+        for block in self.blocks:
+            weight = room.ravel()[: block.size].reshape(block.shape)
+            np.divide(block, float(temperature), out=weight)
+            total = np.exp(weight, out=weight).sum(axis=0)
+            first = np.multiply(weight, block, out=weight).sum(axis=0) / total
+            second = np.multiply(weight, block, out=weight).sum(axis=0) / total
+            value += np.log(total).sum()
+            slope += first.sum()
+            curvature += (second - first**2).sum()
+        sums = value - self.true / temperature, slope - self.true, curvature
+        return tuple(float(x / self.n) for x in sums)
 
 
 def _ece_at(logits: Array, labels: Array, bins: int = 15) -> Callable[[float], tuple[float, float]]:
     """Function of T that gives the ECE and mean confidence - accuracy."""
     _check_bins(bins)
-    shifted = _shifted(logits)
-    k, n = shifted.shape
-    correct = (logits.argmax(axis=1) == labels).astype(np.float64)
-    edges = np.linspace(0, 1, bins + 1).astype(logits.dtype)[1:-1]
-
-    def at(temperature: float) -> tuple[float, float]:
-        confidence = np.empty(n, dtype=logits.dtype)
-        for rows in blocks(n, k):
-            confidence[rows] = 1 / np.exp(shifted[:, rows] / float(temperature)).sum(axis=0)
-        index = np.searchsorted(edges, confidence)
-        gaps = np.bincount(index, weights=confidence - correct, minlength=bins) / n
-        return float(np.abs(gaps).sum()), float(gaps.sum())
-
-    return at
+    scaled = _Scaled(logits, labels, logits.dtype)
+    return lambda temperature: scaled.ece(temperature, bins)
 
 
 def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tuple[float, float]:
@@ -797,36 +827,48 @@ def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tup
     return best[1], best[0]
 
 
-def _nll_at(logits: Array, labels: Array) -> Callable[[float], tuple[float, float]]:
-    """Function of T that gives the mean NLL and its slope in 1/T."""
-    shifted = _shifted(logits.astype(np.float64, copy=False))
-    k, n = shifted.shape
-    true = shifted[labels, np.arange(n)].sum()
-
-    def at(temperature: float) -> tuple[float, float]:
-        value, slope = -true / temperature, -true
-        for rows in blocks(n, k):
-            weight = np.exp(shifted[:, rows] / temperature)
-            total = weight.sum(axis=0)
-            value += np.log(total).sum()
-            slope += (np.einsum("kn,kn->n", weight, shifted[:, rows]) / total).sum()
-        return float(value / n), float(slope / n)
-
-    return at
+MANY = 4_000_000  # numbers (samples x classes) from which a search starts on a part of them
 
 
-def _root(slope: Callable[[float], float]) -> float:
-    """Temperature in `RANGE` where the slope of the NLL in 1/T, which falls with T, is zero."""
-    low, high = RANGE
-    if slope(1.0) == 0:  # nothing to gain: equal logits, or all right and saturated
-        return 1.0
-    if slope(low) <= 0:
-        return low
-    if slope(high) >= 0:
-        return high
-    # As an argument: SciPy leaves a cycle around the function, and what that holds would live on.
-    ends = log(low), log(high)
-    return exp(brentq(lambda x, slope: slope(exp(x)), *ends, args=(slope,), xtol=1e-10))
+def _lowest_nll(scaled: _Scaled, grid: Array | None = None) -> float:
+    """Temperature of lowest NLL in `RANGE` or, if given, of a sorted grid."""
+    start, step = 1.0, scaled.logits.size // MANY * 4
+    if step > 1:
+        start = _root(_Scaled(scaled.logits[::step], scaled.labels[::step]).nll)
+    best = _root(scaled.nll, start)
+    if grid is not None:  # convex: the best of them is a neighbour of the best of all
+        after = int(np.searchsorted(grid, best))
+        best = min(grid[max(after - 1, 0) : after + 1], key=lambda t: scaled.nll(t)[0])
+    return float(best)
+
+
+def _root(nll: Callable[[float], tuple[float, float, float]], start: float = 1.0) -> float:
+    """Temperature in `RANGE` where the slope of the NLL in 1/T is zero: Newton's method in log T.
+
+    The slope falls with T. A step that leaves the bracket, or shrinks it by less than half,
+    becomes a bisection.
+    """
+    (low, high), x, last = np.log(RANGE), log(start), inf
+    ends = low, high
+    while True:
+        _, slope, curvature = nll(exp(x))
+        if slope == 0 and last == inf:  # nothing to gain: equal logits, or all right and saturated
+            return exp(x)
+        low, high = (x, high) if slope > 0 else (low, x)
+        if low == ends[1] or high == ends[0]:  # still falling at an end of the range
+            return RANGE[int(low == ends[1])]
+        step = slope * exp(x) / curvature if curvature > 0 else inf if slope > 0 else -inf
+        new = x + step
+        if abs(step) < 1e-6:  # the error that is left is of the order of its square
+            return exp(min(max(new, low), high))
+        if not low < new < high:
+            end = high if step > 0 else low
+            new = end if end in ends else (low + high) / 2
+        elif abs(step) > last / 2:
+            new = (low + high) / 2
+        if new == x or high - low < 1e-12:
+            return exp(x)
+        x, last = new, abs(new - x)
 
 
 def _with_top(probs: Array, confidence: Array) -> Array:
