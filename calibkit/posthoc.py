@@ -9,17 +9,24 @@ The temperature that minimises the ECE on a grid is found exactly, at a small fr
 of a full search: see `optimal_temperature`. The other fits are smooth convex problems, solved with
 analytic gradients, or have a closed form.
 
+A fitted method is written to a small JSON file by `Recalibration.save` and read back by `load`.
+`CalibratedModel` puts one behind a scikit-learn classifier.
+
 The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull et al., AISTATS
 2017; Zadrozny and Elkan, ICML 2001 and KDD 2002; Singh et al. 2021 ("On the Dark Side of
 Calibration"); Wang et al., NeurIPS 2021 ("Do Not Be Afraid of Overconfidence"); Wang et al., CVPR
-2023 ("On the Pitfall of Mixup"); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradients").
+2023 ("On the Pitfall of Mixup"); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradients"); Berta et
+al., AISTATS 2026 ("Structured Matrix Scaling").
 """
 
+import json
+import os
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import exp, inf, log
+from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -74,6 +81,7 @@ class Recalibration:
     """
 
     _needs_two_classes = False  # whether a fit needs labels of more than one class
+    _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
 
     def fit(self, logits: ArrayLike, labels: ArrayLike) -> Self:
         """Fit to predictions used neither to train the network nor to measure the result.
@@ -140,6 +148,128 @@ class Recalibration:
         array = as_logits(logits)
         self._check_fitted(array.shape[1])
         return like(self._probs(array), logits)
+
+    def predict(self, logits: ArrayLike) -> ArrayOrTensor:
+        """Most probable class of each row, after recalibration.
+
+        Parameters
+        ----------
+        logits : array or tensor, shape (n, k)
+            Scores before the softmax, with as many classes as in `fit`.
+
+        Returns
+        -------
+        array or tensor of integers, shape (n,)
+            Classes, 0 to k - 1.
+
+        Raises
+        ------
+        ValueError
+            As `predict_proba`.
+
+        Examples
+        --------
+        >>> FixedTemperature(2.0).predict([[2.0, 0.0], [1.0, 3.0]])
+        array([0, 1])
+        """
+        array = as_logits(logits)
+        self._check_fitted(array.shape[1])
+        return like(self._probs(array).argmax(axis=1), logits)
+
+    def score(self, logits: ArrayLike, labels: ArrayLike) -> float:
+        """Accuracy, the default score of scikit-learn's classifiers.
+
+        It says nothing about calibration and is the same for every temperature: to choose between
+        maps or options, pass ``scoring="neg_log_loss"`` or ``"neg_brier_score"``.
+
+        Parameters
+        ----------
+        logits : array or tensor, shape (n, k)
+            Scores before the softmax, with as many classes as in `fit`.
+        labels : array or tensor of integers, shape (n,)
+            True classes, 0 to k - 1.
+
+        Returns
+        -------
+        float
+            Share of samples whose most probable class is the true one.
+
+        Raises
+        ------
+        ValueError
+            As `fit` and `predict_proba`.
+
+        Examples
+        --------
+        >>> FixedTemperature(2.0).score([[2.0, 0.0], [1.0, 3.0]], [0, 0])
+        0.5
+        """
+        array, labels = _data(logits, labels)
+        return float((self.predict(array) == labels).mean())
+
+    def save(self, path: str | os.PathLike, **about: Any) -> None:
+        """Write what was fitted to a JSON file, which `load` reads back to the same probabilities.
+
+        Parameters
+        ----------
+        path : path
+            Replaced as a whole if it exists.
+        **about
+            What else the file shall say, as JSON knows it, such as ``class_names``; `load` gives it
+            back as `about_`.
+
+        Raises
+        ------
+        ValueError
+            If `fit` was not called, or a name in `about` is one that the file has already.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "map.json")
+        >>> FixedTemperature(2.0).save(file)
+        >>> print(file.read_text())
+        {
+         "calibkit_map": 1,
+         "map": "fixed",
+         "options": {"temperature": 2.0},
+         "classes": null,
+         "fitted": {"temperature": 2.0}
+        }
+        <BLANKLINE>
+        """
+        if not hasattr(self, "classes_"):
+            self._check_fitted(0)
+        options = {name: _plain(value) for name, value in self.get_params().items()}
+        kept = {
+            "calibkit_map": 1,
+            "map": next(name for name, kind in MAPS.items() if kind is type(self)),
+            "options": options,
+            "classes": len(self.classes_) if hasattr(self, "classes_") else None,
+            "fitted": {name: _plain(getattr(self, f"{name}_")) for name in self._kept},
+        }
+        twice = kept.keys() & about.keys()
+        if twice:
+            raise ValueError(f"about: got {', '.join(sorted(twice))}, which the file has already")
+        lines = [f' "{k}": {json.dumps(v, allow_nan=False)}' for k, v in (kept | about).items()]
+        draft = Path(f"{os.fspath(path)}.part")
+        draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        os.replace(draft, path)
+
+    def _restore(self, name: str, value: Any, k: int) -> Any:
+        """A fitted attribute from what the file says; any error means that it is damaged."""
+        sizes = {"k": k, "m": np.size(value)}
+        array = np.array(value, dtype=np.float64)  # null is NaN
+        shape = tuple(sizes.get(size, size) for size in self._kept[name])
+        if array.shape != shape or np.isinf(array).any():
+            raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
+        if np.isnan(array).any() and (type(self), name) != (HistogramBinning, "values"):
+            raise ValueError(f"{name}: got null, expected numbers")
+        if name == "temperature" and array <= 0:
+            raise ValueError(f"temperature: got {array}, expected a positive number")
+        return array if shape else float(array)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Options by name, as scikit-learn expects them.
@@ -310,6 +440,7 @@ class TemperatureScaling(Recalibration):
 
     objective: Objective = "nll"
     grid: Grid = None
+    _kept = {"temperature": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
         scaled = _Scaled(logits, labels)
@@ -352,6 +483,7 @@ class FixedTemperature(Recalibration):
     """
 
     temperature: float
+    _kept = {"temperature": ()}
 
     def __post_init__(self):
         if not 0 < self.temperature < inf:
@@ -523,6 +655,7 @@ class HistogramBinning(Recalibration):
 
     bins: int = 15
     scheme: Literal["equal_width", "equal_mass"] = "equal_width"
+    _kept = {"edges": ("m",), "values": ("m",)}
 
     def __post_init__(self):
         _check_bins(self.bins)
@@ -548,6 +681,12 @@ class HistogramBinning(Recalibration):
         probs[filled] = _with_top(probs[filled], value[filled])
         return probs
 
+    def _restore(self, name: str, value: Any, k: int) -> Any:
+        array = super()._restore(name, value, k)
+        if name == "values" and len(array) != len(self.edges_) + 1:
+            raise ValueError(f"values: got {len(array)}, expected one more than edges")
+        return array
+
 
 _FLOOR = 1e-200  # below, the slope between two probabilities can be infinite
 
@@ -564,8 +703,8 @@ class IsotonicCalibration(Recalibration):
     Attributes
     ----------
     points_ : list
-        For each class the probabilities seen in `fit`, ascending, and what each becomes; None for a
-        missing class.
+        For each class the corners of the function: probabilities, ascending, and what each becomes;
+        None for a missing class.
 
     Examples
     --------
@@ -575,6 +714,7 @@ class IsotonicCalibration(Recalibration):
     """
 
     _needs_two_classes = True
+    _kept = {"points": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
         probs = softmax(logits.astype(np.float64))
@@ -583,7 +723,10 @@ class IsotonicCalibration(Recalibration):
             floored = np.maximum(probs[:, k], _FLOOR)
             x, group, count = np.unique(floored, return_inverse=True, return_counts=True)
             share = np.bincount(group, labels == k) / count
-            self.points_[k] = x, isotonic_regression(share, weights=count).x
+            y = isotonic_regression(share, weights=count).x
+            level = np.concatenate([[False], np.diff(y) == 0, [False]])
+            corner = ~(level[:-1] & level[1:])  # inside a level stretch nothing bends
+            self.points_[k] = x[corner], y[corner]
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
@@ -592,6 +735,17 @@ class IsotonicCalibration(Recalibration):
             if points is not None:
                 probs[:, k] = np.interp(np.maximum(probs[:, k], _FLOOR), *points)
         return _normalised(probs)
+
+    def _restore(self, name: str, value: Any, k: int) -> Any:
+        if len(value) != k:
+            raise ValueError(f"{name}: got {len(value)} classes, expected {k}")
+        points = [pair if pair is None else np.array(pair, dtype=np.float64) for pair in value]
+        for pair in points:
+            if pair is not None and not (
+                pair.ndim == 2 and len(pair) == 2 and pair.size and (np.diff(pair) >= 0).all()
+            ):
+                raise ValueError(f"{name}: got points in no order, expected ascending ones")
+        return [pair if pair is None else tuple(pair) for pair in points]
 
 
 @dataclass
@@ -615,6 +769,7 @@ class BetaCalibration(Recalibration):
     """
 
     _needs_two_classes = True
+    _kept = {"parameters": ("k", 3)}
 
     def _fit(self, logits: Array, labels: Array) -> None:
         probs = softmax(logits.astype(np.float64))
@@ -662,6 +817,7 @@ class VectorScaling(Recalibration):
     """
 
     _needs_two_classes = True
+    _kept = {"scale": ("k",), "bias": ("k",)}
 
     def _fit(self, logits: Array, labels: Array) -> None:
         logits, k = logits.astype(np.float64), logits.shape[1]
@@ -705,6 +861,7 @@ class MatrixScaling(Recalibration):
 
     l2: float = 0.0
     _needs_two_classes = True
+    _kept = {"matrix": ("k", "k"), "bias": ("k",)}
 
     def __post_init__(self):
         if not 0 <= self.l2 < inf:
@@ -729,6 +886,161 @@ class MatrixScaling(Recalibration):
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_)
+
+
+@dataclass
+class StructuredScaling(Recalibration):
+    """Matrix scaling that leaves a temperature alone where data are few (Berta et al. 2026).
+
+    After a temperature, softmax(x + D x + b), where x is the logarithm of the scaled probabilities,
+    mixed with 1 / (n + 1) of the uniform distribution (Laplace's rule, for n held-out samples).
+    D and b are fitted by likelihood under ridge penalties that follow from the shape of the data
+    alone, so that nothing has to be chosen: k / n for b and the diagonal of D, k (k - 1) / n for
+    the rest of D. Predictions may change.
+
+    Parameters
+    ----------
+    structure : {"matrix", "vector"}
+        "vector" keeps D diagonal: 2 k parameters in place of k² + k.
+
+    Attributes
+    ----------
+    temperature_ : float
+        Of lowest NLL, as in `TemperatureScaling`.
+    smoothing_ : float
+        Weight of the uniform distribution, 1 / (n + 1).
+    matrix_ : array, shape (k, k)
+        The matrix 1 + D.
+    bias_ : array, shape (k,)
+        The shifts b.
+
+    Examples
+    --------
+    >>> logits = np.array([[4.0, 0.0]] * 400 + [[0.0, 4.0]] * 400)
+    >>> labels = [0] * 300 + [1] * 100 + [0] * 40 + [1] * 360  # 75% right, and 90% right
+    >>> StructuredScaling().fit(logits, labels).predict_proba([[4.0, 0.0], [0.0, 4.0]]).round(2)
+    array([[0.75, 0.25],
+           [0.1 , 0.9 ]])
+    """
+
+    structure: Literal["matrix", "vector"] = "matrix"
+    _needs_two_classes = True
+    _kept = {"temperature": (), "smoothing": (), "matrix": ("k", "k"), "bias": ("k",)}
+
+    def __post_init__(self):
+        if self.structure not in ("matrix", "vector"):
+            raise ValueError(f"structure: got {self.structure!r}, expected 'matrix' or 'vector'")
+
+    def _fit(self, logits: Array, labels: Array) -> None:
+        n, k = logits.shape
+        self.temperature_ = _lowest_nll(_Scaled(logits, labels))
+        self.smoothing_ = 1 / (n + 1)
+        scores = self._scores(logits)
+        penalty = np.full((k + 1, k), k * (k - 1) / n)  # rows: D transposed, then b
+        penalty[np.arange(k), np.arange(k)] = penalty[k] = k / n
+        free = penalty == k / n if self.structure == "vector" else np.full_like(penalty, True, bool)
+
+        def loss(parameters):
+            change = np.zeros_like(penalty)
+            change[free] = parameters
+            nll, residual = _nll_and_residual(scores + scores @ change[:k] + change[k], labels)
+            gradient = np.append(scores.T @ residual, residual.sum(axis=0, keepdims=True), axis=0)
+            gradient += 2 * penalty * change
+            return nll + (penalty * change**2).sum(), gradient[free]
+
+        best = np.eye(k + 1, k)
+        best[free] += _minimised(loss, np.zeros(free.sum()))
+        self.matrix_, self.bias_ = best[:k].T.copy(), best[k].copy()
+
+    def _scores(self, logits: Array) -> Array:
+        probs = softmax(logits.astype(np.float64) / self.temperature_)
+        return np.log((1 - self.smoothing_) * probs + self.smoothing_ / probs.shape[1])
+
+    def _probs(self, logits: Array) -> Array:
+        return softmax(self._scores(logits) @ self.matrix_.T + self.bias_)
+
+
+# --- files, and models of scikit-learn ------------------------------------------------------------
+
+MAPS: dict[str, type[Recalibration]] = {
+    "temperature": TemperatureScaling,
+    "fixed": FixedTemperature,
+    "structured": StructuredScaling,
+    "vector": VectorScaling,
+    "matrix": MatrixScaling,
+    "beta": BetaCalibration,
+    "isotonic": IsotonicCalibration,
+    "histogram": HistogramBinning,
+}  # their names in files and on the command line
+
+
+def load(path: str | os.PathLike) -> Recalibration:
+    """Read a map that `Recalibration.save` or ``calibkit recalibrate`` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A JSON file; nothing in it is executed.
+
+    Returns
+    -------
+    Recalibration
+        Fitted; its `about_` holds what else the file says, such as ``thresholds``.
+
+    Raises
+    ------
+    ValueError
+        In one line that names the file: not JSON, not a map, of a later version, or damaged.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "map.json")
+    >>> FixedTemperature(2.0).save(file, class_names=["cat", "dog"])
+    >>> kept = load(file)
+    >>> kept, kept.about_
+    (FixedTemperature(temperature=2.0), {'class_names': ['cat', 'dog']})
+    """
+    try:
+        kept = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(kept, dict) or "calibkit_map" not in kept:
+            raise ValueError("got no key 'calibkit_map', expected a map that calibkit saved")
+        if kept.pop("calibkit_map") != 1:
+            raise ValueError("got a map of a later version, expected 1; update calibkit")
+        kind = MAPS.get(kept.pop("map"))
+        if kind is None:
+            raise ValueError(f"map: expected one of {', '.join(MAPS)}")
+        model, k, fitted = kind(**kept.pop("options")), kept.pop("classes"), kept.pop("fitted")
+        if not (isinstance(k, int) and k >= 2) and (k, kind) != (None, FixedTemperature):
+            raise ValueError(f"classes: got {k!r}, expected an integer >= 2")
+        for name in kind._kept:
+            vars(model)[f"{name}_"] = model._restore(name, fitted[name], k)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{os.fspath(path)}: {' '.join(reason.split())[:200]}") from error
+    if k is not None:
+        model.classes_ = np.arange(k)
+    model.about_ = kept
+    return model
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays as JSON has them: NaN is null."""
+    if isinstance(value, list | tuple):
+        return [_plain(x) for x in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    return None if value != value else value
+
+
+def __getattr__(name: str):
+    if name == "CalibratedModel":  # late: scikit-learn is slow to import, and optional
+        from calibkit.estimators import CalibratedModel
+
+        return CalibratedModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # --- inside ---------------------------------------------------------------------------------------
