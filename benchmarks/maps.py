@@ -117,24 +117,25 @@ def candidates(k: int) -> dict[str, object]:
 # --- networks -------------------------------------------------------------------------------------
 
 
-def networks() -> Iterator[tuple[str, str, dict[str, np.ndarray]]]:
+def networks() -> Iterator[tuple[str, str, dict]]:
     """Group, name and arrays (``val`` and ``test`` logits and labels) of each network."""
-    for folder in sorted(store.runs_root().glob("*/arrays.npz")):
-        if folder.parent.name.startswith("gaussians"):  # a toy
-            continue
-        with np.load(folder) as kept:
-            names = ("validation_logits", "validation_labels", "test_logits", "test_labels")
-            yield (folder.parent.name.split("-")[0], folder.parent.name, *_floats(kept, names))
+    names = ("validation_logits", "validation_labels", "test_logits", "test_labels")
+    for file in sorted(store.runs_root().glob("*/arrays.npz")):
+        run = file.parent.name
+        if not run.startswith("gaussians"):  # a toy
+            with np.load(file) as kept:
+                yield run.split("-")[0], run, _arrays(kept, names)
+    names = ("val_logits", "val_labels", "logits", "labels")
     public = Path(os.environ.get("CALIBKIT_DATA", "")) / "public_logits"
     for file in sorted(public.glob("*.npz")):
         with np.load(file) as kept:
-            names = ("val_logits", "val_labels", "logits", "labels")
-            yield (f"public {file.stem.split('-')[0]}", file.stem, *_floats(kept, names))
+            if "val_logits" in kept.files:
+                yield f"public {file.stem.split('-')[0]}", file.stem, _arrays(kept, names)
 
 
-def _floats(kept, names):
+def _arrays(kept, names: tuple[str, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     val, val_labels, test, labels = (kept[name] for name in names)
-    yield {
+    return {
         "val": (val.astype(np.float64), val_labels.astype(int)),
         "test": (test.astype(np.float64), labels.astype(int)),
     }

@@ -523,7 +523,7 @@ def test_structured_scaling_against_torch(structure):
 def test_structured_scaling_is_a_temperature_on_few_samples_and_a_matrix_on_many():
     few, labels = biased(n=10)
     close = posthoc.StructuredScaling().fit(few, labels)
-    assert np.abs(close.matrix_ - np.eye(4)).max() < 0.1
+    assert np.abs(close.matrix_ - np.eye(4)).max() < 0.2
     logits, labels = biased(n=20_000)
     test, test_labels = biased(n=5000, seed=1)
     values = [
@@ -660,7 +660,6 @@ def animals(n=600, seed=0):
     return inputs, np.array(["dog", "ant", "cat"])[scores.argmax(axis=1)]
 
 
-@pytest.mark.filterwarnings("ignore::calibkit.posthoc.PosthocWarning")  # a forest's zeros
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("base", [LogisticRegression(C=100), RandomForestClassifier(30)])
 def test_a_calibrated_model_equals_scikit_learns(base, classes):
@@ -669,7 +668,9 @@ def test_a_calibrated_model_equals_scikit_learns(base, classes):
         names = np.where(names == "ant", "ant", "other")
     base = clone(base).set_params(random_state=0).fit(inputs[:400], names[:400])
     for estimator, rest in ((base, slice(400, 900)), (clone(base), slice(0, 900))):
-        ours = posthoc.CalibratedModel(estimator).fit(inputs[rest], names[rest])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PosthocWarning)  # for the zeros of a forest
+            ours = posthoc.CalibratedModel(estimator).fit(inputs[rest], names[rest])
         theirs = CalibratedClassifierCV(
             FrozenEstimator(base) if estimator is base else clone(base),
             method="temperature",
