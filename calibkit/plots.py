@@ -15,7 +15,7 @@ out.
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -25,6 +25,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
 
@@ -44,7 +45,9 @@ __all__ = [
     "COLORS",
     "CORRECT",
     "MARKERS",
+    "WIDTH",
     "WRONG",
+    "forest",
     "ink",
     "look",
     "panels",
@@ -114,13 +117,25 @@ _INK, _FAINT = "#262626", "#8A8A8A"
 
 # --- style ---
 
+WIDTH = 6.9  # inches: the column of text of the book
 _STYLE = mpl.rc_params_from_file(Path(__file__).with_name("book.mplstyle"), False, False)
+_TEXT = (
+    "font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "legend.title_fontsize",
+    "xtick.labelsize", "ytick.labelsize",
+)  # fmt: skip
+_FINE = {"figure.figsize": (WIDTH, 3.2), "lines.linewidth": 1.4, "lines.markersize": 5.0}
 
 
-def style():
+def style(points: float | None = None):
     """Context manager (or decorator) with the book's style; outside it nothing changes.
 
     White, opaque background (inverted on dark pages of the book); fonts for a screen.
+
+    Parameters
+    ----------
+    points : float, optional
+        Size of all text, 8 for a figure that is drawn at the width it is shown at, `WIDTH`; its
+        lines are as fine. By default 10 to 12, for figures that a page shrinks.
 
     Returns
     -------
@@ -135,7 +150,9 @@ def style():
     >>> inside >= 9 and mpl.rcParams["font.size"] == before
     True
     """
-    return mpl.rc_context(_STYLE)
+    if points is None:
+        return mpl.rc_context(_STYLE)
+    return mpl.rc_context(_STYLE | dict.fromkeys(_TEXT, points) | _FINE)
 
 
 def look(method: str) -> dict:
@@ -224,8 +241,20 @@ def _axes(ax: Axes | None) -> Axes:
 def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None:
     """Words inside the axes, on a white background so that no line runs through them."""
     box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
-    defaults = {"ha": "left", "va": "top", "fontsize": 10, "color": _INK, "bbox": box, "zorder": 6}
+    defaults = {
+        "ha": "left",
+        "va": "top",
+        "fontsize": _small(),
+        "color": _INK,
+        "bbox": box,
+        "zorder": 6,
+    }
     ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
+
+
+def _small() -> float:
+    """Size of the text inside axes, in points."""
+    return FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
 
 
 def _scaled(axis, scale: int) -> None:
@@ -245,7 +274,7 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     low, high = ax.get_ylim()
     height = ax.bbox.height / ax.figure.dpi  # in inches; a subfigure has no height of its own
     line_ends = {m: (y - low) / (high - low) for m, (y, _) in ends.items()}
-    step = {m: (1 + ends[m][1].count("\n")) * 13.5 / 72 / height for m in ends}
+    step = {m: (1 + ends[m][1].count("\n")) * 1.35 * _small() / 72 / height for m in ends}
     order = sorted(ends, key=line_ends.get)
     # As near as can be to where the lines end, given the height of the text below: an isotonic
     # regression of the places left after the text is taken out.
@@ -256,7 +285,7 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     for m, y in zip(order, placed, strict=True):
         color, inside = look(m)["color"], {"transform": ax.transAxes}
         ax.plot([1, 1.03], [line_ends[m], y], color=color, linewidth=0.8, clip_on=False, **inside)
-        ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=10, **inside)
+        ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=_small(), **inside)
 
 
 def panels(
@@ -436,7 +465,15 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.axhline(0, color="#9A9A9A", linewidth=0.8)
     middle = np.clip(left[share.argmax()] + width[0] / 2, 0.07, 0.93)
     words = f"{100 * share.max():.0f} %"
-    ax.text(middle, floor + room + 0.01, words, ha="center", va="bottom", fontsize=9, color=_FAINT)
+    ax.text(
+        middle,
+        floor + room + 0.01,
+        words,
+        ha="center",
+        va="bottom",
+        fontsize=_small() - 1,
+        color=_FAINT,
+    )
     ax.set(xlim=(0, 1), ylim=(floor, 1.0), xlabel="Confidence", ylabel="Accuracy")
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -445,9 +482,9 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     words = f"ECE {_text(numbers['ece'], 1, 100, ' %')}\n"
     words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
     if gap.mean() >= 0:  # over-confidence leaves the upper corner free, the opposite the lower
-        _note(ax, words, fontsize=9)
+        _note(ax, words, fontsize=_small() - 1)
     else:
-        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=9)
+        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=_small() - 1)
     return ax
 
 
@@ -705,7 +742,7 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
     _scaled(ax.xaxis, 100)
     _scaled(ax.yaxis, 100)
     _label_ends(ax, ends)
-    ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=10, color=_FAINT)
+    ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=_small(), color=_FAINT)
     return ax
 
 
@@ -777,6 +814,80 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
             ax.plot([], [], "o", color=_FAINT, markerfacecolor="white", label="published")[0],
         ]
         ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
+    return ax
+
+
+def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None) -> Axes:
+    """Differences of methods from a reference: estimate, 95 % interval and the paper's own value.
+
+    Clear differences stand out from those that are not: these are pale. Fewer than three seeds give
+    an open dot without an interval, since their spread says nothing.
+
+    Parameters
+    ----------
+    rows : iterable of NamedTuples
+        One a method, from top to bottom, all of one metric: fields ``method``, ``estimate``,
+        ``low``, ``high`` (natural units), ``seeds``, ``outcome`` ("higher", "lower", "no
+        difference" or "unclear") and ``metric`` (a key of `terms.METRICS`).
+    published : dict, optional
+        ``{method: difference}`` in the same units, drawn as hollow diamonds.
+    ax : Axes, optional
+        A new one, as wide as a page, by default.
+
+    Returns
+    -------
+    Axes
+        With a line at no difference.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, or they have different metrics.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> Row = namedtuple("Row", "method estimate low high seeds outcome metric")
+    >>> ax = forest([Row("fmfp", 0.012, 0.004, 0.020, 5, "higher", "auroc")], {"fmfp": 0.017})
+    >>> ax.get_xlabel()
+    'AUROC, difference in points (higher is better)'
+    """
+    rows, published = list(rows), published or {}
+    if not rows:
+        raise ValueError("rows: got none, expected one for each method")
+    if len({row.metric for row in rows}) > 1:
+        raise ValueError(f"rows: got {sorted({row.metric for row in rows})}, expected one metric")
+    if ax is None:
+        ax = plt.subplots(figsize=(WIDTH, 0.65 + 0.21 * len(rows)))[1]
+    label, scale, higher = terms.metric_label(rows[0].metric, unit=False)
+    ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=1)
+    for y, row in enumerate(rows):
+        color = look(row.method)["color"]
+        dot = {"marker": "o", "color": color, "markersize": 6}  # diamonds are the paper's
+        if row.seeds < 3:
+            dot |= {"markerfacecolor": "white", "markeredgewidth": 1.2}
+        else:
+            clear = 1.0 if row.outcome in ("higher", "lower") else 0.4
+            dot |= {"alpha": clear, "markeredgewidth": 0}
+            ends = [scale * row.low, scale * row.high]
+            bar = {"color": color, "alpha": 0.7 * clear, "linewidth": 2.2}
+            ax.plot(ends, [y, y], zorder=2, **bar)
+        ax.plot(scale * row.estimate, y, linestyle="", zorder=3, **dot)
+        if row.method in published:
+            hollow = {"markerfacecolor": "none", "markeredgewidth": 1.1, "color": color}
+            ax.plot(scale * published[row.method], y, "D", markersize=6, zorder=4, **hollow)
+    unit = {100: " in points", 1000: " × 1000"}.get(scale, "")
+    better = {True: " (higher is better)", False: " (lower is better)", None: ""}[higher]
+    label = label.removesuffix(" × 1000")
+    ax.set(xlabel=f"{label}, difference{unit}{better}", ylim=(len(rows) - 0.5, -0.5))
+    ax.set_yticks(range(len(rows)), [look(row.method)["label"] for row in rows])
+    ax.grid(axis="y", visible=False)
+    _scaled(ax.xaxis, 1)
+    if any(row.method in published for row in rows):
+        ours = ax.plot([], [], "o", color=_FAINT, markersize=5, label="here, 95 % interval")[0]
+        theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
+        diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
+        ax.legend(handles=[ours, diamond], loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return ax
 
 

@@ -504,6 +504,11 @@ COMPARED = (
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
+# The parts of `metrics.nll_decomposition`, which need no replicates of their own: {name: weight}.
+_NLL_PARTS = {
+    "refinement_nll": {"nll_ts_nll": 1},
+    "calibration_nll": {"nll": 1, "nll_ts_nll": -1},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -537,7 +542,11 @@ class Replicates:
         return {name: i for i, name in enumerate(self.names)}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._place
+        return all(part in self._place for part in _NLL_PARTS.get(name, (name,)))
+
+    def _combined(self, name: str, values: Array) -> Array:
+        parts = _NLL_PARTS.get(name, {name: 1})
+        return sum(weight * values[self._place[part]] for part, weight in parts.items())
 
     def estimate(self, name: str) -> float:
         """A metric on the whole test set.
@@ -545,7 +554,8 @@ class Replicates:
         Parameters
         ----------
         name : str
-            One of `names`.
+            One of `names`, or ``refinement_nll`` or ``calibration_nll``: the parts of
+            `metrics.nll_decomposition` for the temperature ``ts_nll``.
 
         Returns
         -------
@@ -557,7 +567,7 @@ class Replicates:
         KeyError
             If the metric is not among `names`.
         """
-        return float(self.estimates[self._place[name]])
+        return float(self._combined(name, self.estimates))
 
     def deviation(self, name: str) -> Array:
         """What each resample adds to a metric.
@@ -565,7 +575,8 @@ class Replicates:
         Parameters
         ----------
         name : str
-            One of `names`.
+            One of `names`, or ``refinement_nll`` or ``calibration_nll``: the parts of
+            `metrics.nll_decomposition` for the temperature ``ts_nll``.
 
         Returns
         -------
@@ -577,7 +588,7 @@ class Replicates:
         KeyError
             If the metric is not among `names`.
         """
-        return self.deviations[self._place[name]].astype(np.float64)
+        return self._combined(name, self.deviations).astype(np.float64)
 
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` without pickles, some 25 KB.
@@ -590,18 +601,26 @@ class Replicates:
         path : path
             File to write, ending in ``.npz``.
         """
-        most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
-        step = np.where(most > 0, most / 127, 1)
-        steps = np.where(np.isnan(self.deviations), -128, np.rint(self.deviations / step))
+        steps, step = self.quantised()
         np.savez_compressed(
             path,
             names=np.array(self.names),
             estimates=self.estimates,
-            steps=steps.astype(np.int8),
-            step=step.astype(np.float32),
+            steps=steps,
+            step=step,
             recalibrations=np.array(list(self.temperatures), dtype=np.str_),
             temperatures=np.array(list(self.temperatures.values()), dtype=np.float64),
         )
+
+    def quantised(self) -> tuple[Array, Array]:
+        """Deviations as whole steps, int8 of shape (names, n), and the size of a step, (names, 1).
+
+        -128 stands for undefined.
+        """
+        most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
+        step = np.where(most > 0, most / 127, 1)
+        steps = np.where(np.isnan(self.deviations), -128, np.rint(self.deviations / step))
+        return steps.astype(np.int8), step.astype(np.float32)
 
     @classmethod
     def load(cls, path: str | Path) -> "Replicates":

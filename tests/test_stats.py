@@ -456,6 +456,14 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     again = stats.Replicates.load(tmp_path / "replicates.npz")
     assert again.names == found.names and again.temperatures == found.temperatures
     np.testing.assert_array_equal(again.estimates, found.estimates)
+    parts = metrics.nll_decomposition(logits, labels, found.temperatures["ts_nll"])
+    resampled = [
+        metrics.nll_decomposition(logits[i], labels[i], found.temperatures["ts_nll"]) for i in draws
+    ]
+    for part in ("refinement", "calibration"):
+        assert found.estimate(f"{part}_nll") == pytest.approx(parts[part])
+        expected = [values[part] - parts[part] for values in resampled]
+        assert found.deviation(f"{part}_nll") == pytest.approx(expected, abs=1e-6)
     most = np.abs(found.deviations).max(1, keepdims=True)  # kept in steps of 1/127 of it
     assert (np.abs(again.deviations - found.deviations) <= most / 250).all()
     assert "ece_binned" in again and "ece_ts" not in again
@@ -464,7 +472,8 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
 
 def test_a_run_without_validation_data_has_the_optimal_temperature_only():
     logits, labels = sample(100)
-    assert list(stats.replicates_of_run(logits, labels, n=3).temperatures) == ["optimal"]
+    found = stats.replicates_of_run(logits, labels, n=3)
+    assert list(found.temperatures) == ["optimal"] and "refinement_nll" not in found
 
 
 # --- means over seeds, with the doubt of the test set ---
