@@ -113,9 +113,11 @@ class Ranking:
     def threshold(self, risk: float) -> float:
         """As `threshold_at_risk`."""
         within = np.flatnonzero(self.risk() <= risk)
-        if not len(within):
-            return math.inf
-        lowest, lower = [*self.confidence[within[-1] :][:2], -math.inf][:2]
+        return self.at(within[-1]) if len(within) else math.inf
+
+    def at(self, place: int) -> float:
+        """A threshold that accepts this confidence and none below it, in few digits."""
+        lowest, lower = [*self.confidence[place:][:2], -math.inf][:2]
         return _short_decimal(float(lowest), float(lower), self.dtype)
 
 
