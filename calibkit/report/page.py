@@ -46,7 +46,7 @@ def draw(name: str, numbers: dict) -> Figure:
     ----------
     name : str
         "reliability", "histogram", "risk_coverage"; for two models, "comparison"; for two classes,
-        "probability" (reliability of the positive one) and "ranking" (ROC, precision and recall).
+        "probability" (reliability of the positive one), "roc" and "precision_recall".
     numbers : dict
         As `assess` returns them.
 
@@ -71,8 +71,8 @@ def draw(name: str, numbers: dict) -> Figure:
             plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, axes[0])
             plots.plot_risk_coverage({m: x["risk_coverage"] for m, x in pairs.items()}, axes[1])
             return fig
-        if name == "ranking":
-            return _ranking(numbers["positive"])
+        if name in ("roc", "precision_recall"):
+            return _ranking(name, numbers["positive"])
         fig, ax = plt.subplots(figsize=(6, 4) if name == "risk_coverage" else (5, 4.6))
         if name == "probability":
             positive = numbers["positive"]
@@ -91,29 +91,29 @@ def draw(name: str, numbers: dict) -> Figure:
         return fig
 
 
-def _ranking(positive: dict) -> Figure:
-    """ROC and precision–recall curve, with the threshold 0.5 marked."""
-    fig, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.9))
-    roc, curve, at = positive["roc"], positive["precision_recall"], positive["decisions"]
-    negatives = max(positive["samples"] - positive["positives"], 1)
-    recall, base = at["recall"].estimate, positive["base_rate"].estimate
-    left.plot([0, 1], [0, 1], color="0.7", linestyle="--", linewidth=1.2)
-    left.plot(roc["fpr"], roc["tpr"], color=plots.CORRECT, linewidth=2)
-    left.set(xlabel="False alarms among the others", ylabel="Recall")
-    right.axhline(base, color="0.7", linestyle="--", linewidth=1.2)
-    right.plot(curve["recall"], curve["precision"], color=plots.CORRECT, linewidth=2)
-    right.set(xlabel="Recall", ylabel="Precision")
+def _ranking(name: str, positive: dict) -> Figure:
+    """ROC or precision–recall curve, with the threshold 0.5 marked."""
+    fig, ax = plt.subplots(figsize=(4.6, 3.9))
+    curve, at = positive[name], positive["decisions"]
+    recall = at["recall"].estimate
+    if name == "roc":
+        others = max(positive["samples"] - positive["positives"], 1)
+        x, y, dot = curve["fpr"], curve["tpr"], (at["false"] / others, recall)
+        chance, label = [0, 1], f"ROC AUC {percent(positive['auroc'].estimate)}"
+        ax.set(xlabel="False alarms among the others", ylabel="Recall")
+    else:
+        x, y, dot = curve["recall"], curve["precision"], (recall, at["precision"].estimate)
+        chance = [positive["base_rate"].estimate] * 2
+        label = f"Average precision {percent(positive['average_precision'].estimate)}"
+        ax.set(xlabel="Recall", ylabel="Precision")
+    ax.plot([0, 1], chance, color="0.7", linestyle="--", linewidth=1.2)
+    ax.plot(x, y, color=plots.CORRECT, linewidth=2)
     if at["flagged"]:
-        left.plot(at["false"] / negatives, recall, "o", color=plots.WRONG, zorder=5)
-        right.plot(recall, at["precision"].estimate, "o", color=plots.WRONG, zorder=5)
-        left.annotate(
-            "≥ 0.5", (at["false"] / negatives, recall), (8, -12), textcoords="offset points"
-        )
-    for ax in (left, right):
-        ax.set(xlim=(0, 1), ylim=(0, 1.02))
-    left.set_title(f"ROC AUC {percent(positive['auroc'].estimate)}", fontsize=11)
-    found = percent(positive["average_precision"].estimate)
-    right.set_title(f"Average precision {found}", fontsize=11)
+        ax.plot(*dot, "o", color=plots.WRONG, zorder=5)
+        side = -12 if name == "roc" else 8
+        ax.annotate("0.5", dot, (8, side), textcoords="offset points")
+    ax.set(xlim=(0, 1), ylim=(0, 1.02))
+    ax.set_title(label, fontsize=12)
     return fig
 
 
@@ -189,7 +189,7 @@ def page(numbers: dict, data: Predictions | None = None, against: Predictions | 
         allows; without these arguments there is no script.
     """
     shown = ["reliability", "histogram", "risk_coverage"]
-    shown += ["probability", "ranking"] if numbers["positive"] else []
+    shown += ["probability", "roc", "precision_recall"] if numbers["positive"] else []
     shown += ["comparison"] if numbers["comparison"] else []
     pictures = {name: html.picture(draw(name, numbers)) for name in shown}
     # Of two classes, what can be explored is folded away: a still picture does.
@@ -198,7 +198,7 @@ def page(numbers: dict, data: Predictions | None = None, against: Predictions | 
     script = explorable.script() if lively else ""
     facts = [f"{numbers['samples']:,} samples"]
     if positive := numbers["positive"]:
-        guessed = " (guessed; --positive NAME chooses)" if positive["guessed"] else ""
+        guessed = " (guessed)" if positive["guessed"] else ""
         facts.append(f"two classes, of which “{positive['name']}” is the positive one{guessed}")
         facts.append(f"{positive['positives']:,} positives")
     else:
@@ -211,8 +211,8 @@ def page(numbers: dict, data: Predictions | None = None, against: Predictions | 
     fits = [row for row in numbers["recalibration"].values() if "fitted_on" in row]
     best, note = numbers["recommended"], ""
     if positive:
-        note = "These thresholds are for the probability as it is."
-        note += f" After {best} they are others: see below." if best else ""
+        note = "Thresholds are for the probability as it is"
+        note += f"; after {best}, each is another, as listed." if best else "."
     return html.render(
         Path(__file__).with_name("page.html.jinja"),
         numbers=numbers,

@@ -172,10 +172,9 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
     """
     if base_rate < RARE:
         rules = [("cost_ratio", 10.0), ("cost_ratio", 100.0), ("budget", 0.01), ("budget", 0.05)]
-        return [*rules, ("precision", 0.5), ("precision", 0.9), ("recall", 0.5), ("recall", 0.9)]
-    return [("cost_ratio", 10.0), ("precision", 0.9), ("precision", 0.95), ("recall", 0.9)] + [
-        ("recall", 0.95)
-    ]
+        return [*rules, ("precision", 0.5), ("recall", 0.9)]
+    rules = [("cost_ratio", 10.0), ("precision", 0.9), ("precision", 0.95)]
+    return [*rules, ("recall", 0.9), ("recall", 0.95)]
 
 
 def check_rules(rules: Sequence[tuple[str, float]]) -> None:
@@ -212,9 +211,9 @@ def choose_threshold(rule: str, value: float, p: Array, y: Array) -> float:
     --------
     >>> p, y = np.array([0.9, 0.8, 0.6, 0.3]), np.array([True, False, True, False])
     >>> [choose_threshold(*rule, p, y) for rule in (("precision", 0.6), ("recall", 0.5))]
-    [0.6, 0.9]
+    [0.59, 0.89]
     >>> choose_threshold("budget", 2, p, y), choose_threshold("cost_ratio", 3, p, y)
-    (0.8, 0.6)
+    (0.79, 0.59)
     """
     ranking = metrics.Ranking.of(p, y)
     if rule == "precision":

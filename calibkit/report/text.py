@@ -32,7 +32,7 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     >>> from calibkit.report.predictions import from_arrays
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
     >>> [statement["title"] for statement in verdict(assess(from_arrays(scores)))][:2]
-    ['Probability of “1” is too low', '“1” hardly stands out']
+    ['Probability of “1” is too low', '“1” stands out well, judging by few samples']
     """
     if numbers["positive"]:
         statements = [_on_probability(numbers), _on_positives(numbers)]
@@ -361,7 +361,7 @@ def _on_probability(numbers: dict) -> dict[str, str]:
             " Class weights in training, or training on resampled data, are the usual cause of a "
             "mean so far above the base rate."
         )
-    if outliers:
+    if 0 < len(outliers) < len(numbers["groups"]):
         worst = max(outliers, key=lambda row: abs(row["gap"].estimate))
         text += (
             f" It is off in {len(outliers)} of {len(numbers['groups'])} groups, most of all in "
@@ -426,8 +426,8 @@ def _on_decisions(numbers: dict) -> dict[str, str]:
         )
         if row["rule"] == "cost_ratio":
             text += (
-                f", at {row['cost']:.3g} false alarms' worth a sample instead of "
-                f"{row['cost_at_half']:.3g}"
+                f": a mean cost of {row['cost']:.3g} false alarms a sample, which is "
+                f"{row['cost_at_half']:.3g} at 0.5"
             )
         text += "."
     return {"title": title, "text": text, "tone": "fair"}
@@ -574,8 +574,7 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
     if positive := numbers["positive"]:
         shown |= {
             "positive_bins": _bins_table(positive["reliability"], positive["name"]),
-            "thresholds": [_rule_row(row, positive) for row in positive["thresholds"]],
-            "thresholds_after": [_rule_row(row, positive) for row in positive["thresholds_after"]],
+            "thresholds": _rule_rows(positive),
         }
     return {name: _frame(rows) for name, rows in shown.items() if rows}
 
@@ -611,16 +610,24 @@ def _metric_row(name: str, value: Interval) -> dict[str, str]:
     }
 
 
-def _rule_row(row: dict, positive: dict) -> dict[str, str]:
+def _rule_rows(positive: dict) -> list[dict[str, str]]:
+    after = positive["thresholds_after"] or [None] * len(positive["thresholds"])
+    rows = zip(positive["thresholds"], after, strict=True)
+    return [_rule_row(row, other, positive) for row, other in rows]
+
+
+def _rule_row(row: dict, after: dict | None, positive: dict) -> dict[str, str]:
     share = percent(row["share"].estimate)
+    then = {f"After {positive['recommended']}": decimals(after["threshold"])} if after else {}
     return {
         "Rule": rule_in_words(row, f"“{positive['name']}”"),
         "Threshold": decimals(row["threshold"]),
+        **then,
         "Flagged": f"{row['flagged']:,} ({share})",
         "Found": f"{row['found']:,} of {positive['positives']:,}",
         "Precision": percent(row["precision"]) if row["flagged"] else "–",
         "Recall": percent(row["recall"]),
-        "Kept?": {True: "yes", False: "no", None: "cannot tell"}[row["kept"]]
+        "Rule kept?": {True: "yes", False: "no", None: "cannot tell"}[row["kept"]]
         if row["rule"] in ("precision", "recall") and row["threshold"] is not None
         else "–",
     }
@@ -634,12 +641,10 @@ def _map_row(name: str, numbers: dict) -> dict[str, str]:
         "Recalibration": name,
         "Mean probability": percent(at["mean"]),
         "ECE": percent(at["ece"]),
-        "Brier score": f"{scores['brier']:.4f}",
         "Brier change": "–" if name == "none" else change,
         "NLL": number(scores["nll"], 1, ""),
         "Average precision": percent(at["average_precision"]),
-        "Flagged at 0.5": f"{at['decisions']['flagged']:,}",
-        "Found": f"{at['decisions']['found']:,}",
+        "Found / flagged at 0.5": f"{at['decisions']['found']:,} / {at['decisions']['flagged']:,}",
         "Flags as many as now": "–" if at["same"] is None else f"at {at['same']:.3g}",
     }
 
