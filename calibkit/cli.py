@@ -27,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
         with terms.extras():
             return options.command(options)
     except KeyboardInterrupt:
-        print("calibkit: interrupted; the same command resumes from here", file=sys.stderr)
+        resumes = "; the same command resumes from here" * (options.command in (_train, _bench))
+        print(f"calibkit: interrupted{resumes}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
@@ -57,6 +58,94 @@ def _parser() -> argparse.ArgumentParser:
         pass
     parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
+
+    report = commands.add_parser(
+        "report",
+        help="what your own model's confidence is good for",
+        description="Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others); write "
+        "one self-contained HTML page, and its numbers as JSON.",
+        epilog="An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, "
+        "val_logits, val_labels, groups, weights and class_names. A .csv, .parquet or .jsonl has a "
+        "column label, a column prob_NAME or logit_NAME for each class (one is enough for two "
+        "classes), and, if you have them, group, weight and split (test or val). Where only the "
+        "confidence of answers is known: columns confidence and correct. Examples: calibkit report "
+        "preds.npz · calibkit report new.npz --against old.npz --target-risk 0.01 0.05 · calibkit "
+        "report fraud.csv --positive fraud --budget 200",
+    )
+    report.add_argument("predictions", help="file of predictions; - is standard input")
+    report.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
+    report.add_argument("--out", default="report", help="folder to write to (default: report)")
+    report.add_argument(
+        "--against", metavar="FILE", help="predictions of a second model for the same samples"
+    )
+    report.add_argument(
+        "--target-risk",
+        type=float,
+        nargs="+",
+        default=(),
+        metavar="SHARE",
+        help="error rates to find thresholds for, such as 0.01",
+    )
+    report.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a column or array of groups to look at one by one; repeatable",
+    )
+    report.add_argument(
+        "--tokens", action="store_true", help="take scores (texts, tokens, classes) token by token"
+    )
+    two = report.add_argument_group("two classes: thresholds on the probability of one")
+    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
+    for rule, what in (
+        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
+        ("budget", "flag at most so many samples of a test set of this size; below 1, that share"),
+        ("precision", "this share of the flagged is positive"),
+        ("recall", "this share of the positives is flagged"),
+    ):
+        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    report.set_defaults(command=_report)
+
+    bench = commands.add_parser(
+        "bench",
+        help="compare your own method or recalibration with the published ones",
+        description="Train your method, and ERM if missing, under the protocol of the published "
+        "ones; compare it with all that have records; write an HTML page, and its numbers as JSON.",
+        epilog="A method is a function (logits, targets) -> one loss per sample, or a factory; a "
+        "recalibration is a class with fit and predict_proba, and needs no training. Examples: "
+        "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
+        "--edition released",
+    )
+    bench.add_argument("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
+    bench.add_argument("--edition", default="demo", help=_EDITIONS)
+    bench.add_argument("--out", default="bench", help="folder to write to (default: bench)")
+    bench.add_argument(
+        "--setting", action="append", default=[], help="a setting of the edition; repeatable"
+    )
+    bench.add_argument("--dataset", default="", help="instead of the edition's")
+    bench.add_argument("--network", default="", help="instead of the edition's")
+    bench.add_argument("--seeds", type=int, default=0, help="how many (default: the edition's)")
+    bench.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
+    bench.add_argument("--device", default="", help="torch device (default: cuda if available)")
+    bench.add_argument(
+        "--chosen", default="", help="how its coefficients were chosen, in words, for the page"
+    )
+    bench.add_argument("--quiet", action="store_true", help="print no line per epoch")
+    _add_settings(bench, "a protocol setting, such as batch_size=512")
+    bench.set_defaults(command=_bench)
+
+    compare = commands.add_parser(
+        "compare",
+        help="compare several models on the same samples, pair by pair",
+        description="Read prediction files for the same samples; compare every pair of models. "
+        "Intervals are corrected for the number of pairs.",
+        epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
+    )
+    compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
+    compare.add_argument("--labels", help="a separate file of labels, shared by all")
+    compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
+    compare.set_defaults(command=_compare)
 
     train = commands.add_parser(
         "train",
@@ -188,73 +277,6 @@ def _parser() -> argparse.ArgumentParser:
     get = actions.add_parser("get", help="download or generate a data set")
     get.add_argument("name")
     get.set_defaults(command=_data_get)
-
-    report = commands.add_parser(
-        "report",
-        help="what your own model's confidence is good for",
-        description="Read saved predictions (.npz, .csv, .parquet, .npy); write one self-contained "
-        "HTML page, and its numbers as JSON.",
-        epilog="An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, "
-        "val_logits, val_labels, groups and class_names. A .csv or .parquet has a column label, a "
-        "column prob_NAME or logit_NAME for each class, and, if you have them, group and split "
-        "(test or val). Examples: calibkit report preds.npz · "
-        "calibkit report new.npz --against old.npz --target-risk 0.01 0.05",
-    )
-    report.add_argument("predictions", help="file of predictions")
-    report.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
-    report.add_argument("--out", default="report", help="folder to write to (default: report)")
-    report.add_argument(
-        "--against", metavar="FILE", help="predictions of a second model for the same samples"
-    )
-    report.add_argument(
-        "--target-risk",
-        type=float,
-        nargs="+",
-        default=(),
-        metavar="SHARE",
-        help="error rates to find thresholds for, such as 0.01",
-    )
-    report.set_defaults(command=_report)
-
-    bench = commands.add_parser(
-        "bench",
-        help="compare your own method or recalibration with the published ones",
-        description="Train your method, and ERM if missing, under the protocol of the published "
-        "ones; compare it with all that have records; write an HTML page, and its numbers as JSON.",
-        epilog="A method is a function (logits, targets) -> one loss per sample, or a factory; a "
-        "recalibration is a class with fit and predict_proba, and needs no training. Examples: "
-        "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
-        "--edition released",
-    )
-    bench.add_argument("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
-    bench.add_argument("--edition", default="demo", help=_EDITIONS)
-    bench.add_argument("--out", default="bench", help="folder to write to (default: bench)")
-    bench.add_argument(
-        "--setting", action="append", default=[], help="a setting of the edition; repeatable"
-    )
-    bench.add_argument("--dataset", default="", help="instead of the edition's")
-    bench.add_argument("--network", default="", help="instead of the edition's")
-    bench.add_argument("--seeds", type=int, default=0, help="how many (default: the edition's)")
-    bench.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
-    bench.add_argument("--device", default="", help="torch device (default: cuda if available)")
-    bench.add_argument(
-        "--chosen", default="", help="how its coefficients were chosen, in words, for the page"
-    )
-    bench.add_argument("--quiet", action="store_true", help="print no line per epoch")
-    _add_settings(bench, "a protocol setting, such as batch_size=512")
-    bench.set_defaults(command=_bench)
-
-    compare = commands.add_parser(
-        "compare",
-        help="compare several models on the same samples, pair by pair",
-        description="Read prediction files for the same samples; compare every pair of models. "
-        "Intervals are corrected for the number of pairs.",
-        epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
-    )
-    compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
-    compare.add_argument("--labels", help="a separate file of labels, shared by all")
-    compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
-    compare.set_defaults(command=_compare)
     return parser
 
 
@@ -581,9 +603,21 @@ def _report(options) -> int:
     try:
         from calibkit import report  # late: it draws
 
+        replaced = os.path.exists(os.path.join(options.out, "report.html"))
+        rules = ("cost_ratio", "budget", "precision", "recall")
         page = report.build(
-            options.predictions, options.out, options.against, options.labels, options.target_risk
+            options.predictions,
+            options.out,
+            options.against,
+            options.labels,
+            options.target_risk,
+            positive=options.positive,
+            rules=[(rule, value) for rule in rules for value in getattr(options, rule)],
+            group=options.group,
+            tokens=options.tokens,
+            log=_show_step,
         )
+        _show_step("")
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
     numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
@@ -593,8 +627,16 @@ def _report(options) -> int:
         print(f"· {note}")
     for caution in numbers["cautions"]:
         print(f"! {caution}")
+    if replaced:
+        print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
     print(page)
     return 0
+
+
+def _show_step(words: str) -> None:
+    """What a terminal shows while it waits, in one line that the next overwrites."""
+    if sys.stderr.isatty():
+        print(f"\r{words:70}" if words else f"\r{'':70}\r", end="", file=sys.stderr, flush=True)
 
 
 def _bench(options) -> int:

@@ -94,12 +94,15 @@ def test_runs_of_another_process_come_last(capsys):
 
 
 def test_ctrl_c_is_one_line(capsys, monkeypatch):
-    def interrupted(run, **options):
+    def interrupted(*_, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("calibkit.training.loop.train", interrupted)
     assert cli.main(["train", *SMOKE]) == 130
     assert capsys.readouterr().err == "calibkit: interrupted; the same command resumes from here\n"
+    monkeypatch.setattr("calibkit.report.build", interrupted)
+    assert cli.main(["report", "preds.npz"]) == 130
+    assert capsys.readouterr().err == "calibkit: interrupted\n"
 
 
 def test_a_run_in_bfloat16_waits_for_a_processor_that_has_it(capsys, monkeypatch):
