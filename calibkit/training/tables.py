@@ -12,8 +12,10 @@ tables are what is released.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -105,9 +107,14 @@ _OPEN: dict[tuple[Path, int], Tables] = {}
 def settings() -> dict[str, Tables]:
     """The tables of every setting that has some, by its name."""
     found = {}
-    for path in sorted(released_root().glob("*/runs.parquet")):
-        key = path, path.stat().st_mtime_ns
-        found[path.parent.name] = _OPEN.setdefault(key, Tables(path.parent))
+    root = released_root()
+    for name in sorted(os.listdir(root)) if root.is_dir() else ():
+        path = root / name / "runs.parquet"
+        with suppress(OSError):  # another folder
+            key = path, path.stat().st_mtime_ns
+            if key not in _OPEN:
+                _OPEN[key] = Tables(path.parent)
+            found[name] = _OPEN[key]
     return found
 
 
