@@ -82,7 +82,9 @@ class Tables:
             columns = _read(path) if path.exists() else {"run": np.array([], dtype=object)}
             names = columns.pop("run")
             starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]][: len(names)])
-            for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
+            for start, end in zip(
+                starts, np.r_[starts[1:], len(names)][: len(starts)], strict=True
+            ):
                 parts[names[start]] = columns, slice(start, end)
         if run not in parts:
             return {}
