@@ -208,14 +208,21 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     values, deviations = [*values, *estimates], [*deviations, *more]
     steps, step = stats.Replicates((), np.array(values), np.array(deviations), {}).quantised()
 
+    draws = np.array(deviations)
+    _, low, high = zip(
+        *(people.interval(v, v + d) for v, d in zip(values, draws, strict=True)), strict=True
+    )
     seed = list(AUTHORS).index(given.author) if given.author else 0
     run = {"run": given.name, "setting": "public", "dataset": given.dataset}
     run |= {"network": given.network, "method": given.method, "seed": seed}
     place = {"test_set": given.test_set, "at": "end"}
     results = [
         run | {"metric": m, "recalibration": r, "score": s} | place
-        | {"value": float(value), "n": len(y), "step": one, "steps": each.tobytes()}
-        for (m, r, s), value, one, each in zip(numbers, values, step[:, 0], steps, strict=True)
+        | {"value": float(value), "low": a, "high": b, "n": len(y)}
+        | {"step": one, "steps": each.tobytes()}
+        for (m, r, s), value, a, b, one, each in zip(
+            numbers, values, low, high, step[:, 0], steps, strict=True
+        )
     ]  # fmt: skip
     fits = [("temperature", k.replace("optimal", "ts_test"), t) for k, t in fits.items()]
     for name, key, fit in [*fits, ("p", "none", ps)]:
@@ -229,6 +236,10 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
         "author": given.author or "focal_calibration",
         "held_out": given.val_logits is not None,
     }
+    before, after = (numbers.index(("auroc", "none", s)) for s in ("max_probability", "p_norm"))
+    gain = values[after] - values[before]
+    gain = people.interval(gain, gain + draws[after] - draws[before])
+    about |= dict(zip(("p_norm_gain", "gain_low", "gain_high"), gain, strict=True))
     scores = {"max_probability": confidence.maximum_probability(z), "p_norm": score}
     return {
         "networks": [run | about | lengths(z, correct)],
