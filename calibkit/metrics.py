@@ -39,6 +39,7 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
+    Kind,
     as_confidence_correct,
     as_labels,
     as_logits,
@@ -942,6 +943,68 @@ def _brier_decomposition(classes: _Classes) -> dict[str, float]:
     }
 
 
+def nll_decomposition(
+    logits: ArrayLike, labels: ArrayLike, temperature: float, kind: Kind = "logits"
+) -> dict[str, float]:
+    r"""Split the NLL into what one temperature removes and what it cannot.
+
+    .. math::
+        \mathrm{refinement} = \mathrm{NLL}(\mathrm{softmax}(z / T)), \qquad
+        \mathrm{calibration} = \mathrm{NLL}(\mathrm{softmax}(z)) - \mathrm{refinement}
+
+    Any proper loss is a calibration error, which recalibrating removes, and a refinement error,
+    the loss that is left. Berta, Holzmüller, Jordan and Bach (2025, "Rethinking early stopping:
+    refine, then calibrate") estimate the two by the temperature that minimises the NLL of
+    validation data.
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax.
+    labels : array or tensor of integers, shape (n,)
+        True classes, 0 to k - 1.
+    temperature : float
+        Fitted to other samples: `calibkit.posthoc.optimal_temperature` of validation data. Fitted
+        to these, it would give a refinement that is too low.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
+
+    Returns
+    -------
+    dict
+        ``nll = calibration + refinement``, in nats; lower is better. A temperature that does not
+        carry over from its data makes the calibration error negative.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, a label is out of range, or the
+        temperature is not a positive number.
+
+    Examples
+    --------
+    >>> parts = nll_decomposition([[4.0, 0.0]] * 4, [0, 0, 0, 1], temperature=3.64)
+    >>> {name: round(part, 3) for name, part in parts.items()}
+    {'nll': 1.018, 'calibration': 0.456, 'refinement': 0.562}
+    """
+    _check_temperature(temperature)
+    logits = as_logits(logits, kind=kind)
+    labels = as_labels(labels, logits.shape[1], len(logits))
+    nll, refinement = _mean_nll(logits, labels, 1.0), _mean_nll(logits, labels, temperature)
+    return {"nll": nll, "calibration": nll - refinement, "refinement": refinement}
+
+
+def _mean_nll(logits: Array, labels: Array, temperature: float) -> float:
+    total = 0.0
+    for rows in blocks(*logits.shape):
+        block = logits[rows] / logits.dtype.type(temperature)
+        true = _of_labels(block, labels[rows])
+        _, top = exp_shifted(block, out=block)
+        # From logits, so that it is exact also where a probability rounds to 0.
+        total += float((np.log(row_sums(block)) + (top - true)).sum(dtype=np.float64))
+    return total / len(logits)
+
+
 # ------------------------------------------------------------------------- failure prediction
 
 
@@ -1656,7 +1719,9 @@ def learned_epoch(correct_by_epoch: ArrayLike) -> ArrayOrTensor:
 # ---------------------------------------------------------------------------- all at once
 
 
-def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]:
+def per_sample(
+    logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits"
+) -> dict[str, ArrayOrTensor]:
     """Return confidence, correctness, NLL and Brier score of every sample, in one pass.
 
     Parameters
@@ -1665,6 +1730,8 @@ def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]
         Scores before the softmax.
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -1682,12 +1749,18 @@ def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]
     >>> values["correct"].tolist(), values["brier"].round(3).tolist()
     ([True, False], [0.5, 1.815])
     """
-    samples, _ = _scan(logits, labels, bins=None)
+    samples, _ = _scan(as_logits(logits, kind=kind), labels, bins=None)
     return {name: like(values, logits) for name, values in samples.items()}
 
 
 def summary(
-    logits: ArrayLike, labels: ArrayLike, bins: int = 15, convention: Convention = "exact"
+    logits: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    convention: Convention = "exact",
+    temperature: float | None = None,
+    p: float | None = None,
+    kind: Kind = "logits",
 ) -> dict[str, float]:
     """Compute every metric from logits, in one pass over the array and one sort.
 
@@ -1701,6 +1774,14 @@ def summary(
         Bins of the binned metrics, except ``eq9_*``, which have 100.
     convention : {"exact", "fmfp"}
         "fmfp" computes `aupr_success` and `fpr_at_tpr` as the code of Zhu et al. 2022.
+    temperature : float, optional
+        Fitted to validation data; with it come the parts of `nll_decomposition`,
+        ``nll_calibration`` and ``nll_refinement``.
+    p : float, optional
+        Chosen on validation data by `calibkit.confidence.choose_p`; with it come ``auroc_p_norm``
+        and ``aurc_p_norm``, of `calibkit.confidence.p_norm` in place of the maximum probability.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -1724,9 +1805,11 @@ def summary(
     (0.667, 0.337, 1.0)
     """
     _check_bins(bins)
+    ranked = ranked_metrics(bins, _convention(convention))
+    logits = as_logits(logits, kind=kind)
     samples, classes = _scan(logits, labels, bins)
     ranking = Ranking.of(samples["confidence"], samples["correct"])
-    values = {name: f(ranking) for name, f in ranked_metrics(bins, _convention(convention)).items()}
+    values = {name: f(ranking) for name, f in ranked.items()}
     values["nll"] = float(samples["nll"].mean())
     values["brier"] = float(samples["brier"].mean())
     values["classwise_ece"] = _classwise_ece(classes)
@@ -1735,6 +1818,14 @@ def summary(
     brier_parts, eq9 = _brier_decomposition(classes), _refinement_decomposition(ranking)
     values |= {f"brier_{name}": part for name, part in brier_parts.items() if name != "brier"}
     values |= {f"eq9_{name}": part for name, part in eq9.items()}
+    if temperature is not None:
+        parts = nll_decomposition(logits, labels, temperature)
+        values |= {f"nll_{name}": parts[name] for name in ("calibration", "refinement")}
+    if p is not None:
+        from calibkit.confidence import p_norm  # here: it needs this module
+
+        ranking = Ranking.of(p_norm(logits, p), samples["correct"])
+        values |= {f"{name}_p_norm": ranked[name](ranking) for name in ("auroc", "aurc")}
     undefined = [name for name, value in values.items() if math.isnan(value)]
     if undefined:
         message = _UNDEFINED + ", ".join(undefined)
@@ -1810,10 +1901,9 @@ def _mean_confidence(ranking: Ranking) -> float:
 
 
 def _scan(
-    logits: ArrayLike, labels: ArrayLike, bins: int | None
+    logits: Array, labels: ArrayLike, bins: int | None
 ) -> tuple[dict[str, Array], _Classes | None]:
     """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
-    logits = as_logits(logits)
     n, k = logits.shape
     labels = as_labels(labels, k, n)
     classes = None if bins is None else _Classes(n, k, bins, logits.dtype)
@@ -1861,6 +1951,11 @@ def _check_binned(of: str) -> None:
     kinds = [*_SCHEMES, "classwise_ece"]
     if of not in kinds:
         raise ValueError(f"of: got {of!r}, expected one of {', '.join(kinds)}")
+
+
+def _check_temperature(temperature: float) -> None:
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature: got {temperature!r}, expected a positive number")
 
 
 def _check_fraction(name: str, value: float, zero: bool = True) -> None:

@@ -296,7 +296,7 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
         scores = np.stack([other, scores], axis=1)
         notes.append(f"One column of {name}: read as class 1 of two.")
     if not probs:
-        scores = as_logits(scores, name)
+        scores = as_logits(scores, name, kind=None)
         probs = len(scores) > 1 and _are_probs(scores)
         if not probs:
             return scores
