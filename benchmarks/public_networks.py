@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from calibkit import arrays, confidence, metrics, posthoc, stats
+from calibkit import arrays, confidence, metrics, posthoc, stats, terms
 from calibkit.companion import people
 from calibkit.data import catalogue, public, splits
 from calibkit.training import networks, tables
@@ -29,6 +29,8 @@ from calibkit.training import networks, tables
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's
 DEPTHS = (20, 32, 44, 56)
 DRAWS = 200
+TITLES = {f"resnet{n}": f"ResNet-{n}" for n in (*DEPTHS, 50, 110)}
+TITLES |= {"wrn_26_10": "WRN-26-10", "densenet121": "DenseNet-121"}
 POWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 RANKING = [
     n for n in stats.COMPARED if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
@@ -89,7 +91,7 @@ AUTHORS = {
     ),
     "fattori": Author(
         "github.com/fattorib/ResNets-CIFAR10 4d030ee",
-        "180 to 200 epochs, validation images held out",
+        "180 to 200 epochs, 47,500 images",
         "none given",
         "resnet{}.pth",
         late_resnet,
@@ -188,8 +190,9 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     z, y = given.logits, given.labels
     own, correct = Measured(given), z.argmax(axis=1) == y
     found = stats.replicates_of_run(z, y, given.val_logits, given.val_labels, n=DRAWS)
-    numbers = [(*tables.split(name), "max_probability") for name in found.names]
-    values, deviations = [*found.estimates], [*found.deviations]
+    kept = [i for i, name in enumerate(found.names) if not name.endswith("_p_norm")]
+    numbers = [(*tables.split(found.names[i]), "max_probability") for i in kept]
+    values, deviations = [*found.estimates[kept]], [*found.deviations[kept]]
     fits = {key: [value] for key, value in found.temperatures.items()}
     scaled = {}
     for key in ("ts_nll", "ts_ece"):
@@ -233,6 +236,7 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     author = AUTHORS[given.author]
     about = {"source": author.source, "trained": author.trained, "licence": author.licence}
     about |= {
+        "title": f"{terms.DATASETS[given.dataset]}, {TITLES.get(given.network, given.network)}",
         "author": given.author or "focal_calibration",
         "held_out": given.val_logits is not None,
     }
@@ -240,7 +244,12 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     gain = values[after] - values[before]
     gain = people.interval(gain, gain + draws[after] - draws[before])
     about |= dict(zip(("p_norm_gain", "gain_low", "gain_high"), gain, strict=True))
-    scores = {"max_probability": confidence.maximum_probability(z), "p_norm": score}
+    centred = z - z.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    alike = confidence.maximum_probability(centred / length * np.median(length))
+    plain = confidence.maximum_probability(z)
+    about["equal_length_gain"] = metrics.auroc(alike, correct) - metrics.auroc(plain, correct)
+    scores = {"max_probability": plain, "p_norm": score}
     return {
         "networks": [run | about | lengths(z, correct)],
         "results": results,
