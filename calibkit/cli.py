@@ -187,6 +187,9 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seeds", type=int, default=0, help="how many (default: the edition's)")
     bench.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
     bench.add_argument("--device", default="", help="torch device (default: cuda if available)")
+    bench.add_argument(
+        "--chosen", default="", help="how its coefficients were chosen, in words, for the page"
+    )
     bench.add_argument("--quiet", action="store_true", help="print no line per epoch")
     _add_settings(bench, "a protocol setting, such as batch_size=512")
     bench.set_defaults(command=_bench)
@@ -495,6 +498,7 @@ def _bench(options) -> int:
         options.out,
         options.setting,
         device=options.device,
+        chosen=options.chosen,
         log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
     )
     _print_verdicts(page)

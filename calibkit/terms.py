@@ -89,6 +89,10 @@ METRICS = {
     "mean_wrong": ("Confidence of wrong", 100, None),
     "confidence_gap": ("Confidence gap", 100, True),
     "histogram_overlap": ("Histogram overlap", 1, False),
+    "confidence_correct": ("Confidence of correct", 100, None),
+    "confidence_wrong": ("Confidence of wrong", 100, None),
+    "nll_refinement": ("NLL after one temperature", 1, False),
+    "nll_calibration": ("NLL it removes", 1, False),
 }
 
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric

@@ -168,13 +168,14 @@ def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
 
 
 def _under_shift(record: store.Record, number: Number) -> float:
-    table = record.collected if number.test_set == "collected" else record.shifted
+    kind, _, severity = number.test_set.rpartition("-")
+    collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
+    table = record.collected if collected else record.shifted
     name = number.metric + {"none": "", "ts_ece": "_scaled"}.get(number.recalibration, "-")
     if name not in table:
         return nan
     values = table[name]
     if number.test_set not in ("shifted", "collected"):
-        kind, _, severity = number.test_set.rpartition("-")
         values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
     return _mean(values)
 
@@ -507,6 +508,7 @@ class Results:
 
     selection: plan.Selection
     page: str = ""
+    train: bool = True  # what is missing, where an edition is meant for that
     _records: dict[tuple, dict[plan.Run, store.Record | None]] = field(default_factory=dict)
 
     # --- which runs ---
@@ -554,7 +556,7 @@ class Results:
         """The records of a method by seed, those that diverged left out."""
         key = method, *sorted(changes.items())
         if key not in self._records:
-            train = plan.EDITIONS[self.selection.edition].on_the_spot
+            train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
             self._records[key] = {r: found(r, train) for r in self.runs(method, **changes)}
         return [r for r in self._records[key].values() if r is not None and not r.diverged]
 
@@ -673,6 +675,21 @@ class Results:
         """Those methods of which a run keeps its predictions."""
         return [m for m in methods if any(not r.light for r in self.records(m))]
 
+    def keeping(self, *methods: str) -> "Results":
+        """The first setting of the page, from this one on, whose runs keep predictions of them all.
+
+        Raises
+        ------
+        NoRecords
+            None does; the message has the command that trains them again.
+        """
+        each = [self, *(one for one in self.settings if one.name != self.name)]
+        found = (one for one in each if one.drawable(methods) == list(methods))
+        if (first := next(found, None)) is None:
+            lacking = f"no run here keeps its predictions of {terms.named(methods)}"
+            raise NoRecords(f"{lacking}; train it: {self.command(methods)}")
+        return first
+
     # --- tables ---
 
     @cached_property
@@ -789,6 +806,7 @@ class Results:
 def _within(found: Row) -> Row:
     """The level of a share with its interval cut where it cannot be."""
     signed = found.metric.startswith(("excess_", "confidence_gap", "debiased"))
+    signed |= bool(found.number.since_best)  # a change
     most = {"nll": np.inf, "brier": 2.0, "temperature": np.inf}.get(found.metric, 1.0)
     if terms.METRICS.get(found.metric, ("", 1))[1] == 1 and most == 1.0:
         most = np.inf
