@@ -3,7 +3,8 @@
 There are two kinds of function, which differ in what they take.
 
 - *Calibration*, from ``probs`` (n, k) and ``labels`` (n,): does a confidence of 0.8 mean right in
-  80 of 100 cases? `ece` and its relatives, `nll`, `brier`.
+  80 of 100 cases? `ece` and its relatives, `nll`, `brier`. Those of the top label also take
+  ``confidence`` (n,) and ``correct`` (n,).
 - *Failure prediction*, from ``confidence`` (n,) and ``correct`` (n,): do right predictions get a
   higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
   class is a correct prediction throughout.
@@ -113,9 +114,11 @@ class Ranking:
     def threshold(self, risk: float) -> float:
         """As `threshold_at_risk`."""
         within = np.flatnonzero(self.risk() <= risk)
-        if not len(within):
-            return math.inf
-        lowest, lower = [*self.confidence[within[-1] :][:2], -math.inf][:2]
+        return self.at(within[-1]) if len(within) else math.inf
+
+    def at(self, place: int) -> float:
+        """A threshold that accepts this confidence and none below it, in few digits."""
+        lowest, lower = [*self.confidence[place:][:2], -math.inf][:2]
         return _short_decimal(float(lowest), float(lower), self.dtype)
 
 
@@ -179,7 +182,12 @@ def _stretches(values: Array, cut: Array) -> Array:
 
 
 def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
-    """Return confidence (n,) and correctness (n,) of the most probable class."""
+    """Return confidence (n,) and correctness (n,) of the most probable class.
+
+    Of one axis, `probs` are confidences already and `labels` say which are right.
+    """
+    if np.ndim(probs) == 1 and np.ndim(labels) == 1 and np.size(probs):
+        return as_confidence_correct(probs, labels, unit=True)
     array, checked = prob_blocks(probs)
     n, k = array.shape
     labels = as_labels(labels, k, n)
@@ -230,10 +238,12 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
 
     Parameters
     ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
+    probs : array or tensor, shape (n, k) or (n,)
+        Predicted probabilities; rows sum to 1. Or (n,): a confidence for each answer, or the
+        probability of one event, where there are no classes.
     labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
+        True classes, 0 to k - 1. For `probs` (n,): whether the answer is right, or the event
+        happened, as booleans or 0 and 1.
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1]; confidences of exactly 0 and 1 are
         counted.
@@ -252,6 +262,8 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     Examples
     --------
     >>> round(ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
+    0.1667
+    >>> round(ece([0.9, 0.7, 0.7], [True, False, True]), 4)  # confidences and correctness
     0.1667
     """
     _check_bins(bins)

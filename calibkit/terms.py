@@ -71,8 +71,6 @@ METRICS = {
     "eaurc": ("E-AURC", 1000, False),
     "augrc": ("AUGRC", 1000, False),
     "nll": ("NLL", 1, False),
-    "nll_refinement": ("Refinement (NLL after one temperature)", 1, False),
-    "nll_calibration": ("NLL that one temperature removes", 1, False),
     "brier": ("Brier score", 1, False),
     "brier_calibration": ("Brier score: calibration", 1, False),
     "brier_refinement": ("Brier score: refinement", 1, False),
@@ -92,7 +90,7 @@ METRICS = {
     "confidence_correct": ("Confidence of correct", 100, None),
     "confidence_wrong": ("Confidence of wrong", 100, None),
     "nll_refinement": ("NLL after one temperature", 1, False),
-    "nll_calibration": ("NLL it removes", 1, False),
+    "nll_calibration": ("NLL that one temperature removes", 1, False),
 }
 
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric

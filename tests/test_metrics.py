@@ -933,7 +933,7 @@ FROM_RANKING = [metrics.auroc, metrics.aupr_success, metrics.aupr_error, metrics
 @pytest.mark.parametrize("matrix, labels, culprit", [
     ([[np.nan, 0.1], [0.4, 0.6]], GOOD_LABELS, "(probs|logits): got NaN"),
     ([[np.inf, 0.1], [0.4, 0.6]], GOOD_LABELS, "(probs|logits): got infinity"),
-    ([0.9, 0.1], GOOD_LABELS, r"(probs|logits): got shape \(2,\)"),
+    ([1.9, 0.1], GOOD_LABELS, r"(probs|logits): got shape \(2,\)|confidence: got values from"),
     ([[[0.9, 0.1]]], GOOD_LABELS, r"(probs|logits): got shape \(1, 1, 2\)"),
     ([[1.0], [1.0]], GOOD_LABELS, r"(probs|logits): got shape \(2, 1\)"),  # a single class
     (np.zeros((0, 2)), [], "(probs|logits): got an empty array"),
@@ -947,7 +947,7 @@ FROM_RANKING = [metrics.auroc, metrics.aupr_success, metrics.aupr_error, metrics
 def test_bad_arrays_are_refused_by_name(f, matrix, labels, culprit):
     if f in FROM_LOGITS and matrix is GOOD_PROBS:
         matrix = GOOD_LOGITS
-    with pytest.raises(ValueError, match=f"^{culprit}.*expected"):
+    with pytest.raises(ValueError, match=f"^({culprit}).*expected"):
         f(matrix, labels)
 
 
@@ -971,6 +971,17 @@ def test_probabilities_are_not_taken_for_logits(f, kind):
 def test_a_probability_of_zero_is_almost_zero():
     values = metrics.summary([[1.0, 0.0], [0.5, 0.5]], [1, 0], kind="probs")
     assert math.isfinite(values["nll"]) and values["nll"] > 300
+
+
+@pytest.mark.parametrize("f", [metrics.ece, metrics.adaptive_ece, metrics.mce, metrics.excess_ece,
+                               metrics.debiased_ece, metrics.overconfidence_error])  # fmt: skip
+def test_errors_of_the_top_label_take_confidence_and_correctness(f):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(3), 200), rng.integers(3, size=200)
+    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
+    assert f(confidence, correct) == f(confidence, correct.astype(int)) == f(probs, labels)
+    with pytest.raises(ValueError, match="correct: got 199 values, expected 200"):
+        f(confidence, correct[1:])
 
 
 @pytest.mark.parametrize("f", FROM_PROBS)

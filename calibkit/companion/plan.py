@@ -437,7 +437,6 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     ),
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), paper="bsce"),),
     "fmfp": PAPERS["fmfp"],
-    "fmfp_2": PAPERS["fmfp"],
     "darkside": PAPERS["darkside"],
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],

@@ -588,7 +588,9 @@ class Results:
     # --- numbers ---
 
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of a method by seed."""
+        """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
+        if method == "ts":
+            method, number = "erm", number._replace(recalibration="ts_nll")
         if number.score in SCORES:
             changes |= self.scored()
         return series(self.records(method, **changes), number)
