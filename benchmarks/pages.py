@@ -97,9 +97,7 @@ def crawl(folder: Path, paths: Iterable[Path]) -> dict[str, dict]:
     from tests.browser import browser
 
     with browser() as chromium:
-        return {
-            path.relative_to(folder).as_posix(): visit(chromium, path, Axe()) for path in paths
-        }
+        return {path.relative_to(folder).as_posix(): visit(chromium, path, Axe()) for path in paths}
 
 
 def main(arguments: list[str]) -> int:

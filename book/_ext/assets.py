@@ -14,7 +14,9 @@ from fontTools.ttLib import TTFont
 
 ICON = re.compile(r"\bfa-[a-z0-9-]+")
 RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:+before,?)+)\{content:"\\([0-9a-f]+) ?"\}')
-FONT = re.compile(r'url\([^)]*?/([\w-]+)\.woff2\) format\("woff2"\),url\([^)]*?\.ttf\) format\("truetype"\)')
+FONT = re.compile(
+    r'url\([^)]*?/([\w-]+)\.woff2\) format\("woff2"\),url\([^)]*?\.ttf\) format\("truetype"\)'
+)
 # Script, and what a page has where it is of use.
 SCRIPTS = {
     "togglebutton.js": 'class="[^"]*(toggle|dropdown)',
@@ -22,23 +24,36 @@ SCRIPTS = {
     "copybutton.js": 'class="[^"]*highlight',
     "clipboard.min.js": 'class="[^"]*highlight',
 }
-STYLES = {"togglebutton.css": SCRIPTS["togglebutton.js"], "sphinx-design.min.css": r'class="[^"]*sd-'}
-NEVER = r'\s*<script[^>]*src="[^"]*fontawesome\.js[^"]*"[^>]*></script>'
+STYLES = {
+    "togglebutton.css": SCRIPTS["togglebutton.js"],
+    "sphinx-design.min.css": r'class="[^"]*sd-',
+}
+# These search while one types, which the book has switched off.
+SEARCH = ("searchtools.js", "language_data.js", "searchindex.js")
+SCRIPTS |= {name: 'id="search-results"' for name in SEARCH}
+SCRIPTS["fontawesome.js"] = "(?!)"  # nothing: the fonts have the icons
+SIGNATURE = re.compile(r"<dl>\s*((?:<dd><em class=\"sig-param\">.*?</em>,</dd>\s*)+)</dl>")
 
 
 def lighten(html: str) -> str:
     """A page without the scripts and sheets that nothing on it needs."""
-    html = re.sub(NEVER, "", html)
-    for name, use in (SCRIPTS | STYLES).items():
-        start = html.find("</head>")
-        if not re.search(use, html[start:]):
-            name = re.escape(name)
-            html = re.sub(rf'\s*<script[^>]*src="[^"]*/{name}[^"]*"[^>]*></script>', "", html)
-            html = re.sub(rf'\s*<link[^>]*href="[^"]*/{name}[^"]*"[^>]*/>', "", html)
-    if not re.search(SCRIPTS["togglebutton.js"], html[html.find("</head>"):]):
-        html = re.sub(r"\s*<script>(?:let toggle|var togglebutton)[^<]*</script>", "", html)
-    # An arrow that opens a part of the table of contents has a name.
-    return re.sub(r'(<summary)(><span class="toctree-toggle")', r'\1 aria-label="Subpages"\2', html)
+    body = html[html.find("</head>") :]
+    for name in (name for name, use in (SCRIPTS | STYLES).items() if not re.search(use, body)):
+        file = rf'="(?:[^"]*/)?{re.escape(name)}(?:\?[^"]*)?"'
+        html = re.sub(rf"\s*<script[^>]*src{file}[^>]*></script>", "", html)
+        html = re.sub(rf"\s*<link[^>]*href{file}[^>]*/>", "", html)
+        if name == "togglebutton.js":
+            html = re.sub(r"\s*<script>(?:let toggle|var togglebutton)[^<]*</script>", "", html)
+    # For those who hear the page: an arrow of the contents has a name, lists are lists.
+    html = re.sub(r'(<summary)(><span class="toctree-toggle")', r'\1 aria-label="Subpages"\2', html)
+    html = html.replace(' role="doc-biblioentry"', "").replace('<div role="list" ', "<div ")
+    return SIGNATURE.sub(lambda its: as_lines(its[1]), html)
+
+
+def as_lines(parameters: str) -> str:
+    """Parameters of a long signature, a line each, of which Sphinx makes a list without terms."""
+    lines = re.sub(r"<(/?)dd>", r"<\1span>", parameters)
+    return f'<span class="sig-lines">{lines}</span>'
 
 
 def with_icons(css: str, used: set[str], fonts: Path) -> str:
@@ -82,7 +97,13 @@ def finish(app, exception) -> None:
     css = sheet.read_text(encoding="utf-8")
     if FONT.search(css):
         sheet.write_text(with_icons(css, used, fonts), encoding="utf-8")
-    unused = "**/*.map", "**/fontawesome.js*", "*macros.html", "**/webfonts/*.ttf", "**/webfonts/*.woff2"
+    unused = (
+        "**/*.map",
+        "**/fontawesome.js*",
+        "*macros.html",
+        "**/webfonts/*.ttf",
+        "**/webfonts/*.woff2",
+    )
     for file in {file for pattern in unused for file in static.glob(pattern)}:
         file.unlink()
     shutil.rmtree(static / "locales", ignore_errors=True)  # the theme's words in other languages

@@ -1,4 +1,4 @@
-"""Everything on a page can be pointed at, and what the text points at is told before one goes there.
+"""Everything on a page can be pointed at, and a link tells where it leads.
 
 * A link to the bibliography whose words are a citation, ``[Guo et al. (2017)](bibliography.md)``,
   leads to that entry and shows authors, title and venue. Notebooks write citations so, because a
