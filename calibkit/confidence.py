@@ -1,7 +1,7 @@
 """Confidence scores: what besides the maximum probability can say that a prediction is right?
 
 Every score is one number per prediction, higher for a prediction more likely to be right, ready for
-`metrics.auroc` and its relatives. Four are functions of the logits. Two are fitted to the features,
+`metrics.auroc` and its relatives. Five are functions of the logits. Two are fitted to the features,
 the inputs of the classifier's last layer, and leave the classifier as it is: `TrustScore` compares
 them with those of the training samples, `ConfidNet` learns the probability of the true class. Their
 ``fit`` takes the training set, their ``score`` the predictions to be judged.
@@ -10,11 +10,13 @@ Only a score that is meant as a probability can be calibrated: `maximum_probabil
 `ConfidNet`. The others rank. NumPy arrays and torch tensors are accepted; scores come back as the
 kind given.
 
-The papers: Corbière et al., NeurIPS 2019 (ConfidNet); Jiang et al., NeurIPS 2018 (Trust Score);
+The papers: Cattelan and Silva 2023, "How to Fix a Broken Confidence Estimator" (arXiv 2305.15508);
+Corbière et al., NeurIPS 2019 (ConfidNet); Jiang et al., NeurIPS 2018 (Trust Score);
 Moon et al., ICML 2020 (CRL); Singh et al. 2021 ("On the Dark Side of Calibration"); Zhu et al.,
 ECCV 2022 ("Rethinking Confidence Calibration for Failure Prediction").
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import inf, log
@@ -155,6 +157,98 @@ def maximum_logit(logits: ArrayLike) -> ArrayOrTensor:
     array([1., 9.])
     """
     return like(as_logits(logits).max(axis=1), logits)
+
+
+def p_norm(logits: ArrayLike, p: float = 2.0) -> ArrayOrTensor:
+    r"""Largest centred logit over the p-norm of all: a score that ignores the scale of the logits.
+
+    .. math:: \max_k \frac{z_k - \bar z}{\lVert z - \bar z \rVert_p}
+
+    MaxLogit-pNorm of Cattelan and Silva (2023). A network can be sure because one logit stands out
+    or because all of them are large; only the first counts here. Neither a temperature nor a number
+    added to all logits changes the score.
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax. With two classes every score is the same, 2^(-1/p).
+    p : float
+        Order of the norm, above 0; ``inf`` for the largest absolute value. See `choose_p`.
+
+    Returns
+    -------
+    array or tensor of float64, shape (n,)
+        From above 0 to 1; 0 where all logits are equal.
+
+    Raises
+    ------
+    ValueError
+        If the logits are empty, malformed or not finite, or p is not above 0.
+
+    Examples
+    --------
+    >>> p_norm([[4.0, 1.0, 1.0], [8.0, 2.0, 2.0]]).round(3)  # 2 over the root of 4 + 1 + 1
+    array([0.816, 0.816])
+    """
+    if not p > 0:
+        raise ValueError(f"p: got {p!r}, expected a number above 0")
+    centred = as_logits(logits).astype(np.float64)
+    centred -= centred.max(axis=1, keepdims=True)  # first, so that equal logits become zeros
+    centred -= centred.mean(axis=1, keepdims=True)
+    largest = np.abs(centred).max(axis=1, keepdims=True)
+    # In units of the largest, so that no power overflows.
+    centred /= np.where(largest > 0, largest, 1)
+    top = centred.max(axis=1)
+    if p == inf:
+        return like(top, logits)
+    sums = (np.abs(centred) ** p).sum(axis=1)
+    return like(top * np.exp(-np.log(np.maximum(sums, 1)) / p), logits)
+
+
+def choose_p(
+    logits: ArrayLike, labels: ArrayLike, grid: Sequence[float] = tuple(range(1, 11))
+) -> float:
+    """The p whose `p_norm` tells right from wrong predictions best, by AUROC.
+
+    Cattelan and Silva (2023) choose p this way, on data that are not the test set, and go back to
+    the maximum probability where that has the higher AUROC on the same data. No such step is taken
+    here: compare the two with `metrics.auroc`.
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax of validation data.
+    labels : array or tensor of integers, shape (n,)
+        Their true classes, 0 to k - 1.
+    grid : sequence of float
+        Values to try; the first of the best wins.
+
+    Returns
+    -------
+    float
+        One of the grid.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, a label is out of range, or the
+        predictions are all right or all wrong.
+
+    Examples
+    --------
+    >>> logits = np.array([[9.0, 0, 0, 0], [6, 5, 0, 0], [3, 0, 0, 0], [8, 0, 0, 7]])
+    >>> choose_p(logits, [0, 1, 0, 3])
+    1.0
+    """
+    if len(grid) == 0:
+        raise ValueError("grid: got no values, expected at least one p")
+    logits = as_logits(logits)
+    labels = as_labels(labels, k=logits.shape[1], n=len(logits))
+    correct = logits.argmax(axis=1) == labels
+    if correct.all() or not correct.any():
+        which = "right" if correct.all() else "wrong"
+        raise ValueError(f"labels: all predictions are {which}, expected some of each")
+    return float(max(grid, key=lambda p: metrics.auroc(p_norm(logits, p), correct)))
 
 
 # --- fitted to features ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ out.
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -25,12 +25,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
 from calibkit.arrays import to_numpy
 from calibkit.curves import (
+    prepare_before_after,
     prepare_confidence_histogram,
     prepare_forest,
     prepare_gradient_norms,
@@ -44,20 +47,25 @@ __all__ = [
     "COLORS",
     "CORRECT",
     "MARKERS",
+    "WIDTH",
     "WRONG",
+    "forest",
     "ink",
     "look",
     "panels",
+    "plot_before_after",
     "plot_confidence_histogram",
     "plot_forest",
     "plot_gradient_bands",
     "plot_gradient_norms",
     "plot_input",
     "plot_overfitting",
+    "plot_overfitting_grid",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
     "plot_severity",
+    "prepare_before_after",
     "prepare_confidence_histogram",
     "prepare_forest",
     "prepare_gradient_norms",
@@ -114,13 +122,25 @@ _INK, _FAINT = "#262626", "#8A8A8A"
 
 # --- style ---
 
+WIDTH = 6.9  # inches: the column of text of the book
 _STYLE = mpl.rc_params_from_file(Path(__file__).with_name("book.mplstyle"), False, False)
+_TEXT = (
+    "font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "legend.title_fontsize",
+    "xtick.labelsize", "ytick.labelsize",
+)  # fmt: skip
+_FINE = {"figure.figsize": (WIDTH, 3.2), "lines.linewidth": 1.4, "lines.markersize": 5.0}
 
 
-def style():
+def style(points: float | None = None):
     """Context manager (or decorator) with the book's style; outside it nothing changes.
 
     White, opaque background (inverted on dark pages of the book); fonts for a screen.
+
+    Parameters
+    ----------
+    points : float, optional
+        Size of all text, 8 for a figure that is drawn at the width it is shown at, `WIDTH`; its
+        lines are as fine. By default 10 to 12, for figures that a page shrinks.
 
     Returns
     -------
@@ -135,7 +155,9 @@ def style():
     >>> inside >= 9 and mpl.rcParams["font.size"] == before
     True
     """
-    return mpl.rc_context(_STYLE)
+    if points is None:
+        return mpl.rc_context(_STYLE)
+    return mpl.rc_context(_STYLE | dict.fromkeys(_TEXT, points) | _FINE)
 
 
 def look(method: str) -> dict:
@@ -224,8 +246,20 @@ def _axes(ax: Axes | None) -> Axes:
 def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None:
     """Words inside the axes, on a white background so that no line runs through them."""
     box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
-    defaults = {"ha": "left", "va": "top", "fontsize": 10, "color": _INK, "bbox": box, "zorder": 6}
+    defaults = {
+        "ha": "left",
+        "va": "top",
+        "fontsize": _small(),
+        "color": _INK,
+        "bbox": box,
+        "zorder": 6,
+    }
     ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
+
+
+def _small() -> float:
+    """Size of the text inside axes, in points."""
+    return FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
 
 
 def _scaled(axis, scale: int) -> None:
@@ -245,7 +279,7 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     low, high = ax.get_ylim()
     height = ax.bbox.height / ax.figure.dpi  # in inches; a subfigure has no height of its own
     line_ends = {m: (y - low) / (high - low) for m, (y, _) in ends.items()}
-    step = {m: (1 + ends[m][1].count("\n")) * 13.5 / 72 / height for m in ends}
+    step = {m: (1 + ends[m][1].count("\n")) * 1.35 * _small() / 72 / height for m in ends}
     order = sorted(ends, key=line_ends.get)
     # As near as can be to where the lines end, given the height of the text below: an isotonic
     # regression of the places left after the text is taken out.
@@ -256,7 +290,16 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     for m, y in zip(order, placed, strict=True):
         color, inside = look(m)["color"], {"transform": ax.transAxes}
         ax.plot([1, 1.03], [line_ends[m], y], color=color, linewidth=0.8, clip_on=False, **inside)
-        ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=10, **inside)
+        ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=_small(), **inside)
+
+
+def _title(ax: Axes, title) -> str | None:
+    """Write a title of one part or more, a method as its label in its colour; return it."""
+    parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
+    method = next((p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None)
+    words = [look(part)["label"] if part == method else part for part in parts]
+    ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
+    return method
 
 
 def panels(
@@ -314,12 +357,7 @@ def panels(
             ax.set_axis_off()
             continue
         plot(numbers, ax=ax, **options)
-        parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
-        method = next(
-            (p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None
-        )
-        words = [look(part)["label"] if part == method else part for part in parts]
-        ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
+        _title(ax, title)
     legends = [ax.get_legend() for ax in axes.flat if ax.get_legend()]
     for legend in legends[1:]:  # once is enough
         legend.remove()
@@ -335,11 +373,12 @@ def panels(
 # --- a. confidence of correct and of wrong predictions ---
 
 
-def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
-    """Draw both densities, their means (dashed), and in words their overlap and the AUROC.
+def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool = False) -> Axes:
+    """Draw both densities, and in words their overlap and the AUROC.
 
-    Filled areas are means over seeds, thin outlines single seeds. The axis is a square-root axis:
-    most correct predictions crowd near 1, and on a linear axis nothing else would show.
+    Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
+    or above it are shaded, and their share is written; without, the dashed lines are the means. Two
+    methods side by side: ``panels(table, plot_confidence_histogram, size=(3.3, 2.7))``.
 
     Parameters
     ----------
@@ -347,6 +386,9 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
         From `prepare_confidence_histogram`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
+    root : bool
+        A square-root axis, on which what is rare shows beside the peak of correct predictions near
+        1. Areas are then no longer shares.
 
     Returns
     -------
@@ -362,17 +404,27 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
     AUROC 100.0 %
     """
     ax = _axes(ax)
-    edges = numbers["edges"]
+    edges, threshold = numbers["edges"], numbers["threshold"]
     for name, color in (("correct", CORRECT), ("wrong", WRONG)):
         ax.stairs(numbers[name].mean(0), edges, fill=True, color=color, alpha=0.4, label=name)
         for seed in numbers[name]:
             ax.stairs(seed, edges, color=color, linewidth=0.9, alpha=0.9)
-        ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+        if np.isnan(threshold):
+            ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+    if not np.isnan(threshold):
+        confident = ax.stairs(numbers["wrong"].mean(0), edges, fill=True, color=WRONG, alpha=0.85)
+        place = Rectangle((threshold, 0), 1 - threshold, 1, transform=ax.get_xaxis_transform())
+        confident.set_clip_path(place)
+        ax.axvline(threshold, color=_INK, linewidth=0.9)
+        share = _text(numbers["confident"], 0, 100, " %")
+        words = f"{share} of the errors\nare above {threshold:g}"
+        _note(ax, words, threshold - 0.02, 0.5, ha="right", va="center", color=ink(WRONG))
     _from_zero(ax)
-    root = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
-    ax.set_yscale("function", functions=root)
-    ax.set_yticks([0, 1, 5, 10, 20])
-    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density (square-root axis)")
+    if root:
+        scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
+        ax.set_yscale("function", functions=scale)
+        ax.set_yticks([0, 1, 5, 10, 20])
+    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel=f"Density{' (square-root axis)' * root}")
     ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
     _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, ' %')}")
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
@@ -436,7 +488,15 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.axhline(0, color="#9A9A9A", linewidth=0.8)
     middle = np.clip(left[share.argmax()] + width[0] / 2, 0.07, 0.93)
     words = f"{100 * share.max():.0f} %"
-    ax.text(middle, floor + room + 0.01, words, ha="center", va="bottom", fontsize=9, color=_FAINT)
+    ax.text(
+        middle,
+        floor + room + 0.01,
+        words,
+        ha="center",
+        va="bottom",
+        fontsize=_small() - 1,
+        color=_FAINT,
+    )
     ax.set(xlim=(0, 1), ylim=(floor, 1.0), xlabel="Confidence", ylabel="Accuracy")
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -445,10 +505,63 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     words = f"ECE {_text(numbers['ece'], 1, 100, ' %')}\n"
     words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
     if gap.mean() >= 0:  # over-confidence leaves the upper corner free, the opposite the lower
-        _note(ax, words, fontsize=9)
+        _note(ax, words, fontsize=_small() - 1)
     else:
-        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=9)
+        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=_small() - 1)
     return ax
+
+
+def plot_before_after(table: dict, columns: int = 3) -> Figure:
+    """Reliability of several methods, as trained above and after one temperature below.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: numbers}`` from `prepare_before_after`; titles as in `panels`.
+    columns : int
+        Methods in a row.
+
+    Returns
+    -------
+    Figure
+        As wide as a page.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> numbers = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
+    >>> fig = plot_before_after({"erm": numbers})
+    >>> [ax.get_title() for ax in fig.axes]
+    ['ERM', 'T = 3.64']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: (before, after)}")
+    columns = min(columns, len(table))
+    blocks = -(-len(table) // columns)
+    height = min(WIDTH / columns, 2.4)
+    fig, axes = plt.subplots(
+        2 * blocks,
+        columns,
+        figsize=(WIDTH, 2 * blocks * height),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+    )
+    for ax in axes.flat:
+        ax.set_axis_off()
+    for i, (title, pair) in enumerate(table.items()):
+        before, after = axes[2 * (i // columns) :, i % columns][:2]
+        for ax, numbers in zip((before, after), pair, strict=True):
+            ax.set_axis_on()
+            plot_reliability(numbers, ax)
+            ax.label_outer()
+        _title(before, title)
+        after.set_title(f"T = {pair[1]['temperature'].mean():.2f}")
+    return fig
 
 
 def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
@@ -561,6 +674,88 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     _scaled(ax.yaxis, scale)
     _label_ends(ax, ends)
     return ax
+
+
+def plot_overfitting_grid(table: dict) -> Figure:
+    """Metrics over epochs, one above the other, and what each loses from its best epoch on.
+
+    A network overfits reliably where its AUROC falls although its accuracy does not.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: {metric: numbers}}``, numbers from `prepare_overfitting`, the same metrics
+        ("accuracy" and "auroc", say) for each; a column a title, written as in `panels`.
+
+    Returns
+    -------
+    Figure
+        As wide as a page, a row a metric. The dot is the best epoch of the mean over seeds; the
+        number is what is lost after it, with a 95 % interval if there are seeds.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> history = {"epoch": [1, 2, 3], "accuracy": [0.7, 0.8, 0.9], "auroc": [0.7, 0.9, 0.8]}
+    >>> numbers = {name: prepare_overfitting(history, name) for name in ("accuracy", "auroc")}
+    >>> fig = plot_overfitting_grid({"erm": numbers})
+    >>> [ax.texts[-1].get_text() for ax in fig.axes]
+    ['best at the end', '−10.0 points']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
+    names = list(next(iter(table.values())))
+    size = (WIDTH, 1.55 * len(names) + 0.3)
+    fig, axes = plt.subplots(
+        len(names), len(table), figsize=size, squeeze=False, sharex="col", sharey="row"
+    )
+    for column, (title, by_metric) in enumerate(table.items()):
+        color = look(_title(axes[0, column], title) or "erm")["color"]
+        for ax, name in zip(axes[:, column], names, strict=True):
+            _fall(ax, by_metric[name], color)
+        axes[-1, column].set_xlabel("Epoch")
+        axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    for row, name in zip(axes, names, strict=True):
+        label, scale, _ = terms.metric_label(name, unit=False)
+        row[0].set_ylabel(label)
+        _scaled(row[0].yaxis, scale)
+        # Of the last three quarters: the rise of the first epochs would flatten the fall.
+        late = [
+            np.concatenate([numbers[k][numbers["epoch"] >= numbers["epoch"][-1] / 4]
+                            for k in ("mean", "low", "high")])
+            for numbers in (by_metric[name] for by_metric in table.values())
+        ]  # fmt: skip
+        low, high = np.nanmin(np.concatenate(late)), np.nanmax(np.concatenate(late))
+        if low < high:
+            row[0].set_ylim(low - 0.3 * (high - low), high + 0.12 * (high - low))
+    return fig
+
+
+def _fall(ax: Axes, numbers: dict, color: str) -> None:
+    """One curve with its best epoch, its end, and the change from one to the other in words."""
+    x, scale = numbers["epoch"], terms.metric_label(numbers["metric"])[1]
+    ax.fill_between(x, numbers["low"], numbers["high"], color=color, alpha=0.15, linewidth=0)
+    ax.plot(x, numbers["mean"], color=color)
+    best = numbers["best_epoch"], numbers["best"]
+    ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
+    words = "best at the end"
+    if numbers["best_epoch"] < x[-1]:
+        unit = " points" if scale == 100 else ""
+        words = _text(numbers["drop"], 1 if scale > 1 else 3, scale, unit, sign=True)
+        ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
+        arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0, "lw": 1}
+        ax.annotate(
+            "",
+            (x[-1], numbers["final"]),
+            (x[-1], best[1]),
+            arrowprops=arrow | {"mutation_scale": 7},
+        )
+    _note(ax, words, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
+    ax.set_xlim(x[0], x[-1])
 
 
 # --- d. gradient norms ---
@@ -705,7 +900,7 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
     _scaled(ax.xaxis, 100)
     _scaled(ax.yaxis, 100)
     _label_ends(ax, ends)
-    ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=10, color=_FAINT)
+    ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=_small(), color=_FAINT)
     return ax
 
 
@@ -777,6 +972,80 @@ def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None
             ax.plot([], [], "o", color=_FAINT, markerfacecolor="white", label="published")[0],
         ]
         ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
+    return ax
+
+
+def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None) -> Axes:
+    """Differences of methods from a reference: estimate, 95 % interval and the paper's own value.
+
+    Clear differences stand out from those that are not: these are pale. Fewer than three seeds give
+    an open dot without an interval, since their spread says nothing.
+
+    Parameters
+    ----------
+    rows : iterable of NamedTuples
+        One a method, from top to bottom, all of one metric: fields ``method``, ``estimate``,
+        ``low``, ``high`` (natural units), ``seeds``, ``outcome`` ("higher", "lower", "no
+        difference" or "unclear") and ``metric`` (a key of `terms.METRICS`).
+    published : dict, optional
+        ``{method: difference}`` in the same units, drawn as hollow diamonds.
+    ax : Axes, optional
+        A new one, as wide as a page, by default.
+
+    Returns
+    -------
+    Axes
+        With a line at no difference.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, or they have different metrics.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> Row = namedtuple("Row", "method estimate low high seeds outcome metric")
+    >>> ax = forest([Row("fmfp", 0.012, 0.004, 0.020, 5, "higher", "auroc")], {"fmfp": 0.017})
+    >>> ax.get_xlabel()
+    'AUROC, difference in points (higher is better)'
+    """
+    rows, published = list(rows), published or {}
+    if not rows:
+        raise ValueError("rows: got none, expected one for each method")
+    if len({row.metric for row in rows}) > 1:
+        raise ValueError(f"rows: got {sorted({row.metric for row in rows})}, expected one metric")
+    if ax is None:
+        ax = plt.subplots(figsize=(WIDTH, 0.65 + 0.21 * len(rows)))[1]
+    label, scale, higher = terms.metric_label(rows[0].metric, unit=False)
+    ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=1)
+    for y, row in enumerate(rows):
+        color = look(row.method)["color"]
+        dot = {"marker": "o", "color": color, "markersize": 6}  # diamonds are the paper's
+        if row.seeds < 3:
+            dot |= {"markerfacecolor": "white", "markeredgewidth": 1.2}
+        else:
+            clear = 1.0 if row.outcome in ("higher", "lower") else 0.4
+            dot |= {"alpha": clear, "markeredgewidth": 0}
+            ends = [scale * row.low, scale * row.high]
+            bar = {"color": color, "alpha": 0.7 * clear, "linewidth": 2.2}
+            ax.plot(ends, [y, y], zorder=2, **bar)
+        ax.plot(scale * row.estimate, y, linestyle="", zorder=3, **dot)
+        if row.method in published:
+            hollow = {"markerfacecolor": "none", "markeredgewidth": 1.1, "color": color}
+            ax.plot(scale * published[row.method], y, "D", markersize=6, zorder=4, **hollow)
+    unit = {100: " in points", 1000: " × 1000"}.get(scale, "")
+    better = {True: " (higher is better)", False: " (lower is better)", None: ""}[higher]
+    label = label.removesuffix(" × 1000")
+    ax.set(xlabel=f"{label}, difference{unit}{better}", ylim=(len(rows) - 0.5, -0.5))
+    ax.set_yticks(range(len(rows)), [look(row.method)["label"] for row in rows])
+    ax.grid(axis="y", visible=False)
+    _scaled(ax.xaxis, 1)
+    if any(row.method in published for row in rows):
+        ours = ax.plot([], [], "o", color=_FAINT, markersize=5, label="here, 95 % interval")[0]
+        theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
+        diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
+        ax.legend(handles=[ours, diamond], loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return ax
 
 

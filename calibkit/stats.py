@@ -27,7 +27,16 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import metrics
-from calibkit.arrays import Array, ArrayLike, as_confidence_correct, as_labels, as_logits, softmax
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    Kind,
+    as_confidence_correct,
+    as_labels,
+    as_logits,
+    softmax,
+    to_numpy,
+)
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
@@ -296,6 +305,7 @@ def bootstrap(
     n: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    kind: Kind = "logits",
 ) -> dict[str, Interval]:
     """Bootstrap intervals of metrics over the samples of a test set.
 
@@ -316,6 +326,8 @@ def bootstrap(
         Same seed, same resamples.
     level : float
         Coverage of the interval, in (0, 1).
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -348,7 +360,7 @@ def bootstrap(
     True
     """
     _check_level(level)
-    evaluate, m = _evaluator(logits, labels, metric_names)
+    evaluate, m = _evaluator(logits, labels, metric_names, kind)
     values = _replicates([evaluate], m, n, seed)[0]
     intervals = _intervals(metric_names, evaluate(None), values, level)
     return {name: x.within(*_RANGES.get(name, (0.0, 1.0))) for name, x in intervals.items()}
@@ -362,6 +374,7 @@ def compare(
     n: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    kind: Kind = "logits",
 ) -> dict[str, Interval]:
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
@@ -387,6 +400,8 @@ def compare(
         Same seed, same resamples.
     level : float
         Coverage of the interval, in (0, 1).
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -426,8 +441,8 @@ def compare(
     _check_names(metric_names)
     plain = [_EXCESS[name] for name in metric_names if name in _EXCESS]
     names = list(dict.fromkeys([*metric_names, *plain]))
-    a, m = _evaluator(logits_a, labels, names)
-    b, size = _evaluator(logits_b, labels, names)
+    a, m = _evaluator(logits_a, labels, names, kind)
+    b, size = _evaluator(logits_b, labels, names, kind)
     if size != m:
         raise ValueError(f"logits_b: got {size} samples, expected {m} as in logits_a")
     values_a, values_b = _replicates([a, b], m, n, seed)
@@ -450,6 +465,7 @@ def replicates(
     metric_names: Sequence[str],
     n: int = 200,
     seed: int = 0,
+    kind: Kind = "logits",
 ) -> Array:
     """Metrics of several models on the same resamples of their test set: the draws of `seed_means`.
 
@@ -470,6 +486,8 @@ def replicates(
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
         Same seed, same resamples.
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -492,7 +510,9 @@ def replicates(
     """
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
-    evaluators, sizes = zip(*(_evaluator(x, labels, metric_names) for x in models), strict=True)
+    evaluators, sizes = zip(
+        *(_evaluator(x, labels, metric_names, kind) for x in models), strict=True
+    )
     return _replicates(evaluators, sizes[0], n, seed)
 
 
@@ -503,6 +523,7 @@ COMPARED = (
     "nll", "brier", "auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr",
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
+RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")  # by the p-norm
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
 
 
@@ -517,20 +538,24 @@ class Replicates:
     Attributes
     ----------
     names : tuple of str
-        Metrics (`COMPARED` and a few more) as trained, ``auroc``; and `COMPARED` after each
-        recalibration, ``auroc_ts_nll``.
+        Metrics (`COMPARED` and a few more) as trained, ``auroc``; `COMPARED` after each
+        recalibration, ``auroc_ts_nll``; and `RANKING` by the p-norm of the logits,
+        ``auroc_p_norm``, which older files do not have.
     estimates : array (names,)
         Values on the whole test set.
     deviations : array (names, n)
         Replicate minus estimate; ``nan`` where a replicate leaves the metric undefined.
     temperatures : dict of str to float
         Of ``ts_nll``, ``ts_ece`` and ``optimal``.
+    p : float, optional
+        Of `confidence.p_norm`, with the highest AUROC on the validation data.
     """
 
     names: tuple[str, ...]
     estimates: Array
     deviations: Array
     temperatures: dict[str, float]
+    p: float | None = None
 
     @cached_property
     def _place(self) -> dict[str, int]:
@@ -590,18 +615,27 @@ class Replicates:
         path : path
             File to write, ending in ``.npz``.
         """
-        most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
-        step = np.where(most > 0, most / 127, 1)
-        steps = np.where(np.isnan(self.deviations), -128, np.rint(self.deviations / step))
+        steps, step = self.quantised()
         np.savez_compressed(
             path,
             names=np.array(self.names),
             estimates=self.estimates,
-            steps=steps.astype(np.int8),
-            step=step.astype(np.float32),
+            steps=steps,
+            step=step,
             recalibrations=np.array(list(self.temperatures), dtype=np.str_),
             temperatures=np.array(list(self.temperatures.values()), dtype=np.float64),
+            p=np.array([] if self.p is None else [self.p], dtype=np.float64),
         )
+
+    def quantised(self) -> tuple[Array, Array]:
+        """Deviations as whole steps, int8 of shape (names, n), and the size of a step, (names, 1).
+
+        -128 stands for undefined.
+        """
+        most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
+        step = np.where(most > 0, most / 127, 1)
+        steps = np.where(np.isnan(self.deviations), -128, np.rint(self.deviations / step))
+        return steps.astype(np.int8), step.astype(np.float32)
 
     @classmethod
     def load(cls, path: str | Path) -> "Replicates":
@@ -621,7 +655,8 @@ class Replicates:
             of = zip(file["recalibrations"].tolist(), file["temperatures"].tolist(), strict=True)
             steps = file["steps"]
             deviations = np.where(steps == -128, np.nan, steps * file["step"]).astype(np.float32)
-            return cls(tuple(file["names"].tolist()), file["estimates"], deviations, dict(of))
+            p = next(iter(file["p"].tolist()), None) if "p" in file else None
+            return cls(tuple(file["names"].tolist()), file["estimates"], deviations, dict(of), p)
 
 
 def replicates_of_run(
@@ -631,9 +666,11 @@ def replicates_of_run(
     held_out_labels: "ArrayLike | None" = None,
     n: int = 200,
     seed: int = 0,
+    kind: Kind = "logits",
 ) -> Replicates:
     """Metrics of a run on resamples of its test set, as trained and after recalibration.
 
+    By the p-norm of the logits, too, with the p of the highest AUROC on the validation data.
     Recalibrations are ``ts_nll`` and ``ts_ece`` (temperature scaling by the NLL and by the ECE of
     the validation data), ``binned`` (histogram binning fitted there) and ``optimal`` (the
     temperature of lowest ECE on the test set itself). None is refitted in a replicate, so
@@ -653,6 +690,8 @@ def replicates_of_run(
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
         Same seed, same resamples; runs can be compared if they share `n` and `seed`.
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -676,15 +715,18 @@ def replicates_of_run(
     ... )
     ((20,), True)
     """
-    from calibkit import posthoc  # here: nothing else needs it
+    from calibkit import confidence, posthoc  # here: nothing else needs them
 
-    logits = as_logits(logits)
+    logits = as_logits(logits, kind=kind)
     labels = as_labels(labels, logits.shape[1], len(logits))
-    temperatures, recalibrated = {}, {}
+    temperatures, recalibrated, p = {}, {}, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", posthoc.PosthocWarning)
         if held_out_logits is not None:
-            held_out = held_out_logits, held_out_labels
+            held_out = as_logits(held_out_logits, "held_out_logits", kind), held_out_labels
+            right = held_out[0].argmax(axis=1) == to_numpy(held_out_labels)
+            if logits.shape[1] > 2 and right.any() and not right.all():  # two classes: all the same
+                p = confidence.choose_p(*held_out)
             for objective in ("nll", "ece"):
                 best = posthoc.optimal_temperature(*held_out, objective)
                 temperatures[f"ts_{objective}"] = best[0]
@@ -693,16 +735,20 @@ def replicates_of_run(
             recalibrated["binned"] = np.log(np.maximum(binned, 1e-30))
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
     recalibrated |= {name: logits / value for name, value in temperatures.items()}
-    names = [*COMPARED, *UNCHANGED]
-    evaluators = [_evaluator(logits, labels, names)[0]]
+    evaluators = [_evaluator(logits, labels, [*COMPARED, *UNCHANGED])[0]]
     evaluators += [_evaluator(x, labels, COMPARED)[0] for x in recalibrated.values()]
+    names = [*COMPARED, *UNCHANGED]
+    names += [f"{metric}_{name}" for name in recalibrated for metric in COMPARED]
+    if p is not None:
+        scores = Answers(confidence.p_norm(logits, p), logits.argmax(axis=1) == labels)
+        evaluators.append(_evaluator(scores, None, RANKING)[0])
+        names += [f"{metric}_p_norm" for metric in RANKING]
     estimates = np.concatenate([evaluate(None) for evaluate in evaluators])
     values = np.concatenate(
         [_replicates([evaluate], len(labels), n, seed)[0] for evaluate in evaluators], axis=1
     )
-    names += [f"{metric}_{name}" for name in recalibrated for metric in COMPARED]
     deviations = (values - estimates).T.astype(np.float32)
-    return Replicates(tuple(names), estimates, deviations, temperatures)
+    return Replicates(tuple(names), estimates, deviations, temperatures, p)
 
 
 @dataclass(frozen=True)
@@ -1172,7 +1218,7 @@ def variance_parts(
 
 
 def _evaluator(
-    logits: ArrayLike, labels: ArrayLike, names: Sequence[str]
+    logits: ArrayLike, labels: ArrayLike, names: Sequence[str], kind: Kind = "logits"
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
@@ -1186,7 +1232,7 @@ def _evaluator(
             valid = ["nll", "brier"]
             by_sample |= {name: np.asarray(getattr(logits, name)) for name in valid}
     else:
-        logits = as_logits(logits)
+        logits = as_logits(logits, kind=kind)
         labels = as_labels(labels, logits.shape[1], len(logits))
         by_sample = metrics.per_sample(logits, labels)
         valid = ["nll", "brier", *_CLASSWISE]

@@ -95,6 +95,74 @@ def test_functions_of_logits_refuse_what_are_no_logits(score, logits):
         score(logits)
 
 
+# --- p-norm ---------------------------------------------------------------------------------------
+
+
+def test_p_norm_by_hand():
+    logits = np.array([[4.0, 1, 1], [1, 0, -1]])  # centred: (2, -1, -1) and (1, 0, -1)
+    for p, expected in {1: (2 / 4, 1 / 2), 2: (2 / 6**0.5, 1 / 2**0.5), np.inf: (1, 1)}.items():
+        assert confidence.p_norm(logits, p) == pytest.approx(expected)
+    assert confidence.p_norm(logits, 0.5) == pytest.approx([2 / (2**0.5 + 2) ** 2, 1 / 4])
+    assert confidence.p_norm(logits) == pytest.approx(confidence.p_norm(logits, 2))
+
+
+@bounded
+@given(seed=seeds, k=st.integers(2, 60), p=st.floats(0.1, 200), scale=st.floats(1e-3, 1e30))
+def test_p_norm_against_torch_and_unmoved_by_scale_and_shift(seed, k, p, scale):
+    logits = np.random.default_rng(seed).normal(size=(20, k))
+    centred = torch.from_numpy(logits - logits.mean(axis=1, keepdims=True))
+    expected = centred.amax(1) / torch.linalg.vector_norm(centred, p, dim=1)
+    found = confidence.p_norm(logits, p)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(confidence.p_norm(scale * (logits + 7), p), found, rtol=1e-9)
+
+
+def test_p_norm_at_the_limits():
+    logits = np.array([[0.1, 0.1, 0.1], [0, 0, 1e300], [0, 0, 5e-324]])
+    # The least number that doubles hold has a mean of 0: it alone stands out.
+    for p in (1e-3, 1, 10, 1e6, np.inf):
+        even, large, small = confidence.p_norm(logits, p)
+        assert even == 0 and 0 <= large <= 1 and small == 1
+    assert confidence.p_norm([[0.0, 3], [1, 0]], 3) == pytest.approx([2 ** (-1 / 3)] * 2)
+    tensor = confidence.p_norm(torch.tensor([[4.0, 1, 1]], dtype=torch.float16), 1)
+    assert isinstance(tensor, torch.Tensor) and tensor.tolist() == pytest.approx([0.5], rel=1e-6)
+
+
+def test_choose_p_takes_the_best_of_the_grid():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 400)
+    logits = rng.normal(size=(400, 10)) + 2 * np.eye(10)[labels]
+    correct = logits.argmax(1) == labels
+    grid = [0.5, 1, 2, 3, 5, 8, np.inf]
+    found = {p: metrics.auroc(confidence.p_norm(logits, p), correct) for p in grid}
+    assert len(set(found.values())) > 3  # p matters
+    assert confidence.choose_p(logits, labels, grid) == max(found, key=found.get)
+    assert confidence.choose_p(logits, labels) in range(1, 11)
+    assert confidence.choose_p(logits, labels, [7]) == 7
+    # Every p ranks these two alike: the first one is taken.
+    assert confidence.choose_p([[9.0, 0, 0], [2, 1, 0]], [0, 1], [4, 2]) == 4
+
+
+@pytest.mark.parametrize("p", [0, -1, np.nan])
+def test_p_norm_refuses_a_p_that_is_not_above_zero(p):
+    with pytest.raises(ValueError, match="p: got"):
+        confidence.p_norm([[1.0, 0]], p)
+
+
+@pytest.mark.parametrize(
+    ("labels", "grid", "words"),
+    [
+        ([0, 1], [1], "all predictions are right"),
+        ([1, 0], [1], "all predictions are wrong"),
+        ([0, 0], [], "grid: got no values"),
+        ([0, 2], [1], "labels: got values from 0 to 2"),
+    ],
+)
+def test_choose_p_refuses(labels, grid, words):
+    with pytest.raises(ValueError, match=words):
+        confidence.choose_p([[2.0, 0], [0, 1]], labels, grid)
+
+
 # --- Trust Score ----------------------------------------------------------------------------------
 
 

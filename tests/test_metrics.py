@@ -707,6 +707,33 @@ def test_floor_of_certainty_is_zero_and_an_unknown_error_is_refused():
             call([[1.0, 0.0]], [0], of="mce")
 
 
+# ------------------------------------------------------------- NLL by temperature
+
+
+def test_nll_decomposition_by_hand():
+    # Four predictions of probability 0.98, three of them right: at the temperature that says
+    # 0.75, what is left is the entropy of a coin that falls right three times in four.
+    temperature = 4 / np.log(3)
+    parts = metrics.nll_decomposition([[4.0, 0.0]] * 4, [0, 0, 0, 1], temperature)
+    sure = 1 / (1 + np.exp(-4))
+    assert parts["nll"] == pytest.approx(-(3 * np.log(sure) + np.log(1 - sure)) / 4)
+    assert parts["refinement"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4)
+    assert parts["nll"] == parts["calibration"] + parts["refinement"]
+
+
+@given(st.integers(0, 10_000), st.floats(0.2, 5.0), st.floats(0.2, 5.0))
+def test_scaled_logits_keep_their_refinement(seed, temperature, scale):
+    rng = np.random.default_rng(seed)
+    logits, labels = rng.normal(size=(30, 4)), rng.integers(0, 4, 30)
+    parts = metrics.nll_decomposition(logits, labels, temperature)
+    assert parts["nll"] == pytest.approx(metrics.nll(softmax(logits, axis=1), labels))
+    scaled = metrics.nll_decomposition(scale * logits, labels, scale * temperature)
+    assert scaled["refinement"] == pytest.approx(parts["refinement"])
+    values = metrics.summary(logits, labels, temperature=temperature)
+    assert values["nll_refinement"] == parts["refinement"]
+    assert values["nll_calibration"] == parts["calibration"]
+
+
 # ------------------------------------------------------------------------------ summary
 
 
@@ -883,6 +910,7 @@ def test_a_class_without_samples_is_no_trouble():
 # --------------------------------------------------------------------- what is refused
 
 GOOD_PROBS, GOOD_LABELS = [[0.9, 0.1], [0.4, 0.6]], [0, 0]
+GOOD_LOGITS = [[0.9, 2.1], [0.4, -0.6]]
 FROM_PROBS = [metrics.ece, metrics.adaptive_ece, metrics.classwise_ece, metrics.mce, metrics.nll,
               metrics.overconfidence_error, metrics.brier, metrics.brier_decomposition,
               metrics.smooth_ece]  # fmt: skip
@@ -900,7 +928,7 @@ FROM_RANKING = [metrics.auroc, metrics.aupr_success, metrics.aupr_error, metrics
 @pytest.mark.parametrize("matrix, labels, culprit", [
     ([[np.nan, 0.1], [0.4, 0.6]], GOOD_LABELS, "(probs|logits): got NaN"),
     ([[np.inf, 0.1], [0.4, 0.6]], GOOD_LABELS, "(probs|logits): got infinity"),
-    ([0.9, 0.1], GOOD_LABELS, r"(probs|logits): got shape \(2,\)"),
+    ([1.9, 0.1], GOOD_LABELS, r"(probs|logits): got shape \(2,\)|confidence: got values from"),
     ([[[0.9, 0.1]]], GOOD_LABELS, r"(probs|logits): got shape \(1, 1, 2\)"),
     ([[1.0], [1.0]], GOOD_LABELS, r"(probs|logits): got shape \(2, 1\)"),  # a single class
     (np.zeros((0, 2)), [], "(probs|logits): got an empty array"),
@@ -912,8 +940,43 @@ FROM_RANKING = [metrics.auroc, metrics.aupr_success, metrics.aupr_error, metrics
     (GOOD_PROBS, [], r"labels: got shape \(0,\)"),
 ])  # fmt: skip
 def test_bad_arrays_are_refused_by_name(f, matrix, labels, culprit):
-    with pytest.raises(ValueError, match=f"^{culprit}.*expected"):
+    if f in FROM_LOGITS and matrix is GOOD_PROBS:
+        matrix = GOOD_LOGITS
+    with pytest.raises(ValueError, match=f"^({culprit}).*expected"):
         f(matrix, labels)
+
+
+@pytest.mark.parametrize("f", [
+    metrics.summary,
+    metrics.per_sample,
+    lambda x, y, **kind: metrics.nll_decomposition(x, y, 1.5, **kind),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [np.array, np.float32, torch.tensor])
+def test_probabilities_are_not_taken_for_logits(f, kind):
+    logits, labels = sample(50, 4)
+    probs = kind(softmax(logits, axis=1))
+    with pytest.raises(ValueError, match=r'^logits: got probabilities .* np.log .* kind="probs"'):
+        f(probs, labels)
+    found, expected = f(probs, labels, kind="probs"), f(logits, labels)
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_probability_of_zero_is_almost_zero():
+    values = metrics.summary([[1.0, 0.0], [0.5, 0.5]], [1, 0], kind="probs")
+    assert math.isfinite(values["nll"]) and values["nll"] > 300
+
+
+@pytest.mark.parametrize("f", [metrics.ece, metrics.adaptive_ece, metrics.mce, metrics.excess_ece,
+                               metrics.debiased_ece, metrics.overconfidence_error])  # fmt: skip
+def test_errors_of_the_top_label_take_confidence_and_correctness(f):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(3), 200), rng.integers(3, size=200)
+    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
+    assert f(confidence, correct) == f(confidence, correct.astype(int)) == f(probs, labels)
+    with pytest.raises(ValueError, match="correct: got 199 values, expected 200"):
+        f(confidence, correct[1:])
 
 
 @pytest.mark.parametrize("f", FROM_PROBS)
@@ -951,8 +1014,9 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
 @pytest.mark.parametrize("call, message", [
     (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=0), "bins: got 0, expected"),
     (lambda: metrics.classwise_ece(GOOD_PROBS, GOOD_LABELS, bins=2.5), "bins: got 2.5, expected"),
-    (lambda: metrics.summary(GOOD_PROBS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
-    (lambda: metrics.summary(GOOD_PROBS, [0, 1], convention="x"), "convention: got 'x', expected"),
+    (lambda: metrics.summary(GOOD_LOGITS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
+    (lambda: metrics.summary(GOOD_LOGITS, [0, 1], convention="x"), "convention: got 'x', expected"),
+    (lambda: metrics.nll_decomposition([[0, 1]], [1], 0), "temperature: got 0, expected a posit"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], convention="x"), "convention: got 'x', expected"),
     (lambda: metrics.aupr_success([0.5], [1], convention="x"), "convention: got 'x', expected"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], tpr=0), r"tpr: got 0, expected a number in \(0, 1\]"),
@@ -994,7 +1058,8 @@ SIGNATURES = {
     "coverage_at_risk": "confidence correct risk",
     "threshold_at_risk": "confidence correct risk",
     "refinement_decomposition": "confidence correct bins=100",
-    "summary": "logits labels bins=15 convention='exact'",
+    "summary": "logits labels bins=15 convention='exact' temperature=None p=None kind='logits'",
+    "nll_decomposition": "logits labels temperature kind='logits'",
     "confidence_gap": "confidence correct",
     "histogram_overlap": "confidence correct bins=15",
     "ece_correct": "confidence correct",
@@ -1002,7 +1067,7 @@ SIGNATURES = {
     "learned_epoch": "correct_by_epoch",
     "reliability_bins": "confidence correct bins=15 scheme='equal_width'",
     "smooth_ece": "probs labels",
-    "per_sample": "logits labels",
+    "per_sample": "logits labels kind='logits'",
 }
 
 

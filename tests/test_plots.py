@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 import warnings
+from typing import NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -232,6 +233,96 @@ def test_tensors_are_arrays():
             np.testing.assert_allclose(stacked[key], expected[key])
 
 
+def test_confident_errors_are_counted_from_the_threshold_on():
+    numbers = plots.prepare_confidence_histogram(
+        [0.1, 0.6, 0.95, 0.9, 1.0], [False, True, False, False, True], bins=10, threshold=0.9
+    )
+    assert numbers["confident"] == [pytest.approx(2 / 3)]
+    ax = plots.plot_confidence_histogram(numbers)
+    assert "67 % of the errors\nare above 0.9" in words(ax) and ax.get_yscale() == "linear"
+    ax = plots.plot_confidence_histogram(plots.prepare_confidence_histogram([0.4, 0.6], [0, 1]))
+    assert "errors" not in words(ax)
+    numbers = plots.prepare_confidence_histogram([[0.4, 0.6]] * 2, [[0, 1], [0, 1]], threshold=0.3)
+    ax = plots.plot_confidence_histogram(numbers, root=True)
+    assert numbers["confident"].tolist() == [1, 1] and "100 ± 0 %" in words(ax)
+    assert ax.get_yscale() == "function"
+
+
+def test_before_and_after_a_temperature_by_the_metrics():
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 4
+    runs = [3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]) for _ in range(2)]
+    pair = plots.prepare_before_after(runs, labels, [2.0, 4.0])
+    for numbers, scale in zip(pair, ([1, 1], [2, 4]), strict=True):
+        expected = [
+            metrics.summary(run / t, labels)["ece"] for run, t in zip(runs, scale, strict=True)
+        ]
+        assert numbers["ece"] == pytest.approx(expected)
+    stacked = plots.prepare_before_after(torch.tensor(np.stack(runs)), labels, [2.0, 4.0])
+    np.testing.assert_allclose(stacked[1]["accuracy"], pair[1]["accuracy"])
+    fig = plots.plot_before_after(dict.fromkeys(["erm", "mixup", ("focal", "x")], pair), 2)
+    titles = ["ERM", "Mixup", "T = 3.00", "T = 3.00", "Focal · x", "", "T = 3.00", ""]
+    assert [ax.get_title() for ax in fig.axes] == titles
+    assert [ax.axison for ax in fig.axes] == [bool(title) for title in titles]
+    assert fig.get_size_inches()[0] == plots.WIDTH
+
+
+def test_grid_of_overfitting_says_what_each_loses():
+    rows = [[0.70, 0.90, 0.92, 0.88], [0.72, 0.93, 0.89, 0.86]]
+    falls, rises = ([h.assign(accuracy=[0.1, 0.2, 0.3, last]) for h in histories(rows)]
+                    for last in (0.25, 0.4))  # fmt: skip
+    table = {
+        method: {name: plots.prepare_overfitting(runs, name) for name in ("accuracy", "auroc")}
+        for method, runs in {"erm": falls, "fmfp": rises}.items()
+    }
+    fig = plots.plot_overfitting_grid(table)
+    said = [words(ax).strip() for ax in fig.axes]
+    assert said[0].startswith("−5.0 ± 0.0 points") and said[1] == "best at the end"
+    assert said[2] == said[3] and said[2].startswith("−4.5 ±")
+    assert [ax.get_title() for ax in fig.axes] == ["ERM", "FMFP", "", ""]
+    assert fig.axes[0].get_ylabel() == "Accuracy" and fig.axes[2].get_ylabel() == "AUROC"
+
+
+def test_style_in_points_sets_all_text():
+    with plots.style(8):
+        sizes = {
+            mpl.rcParams[key] for key in mpl.rcParams if key.endswith(("labelsize", ".fontsize"))
+        }
+        assert sizes >= {8.0} and max(s for s in sizes if isinstance(s, float)) == 8
+    assert mpl.rcParams["font.size"] != 8
+
+
+class Row(NamedTuple):
+    method: str
+    estimate: float
+    low: float
+    high: float
+    seeds: int
+    outcome: str
+    metric: str = "auroc"
+
+
+def test_forest_of_differences_says_what_its_rows_say():
+    rows = [
+        Row("fmfp", 0.012, 0.004, 0.02, 5, "higher"),
+        Row("focal", -0.003, -0.006, 0.001, 5, "unclear"),
+        Row("crl", 0.002, 0.001, 0.003, 2, "unclear"),
+    ]
+    ax = plots.forest(iter(rows), {"fmfp": 0.017, "mixup": 0.5})
+    dots = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert [line.get_xdata()[0] for line in dots] == pytest.approx([1.2, -0.3, 0.2])
+    bars = {line.get_ydata()[0]: tuple(line.get_xdata()) for line in ax.lines[1:]
+            if len(line.get_xdata()) == 2}  # fmt: skip
+    assert bars == {0: pytest.approx((0.4, 2.0)), 1: pytest.approx((-0.6, 0.1))}
+    assert [line.get_markerfacecolor() == "white" for line in dots] == [False, False, True]
+    assert (dots[0].get_alpha(), dots[2].get_alpha()) == (1, None) and dots[1].get_alpha() < 1
+    (theirs,) = [line for line in ax.lines if line.get_marker() == "D" and len(line.get_xdata())]
+    assert theirs.get_xdata()[0] == pytest.approx(1.7) and theirs.get_ydata()[0] == 0
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["FMFP", "Focal", "CRL"]
+    assert ax.lines[0].get_xdata() == [0, 0]  # no difference
+    assert plots.forest(rows[:1]).get_legend() is None
+
+
 # --- errors ---
 
 
@@ -262,6 +353,15 @@ def test_tensors_are_arrays():
         (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
         (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
         (lambda: plots.prepare_forest({}), "values: got nothing"),
+        (lambda: plots.plot_before_after({}), "table: got nothing"),
+        (lambda: plots.plot_overfitting_grid({}), "table: got nothing"),
+        (lambda: plots.forest([]), "rows: got none"),
+        (
+            lambda: plots.forest(
+                [Row("erm", 0, 0, 0, 3, "unclear", metric) for metric in ("auroc", "ece")]
+            ),
+            "rows: got .*, expected one metric",
+        ),
         (lambda: plots.panels({}, plots.plot_reliability), "table: got nothing"),
     ],
 )

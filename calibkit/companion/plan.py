@@ -437,7 +437,6 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     ),
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), paper="bsce"),),
     "fmfp": PAPERS["fmfp"],
-    "fmfp_2": PAPERS["fmfp"],
     "darkside": PAPERS["darkside"],
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
@@ -602,7 +601,7 @@ class Selection:
         """The runs of a page without repeats; see `runs` of this module."""
         needed = needs(page)
         if self.edition == "paper":  # as published, and nothing else
-            planned = [run for paper in _papers_of(page) for run in self.published(paper)]
+            planned = [run for paper in papers_of(page) for run in self.published(paper)]
             return list(dict.fromkeys(planned))
         planned = [] if self.dataset or self.network else _own_runs(page, self)
         if self.setting in (None, "shared"):
@@ -646,7 +645,7 @@ def runs(page: str, edition: str, setting: str = "", **changes) -> list[Run]:
     return Selection(edition, setting, **changes).of_page(page)
 
 
-def _papers_of(page: str) -> list[str]:
+def papers_of(page: str) -> list[str]:
     """The papers whose runs a page needs: its own, or those of every paper that it goes over."""
     if page in ("book", "all"):
         return list(PAPERS)
@@ -658,7 +657,7 @@ def _papers_of(page: str) -> list[str]:
 def _own_runs(page: str, selection: Selection) -> list[Run]:
     """The runs of a paper's methods in its own settings, for it and for the pages that show it."""
     runs = []
-    for paper in _papers_of(page):
+    for paper in papers_of(page):
         plain = [n for n in PAPERS[paper] if not (n.sized or n.on or n.settings or n.scored)]
         for place in _own_settings(paper, selection):
             main = [m for n in plain if not n.sweep and n.variant == "code" for m in n.methods]

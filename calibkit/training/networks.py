@@ -588,7 +588,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "preact_resnet110": partial(_preact_image, 18, 16),
     "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 64),
     "resnet18_w16": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 16),
-    # Four times the weights of w16 in three quarters of its time: half the resolution from the stem.
+    # Four times the weights of w16 in three quarters of its time: half the resolution throughout.
     "resnet18_w32_s2": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 32, stride=2),
     "resnet50": partial(_wide_resnet, "Bottleneck", (3, 4, 6, 3), 64),
     "resnet110_bottleneck": partial(_wide_resnet, "Bottleneck", (3, 4, 26, 3), 64),

@@ -12,6 +12,9 @@ A **light** record has no ``arrays.npz``: it keeps its metrics, their uncertaint
 but no predictions. `lighten` makes a record light after training; the name stays the same.
 
 A record is written into a temporary folder and renamed, so half a record never counts.
+
+Released records are rows of tables instead (`calibkit.training.tables`); readers see one store, in
+which a local folder comes first.
 """
 
 import csv
@@ -30,6 +33,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.data.cache import cache_root
+from calibkit.training import tables
 from calibkit.training.runs import Run
 
 VERSION = 2  # of what a record holds; records of before say nothing
@@ -56,11 +60,13 @@ class Record:
     """What a run left. Files are read on first use, and checked against their checksums.
 
     `info` is ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``sha256``, ``provenance``.
+    `path` is its folder, or that of the tables of its setting, which are `tables` then.
     """
 
     name: str
     path: Path
     info: dict
+    tables: "tables.Tables | None" = None
 
     @property
     def diverged(self) -> bool:
@@ -74,6 +80,8 @@ class Record:
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
         """Columns over evaluated epochs; ``pandas.DataFrame(record.history)`` makes a table."""
+        if self.tables:
+            return self.tables.rows("history", self.name)
         return self._table("history.csv")
 
     @cached_property
@@ -87,12 +95,15 @@ class Record:
         return self._shifted(lambda severity: severity == 0)
 
     def _shifted(self, by_severity) -> dict[str, np.ndarray]:
-        file = next((f for f in SHIFTED if f in self.info["sha256"]), "")
-        table = self._table(file) if file else {}
+        if self.tables:
+            table = self.tables.rows("shifted", self.name)
+        else:
+            file = next((f for f in SHIFTED if f in self.info["sha256"]), "")
+            table = self._table(file) if file else {}
         if not table:
             return {}
         if "severity" not in table:
-            raise DamagedRecord(f"{self.path / file}: it has no column severity")
+            raise DamagedRecord(f"{self.path}: its shifted test sets have no column severity")
         rows = by_severity(table["severity"])
         return {name: column[rows] for name, column in table.items()} if rows.any() else {}
 
@@ -109,7 +120,8 @@ class Record:
             raise LightRecord(
                 f"{self.name} keeps no predictions; retrain it: calibkit train --again {self.name}"
             )
-        path = self._checked("arrays.npz")
+        path = self.predictions
+        self._check_sum(path, "arrays.npz")
         try:
             with np.load(path, allow_pickle=False) as stored:
                 arrays = {k: stored[k] for k in stored.files}
@@ -124,6 +136,8 @@ class Record:
         """Its metrics on resamples of the test set: `stats.Replicates`."""
         from calibkit import stats
 
+        if self.tables:
+            return tables.replicates(self.tables.rows("results", self.name))
         if "replicates.npz" in self.info["sha256"]:
             return stats.Replicates.load(self._checked("replicates.npz"))
         now = json.loads((self.path / "run.json").read_text())
@@ -140,6 +154,11 @@ class Record:
         return stats.replicates_of_run(logits, labels, held_out, held_out_labels)
 
     @property
+    def predictions(self) -> Path:
+        """The file of its arrays."""
+        return self.tables.predictions(self.name) if self.tables else self.path / "arrays.npz"
+
+    @property
     def snapshots(self) -> dict[int, np.ndarray]:
         """Logits of the first test samples by epoch, the last epoch included."""
         early = zip(self.arrays["snapshot_epochs"], self.arrays["snapshot_logits"], strict=False)
@@ -149,6 +168,8 @@ class Record:
 
     def check(self) -> None:
         """Compare every file with its checksum; raise `DamagedRecord` if one differs."""
+        if self.tables:  # git keeps them
+            return
         for file in self.info["sha256"]:
             self._checked(file)
 
@@ -168,9 +189,13 @@ class Record:
 
     def _checked(self, file: str) -> Path:
         path = self.path / file
-        if not path.exists() or _digest(path) != self.info["sha256"].get(file):
-            raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
+        self._check_sum(path, file)
         return path
+
+    def _check_sum(self, path: Path, file: str) -> None:
+        if not path.exists() or _digest(path) != self.info["sha256"].get(file):
+            what = "file" if self.tables else "folder"
+            raise DamagedRecord(f"{path}: missing or altered; delete the {what} to train it again")
 
 
 def _digest(path: Path) -> str:
@@ -184,7 +209,7 @@ def _seal(info: dict) -> str:
 
 
 def load(run: Run, root: Path | None = None) -> Record | None:
-    """The record of a run, or None when there is none.
+    """The record of a run, from its folder or the released tables; None when there is none.
 
     Raises
     ------
@@ -193,7 +218,8 @@ def load(run: Run, root: Path | None = None) -> Record | None:
     """
     path = (root or runs_root()) / run.name
     if not path.is_dir() or not any(path.iterdir()):  # the workflow makes empty folders first
-        return None
+        released = tables.find(run.name) if root is None else None
+        return Record(run.name, released[1].folder, *released) if released else None
     try:
         info = json.loads((path / "run.json").read_text())
         if info["run"] != run.content():
@@ -284,7 +310,7 @@ def epochs_file(run: Run, root: Path | None = None) -> Path:
 
 
 def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
-    """Write the logits of every evaluated epoch in one step; `kept` is (test, validation) by epoch."""
+    """Write the logits of every evaluated epoch in one step: (test, validation) by epoch."""
     path = epochs_file(run, root)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")

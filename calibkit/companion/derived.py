@@ -1,0 +1,364 @@
+"""Numbers that take a run's predictions or what was followed of its training samples.
+
+They are computed when first asked for and kept: in a file beside the records until the run is
+collected, then as rows of the released tables, so that a light record has them too.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan, nan
+from pathlib import Path
+
+import numpy as np
+
+from calibkit import confidence, metrics, stats
+from calibkit.data.cache import cache_root
+from calibkit.training import store
+
+
+@dataclass(eq=False)
+class Recalibrated:
+    """The predictions of a record behind a recalibration, perhaps fitted on few samples."""
+
+    record: store.Record
+    recalibration: str = "none"
+    validation: int = 0  # the first so many; 0: all
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        return self.record.arrays["test_labels"].astype(np.int64)
+
+    @cached_property
+    def logits(self) -> np.ndarray:
+        from calibkit import posthoc  # here, because it takes half a second to import
+
+        logits = self.record.arrays["test_logits"]
+        if self.recalibration == "none":
+            return logits
+        if self.recalibration == "ts_test":
+            return logits / self.record.history["temperature_optimal"][-1]
+        part = slice(self.validation or None)
+        held_out = self.record.arrays["validation_logits"][part]
+        labels = self.record.arrays["validation_labels"].astype(np.int64)[part]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", posthoc.PosthocWarning)
+            if self.recalibration != "binned":
+                objective = self.recalibration.removeprefix("ts_")
+                return logits / posthoc.optimal_temperature(held_out, labels, objective)[0]
+            binned = posthoc.HistogramBinning().fit(held_out, labels).predict_proba(logits)
+        return np.log(np.maximum(binned, 1e-30))
+
+    @cached_property
+    def samples(self) -> dict[str, np.ndarray]:
+        """Confidence and correctness of each test sample."""
+        return metrics.per_sample(self.logits, self.labels)
+
+    @cached_property
+    def summary(self) -> dict[str, float]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+            return metrics.summary(self.logits, self.labels)
+
+
+_MODELS: dict[tuple, Recalibrated] = {}
+
+
+def model(record: store.Record, recalibration: str = "none", validation: int = 0) -> Recalibrated:
+    """The predictions of a record behind a recalibration; the last few are remembered."""
+    key = record.path, record.name, recalibration, validation
+    if key not in _MODELS:
+        while len(_MODELS) > 8:  # predictions take the most memory
+            _MODELS.pop(next(iter(_MODELS)))
+        _MODELS[key] = Recalibrated(record, recalibration, validation)
+    return _MODELS[key]
+
+
+# --- what is measured -----------------------------------------------------------------------------
+
+
+def _sure_when_wrong(of: Recalibrated) -> float:
+    """Share of wrong predictions with a confidence above 0.95."""
+    return _mean(of.samples["confidence"][~of.samples["correct"]] > 0.95)
+
+
+def _overconfidence_below_half(of: Recalibrated) -> float:
+    """Confidence minus accuracy of the samples with a confidence below one half."""
+    low = of.samples["confidence"] < 0.5
+    return _mean((of.samples["confidence"] - of.samples["correct"])[low])
+
+
+def _extra_ece_of_binning(of: Recalibrated) -> float:
+    """ECE which 100 validation samples cost binning over all, beyond what they cost scaling.
+
+    overconf, figure 3.
+    """
+    few, whole = (
+        [model(of.record, after, size).summary["ece"] for after in ("binned", "ts_ece")]
+        for size in (100, 0)
+    )
+    return (few[0] - whole[0]) - (few[1] - whole[1])
+
+
+def _ece_beyond_gap(of: Recalibrated) -> float:
+    """ECE (100 bins) beyond |confidence - accuracy|: 0 if every bin errs on the same side."""
+    history = of.record.history
+    gap = abs(history["confidence"][-1] - history["accuracy"][-1])
+    return float(history["eq9_ece"][-1] - gap)
+
+
+def _passes(of: Recalibrated) -> float:
+    """What training costs, whatever else the machine did meanwhile."""
+    passes = of.record.info["provenance"].get("passes")
+    return float(sum(passes.values())) if passes else nan
+
+
+def _sharpness(of: Recalibrated) -> float:
+    sharpness = of.record.info["provenance"].get("sharpness")
+    return nan if sharpness is None else float(sharpness)
+
+
+def _max_logit_range(of: Recalibrated) -> float:
+    """Between the 5th and the 95th percentile of the largest logit of training samples."""
+    return float(np.ptp(np.quantile(of.record.arrays["train_max_logit"], [0.05, 0.95])))
+
+
+def _learned_late_means_unsure(of: Recalibrated) -> float:
+    """Minus the rank correlation of learned epoch and largest logit (overconf, figure 5)."""
+    arrays = of.record.arrays
+    learned = arrays["train_learned_epoch"] > 0  # 0: wrong at the end
+    return -_spearman(arrays["train_learned_epoch"][learned], arrays["train_max_logit"][learned])
+
+
+def _gradient_spread(of: Recalibrated, groups: int = 10) -> float:
+    """Width of the gradient norm at a given Brier score, in units of its mean (bsce, figure 4).
+
+    The interquartile range within each of ten groups of samples of like Brier score, their mean,
+    over the mean of all; mean over the epochs followed but the first, at which nothing is learnt.
+    """
+    arrays = of.record.arrays
+    spreads = []
+    for brier, norm in zip(
+        arrays["train_brier"][1:], arrays["train_gradient_norm"][1:].astype(float), strict=True
+    ):
+        some = norm > 0  # a sample learnt to the last digit has neither
+        order = np.argsort(brier[some], kind="stable")
+        if len(order) >= groups:
+            parts = np.array_split(norm[some][order], groups)
+            width = np.mean([np.subtract(*np.quantile(part, [0.75, 0.25])) for part in parts])
+            spreads.append(width / norm[some].mean())
+    return _mean(spreads)
+
+
+def _median_gradient_norm(of: Recalibrated) -> float:
+    """Of training samples, at the epochs followed but the first and the last."""
+    return float(np.mean(np.median(of.record.arrays["train_gradient_norm"][1:-1], axis=1)))
+
+
+def _more_correlated(of: Recalibrated, first: str, second: str) -> float:
+    """How much better than `second` a weight follows the true error of the posterior (bsce).
+
+    Each with its best exponents: all three are searched on the grid of the toy.
+    """
+    import torch
+
+    from calibkit import data
+    from calibkit.companion import toys
+
+    logits, labels = torch.from_numpy(of.logits.astype(float)), torch.from_numpy(of.labels)
+    posterior = data.gaussian_posterior(data.load("gaussians").test.inputs.double())
+    error = (logits.softmax(1) - posterior).norm(dim=1)
+
+    def best(family: str) -> float:
+        tried = [weight(logits, labels) for weight in toys.families()[family].values()]
+        return max(float(torch.corrcoef(torch.stack([w, error]))[0, 1]) for w in tried)
+
+    return best(first) - best(second)
+
+
+def _auroc_gain_of_temperature(of: Recalibrated) -> float:
+    """AUROC at the temperature best for it on the test set, beyond that without (fmfp, figure 4).
+
+    Searched from 0.1 to 10, each a tenth more than the one before.
+    """
+
+    def auroc(temperature: float) -> float:
+        samples = metrics.per_sample(of.logits / temperature, of.labels)
+        return metrics.auroc(samples["confidence"], samples["correct"])
+
+    return max(map(auroc, 1.1 ** np.arange(-24, 25))) - auroc(1.0)
+
+
+def _spearman(x: np.ndarray, y: np.ndarray) -> float:
+    from scipy.stats import spearmanr  # here, because it takes a second to import
+
+    return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else nan
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else nan
+
+
+METRICS: dict[str, Callable[[Recalibrated], float]] = {
+    "sure_when_wrong": _sure_when_wrong,
+    "overconfidence_below_half": _overconfidence_below_half,
+    "extra_ece_of_binning": _extra_ece_of_binning,
+    "ece_beyond_gap": _ece_beyond_gap,
+    "passes": _passes,
+    "sharpness": _sharpness,
+    "max_logit_range": _max_logit_range,
+    "learned_late_means_unsure": _learned_late_means_unsure,
+    "gradient_spread": _gradient_spread,
+    "median_gradient_norm": _median_gradient_norm,
+    "auroc_gain_of_temperature": _auroc_gain_of_temperature,
+    "correlation_of_brier_beyond_dual_focal": lambda m: _more_correlated(m, "Brier", "dual focal"),
+    "correlation_of_dual_focal_beyond_focal": lambda m: _more_correlated(m, "dual focal", "focal"),
+}
+CHEAP = ("passes", "sharpness", "ece_beyond_gap")  # they take no arrays
+
+
+def value(record: store.Record, number) -> float:
+    """A number of `METRICS`, or any on a recalibration fitted on few samples; nan without arrays.
+
+    `number` is a `results.Number`.
+    """
+    if number.metric in CHEAP:
+        return METRICS[number.metric](model(record))
+    name = _name(number.metric, number.recalibration, number.validation)
+    known = _known(record)
+    if name not in known:
+        if record.light or (
+            number.metric not in METRICS and number.recalibration in ("none", "ts_test")
+        ):
+            return nan
+        of = model(record, number.recalibration, number.validation)
+        compute = METRICS.get(number.metric, lambda of: of.summary[number.metric])
+        known[name] = float(compute(of))
+        _keep(record)
+    return nan if known[name] is None else known[name]
+
+
+def _name(metric: str, recalibration: str, validation: int) -> str:
+    """What the file of numbers calls one."""
+    after = {"none": "", "ts_nll": "_nll_scaled", "ts_ece": "_scaled", "ts_test": "_optimal"}
+    return (
+        metric + after.get(recalibration, f"_{recalibration}") + f"@{validation}" * bool(validation)
+    )
+
+
+# --- kept beside the records ----------------------------------------------------------------------
+
+_files: dict[Path, dict[str, dict]] = {}
+
+
+def _paths() -> list[Path]:
+    """The file that comes with the released records, then that of local ones."""
+    root = cache_root()
+    return [root / "derived.json", root / "runs" / ".derived.json"]
+
+
+def _at(path: Path) -> dict[str, dict]:
+    if path not in _files:
+        try:
+            _files[path] = json.loads(path.read_text())
+        except (OSError, ValueError):  # there is none yet, or half of one
+            _files[path] = {}
+    return _files[path]
+
+
+def numbers(name: str, checksum: str | None) -> dict:
+    """What is known under a name, to be added to; empty if its checksum is another."""
+    path = next((p for p in _paths() if name in _at(p)), _paths()[1])
+    its = _at(path).setdefault(name, {})
+    if checksum and its.get("arrays") != checksum:
+        its.clear()
+        its["arrays"] = checksum
+    return its
+
+
+def _known(record: store.Record) -> dict:
+    if record.tables:
+        rows = record.tables.rows("results", record.name)
+        if "validation" in rows:
+            own = [i for i, s in enumerate(rows["steps"]) if s is None]
+            return numbers(record.name, None) | {
+                _name(rows["metric"][i], rows["recalibration"][i], int(rows["validation"][i])):
+                rows["value"][i] for i in own}  # fmt: skip
+    return numbers(record.name, record.info["sha256"].get("arrays.npz"))
+
+
+def _keep(record: store.Record) -> None:
+    path = next((p for p in _paths() if record.name in _at(p)), _paths()[1])
+    save(path)
+
+
+def save(path: Path | None = None) -> None:
+    """Write what was computed, where the folder of the records can be written."""
+    path = path or _paths()[1]
+    entries = {
+        name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in its.items()}
+        for name, its in sorted(_at(path).items())
+        if len(its) > 1
+    }
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(entries, indent=0) + "\n")
+        draft.replace(path)
+
+
+# --- resamples that no record keeps ---------------------------------------------------------------
+
+
+def answers(record: store.Record, score: str) -> stats.Answers | None:
+    """Confidence by another score and correctness of each test sample; None if the run has none."""
+    of = model(record)
+    if score == "p_norm":
+        arrays = record.arrays
+        p = confidence.choose_p(
+            arrays["validation_logits"], arrays["validation_labels"].astype(np.int64)
+        )
+        return stats.Answers(confidence.p_norm(of.logits, p), of.samples["correct"])
+    name = f"test_{score}"
+    if name not in record.arrays:
+        return None
+    return stats.Answers(record.arrays[name], of.samples["correct"])
+
+
+def resampled(record: store.Record, number) -> np.ndarray | None:
+    """Deviations of a number on resamples of the test set, drawn by the first who asks and kept."""
+    from calibkit.companion import results
+
+    known = number.metric in stats.COMPARED + stats.UNCHANGED
+    if record.light or not known or number.recalibration != "none":
+        return None
+    of = record.info["sha256"].get("arrays.npz", "")[:16]
+    path = cache_root() / "drawn" / record.name / f"{of}-{number.metric}-{number.score}.npy"
+    with suppress(OSError, ValueError, EOFError):  # there is none yet, or half of one
+        if path.stat().st_mtime > max(code.stat().st_mtime for code in _DRAWING):
+            return np.load(path)
+    if number.score == "max_probability":
+        of_model = model(record)
+        drawn = stats.replicates([of_model.logits], of_model.labels, [number.metric])
+    else:
+        given = answers(record, number.score)
+        if given is None:
+            return None
+        drawn = stats.replicates([given], None, [number.metric])
+    deviation = drawn[0, :, 0] - results.value(record, number)
+    with suppress(OSError):  # records may be where nothing can be written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        with open(draft, "wb") as file:
+            np.save(file, deviation)
+        draft.replace(path)
+    return deviation
+
+
+_DRAWING = [
+    Path(stats.__file__).with_name(f"{m}.py") for m in ("arrays", "metrics", "confidence", "stats")
+]

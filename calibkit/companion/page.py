@@ -1,0 +1,286 @@
+"""What a page shows besides figures: a finding with its numbers, tables, boxes, the settings.
+
+A stated finding carries the rows that bear it out::
+
+    page.finding("Label smoothing hides errors.", (auroc["label_smoothing"], "lower"))
+
+Where they do not, under other parameters or on other records, the page says what is seen instead.
+No other sentence is put together by code.
+"""
+
+import html
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+
+from calibkit import terms
+from calibkit.companion import results
+from calibkit.companion.results import Results, Row
+from calibkit.training import store
+
+_AFTER = {
+    "ts_nll": " after a temperature (NLL)",
+    "ts_ece": " after a temperature (ECE)",
+    "ts_test": " at its best temperature",
+    "binned": " after binning",
+}
+_WORDS = (*results.OUTCOMES, "no data")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence written by hand, and the rows on which it rests, each with its expected word."""
+
+    sentence: str
+    expected: tuple[tuple[Row, tuple[str, ...]], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every row says what the sentence says."""
+        return all(row.outcome in words for row, words in self.expected)
+
+    def _repr_markdown_(self) -> str:
+        numbers = "; ".join(_described(row) for row, _ in self.expected)
+        where = dict.fromkeys(row.setting for row, _ in self.expected if row.setting)
+        seeds = sorted({row.seeds for row, _ in self.expected if row.seeds})
+        n = sorted({row.n for row, _ in self.expected if row.n})
+        about = [", ".join(where)] if any(where) else []
+        about += [f"{' to '.join(map(str, {seeds[0]: 0, seeds[-1]: 0}))} seeds"] if seeds else []
+        about += [f"n = {n[0]:,}"] if n else []
+        small = f"<small>{numbers}. {' · '.join(about)}.</small>"
+        if self.holds:
+            return f"**{self.sentence}**\n\n{small}"
+        return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**\n\n{small}"
+
+
+def finding(sentence: str, *expected: tuple) -> Finding:
+    """A finding with its numbers, or what is seen instead.
+
+    Parameters
+    ----------
+    sentence : written by hand, without numbers
+    expected : a `results.Row` and the word, or words, that bear the sentence out: "higher",
+        "lower", "no difference", "unclear"
+
+    Raises
+    ------
+    ValueError
+        For another word, or no row.
+
+    Examples
+    --------
+    >>> row = results.row(results.Series({0: 0.01, 1: 0.02, 2: 0.015}), results.Number("auroc"),
+    ...                   method="sam", to="erm")
+    >>> finding("SAM finds errors better.", (row, "higher")).holds
+    True
+    """
+    pairs = tuple((row, tuple(words)) for row, *words in expected)
+    if not pairs:
+        raise ValueError("a finding rests on at least one row")
+    for _, words in pairs:
+        for word in words:
+            terms.choose("outcome", word, _WORDS)
+    return Finding(sentence, pairs)
+
+
+def _described(row: Row) -> str:
+    """A row in words: what was compared, how it came out, the numbers."""
+    label, scale, _ = terms.metric_label(row.metric, unit=False)
+    number = row.number
+    what = label + _AFTER.get(number.recalibration, "")
+    if number.score != "max_probability":
+        what += f" by {number.score.replace('_', '-')}"
+    if number.test_set != "clean":
+        what += f" ({number.test_set})"
+    if isnan(row.estimate):
+        return f"{terms.label(row.method)}: no record"
+    unit = {100: " points", 1000: " thousandths"}.get(scale, "")
+    named = terms.label(row.method)
+    shown = f"{named}: {what} {row.format()}{unit if row.to else ''}"
+    return f"{shown} ({row.outcome})" if row.to else shown
+
+
+# --- tables, boxes, small print -------------------------------------------------------------------
+
+
+def table(frame, words: bool = False, classes: str = "", index: bool = True):
+    """A DataFrame or Styler in the look of the book's tables.
+
+    `words`: its cells are words, which wrap and stand left, and not numbers.
+    """
+    styled = frame if hasattr(frame, "to_html") and hasattr(frame, "hide") else frame.style
+    if not index:
+        styled = styled.hide(axis="index")
+    names = " ".join(["dataframe", "calibkit-table", "words" * words, classes]).split()
+    left = {"text-align": "left", "vertical-align": "top", "white-space": "normal"}
+    return styled.set_table_attributes(f'class="{" ".join(names)}"').set_properties(
+        **left if words else {"text-align": "right"}
+    )
+
+
+def as_html(frame) -> str:
+    """The HTML of `table`."""
+    return table(frame).to_html()
+
+
+@dataclass(frozen=True)
+class Box:
+    """Stands in place of an exhibit: what is missing, and the command that would fill it."""
+
+    lacking: str
+    command: str = ""
+
+    def _repr_html_(self) -> str:
+        words = [f"<b>Not shown here.</b> {html.escape(self.lacking)}"]
+        if self.command:
+            words.append(f"<code>{html.escape(self.command)}</code>")
+        return f'<div class="calibkit-page">{"<br>".join(words)}</div>'
+
+
+def card(runs: Results) -> str:
+    """The settings of a page, one open line each, with the whole protocol to unfold. HTML."""
+    lines = []
+    for one in runs.settings:
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+            for name, text in protocol(one).items()
+        )
+        lines.append(
+            f"<details><summary><b>{html.escape(one.title)}</b> · {html.escape(one.caption)}"
+            f"</summary><table>{rows}</table></details>"
+        )
+    return f'<div class="calibkit-page">{"".join(lines)}</div>'
+
+
+def protocol(runs: Results) -> dict[str, str]:
+    """How the networks of a setting were trained: what a paper's section on experiments says."""
+    place, its = runs.setting, runs.setting.protocol
+    reached = runs.mean("erm", "train_accuracy").get("erm") if runs.records("erm") else None
+    drops = ", ".join(map(str, its.milestones))
+    training = {
+        "Data": f"{terms.DATASETS.get(place.dataset, place.dataset)}"
+        + (", crops and flips" if results.augmented(place) else ", no augmentation"),
+        "Network": place.network,
+        "Optimiser": f"{its.optimizer.upper()}, momentum {its.momentum}, weight decay "
+        f"{its.weight_decay:g}, batches of {its.batch_size}",
+        "Learning rate": f"{its.learning_rate:g}"
+        + (f", times {its.decay:g} after epochs {drops}" if drops else f", {its.schedule}"),
+        "Epochs": f"{its.epochs}; weights averaged from epoch {its.swa_start + 1} (SWA, FMFP)",
+        "Loss": ("summed over the batch" if its.reduction == "sum" else "averaged over the batch")
+        + (f", gradient norm at most {its.clip_norm:g}" if its.clip_norm else ""),
+        "Steps in": its.precision,
+    }
+    if reached:
+        training["Training accuracy reached"] = f"{100 * reached.estimate:.1f} % (plain training)"
+    return training
+
+
+def stamp(fig, *settings: Results, methods: Iterable[str] = ()) -> None:
+    """Small print under a figure: what was drawn, so that it still says so in a talk."""
+    lines = dict.fromkeys(s.caption_of(methods) if methods else s.caption for s in settings)
+    fig.supxlabel("\n".join(lines), fontsize=7, color="0.45")
+
+
+@dataclass(repr=False)
+class Provenance:
+    """What the numbers of a page came from."""
+
+    records: list[store.Record]
+
+    def _repr_html_(self) -> str:
+        if not self.records:
+            return '<div class="calibkit-provenance">No runs.</div>'
+        runs = [r.info["provenance"] for r in self.records]
+
+        def all_of(key: str) -> str:
+            return html.escape(", ".join(sorted({str(p[key]) for p in runs})))
+
+        seconds = sum(p["seconds"] for p in runs)
+        return (
+            '<div class="calibkit-provenance">'
+            f"{len(runs):,} runs · {seconds / 60:,.1f} minutes of training · {all_of('device')} · "
+            f"torch {all_of('torch')} · NumPy {all_of('numpy')} · Python {all_of('python')} · "
+            f"calibkit {all_of('calibkit')} ({all_of('commit')}) · "
+            f"trained {min(p['started'] for p in runs)[:10]}</div>"
+        )
+
+
+def provenance(*settings: Results) -> Provenance:
+    """A box with what the numbers of a page came from."""
+    records = [r for s in settings for m in s.methods for r in s.records(m)]
+    return Provenance(list({record.name: record for record in records}.values()))
+
+
+# --- the workflow and the book --------------------------------------------------------------------
+
+
+def shorten(path: str | Path) -> bool:
+    """Make a page of its own of an executed notebook that ended for want of records.
+
+    What comes after is dropped. Its labels move to the title, so that links from other pages still
+    lead here.
+
+    Returns
+    -------
+    bool
+        Whether it is such a notebook; others are left as they are.
+    """
+    import nbformat
+
+    page = nbformat.read(path, as_version=4)
+    marks = ("papermill-error-cell-tag",)  # what papermill adds to point at the error
+    cells = [c for c in page.cells if not set(marks) & set(c.metadata.get("tags", []))]
+    ended = [
+        i
+        for i, cell in enumerate(cells)
+        if any(o.get("ename") == results.NoRecords.__name__ for o in cell.get("outputs", []))
+    ]
+    if not ended:
+        return False
+    (end,) = ended
+    errors = [o for o in cells[end].outputs if o.output_type == "error"]
+    cells[end].outputs = [o for o in cells[end].outputs if o.output_type != "error"]
+    box = Box(*re.split(r"; train it: ", errors[0].evalue, maxsplit=1))._repr_html_()
+    cells[end].outputs.append(nbformat.v4.new_output("display_data", {"text/html": box}))
+    lost = "\n".join(c.source for c in cells[end + 1 :] if c.cell_type == "markdown")
+    labels = re.findall(r'^<a id="[\w-]+"></a>$', lost, re.MULTILINE)
+    cells[0].source = "\n".join([*labels, cells[0].source])
+    page.cells = cells[: end + 1]
+    nbformat.write(page, path)
+    return True
+
+
+def book_index(edition: str) -> Path:
+    """Where `make book` puts the first page of an edition."""
+    return Path("build", edition, "book", "_build", "html", "index.html").resolve()
+
+
+def setup(app) -> dict:
+    """Make the anchors in notebooks labels of the book: Sphinx calls this.
+
+    The docstring of a named tuple tells its fields; "Alias for field number 0" does not.
+    """
+    app.connect("source-read", lambda app, page, source: source.append(labelled(source.pop())))
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("autodoc-skip-member", _skip_plain_field)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _skip_plain_field(app, what, name, member, skip, options) -> bool:
+    return skip or (getattr(member, "__doc__", None) or "").startswith("Alias for field number")
+
+
+def labelled(source: str) -> str:
+    r"""The JSON of a notebook with labels in place of anchors.
+
+    >>> labelled(r'"<a id=\"fmfp-fig1\"></a>\n", "## Figure 1"')
+    '"(fmfp-fig1)=\\n", "## Figure 1"'
+    """
+    return re.sub(r'<a id=\\"([\w-]+)\\"></a>\\n', r"(\1)=\\n", source)
+
+
+if __name__ == "__main__":  # the workflow, when a notebook has failed
+    sys.exit(not shorten(sys.argv[1]))

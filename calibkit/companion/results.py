@@ -1,0 +1,967 @@
+"""Every measured number in one table, and the one function that compares methods.
+
+A **number** is what a run measured: a metric, behind a recalibration, by a confidence score, on a
+test set, at an epoch (`Number`). Runs, and all that identifies them, are columns::
+
+    runs = results.load("fmfp")                       # a setting of the released edition
+    runs.frame                                        # tidy: a row for each run and number
+    runs.compare(["mixup", "sam"], to="erm", metric="auroc")
+
+`Results.compare` pairs two methods seed by seed and resample by resample and gives a `Row` for
+each: estimate, interval, seeds and one of four words. Chapters, the board of claims, the bench and
+the command line call it and nothing else.
+
+**The interval** covers two sources of uncertainty, the runs and the test set
+(`calibkit.stats.mean_over_seeds`), where a record keeps replicates of the number; a row says in
+`covers` when it is over seeds alone. A single run has no interval.
+
+**The words** (`outcome`): *higher* or *lower* if the interval excludes 0 and reaches beyond the
+margin, *no difference* if all of it lies within the margin, else *unclear*. The margin of a metric
+is the ± that the papers print for it, the median over their tables (`MARGINS`).
+
+A calibration error is compared as its column says: ``ece`` is the error that the papers print,
+``excess_ece`` what is left of it after the part that chance alone shows.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isnan, nan
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from calibkit import arrays, metrics, stats, terms
+from calibkit.companion import derived, plan
+from calibkit.training import store, tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The ± that the papers print, in natural units: the median over all cells that have one, also for
+# metrics of the same kind.
+MARGINS = {
+    "accuracy": 0.0035,
+    "auroc": 0.0031,
+    "aupr_error": 0.0112,
+    "aupr_success": 0.0008,
+    "fpr_at_tpr": 0.0125,
+    "aurc": 0.00102,
+    "eaurc": 0.0007,
+    "ece": 0.0019,
+    "brier": 0.0022,
+    "nll": 0.006,
+}
+_LIKE = {
+    **dict.fromkeys(
+        (
+            *("excess_ece", "adaptive_ece", "excess_adaptive_ece", "classwise_ece"),
+            *("excess_classwise_ece", "debiased_ece", "ece_correct"),
+        ),
+        "ece",
+    ),
+    **dict.fromkeys(("nll_refinement", "nll_calibration"), "nll"),
+    "augrc": "aurc",
+    "train_accuracy": "accuracy",
+}
+OUTCOMES = ("higher", "lower", "no difference", "unclear")
+SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
+_AFTER = {"ts_ece": "_scaled", "ts_test": "_optimal"}  # in a history or under shift
+_PERIODS = ("late", "settled", "second_rate", "third_rate")
+
+
+class Number(NamedTuple):
+    """Which number of a run.
+
+    Attributes
+    ----------
+    metric : a name in `calibkit.terms.METRICS` or `calibkit.companion.derived`
+    recalibration : "none"; "ts_nll", "ts_ece" (a temperature that minimises the NLL or the ECE of
+        the validation data), "ts_test" (the ECE of the test data), "binned" (histogram binning)
+    score : "max_probability", "p_norm", "trust_score" or "confidnet"
+    test_set : "clean"; "shifted" or "collected", the mean over every shifted or newly collected
+        set; or one of them by name and severity, such as "blur-3"
+    at : "end", an epoch, or a period of the training, over which it is averaged: "late" (its last
+        quarter), "settled" (all but its first tenth), "second_rate", "third_rate" (of the learning
+        rate)
+    since_best : a metric; the number is then the change since the epoch that is best by it, chosen
+        on the other seeds
+    validation : on how many validation samples the recalibration is fitted; 0: all
+    """
+
+    metric: str
+    recalibration: str = "none"
+    score: str = "max_probability"
+    test_set: str = "clean"
+    at: str | int = "end"
+    since_best: str = ""
+    validation: int = 0
+
+
+# Sums of other numbers: a constant, and (metric, recalibration, factor); None: its own.
+_SUMS = {
+    "confidence_correct": (1.0, (("ece_correct", None, -1.0),)),
+    "confidence_wrong": (1.0, (("ece_correct", None, -1.0), ("confidence_gap", None, -1.0))),
+    # What one temperature cannot repair of the NLL, and what it removes (Berta et al., 2025).
+    "nll_refinement": (0.0, (("nll", "ts_nll", 1.0),)),
+    "nll_calibration": (0.0, (("nll", "none", 1.0), ("nll", "ts_nll", -1.0))),
+}
+
+
+# --- a number of one run --------------------------------------------------------------------------
+
+
+def value(record: store.Record, number: Number) -> float:
+    """A number of a run; nan where its record does not have it."""
+    if number.metric in _SUMS and number.score == "max_probability":
+        constant, parts = _SUMS[number.metric]
+        return constant + sum(f * value(record, part) for part, f in _parts(number, parts))
+    if number.test_set != "clean":
+        return _under_shift(record, number)
+    if number.at != "end":
+        return _at(record, number)
+    if number.score != "max_probability":
+        return _by_score(record, number)
+    if number.metric in derived.METRICS or number.validation:
+        return derived.value(record, number)
+    name = tables.joined(number.metric, number.recalibration)
+    if name in record.replicates:
+        return record.replicates.estimate(name)
+    if number.metric == "temperature":
+        its = {"ts_test": "optimal"}.get(number.recalibration, number.recalibration)
+        usual = record.history["temperature"][-1] if "temperature" in record.history else nan
+        return float(record.replicates.temperatures.get(its, usual))
+    if number.recalibration == "none" and number.metric in record.history:
+        return float(record.history[number.metric][-1])
+    after = number.metric + _AFTER.get(number.recalibration, "-")
+    if after in record.history:
+        return float(record.history[after][-1])
+    if record.light:
+        return nan
+    return float(derived.model(record, number.recalibration).summary.get(number.metric, nan))
+
+
+def deviation(record: store.Record, number: Number) -> np.ndarray | None:
+    """How far a number lies from its value on resamples of the test set; None if nothing tells."""
+    if number.test_set != "clean" or number.since_best or isinstance(number.at, int):
+        return None
+    if number.metric in _SUMS and number.score == "max_probability":
+        each = [(deviation(record, p), f) for p, f in _parts(number, _SUMS[number.metric][1])]
+        return None if any(d is None for d, _ in each) else sum(f * d for d, f in each)
+    if number.score != "max_probability":
+        return derived.resampled(record, number)
+    # A period takes the deviations of the end, a fit on few samples those of the fit on all.
+    name = tables.joined(number.metric, number.recalibration)
+    if name in record.replicates:
+        return record.replicates.deviation(name)
+    if number.at == "end" and number.recalibration == "none":
+        return derived.resampled(record, number)
+    return None
+
+
+def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
+    for metric, recalibration, factor in parts:
+        own = number.recalibration if recalibration is None else recalibration
+        yield number._replace(metric=metric, recalibration=own), factor
+
+
+def _under_shift(record: store.Record, number: Number) -> float:
+    kind, _, severity = number.test_set.rpartition("-")
+    collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
+    table = record.collected if collected else record.shifted
+    name = number.metric + {"none": "", "ts_ece": "_scaled"}.get(number.recalibration, "-")
+    if name not in table:
+        return nan
+    values = table[name]
+    if number.test_set not in ("shifted", "collected"):
+        values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
+    return _mean(values)
+
+
+def _at(record: store.Record, number: Number) -> float:
+    """A number at an epoch or over a period, from the history."""
+    history = record.history
+    name = number.metric + {"none": ""}.get(
+        number.recalibration, _AFTER.get(number.recalibration, "-")
+    )
+    if name not in history:
+        return nan
+    epoch, rate = history["epoch"], history["learning_rate"]
+    drops = np.searchsorted(-np.unique(rate)[::-1], -rate)
+    chosen = {
+        "late": epoch > 0.75 * epoch[-1],
+        "settled": epoch > 0.1 * epoch[-1],
+        "second_rate": drops == 1,
+        "third_rate": drops >= 2,
+    }.get(number.at, epoch == number.at)
+    return _mean(history[name][chosen])
+
+
+def _by_score(record: store.Record, number: Number) -> float:
+    name = f"{number.metric}_{number.score}"
+    if name in record.replicates:
+        return record.replicates.estimate(name)
+    if record.light or number.recalibration != "none":
+        return nan
+    answers = derived.answers(record, number.score)
+    if answers is None:
+        return nan
+    ranking = metrics.Ranking.of(answers.confidence, answers.correct)
+    share = re.fullmatch(r"risk_at_coverage_(.*)", number.metric)
+    functions = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
+    return float(functions[number.metric](ranking)) if number.metric in functions else nan
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else nan
+
+
+# --- by seed, and the mean over seeds -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Series:
+    """A number of one method by seed, and its deviations on resamples of the test set.
+
+    Without `draws` the test set adds no uncertainty; `n` is its size, `test_set` names it.
+    """
+
+    values: Mapping[int, float]
+    draws: Mapping[int, np.ndarray] = field(default_factory=dict)
+    n: int = 0
+    test_set: str = ""
+
+    def __sub__(self, other: "Series | float") -> "Series":
+        """The difference seed by seed, of the seeds that both have, or from a number."""
+        if not isinstance(other, Series):
+            return replace(self, values={s: v - other for s, v in self.values.items()})
+        return self._with(other, lambda a, b: a - b, lambda a, b, da, db: da - db)
+
+    def __truediv__(self, other: "Series") -> "Series":
+        """The ratio, with deviations to first order."""
+        return self._with(other, lambda a, b: a / b, lambda a, b, da, db: (da - a / b * db) / b)
+
+    def _with(self, other: "Series", value: Callable, draw: Callable) -> "Series":
+        seeds = [s for s in self.values if s in other.values]
+        values = {s: value(self.values[s], other.values[s]) for s in seeds}
+        if not (seeds and self.draws and other.draws):
+            return Series(values, {}, min(self.n, other.n), self.test_set)
+        # Of two test sets, what one draws says nothing about the other.
+        turn = int(self.test_set != other.test_set)
+        draws = {
+            s: draw(self.values[s], other.values[s], self.draws[s], np.roll(other.draws[s], turn))
+            for s in seeds
+        }
+        return Series(values, draws, min(self.n, other.n), self.test_set)
+
+    def mean(self) -> stats.MeanOverSeeds:
+        seeds = [s for s, v in self.values.items() if not isnan(v)]
+        if not seeds:
+            return stats.mean_over_seeds([nan])
+        draws = np.array([self.draws[s] for s in seeds]) if self.draws else None
+        return stats.mean_over_seeds([self.values[s] for s in seeds], draws)
+
+
+def series(records: Iterable[store.Record], number: Number) -> Series:
+    """A number of some runs by seed, with its deviations if all have them."""
+    by_seed = {r.info["run"]["seed"]: r for r in records if not r.diverged}
+    if number.since_best:
+        return Series(_since_best(by_seed, number), n=_size(by_seed))
+    values = {seed: value(record, number) for seed, record in by_seed.items()}
+    draws = {seed: deviation(record, number) for seed, record in by_seed.items()}
+    if any(d is None for d in draws.values()):
+        draws = {}
+    first = next(iter(by_seed.values()), None)
+    where = first.info["run"]["dataset"] if first else ""
+    return Series(values, draws, _size(by_seed), f"{where}/{number.test_set}")
+
+
+def _size(by_seed: Mapping[int, store.Record]) -> int:
+    return next((int(r.history["n"][-1]) for r in by_seed.values()), 0)
+
+
+def _since_best(by_seed: Mapping[int, store.Record], number: Number) -> dict[int, float]:
+    """Change of a metric from the epoch that is best by another to the end, by seed.
+
+    The best of many noisy epochs always beats the last one, so a seed's best epoch is the one that
+    the *other* seeds find best on average; a single seed has none.
+    """
+    after = _AFTER.get(number.recalibration, "")
+    best, changed = number.since_best, number.metric + after
+    sign = 1 if best in ("auroc", "accuracy") else -1
+    changes = {}
+    for seed, record in by_seed.items():
+        others = [sign * r.history[best + after * (best == number.metric)]
+                  for other, r in by_seed.items() if other != seed]  # fmt: skip
+        if others and changed in record.history:
+            epoch = np.nan_to_num(np.mean(others, axis=0), nan=-np.inf).argmax()
+            changes[seed] = float(record.history[changed][-1] - record.history[changed][epoch])
+    return changes
+
+
+# --- the ruler ------------------------------------------------------------------------------------
+
+
+def margin(metric: str) -> float:
+    """The largest difference of a metric that would not matter; 0 where the papers print no ±.
+
+    >>> margin("auroc"), margin("excess_ece") == margin("ece"), margin("risk_at_coverage_0.8")
+    (0.0031, True, 0.00102)
+    """
+    kind = _LIKE.get(metric, "aurc" if metric.startswith("risk_at_coverage_") else metric)
+    return MARGINS.get(kind, 0.0)
+
+
+def outcome(interval: stats.Interval, margin: float = 0.0) -> str:
+    """One of `OUTCOMES` for a difference.
+
+    >>> outcome(stats.Interval(0.02, 0.01, 0.03)), outcome(stats.Interval(0, -1, 1), margin=2)
+    ('higher', 'no difference')
+    >>> outcome(stats.Interval(0.2, 0.1, 0.3), margin=0.4), outcome(stats.Interval(1, nan, nan))
+    ('no difference', 'unclear')
+    """
+    _, low, high = interval
+    if isnan(low) or isnan(high):
+        return "unclear"
+    if margin and -margin <= low and high <= margin:
+        return "no difference"
+    return "higher" if low > 0 else "lower" if high < 0 else "unclear"
+
+
+class Row(NamedTuple):
+    """A difference between two methods in one setting, or the level of one (`to` is empty then).
+
+    In natural units. `covers` says what the interval is about: "runs and test set", "runs", or
+    nothing for a single run. Two rows can be subtracted: the difference of differences, paired by
+    seed and, on one test set, by its samples.
+    """
+
+    setting: str
+    method: str
+    to: str
+    metric: str
+    estimate: float
+    low: float
+    high: float
+    seeds: int
+    n: int
+    outcome: str
+    margin: float
+    covers: str
+    number: Number
+    series: Series
+
+    @property
+    def interval(self) -> stats.Interval:
+        return stats.Interval(self.estimate, self.low, self.high)
+
+    def __sub__(self, other: "Row") -> "Row":
+        one = f"{self.method} in {self.setting}" if other.setting != self.setting else self.method
+        to = f"{other.method} in {other.setting}" if other.setting != self.setting else other.method
+        if (self.method, self.setting) == (other.method, other.setting):
+            to = f"{to}, {_unlike(other.number, self.number)}"
+        return row(self.series - other.series, self.number, self.setting, one, to)
+
+    def __repr__(self) -> str:
+        what = f"{self.method} − {self.to}" if self.to else self.method
+        return f"Row({what}: {self.metric} {self.format()} {self.outcome})"
+
+    def format(self) -> str:
+        """The estimate with its interval in the units of tables.
+
+        >>> found = row(Series({0: 0.01, 1: 0.02, 2: 0.015}), Number("auroc"), to="erm")
+        >>> found.format()
+        '+1.5 [+0.3, +2.7]'
+        """
+        scale = terms.metric_label(self.metric)[1]
+        return self.interval.format(scale, digits=1 if scale > 1 else 3, sign=bool(self.to))
+
+
+def _unlike(number: Number, other: Number) -> str:
+    """The fields in which a number differs from another."""
+    return " ".join(str(a) for a, b in zip(number, other, strict=True) if a != b)
+
+
+def row(
+    of: Series,
+    number: Number,
+    setting: str = "",
+    method: str = "",
+    to: str = "",
+    level: float = 0.95,
+) -> Row:
+    """A `Row` from the difference of two series, or from one."""
+    mean = of.mean()
+    estimate, low, high = mean.interval(level)
+    within = margin(number.metric)
+    covers = "" if isnan(low) else "runs and test set" if of.draws else "runs"
+    word = outcome(stats.Interval(estimate, low, high), within) if to else ""
+    seeds = sum(not isnan(v) for v in of.values.values())
+    return Row(
+        setting, method, to, number.metric,
+        estimate, low, high, seeds, of.n, word, within, covers, number, of,
+    )  # fmt: skip
+
+
+class Rows(dict):
+    """Rows by method; by (method, metric) where several metrics were asked for."""
+
+    def __missing__(self, key) -> Row:
+        method, metric = key if isinstance(key, tuple) else (key, "")
+        empty = Row("", method, "", metric, *3 * [nan], 0, 0, "no data", 0.0, "", Number(metric),
+                    Series({}))  # fmt: skip
+        return empty
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """One line a row, in natural units: what seaborn and pandas take."""
+        import pandas as pd
+
+        kept = [f for f in Row._fields if f not in ("number", "series")]
+        return pd.DataFrame([{f: getattr(r, f) for f in kept} for r in self.values()], columns=kept)
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """Methods down, metrics across, each cell an estimate with its interval, for reading."""
+        frame = self.frame.assign(cell=[r.format() for r in self.values()])
+        frame["method"], order = frame.method.map(terms.label), list(dict.fromkeys(frame.metric))
+        frame = frame.assign(method=pd_categorical(frame.method))
+        wide = frame.pivot(index="method", columns="metric", values="cell")[order]
+        return wide.rename(columns=terms.header).rename_axis(index=None, columns=None).fillna("–")
+
+    def _repr_html_(self) -> str:
+        from calibkit.companion import page
+
+        return page.as_html(self.table)
+
+
+def pd_categorical(values):
+    """A column that keeps the order in which its values first come."""
+    import pandas as pd
+
+    return pd.Categorical(values, categories=list(dict.fromkeys(values)), ordered=True)
+
+
+# --- the runs of a setting ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What one network says of the test samples, and of the validation samples.
+
+    ``logits`` (n, k), ``labels`` (n,), ``validation_logits``, ``validation_labels``.
+    """
+
+    logits: np.ndarray
+    labels: np.ndarray
+    validation_logits: np.ndarray
+    validation_labels: np.ndarray
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, record: store.Record) -> "Predictions":
+        arrays = record.arrays
+        names = ("test_logits", "test_labels", "validation_logits", "validation_labels")
+        logits, labels, held_out, held_out_labels = (arrays[name] for name in names)
+        whole = labels.astype(np.int64), held_out_labels.astype(np.int64)
+        return cls(logits, whole[0], held_out, whole[1], arrays)
+
+    @cached_property
+    def probs(self) -> np.ndarray:
+        """Softmax of the logits (n, k)."""
+        return arrays.softmax(self.logits)
+
+    def confident(self) -> tuple[np.ndarray, np.ndarray]:
+        """Largest probability of each test sample (n,), and whether the prediction is right."""
+        return self.probs.max(axis=1), self.logits.argmax(axis=1) == self.labels
+
+    def rescaled(self, temperature: float | None = None) -> "Predictions":
+        """The same network after a temperature; None: that of lowest NLL on its validation data."""
+        if temperature is None:
+            from calibkit import posthoc
+
+            fit = posthoc.TemperatureScaling().fit(self.validation_logits, self.validation_labels)
+            temperature = fit.temperature_
+        return replace(
+            self,
+            logits=self.logits / temperature,
+            validation_logits=self.validation_logits / temperature,
+        )
+
+
+class NoRecords(Exception):
+    """No run of a setting has a record, so there is nothing to show."""
+
+    def _render_traceback_(self) -> list[str]:  # what JupyterLab shows in place of a traceback
+        return [f"{type(self).__name__}: {self}"]
+
+
+@dataclass(eq=False)
+class Results:
+    """The runs of one setting of an edition: data, network, protocol and seeds.
+
+    Runs are looked for when they are asked for, by method; where an edition is meant for that
+    (smoke, demo), a missing one is trained.
+    """
+
+    selection: plan.Selection
+    page: str = ""
+    train: bool = True  # what is missing, where an edition is meant for that
+    _records: dict[tuple, dict[plan.Run, store.Record | None]] = field(default_factory=dict)
+
+    # --- which runs ---
+
+    @cached_property
+    def setting(self) -> plan.Setting:
+        """Data, network, protocol and seeds."""
+        return self.selection.place()
+
+    @property
+    def name(self) -> str:
+        return self.selection.setting or "shared"
+
+    @property
+    def title(self) -> str:
+        """The setting in words."""
+        return self.setting.title or self.caption
+
+    @cached_property
+    def planned(self) -> list[plan.Run]:
+        """The runs that the plan gives this setting, for the page or for any."""
+        page = self.page if self.page in {**plan.PAPERS, **plan.NOTEBOOKS} else "all"
+        place = self.setting
+        runs = self.selection.of_page(page)
+        same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
+        return [r for r in same if r.protocol == place.protocol_of(r.method)]
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Methods of the plan that have a record here, in its order."""
+        names = dict.fromkeys(run.method for run in self.planned if run.variant == "code")
+        return [m for m in names if self.records(m)]
+
+    def runs(self, method: str, **changes) -> list[plan.Run]:
+        """The runs of a method; `changes` as `plan.Selection` takes them: ``train_size``."""
+        runs = plan.Selection.of(self.selection, **changes).runs([method])
+        if plan.EDITIONS[self.selection.edition].on_the_spot and not self.selection.seeds:
+            # As many as its book plans: of some methods one. A method that no page has is trained.
+            book = set(plan.runs("book", self.selection.edition))
+            planned = [run for run in runs if run in book]
+            return planned or runs
+        return runs
+
+    def records(self, method: str, **changes) -> list[store.Record]:
+        """The records of a method by seed, those that diverged left out."""
+        key = method, *sorted(changes.items())
+        if key not in self._records:
+            train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
+            self._records[key] = {r: found(r, train) for r in self.runs(method, **changes)}
+        return [r for r in self._records[key].values() if r is not None and not r.diverged]
+
+    def missing(self, method: str, **changes) -> list[plan.Run]:
+        """Runs of a method without a record."""
+        self.records(method, **changes)
+        its = self._records[method, *sorted(changes.items())]
+        return [run for run, record in its.items() if record is None]
+
+    def scored(self) -> dict[str, object]:
+        """What `records` takes to look for runs with Trust Score and ConfidNet."""
+        its = plan.EDITIONS[self.selection.edition].scored
+        return {"settings": tuple((dict(self.selection.settings) | its).items())}
+
+    def at(self, setting: str) -> "Results":
+        """The same in another setting of the edition, by its name."""
+        return Results(replace(self.selection, setting=setting), self.page)
+
+    @cached_property
+    def settings(self) -> list["Results"]:
+        """This setting and the others of the page that have records."""
+        names = _settings(self.page, self.selection)
+        each = [self if name == self.name else self.at(name) for name in names]
+        return [one for one in each if one is self or one._any_record()]
+
+    def _any_record(self) -> bool:
+        return any(store.load(run) is not None for run in self.planned)
+
+    # --- numbers ---
+
+    def series(self, method: str, number: Number, **changes) -> Series:
+        """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
+        if method == "ts":
+            method, number = "erm", number._replace(recalibration="ts_nll")
+        if number.score in SCORES:
+            changes |= self.scored()
+        return series(self.records(method, **changes), number)
+
+    def compare(
+        self,
+        methods: str | Iterable[str],
+        to: str = "erm",
+        metric: str | Sequence[str] = "auroc",
+        *,
+        level: float = 0.95,
+        against: Number | Mapping | None = None,
+        **which,
+    ) -> Rows:
+        """Methods minus another, paired by seed and by the samples of the test set.
+
+        Parameters
+        ----------
+        methods, to : methods; those without a common seed are left out
+        metric : one, or several: rows are then by (method, metric)
+        level : coverage of the interval
+        against : fields of the second side's `Number` that differ, such as
+            ``{"recalibration": "none"}``
+        which : further fields of `Number`, such as ``recalibration="ts_nll"``
+
+        Returns
+        -------
+        Rows
+            A `Row` by method.
+        """
+        methods = [methods] if isinstance(methods, str) else list(methods)
+        several = not isinstance(metric, str)
+        rows = Rows()
+        for one in metric if several else [metric]:
+            number = Number(one, **which)
+            other = number._replace(**(against or {}))
+            base = self.series(to, other)
+            for method in methods:
+                if method == to and number == other:
+                    continue
+                difference = self.series(method, number) - base
+                if any(not isnan(v) for v in difference.values.values()):
+                    named = to if number == other else f"{to}, {_unlike(other, number)}"
+                    found = row(difference, number, self.name, method, named, level)
+                    rows[(method, one) if several else method] = found
+        return rows
+
+    def mean(
+        self,
+        methods: str | Iterable[str],
+        metric: str | Sequence[str] = "auroc",
+        *,
+        level: float = 0.95,
+        **which,
+    ) -> Rows:
+        """The level of a number for some methods, with its interval; fields as in `compare`."""
+        methods = [methods] if isinstance(methods, str) else list(methods)
+        several, rows = not isinstance(metric, str), Rows()
+        for one in metric if several else [metric]:
+            number = Number(one, **which)
+            for method in methods:
+                its = self.series(method, number)
+                if any(not isnan(v) for v in its.values.values()):
+                    found = row(its, number, self.name, method, "", level)
+                    rows[(method, one) if several else method] = _within(found)
+        return rows
+
+    def predictions(self, method: str, seed: int | None = None) -> Predictions:
+        """The predictions of one run of a method; by default the first that keeps them.
+
+        Raises
+        ------
+        store.LightRecord
+            None does; the message has the command that trains it again.
+        """
+        records = self.records(method)
+        if not records:
+            raise NoRecords(f"no record of {method}: {self.command([method])}")
+        wanted = [r for r in records if seed in (None, r.info["run"]["seed"])]
+        whole = [r for r in wanted if not r.light] or wanted or records
+        return Predictions.of(whole[0])
+
+    def drawable(self, methods: Iterable[str]) -> list[str]:
+        """Those methods of which a run keeps its predictions."""
+        return [m for m in methods if any(not r.light for r in self.records(m))]
+
+    def keeping(self, *methods: str) -> "Results":
+        """The first setting of the page, from this one on, whose runs keep predictions of them all.
+
+        Raises
+        ------
+        NoRecords
+            None does; the message has the command that trains them again.
+        """
+        each = [self, *(one for one in self.settings if one.name != self.name)]
+        found = (one for one in each if one.drawable(methods) == list(methods))
+        if (first := next(found, None)) is None:
+            lacking = f"no run here keeps its predictions of {terms.named(methods)}"
+            raise NoRecords(f"{lacking}; train it: {self.command(methods)}")
+        return first
+
+    # --- tables ---
+
+    @cached_property
+    def frame(self) -> "pd.DataFrame":
+        """Every number at the end of training: a row for each run and number, in natural units.
+
+        Columns ``run, setting, dataset, network, method, seed, metric, recalibration, score,
+        test_set, at, value, n``; the key is unique.
+        """
+        import pandas as pd
+
+        rows = [
+            r for m in self.methods for record in self.records(m) for r in self._tidy(m, record)
+        ]
+        frame = pd.DataFrame(rows)
+        key = [c for c in frame if c not in ("value", "n")]
+        if len(frame) and frame.duplicated(key).any():
+            twice = frame[frame.duplicated(key)].iloc[0][key].tolist()
+            raise ValueError(f"results: two rows of one key, such as {twice}")
+        return frame
+
+    @cached_property
+    def history(self) -> "pd.DataFrame":
+        """A row for each run and evaluated epoch: ``method, seed, epoch`` and the metrics."""
+        return self._joined(lambda record: record.history)
+
+    @cached_property
+    def shifted(self) -> "pd.DataFrame":
+        """A row for each run and shifted test set: ``method, seed, shift, severity``, metrics."""
+        return self._joined(lambda record: record.shifted)
+
+    def _joined(self, part: Callable) -> "pd.DataFrame":
+        import pandas as pd
+
+        each = [
+            pd.DataFrame(part(record)).assign(method=method, seed=record.info["run"]["seed"])
+            for method in self.methods
+            for record in self.records(method)
+        ]
+        return pd.concat(each, ignore_index=True) if each else pd.DataFrame()
+
+    def _tidy(self, method: str, record: store.Record) -> Iterator[dict]:
+        """The rows of a record."""
+        run = record.info["run"]
+        names = ("dataset", "network", "seed")
+        base = {"run": record.name, "setting": self.name} | {k: run[k] for k in names}
+        base |= {"method": method, "score": "max_probability", "test_set": "clean", "at": "end"}
+        n = int(record.history["n"][-1])
+        seen = set()
+        for name, estimate in zip(
+            record.replicates.names, record.replicates.estimates, strict=True
+        ):
+            metric, recalibration = tables.split(name)
+            seen.add((metric, recalibration))
+            yield base | {"metric": metric, "recalibration": recalibration} | {
+                "value": float(estimate), "n": n}  # fmt: skip
+        for name, column in record.history.items():
+            if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
+                continue  # those are temperatures, or in the replicates by another name
+            if (name, "none") not in seen:
+                yield base | {"metric": name, "recalibration": "none"} | {
+                    "value": float(column[-1]), "n": n}  # fmt: skip
+        for table in (record.shifted, record.collected):
+            for i in range(len(table.get("shift", ()))):
+                where = f"{table['shift'][i]}-{table['severity'][i]:.0f}"
+                for name in table:
+                    if name in ("shift", "severity", "n"):
+                        continue
+                    metric = name.removesuffix("_scaled")
+                    after = "ts_ece" if name.endswith("_scaled") else "none"
+                    yield base | {"metric": metric, "recalibration": after, "test_set": where} | {
+                        "value": float(table[name][i]), "n": int(table["n"][i])}  # fmt: skip
+
+    # --- in words ---
+
+    @cached_property
+    def caption(self) -> str:
+        """Data, network, length, seeds and test samples in one line, for figures and tables."""
+        return self.caption_of(self.methods)
+
+    def caption_of(self, methods: Iterable[str]) -> str:
+        """The line under a figure of some methods: what was drawn."""
+        its = {m: self.records(m) for m in methods}
+        its = {m: records for m, records in its.items() if records}
+        place = self.setting
+        if not its:
+            return f"{terms.DATASETS.get(place.dataset, place.dataset)} · {place.network}"
+        first = next(iter(its.values()))[0]
+        seeds = sorted({len(records) for records in its.values()})
+        many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        size = first.info["provenance"].get("training_samples") or place.protocol.train_size
+        return " · ".join(
+            [
+                terms.DATASETS.get(place.dataset, place.dataset)
+                + (f", {size:,} to train" if size else "")
+                + (", crops and flips" if augmented(place) else ""),
+                place.network,
+                f"{place.protocol.epochs} epochs",
+                f"{many} seed{'s' * (many != '1')}",
+                f"n = {int(first.history['n'][-1]):,}",
+            ]
+        )
+
+    def command(self, methods: Iterable[str]) -> str:
+        """The command that trains some methods here."""
+        return self.selection.command(methods)
+
+    def _repr_html_(self) -> str:
+        from calibkit.companion import page
+
+        return page.card(self)
+
+
+def _within(found: Row) -> Row:
+    """The level of a share with its interval cut where it cannot be."""
+    signed = found.metric.startswith(("excess_", "confidence_gap", "debiased"))
+    signed |= bool(found.number.since_best)  # a change
+    most = {"nll": np.inf, "brier": 2.0, "temperature": np.inf}.get(found.metric, 1.0)
+    if terms.METRICS.get(found.metric, ("", 1))[1] == 1 and most == 1.0:
+        most = np.inf
+    cut = found.interval.within(-1.0 if signed else 0.0, most)
+    return found._replace(low=cut.low, high=cut.high)
+
+
+def augmented(place: plan.Setting) -> bool:
+    """Whether training images of a setting are cropped and flipped."""
+    from calibkit.data import catalogue
+
+    source = catalogue.SOURCES.get(place.dataset)
+    return place.protocol.augment and source is not None and source.augment != "none"
+
+
+def found(run: plan.Run, train: bool = False) -> store.Record | None:
+    """The record of a run; on demand a missing one is trained."""
+    record = store.load(run)
+    if record is None and train:
+        from calibkit.training.loop import train as train_one
+
+        print(f"training {run.name}", flush=True)
+        record = train_one(run)
+    return record
+
+
+def load(
+    page: str = "all",
+    edition: str = "released",
+    *,
+    setting: str = "",
+    dataset: str = "",
+    network: str = "",
+    seeds: int = 0,
+    epochs: int = 0,
+    **changes,
+) -> Results:
+    """The results of a page or a paper, in the first of its settings that has records.
+
+    Parameters
+    ----------
+    page : a paper, a notebook, or "all"
+    edition, setting, dataset, network, seeds, epochs : as `plan.Selection`; empty or 0: as the
+        edition has it
+    changes : further fields of `plan.Selection`, such as ``variant="paper"``
+
+    Raises
+    ------
+    ValueError
+        An unknown edition, setting, data set or network; the line names the valid ones.
+
+    Examples
+    --------
+    >>> load("fmfp", setting="cifar10-plain").compare("label_smoothing")["label_smoothing"].outcome
+    'lower'
+    """
+    selection = plan.Selection(
+        edition, setting, dataset=dataset, network=network, seeds=seeds, epochs=epochs, **changes
+    )
+    if setting:
+        plan.setting(edition, setting)  # there is such a one
+        return Results(selection, page)
+    check_parameters()
+    names = _settings(page, selection)
+    each = [Results(replace(selection, setting=name), page) for name in names]
+    if plan.EDITIONS[edition].on_the_spot:  # what is missing will be trained
+        return each[0]
+    first = next((one for one in each if one._any_record()), None)
+    if first is None:
+        methods = dict.fromkeys(run.method for run in each[0].planned) or ["erm"]
+        raise NoRecords(
+            f"no run of this setting has a record; train it: {each[0].command(methods)}"
+        )
+    return first
+
+
+def _settings(page: str, selection: plan.Selection) -> list[str]:
+    """Names of a page's settings with the data and network asked for; "shared" can have any."""
+    papers = plan.papers_of(page) if page in plan.NOTEBOOKS or page in plan.PAPERS else [""]
+    each = (s for p in papers for s in plan.settings(selection.edition, p))
+    fits = (
+        s.name
+        for s in each
+        if s.name == "shared"
+        or (s.dataset == (selection.dataset or s.dataset))
+        and (s.network == (selection.network or s.network))
+    )
+    names = dict.fromkeys(fits)
+    return [name for name in names if name != "shared"] + ["shared"]
+
+
+def check_parameters(cells: Sequence[str] | None = None) -> None:
+    """Refuse parameters which papermill injected and the notebook does not have.
+
+    papermill only warns of a misspelt name and runs the defaults. `cells` are the sources run so
+    far; by default those of the running notebook.
+    """
+    if cells is None:
+        try:
+            cells = get_ipython().user_ns["In"]  # noqa: F821 (a name of every notebook)
+        except (NameError, KeyError):
+            return
+    injected = [i for i, cell in enumerate(cells) if cell.startswith("# Parameters\n")]
+    if not injected:
+        return
+    valid = set().union(*(_assigned(cell) for cell in cells[: injected[0]]))
+    for name in sorted(_assigned(cells[injected[0]]) - valid):
+        terms.choose("parameter", name, valid)
+
+
+def _assigned(source: str) -> set[str]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a cell with notebook magic assigns no parameter
+        return set()
+    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+    return {t.id for t in targets if isinstance(t, ast.Name)}
+
+
+# --- tables to release ----------------------------------------------------------------------------
+
+
+def home(edition: str = "released") -> dict[str, str]:
+    """The setting in whose tables a run lies, by its name: the first that the plan gives it.
+
+    What belongs to no setting lies with its data set, as ``20newsgroups-other``.
+    """
+    homes: dict[str, str] = {}
+    for name in dict.fromkeys(s.name for s in plan.settings(edition)):
+        for run in plan.runs("all", edition, setting=name):
+            place = plan.setting(edition, name)
+            own = name != "shared" or run.protocol == place.protocol_of(run.method)
+            same = (run.dataset, run.network) == (place.dataset, place.network)
+            homes.setdefault(run.name, name if own and same else f"{run.dataset}-other")
+    return homes
+
+
+def collect(edition: str = "released", say: Callable = print) -> None:
+    """Turn run folders into released tables, beside what these hold already."""
+    homes = home(edition)
+    by_setting: dict[str, list[store.Record]] = {}
+    for run in plan.runs("all", edition):
+        record = store.load(run)
+        if record is not None:
+            by_setting.setdefault(homes[run.name], []).append(record)
+    for name, records in by_setting.items():
+        folder = tables.released_root() / name
+        known = tables.settings().get(name)
+        if (
+            known
+            and {r.name for r in records} == set(known.infos)
+            and all(r.tables for r in records)
+        ):
+            continue  # a finished setting's tables never change again
+        tables.write(folder, records)
+        say(f"{name}: {len(records)} runs")
