@@ -93,6 +93,7 @@ METRICS = {
     "confidence_wrong": ("Confidence of wrong", 100, None),
     "nll_refinement": ("NLL after one temperature", 1, False),
     "nll_calibration": ("NLL it removes", 1, False),
+    "sure_when_wrong": ("Errors above 95 % confidence", 100, False),
 }
 
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric
