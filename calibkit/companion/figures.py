@@ -188,13 +188,16 @@ def reliability(pairs: Mapping[str, Sequence[Predictions]], look: str = "ours", 
     """
     check_look(look)
     draw = plots.plot_reliability if look == "ours" else _as_in_wang
-    table = {
-        (method, when): prepare_reliability(*pair[row].confident(), bins)
-        for row, when in enumerate(("as trained", "after a temperature"))
-        for method, pair in pairs.items()
-    }
-    width = (plots.WIDTH - 0.3) / len(pairs)
-    return plots.panels(table, draw, columns=len(pairs), size=(width, 2.35))
+    size = (plots.WIDTH, 4.7)
+    fig, axes = plt.subplots(2, len(pairs), figsize=size, sharex=True, sharey=True, squeeze=False)
+    for column, (method, pair) in zip(axes.T, pairs.items(), strict=True):
+        column[0].set_title(terms.label(method), color=plots.ink(plots.look(method)["color"]))
+        for ax, its in zip(column, pair, strict=True):
+            draw(prepare_reliability(*its.confident(), bins), ax)
+            ax.label_outer()
+    for ax, when in zip(axes[:, 0], ("As trained", "After one temperature"), strict=True):
+        ax.set_ylabel(f"{when}\n\nAccuracy")
+    return fig
 
 
 def _as_in_wang(numbers: dict, ax: Axes) -> Axes:
@@ -225,7 +228,7 @@ def overfitting(histories, names: Sequence[str] = ("accuracy", "auroc"), look: s
     Returns
     -------
     Figure
-        The epochs after the first tenth; single seeds thin, their mean thick.
+        The later part of training; single seeds thin, their mean thick.
     """
     check_look(look)
     by_seed = [its for _, its in histories.groupby("seed")]
@@ -243,16 +246,17 @@ def overfitting(histories, names: Sequence[str] = ("accuracy", "auroc"), look: s
     return fig
 
 
-def curve(numbers: dict, ax: Axes, method: str = "erm", since: float = 0.4) -> Axes:
-    """One metric of one method: seeds thin, mean thick; the axis fits what comes after `since`."""
+def curve(numbers: dict, ax: Axes, method: str = "erm", since: float = 0.45) -> Axes:
+    """One metric of one method: seeds thin, mean thick; the axes fit what comes after `since`."""
     scale = terms.metric_label(numbers["metric"])[1]
     color, x = plots.look(method)["color"], numbers["epoch"]
     for seed in numbers["values"]:
         ax.plot(x, scale * seed, color=color, linewidth=0.6, alpha=0.35)
     ax.plot(x, scale * numbers["mean"], color=color, linewidth=1.8, label=terms.label(method))
     late = scale * numbers["values"][:, x >= since * x[-1]]
-    room = 0.12 * np.ptp(late) or 1.0
-    ax.set(xlim=(x[0], x[-1]), ylim=(late.min() - room, late.max() + room))
+    room = 0.2 * np.ptp(late) or 1.0
+    start = max(x[0], (since - 0.1) * x[-1])
+    ax.set(xlim=(start, x[-1]), ylim=(late.min() - room, late.max() + room))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
 
@@ -269,8 +273,9 @@ def _fall(ax: Axes, numbers: dict) -> None:
     ax.annotate("", (x, end), (x, best), arrowprops={"arrowstyle": "->", "color": plots.WRONG})
     change = stats.seed_interval(numbers["drop"])
     words = f"{change.format(scale, 1, ' points', True)}\nsince epoch {numbers['best_epoch']}"
-    where = {"xytext": (-8, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
-    ax.annotate(words, (x, (best + end) / 2), color=plots.ink(plots.WRONG), **where)
+    where = {"xytext": (0, -10), "textcoords": "offset points", "ha": "right", "va": "top"}
+    where["bbox"] = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1}
+    ax.annotate(words, (x, min(best, end)), color=plots.ink(plots.WRONG), **where)
 
 
 def _as_in_zhu_8(curves: Mapping[str, dict]) -> Figure:
