@@ -663,8 +663,9 @@ class Results:
             for method in methods:
                 its = self.series(method, number)
                 if any(not isnan(v) for v in its.values.values()):
-                    found = row(its, number, self.name, method, "", level)
-                    rows[(method, one) if several else method] = _within(found)
+                    than = "its best epoch" if number.since_best else ""  # a change has a word
+                    found = row(its, number, self.name, method, than, level)
+                    rows[(method, one) if several else method] = found if than else _within(found)
         return rows
 
     def predictions(self, method: str, seed: int | None = None) -> Predictions:
@@ -807,6 +808,9 @@ class Results:
     def command(self, methods: Iterable[str]) -> str:
         """The command that trains some methods here."""
         return self.selection.command(methods)
+
+    def __repr__(self) -> str:
+        return f"<results: {self.name}, {self.caption}>"
 
     def _repr_html_(self) -> str:
         from calibkit.companion import page
