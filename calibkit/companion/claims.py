@@ -43,6 +43,7 @@ from calibkit import confidence, metrics, stats, terms
 from calibkit.companion import derived, plan, results
 from calibkit.companion import printed as tables
 from calibkit.companion.results import Number, Results, Series
+from calibkit.training import tables as saved
 
 OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
 SIDES = ("below", "above", "near", "at most", "at least")
@@ -380,7 +381,7 @@ class Place:
     """A setting in which claims are tested, and the column of the board in which it stands."""
 
     name: str
-    runs: Results
+    runs: "Results | Public"
     column: str
     title: str
     _series: dict[Side, Series | tuple[str, str]] = field(default_factory=dict)
@@ -550,7 +551,62 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
     ):
         if dataset not in {place.runs.setting.dataset for place in found}:
             found.append(_of_data(edition, dataset, network))
-    return [place for place in found if place.runs.records("erm")] or found[-1:]
+    found = [place for place in found if place.runs.records("erm")] or found[-1:]
+    if edition == "released" and (public := Public.read()):
+        title = "CIFAR-10, networks trained in full by others"
+        found.append(Place(PUBLIC, public, PUBLIC, title))
+    return found
+
+
+PUBLIC = "public"
+
+
+@dataclass(frozen=True)
+class Public:
+    """Networks that others trained in full, on CIFAR-10: what `Place` asks of `Results`.
+
+    All are plain, by several networks and seeds, so they decide only what is said of one network;
+    how well they fit their training set is not known.
+    """
+
+    rows: Mapping[tuple, tuple[float, np.ndarray | None]]  # by run, metric and recalibration
+    n: int
+    selection: plan.Selection = plan.Selection("released")
+
+    @classmethod
+    def read(cls) -> "Public | None":
+        path = saved.released_root() / PUBLIC / "results.parquet"
+        if not path.exists():
+            return None
+        import pyarrow.parquet as parquet
+
+        columns = "run metric recalibration value n step steps".split()
+        plain = [
+            ("dataset", "=", "cifar10"),
+            ("method", "=", "erm"),
+            ("score", "=", "max_probability"),
+        ]
+        table = parquet.read_table(path, columns=columns, filters=plain).to_pydict()
+        rows = {}
+        for run, metric, after, value, _, step, steps in zip(*table.values(), strict=True):
+            drawn = None if steps is None else step * np.frombuffer(steps, np.int8).astype(float)
+            rows[run, metric, after] = value, drawn
+        return cls(rows, max(table["n"], default=0)) if rows else None
+
+    def records(self, method: str, **changes) -> list[str]:
+        return list(dict.fromkeys(run for run, *_ in self.rows)) if method == "erm" else []
+
+    def scored(self) -> dict:
+        return {}
+
+    def series(self, method: str, number: Number, **changes) -> Series:
+        """A number of each network, in place of seeds."""
+        usual = Number(number.metric, number.recalibration)
+        names = self.records(method) if number == usual else []
+        its = [self.rows.get((run, *usual[:2]), (nan, None)) for run in names]
+        draws = {i: drawn for i, (_, drawn) in enumerate(its) if drawn is not None}
+        values = {i: value for i, (value, _) in enumerate(its)} or {0: nan}
+        return Series(values, draws if len(draws) == len(values) else {}, self.n, PUBLIC)
 
 
 def _of_data(edition: str, dataset: str, network: str) -> Place:
@@ -693,6 +749,10 @@ def _judge(claim: Claim, place: Place) -> tuple[_Join | None, str]:
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
     if not claim.datasets and not place.runs.records("erm"):
         return None, "no run of ERM"
+    if place.name == PUBLIC and {
+        m for c in claim.comparisons for s in c.sides for m in s.methods
+    } != {"erm"}:
+        return None, "no other method was trained like these networks"
     if why := at.unmet(claim):
         return None, why
     without = []
@@ -1164,7 +1224,7 @@ def card(paper: str, runs: Results) -> Card:
     """
     selection = runs.selection
     where = places(selection.edition, selection.seeds or 0)
-    if runs.setting not in [place.runs.setting for place in where]:
+    if runs.setting not in [p.runs.setting for p in where if p.name != PUBLIC]:
         alone = Results(selection, runs.page, train=False)
         where = [Place(runs.name, alone, runs.name, runs.title)]
     rows = _board(where, claims(paper))
@@ -1191,13 +1251,12 @@ def headline(rows: Iterable[Row], edition: str = "released") -> str:
     for column, title in titles(rows, edition).items():
         its = found[column]
         tested = sum(its.values()) - its["not tested"]
-        verbs = zip(
-            ("hold", "are smaller than claimed", "are reversed", "are unclear"),
-            OUTCOMES,
-            strict=False,
+        said = ", ".join(
+            f"{its[word]} {'hold' if word == 'holds' and its[word] > 1 else word}"
+            for word in OUTCOMES[:4]
+            if its[word]
         )
-        said = ", ".join(f"{its[word]} {verb}" for verb, word in verbs if its[word])
-        lines.append(f"- **{title}**: of {tested} claims tested, {said}.")
+        lines.append(f"- **{title}**: of {tested} tested, {said}.")
     return "\n".join(lines)
 
 
