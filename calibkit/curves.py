@@ -262,8 +262,9 @@ def prepare_gradient_norms(
     dict
         ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
         ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
-        there are 20 samples, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``,
-        ``exponent``, ``scale`` (median of norm / BS^exponent).
+        there are 20 samples, else ``nan``; ``spread``, the median over these Brier scores (but the
+        lowest, unless `log`) of high / low: 1 for a curve; ``spearman``, ``pearson`` (seeds,); ``log``, ``exponent``, ``scale``
+        (median of norm / BS^exponent).
 
     Raises
     ------
@@ -296,6 +297,8 @@ def prepare_gradient_norms(
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
         quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
     positive = all_x > 0
+    alike = quantiles[:, 0 if log else 1 :]  # from 0 on, scores of one cell are not alike
+    folds = alike[2][alike[0] > 0] / alike[0][alike[0] > 0]
     return {
         "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
         "brier_edges": brier_edges,
@@ -304,6 +307,7 @@ def prepare_gradient_norms(
         "low": quantiles[0],
         "median": quantiles[1],
         "high": quantiles[2],
+        "spread": float(np.median(folds)) if len(folds) else np.nan,
         "spearman": np.array(
             [_correlation(rankdata(a), rankdata(b)) for a, b in zip(x, y, strict=True)]
         ),

@@ -169,6 +169,17 @@
       return q ** gamma + xlogx(gamma * p[y] * q ** (gamma - 1), p[y]);
     }),
     focal_gra: scaled((p, y, gamma) => (1 - p[y]) ** gamma),
+    dual_focal: (g, p, y, w, gamma) => { // the weight has a gradient, too, and classes that tie share it
+      let rival = 0, tied = 0;
+      for (const q of p) if (q < p[y] && q > rival) rival = q;
+      for (let j = 0; j < p.length; j++) if (p[j] === rival) tied += w[j];
+      const q = Math.max(1 - p[y] + rival, 1e-300);
+      const slope = -xlogx(gamma * q ** (gamma - 1), p[y]);
+      for (let j = 0; j < p.length; j++) {
+        const own = (p[j] === rival) / Math.max(tied, 1) - p[j];
+        g[j] = (q ** gamma + slope * p[y]) * (p[j] - (j === y)) + slope * rival * own;
+      }
+    },
     dual_focal_gra: scaled((p, y, gamma) => {
       let rival = 0;
       for (const q of p) if (q < p[y] && q > rival) rival = q;
@@ -217,15 +228,6 @@
     return { brier, norm };
   }
 
-  function ranks(values) { // equal values share their mean rank
-    const order = Array.from(values.keys()).sort((a, b) => values[a] - values[b]);
-    const rank = new Float64Array(values.length);
-    for (let i = 0, j; i < order.length; i = j) {
-      for (j = i + 1; j < order.length && values[order[j]] === values[order[i]]; j++);
-      for (let k = i; k < j; k++) rank[order[k]] = (i + j - 1) / 2;
-    }
-    return rank;
-  }
   function correlation(x, y) {
     const mean = (v) => v.reduce((a, b) => a + b, 0) / v.length;
     const mx = mean(x), my = mean(y);
@@ -800,7 +802,7 @@
       options: [{ value: "linear", label: "linear" }, { value: "log", label: "logarithmic" }],
     });
     const tiles = {
-      spearman: tile("spearman", "Spearman", "Rank correlation of norm and Brier score: 1 if the norm always rises with it"),
+      spread: tile("spread", "Spread", "Among samples of like Brier score: the 90 % quantile of the norm over the 10 % quantile; 1 is a curve"),
       pearson: tile("pearson", "Pearson", "Linear correlation of norm and Brier score"),
       sure: tile("sure", "Gradient of the easier half", "How much of the sum of all gradient norms comes from samples with a Brier score below the median"),
     };
@@ -839,7 +841,8 @@
       const ratios = exponent == null ? [] : Float64Array.from(brier.keys()).map((i) => norm[i] / brier[i] ** exponent)
         .filter((v, i) => brier[i] > 0 && Number.isFinite(v)).sort();
       const factor = ratios.length ? quantile(ratios, 0.5) : NaN;
-      const spearman = correlation(ranks(brier), ranks(norm)), pearson = correlation(brier, norm);
+      const folds = Float64Array.from(bands.filter(([b]) => log || b > 0.1).map(([, low, , high]) => high / low).filter(Number.isFinite)).sort();
+      const spread = folds.length ? quantile(folds, 0.5) : NaN, pearson = correlation(brier, norm);
       const median = quantile(sortedBrier, 0.5);
       let sure = 0, sum = 0;
       for (let i = 0; i < n; i++) {
@@ -880,11 +883,12 @@
           return parts.join("");
         },
       });
-      tiles.spearman.show(fixed(spearman, 3), "norm and Brier score");
+      const fold = Number.isFinite(spread) ? `${fixed(spread, 1)}×` : "–";
+      tiles.spread.show(fold, "at like Brier scores");
       tiles.pearson.show(fixed(pearson, 3), "norm and Brier score");
       tiles.sure.show(percent(sure / sum), "of the sum of all norms");
-      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: the gradient norm follows the Brier score ` +
-        `with a rank correlation of ${fixed(spearman, 3)}; the half of the samples with the lower Brier scores contributes ${percent(sure / sum)} of the sum of all norms${epoch ? ` (epoch ${epoch})` : ""}.`);
+      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: at like Brier scores ` +
+        `the gradient norm varies by a factor of ${fold}; the half of the samples with the lower Brier scores contributes ${percent(sure / sum)} of the sum of all norms${epoch ? ` (epoch ${epoch})` : ""}.`);
     };
   }
 

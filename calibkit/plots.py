@@ -606,6 +606,9 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
 def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
 
+    The *spread* is how much the norm varies at a given Brier score: its 90 % quantile over its
+    10 % quantile.
+
     Parameters
     ----------
     numbers : dict
@@ -636,7 +639,7 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
     ax.plot(numbers["middle"], numbers["median"], color=WRONG)
-    words = [f"Spearman {_text(numbers['spearman'])}", f"Pearson {_text(numbers['pearson'])}"]
+    words = [f"spread {numbers['spread']:.1f}×"] if np.isfinite(numbers["spread"]) else []
     if numbers["exponent"] is not None:
         last = x[1:][numbers["counts"].sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)
@@ -649,7 +652,8 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     else:
         ax.set(xlim=(0, 2), ylim=(0, y[-1] * (1 + 0.14 * len(words))))  # the note stands above
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
-    _note(ax, "\n".join(words))
+    if words:
+        _note(ax, "\n".join(words))
     return ax
 
 

@@ -194,6 +194,8 @@ def test_gradient_norms_against_scipy_and_the_law():
     np.testing.assert_allclose(
         (numbers["high"] / numbers["low"])[8:], np.exp(2 * 1.2816 * 0.2), rtol=0.3
     )
+    folds = sorted((numbers["high"] / numbers["low"])[1:])  # in the first, scores are not alike
+    assert numbers["spread"] == pytest.approx(folds[9])
 
 
 def test_gradient_norms_on_logarithmic_cells():
@@ -208,6 +210,7 @@ def test_gradient_norms_on_logarithmic_cells():
 def test_constant_norms_have_no_correlation():
     numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
     assert np.isnan(numbers["spearman"]).all() and np.isnan(numbers["pearson"]).all()
+    assert np.isnan(numbers["spread"])
 
 
 def test_forest_by_hand():
