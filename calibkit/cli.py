@@ -569,6 +569,11 @@ def _claims(options) -> int:
     if not any(row.seeds for row in rows):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
+        if options.edition == "released":
+            print(
+                "they come with the repository, and are found from inside it: git clone --depth 1 "
+                "https://github.com/calibkit/calibkit"
+            )
     return 0
 
 

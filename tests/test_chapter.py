@@ -73,7 +73,10 @@ def test_the_line_in_short_is_of_a_setting_with_several_runs(cache, shown):
     pages = chapter.begin("fmfp", alone)
     said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
     assert said.startswith("**In short:** on CIFAR-10, memorised (no augmentation): ")
-    assert " On CIFAR-10, augmented (crops and flips): Mixup " in said and "one protocol for all" in said
+    assert (
+        " On CIFAR-10, augmented (crops and flips): Mixup " in said
+        and "one protocol for all" in said
+    )
 
 
 def test_a_chapter_without_records_ends_with_the_command(cache, shown):
