@@ -182,7 +182,16 @@ def _parser() -> argparse.ArgumentParser:
     recalibrate.add_argument(
         "--map",
         default="temperature",
-        choices=("temperature", "structured", "vector", "matrix", "beta", "isotonic", "histogram"),
+        choices=(
+            "temperature",
+            "structured",
+            "vector",
+            "matrix",
+            "beta",
+            "top",
+            "isotonic",
+            "histogram",
+        ),
         help="default: %(default)s",
     )
     recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")

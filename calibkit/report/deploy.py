@@ -26,6 +26,7 @@ NAMES = {
     "vector": "Vector scaling",
     "matrix": "Matrix scaling",
     "beta": "Beta calibration",
+    "top": "Beta calibration of the top label",
     "isotonic": "Isotonic regression",
     "histogram": "Histogram binning",
 }  # of the maps on offer
@@ -238,7 +239,7 @@ def _judged(
         asked = min(value / len(p), 1 - 1e-9)
     threshold = choose(rule, asked, *on)
     flag = p >= threshold
-    if not held:
+    if not held and threshold < math.inf:
         for fit, rest in assessment._folds(len(p)):
             flag[rest] = p[rest] >= choose(rule, asked, p[fit], hit[fit])
     row = {"rule": rule, "value": float(value), "column": column}

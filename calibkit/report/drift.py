@@ -221,7 +221,7 @@ def by_date(path: str | Path) -> list[Predictions] | None:
             return None
         dates = frame["date"]
     try:
-        dates = pd.to_datetime(dates, utc=True).dt.tz_localize(None)
+        dates = pd.to_datetime(dates, utc=True, format="ISO8601").dt.tz_localize(None)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: date: {' '.join(str(error).split())[:150]}") from error
     if dates.isna().any():
