@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 from calibkit import cli, metrics, posthoc
 from calibkit.arrays import softmax
-from calibkit.report import comparison, deploy, drift, gate, predictions
+from calibkit.report import (
+    assessment,
+    comparison,
+    conformal,
+    deploy,
+    drift,
+    gate,
+    predictions,
+    text,
+)
 
 PAGE = (Path(__file__).parent.parent / "book" / "deploy.md").read_text()
 STANDALONE = "".join(
@@ -321,7 +330,7 @@ def test_conditions_by_hand():
             "auroc": None,
         },
     }
-    for text, fails in {
+    for condition, fails in {
         "errors>2": True,
         "errors >= 3": True,
         "errors<3": False,
@@ -335,10 +344,10 @@ def test_conditions_by_hand():
         "nll>100": True,
         "auroc<0.5": True,  # undefined: not fit to pass
     }.items():
-        assert bool(gate.failures(numbers, [gate.parse(text)])) == fails, text
-    for text in ("name>1", "points>1", "metrics>1", "points.1.risk>1", "metrics.ece.mid>1"):
+        assert bool(gate.failures(numbers, [gate.parse(condition)])) == fails, condition
+    for condition in ("name>1", "points>1", "metrics>1", "points.1.risk>1", "metrics.ece.mid>1"):
         with pytest.raises(ValueError, match="fail-if: "):
-            gate.failures(numbers, [gate.parse(text)])
+            gate.failures(numbers, [gate.parse(condition)])
 
 
 # --- drift ----------------------------------------------------------------------------------------
@@ -448,3 +457,48 @@ def test_errors_of_an_unpaired_comparison(folder, capsys):
         comparison.build([sample(100), sample(100, k=3)], folder, unpaired=True)
     with pytest.raises(ValueError, match="expected at least two"):
         drift.compare([sample(100)])
+
+
+# --- conformal sets -------------------------------------------------------------------------------
+
+
+def test_scores_by_hand():
+    probs, rng = np.array([[0.5, 0.2, 0.3]]), np.random.default_rng(0)
+    (u,) = np.random.default_rng(0).random(1)
+    np.testing.assert_allclose(conformal.scores("lac", probs, rng), [[0.5, 0.8, 0.7]])
+    expected = [[0.5 * u, 0.8 + 0.2 * u, 0.5 + 0.3 * u]]
+    np.testing.assert_allclose(conformal.scores("aps", probs, rng), expected)
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_sets_hold_the_truth_as_often_as_asked(held, level):
+    """Whatever the probabilities are worth: here far too high."""
+    (val, val_labels), (test, labels) = arrays(4000, 6, 4.0, 1), arrays(8000, 6, 4.0, 2)
+    kept = {"val_logits": val, "val_labels": val_labels} if held else {}
+    found = conformal.sets(
+        predictions.from_arrays({"logits": test, "labels": labels} | kept), level
+    )
+    assert found["temperature"] == pytest.approx(4, rel=0.1)
+    for name in conformal.SCORES:
+        for row in found[name].values():
+            assert row["coverage"].estimate == pytest.approx(level, abs=0.025)  # 2000 in a half
+            assert row["class_gap"] < 0.1
+    # Over-confident, the adaptive score stops too early on hard samples.
+    assert found["aps"]["after"]["size"] > found["aps"]["before"]["size"]
+    assert found["lac"]["after"]["size"] <= found["lac"]["before"]["size"] + 0.02
+    assert found["aps"]["after"]["size"] > found["lac"]["after"]["size"]
+
+
+def test_sets_are_a_card_of_the_report_for_more_than_two_classes():
+    data = predictions.from_arrays(
+        dict(zip(("logits", "labels"), arrays(600, 4, 4.0), strict=True))
+    )
+    numbers = assessment.assess(data)
+    (card,) = [a for a in text.verdict(numbers) if a["title"].startswith("Sets of answers")]
+    assert f"{numbers['conformal']['lac']['after']['size']:.2f} classes" in card["text"]
+    assert "a temperature makes adaptive ones larger" in card["title"]
+    two = predictions.from_arrays(dict(zip(("logits", "labels"), arrays(600, 2), strict=True)))
+    assert conformal.sets(two) is None
+    few = predictions.from_arrays(dict(zip(("logits", "labels"), arrays(50, 4), strict=True)))
+    assert conformal.sets(few) is None

@@ -50,7 +50,7 @@ def assess(
         ``chance_ece`` (the ECE of as many samples of a model without calibration error);
         ``reliability``, ``histogram``, ``risk_coverage`` (of `curves`);
         ``operating_points``; ``recalibration``; ``groups``, ``predicted``; ``comparison`` (None
-        without a second model); ``checks``.
+        without a second model); ``checks``; ``conformal`` (of `conformal.sets`).
 
     Raises
     ------
@@ -73,6 +73,8 @@ def assess(
         _check_same(data, against)
         against = against.sample(ROWS)
     data = data.sample(ROWS)
+    from calibkit.report import conformal  # late: it builds on this module
+
     n, k = data.logits.shape
     with warnings.catch_warnings():
         # What is undefined is shown as such, in its place.
@@ -116,6 +118,7 @@ def assess(
             "predicted": [row | {"group": data.class_names[row["group"]]} for row in predicted],
             "comparison": comparison(data, against) if against else None,
             "checks": checks(data),
+            "conformal": conformal.sets(data),
         }
 
 
