@@ -27,7 +27,16 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import metrics
-from calibkit.arrays import Array, ArrayLike, as_confidence_correct, as_labels, as_logits, softmax
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    Kind,
+    as_confidence_correct,
+    as_labels,
+    as_logits,
+    softmax,
+    to_numpy,
+)
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
@@ -296,6 +305,7 @@ def bootstrap(
     n: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    kind: Kind = "logits",
 ) -> dict[str, Interval]:
     """Bootstrap intervals of metrics over the samples of a test set.
 
@@ -316,6 +326,8 @@ def bootstrap(
         Same seed, same resamples.
     level : float
         Coverage of the interval, in (0, 1).
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -348,7 +360,7 @@ def bootstrap(
     True
     """
     _check_level(level)
-    evaluate, m = _evaluator(logits, labels, metric_names)
+    evaluate, m = _evaluator(logits, labels, metric_names, kind)
     values = _replicates([evaluate], m, n, seed)[0]
     intervals = _intervals(metric_names, evaluate(None), values, level)
     return {name: x.within(*_RANGES.get(name, (0.0, 1.0))) for name, x in intervals.items()}
@@ -362,6 +374,7 @@ def compare(
     n: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    kind: Kind = "logits",
 ) -> dict[str, Interval]:
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
@@ -387,6 +400,8 @@ def compare(
         Same seed, same resamples.
     level : float
         Coverage of the interval, in (0, 1).
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -426,8 +441,8 @@ def compare(
     _check_names(metric_names)
     plain = [_EXCESS[name] for name in metric_names if name in _EXCESS]
     names = list(dict.fromkeys([*metric_names, *plain]))
-    a, m = _evaluator(logits_a, labels, names)
-    b, size = _evaluator(logits_b, labels, names)
+    a, m = _evaluator(logits_a, labels, names, kind)
+    b, size = _evaluator(logits_b, labels, names, kind)
     if size != m:
         raise ValueError(f"logits_b: got {size} samples, expected {m} as in logits_a")
     values_a, values_b = _replicates([a, b], m, n, seed)
@@ -450,6 +465,7 @@ def replicates(
     metric_names: Sequence[str],
     n: int = 200,
     seed: int = 0,
+    kind: Kind = "logits",
 ) -> Array:
     """Metrics of several models on the same resamples of their test set: the draws of `seed_means`.
 
@@ -470,6 +486,8 @@ def replicates(
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
         Same seed, same resamples.
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -492,7 +510,9 @@ def replicates(
     """
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
-    evaluators, sizes = zip(*(_evaluator(x, labels, metric_names) for x in models), strict=True)
+    evaluators, sizes = zip(
+        *(_evaluator(x, labels, metric_names, kind) for x in models), strict=True
+    )
     return _replicates(evaluators, sizes[0], n, seed)
 
 
@@ -503,12 +523,8 @@ COMPARED = (
     "nll", "brier", "auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr",
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
+RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")  # by the p-norm
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
-# The parts of `metrics.nll_decomposition`, which need no replicates of their own: {name: weight}.
-_NLL_PARTS = {
-    "refinement_nll": {"nll_ts_nll": 1},
-    "calibration_nll": {"nll": 1, "nll_ts_nll": -1},
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -522,31 +538,31 @@ class Replicates:
     Attributes
     ----------
     names : tuple of str
-        Metrics (`COMPARED` and a few more) as trained, ``auroc``; and `COMPARED` after each
-        recalibration, ``auroc_ts_nll``.
+        Metrics (`COMPARED` and a few more) as trained, ``auroc``; `COMPARED` after each
+        recalibration, ``auroc_ts_nll``; and `RANKING` by the p-norm of the logits,
+        ``auroc_p_norm``, which older files do not have.
     estimates : array (names,)
         Values on the whole test set.
     deviations : array (names, n)
         Replicate minus estimate; ``nan`` where a replicate leaves the metric undefined.
     temperatures : dict of str to float
         Of ``ts_nll``, ``ts_ece`` and ``optimal``.
+    p : float, optional
+        Of `confidence.p_norm`, with the highest AUROC on the validation data.
     """
 
     names: tuple[str, ...]
     estimates: Array
     deviations: Array
     temperatures: dict[str, float]
+    p: float | None = None
 
     @cached_property
     def _place(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
 
     def __contains__(self, name: str) -> bool:
-        return all(part in self._place for part in _NLL_PARTS.get(name, (name,)))
-
-    def _combined(self, name: str, values: Array) -> Array:
-        parts = _NLL_PARTS.get(name, {name: 1})
-        return sum(weight * values[self._place[part]] for part, weight in parts.items())
+        return name in self._place
 
     def estimate(self, name: str) -> float:
         """A metric on the whole test set.
@@ -554,8 +570,7 @@ class Replicates:
         Parameters
         ----------
         name : str
-            One of `names`, or ``refinement_nll`` or ``calibration_nll``: the parts of
-            `metrics.nll_decomposition` for the temperature ``ts_nll``.
+            One of `names`.
 
         Returns
         -------
@@ -567,7 +582,7 @@ class Replicates:
         KeyError
             If the metric is not among `names`.
         """
-        return float(self._combined(name, self.estimates))
+        return float(self.estimates[self._place[name]])
 
     def deviation(self, name: str) -> Array:
         """What each resample adds to a metric.
@@ -575,8 +590,7 @@ class Replicates:
         Parameters
         ----------
         name : str
-            One of `names`, or ``refinement_nll`` or ``calibration_nll``: the parts of
-            `metrics.nll_decomposition` for the temperature ``ts_nll``.
+            One of `names`.
 
         Returns
         -------
@@ -588,7 +602,7 @@ class Replicates:
         KeyError
             If the metric is not among `names`.
         """
-        return self._combined(name, self.deviations).astype(np.float64)
+        return self.deviations[self._place[name]].astype(np.float64)
 
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` without pickles, some 25 KB.
@@ -610,6 +624,7 @@ class Replicates:
             step=step,
             recalibrations=np.array(list(self.temperatures), dtype=np.str_),
             temperatures=np.array(list(self.temperatures.values()), dtype=np.float64),
+            p=np.array([] if self.p is None else [self.p], dtype=np.float64),
         )
 
     def quantised(self) -> tuple[Array, Array]:
@@ -640,7 +655,8 @@ class Replicates:
             of = zip(file["recalibrations"].tolist(), file["temperatures"].tolist(), strict=True)
             steps = file["steps"]
             deviations = np.where(steps == -128, np.nan, steps * file["step"]).astype(np.float32)
-            return cls(tuple(file["names"].tolist()), file["estimates"], deviations, dict(of))
+            p = next(iter(file["p"].tolist()), None) if "p" in file else None
+            return cls(tuple(file["names"].tolist()), file["estimates"], deviations, dict(of), p)
 
 
 def replicates_of_run(
@@ -650,9 +666,11 @@ def replicates_of_run(
     held_out_labels: "ArrayLike | None" = None,
     n: int = 200,
     seed: int = 0,
+    kind: Kind = "logits",
 ) -> Replicates:
     """Metrics of a run on resamples of its test set, as trained and after recalibration.
 
+    By the p-norm of the logits, too, with the p of the highest AUROC on the validation data.
     Recalibrations are ``ts_nll`` and ``ts_ece`` (temperature scaling by the NLL and by the ECE of
     the validation data), ``binned`` (histogram binning fitted there) and ``optimal`` (the
     temperature of lowest ECE on the test set itself). None is refitted in a replicate, so
@@ -672,6 +690,8 @@ def replicates_of_run(
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
         Same seed, same resamples; runs can be compared if they share `n` and `seed`.
+    kind : {"logits", "probs"}
+        "probs" if the logits are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -695,15 +715,18 @@ def replicates_of_run(
     ... )
     ((20,), True)
     """
-    from calibkit import posthoc  # here: nothing else needs it
+    from calibkit import confidence, posthoc  # here: nothing else needs them
 
-    logits = as_logits(logits)
+    logits = as_logits(logits, kind=kind)
     labels = as_labels(labels, logits.shape[1], len(logits))
-    temperatures, recalibrated = {}, {}
+    temperatures, recalibrated, p = {}, {}, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", posthoc.PosthocWarning)
         if held_out_logits is not None:
-            held_out = held_out_logits, held_out_labels
+            held_out = as_logits(held_out_logits, "held_out_logits", kind), held_out_labels
+            right = held_out[0].argmax(axis=1) == to_numpy(held_out_labels)
+            if logits.shape[1] > 2 and right.any() and not right.all():  # two classes: all the same
+                p = confidence.choose_p(*held_out)
             for objective in ("nll", "ece"):
                 best = posthoc.optimal_temperature(*held_out, objective)
                 temperatures[f"ts_{objective}"] = best[0]
@@ -712,16 +735,20 @@ def replicates_of_run(
             recalibrated["binned"] = np.log(np.maximum(binned, 1e-30))
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
     recalibrated |= {name: logits / value for name, value in temperatures.items()}
-    names = [*COMPARED, *UNCHANGED]
-    evaluators = [_evaluator(logits, labels, names)[0]]
+    evaluators = [_evaluator(logits, labels, [*COMPARED, *UNCHANGED])[0]]
     evaluators += [_evaluator(x, labels, COMPARED)[0] for x in recalibrated.values()]
+    names = [*COMPARED, *UNCHANGED]
+    names += [f"{metric}_{name}" for name in recalibrated for metric in COMPARED]
+    if p is not None:
+        scores = Answers(confidence.p_norm(logits, p), logits.argmax(axis=1) == labels)
+        evaluators.append(_evaluator(scores, None, RANKING)[0])
+        names += [f"{metric}_p_norm" for metric in RANKING]
     estimates = np.concatenate([evaluate(None) for evaluate in evaluators])
     values = np.concatenate(
         [_replicates([evaluate], len(labels), n, seed)[0] for evaluate in evaluators], axis=1
     )
-    names += [f"{metric}_{name}" for name in recalibrated for metric in COMPARED]
     deviations = (values - estimates).T.astype(np.float32)
-    return Replicates(tuple(names), estimates, deviations, temperatures)
+    return Replicates(tuple(names), estimates, deviations, temperatures, p)
 
 
 @dataclass(frozen=True)
@@ -1191,7 +1218,7 @@ def variance_parts(
 
 
 def _evaluator(
-    logits: ArrayLike, labels: ArrayLike, names: Sequence[str]
+    logits: ArrayLike, labels: ArrayLike, names: Sequence[str], kind: Kind = "logits"
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
@@ -1205,7 +1232,7 @@ def _evaluator(
             valid = ["nll", "brier"]
             by_sample |= {name: np.asarray(getattr(logits, name)) for name in valid}
     else:
-        logits = as_logits(logits)
+        logits = as_logits(logits, kind=kind)
         labels = as_labels(labels, logits.shape[1], len(logits))
         by_sample = metrics.per_sample(logits, labels)
         valid = ["nll", "brier", *_CLASSWISE]

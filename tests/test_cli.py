@@ -1,5 +1,6 @@
 """The command line trains, lists, and refuses in one line."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 from calibkit import cli
 from calibkit.companion import plan
 from calibkit.training import store
+from tests import records
 
 
 @pytest.fixture(autouse=True)
@@ -92,12 +94,15 @@ def test_runs_of_another_process_come_last(capsys):
 
 
 def test_ctrl_c_is_one_line(capsys, monkeypatch):
-    def interrupted(run, **options):
+    def interrupted(*_, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("calibkit.training.loop.train", interrupted)
     assert cli.main(["train", *SMOKE]) == 130
     assert capsys.readouterr().err == "calibkit: interrupted; the same command resumes from here\n"
+    monkeypatch.setattr("calibkit.report.build", interrupted)
+    assert cli.main(["report", "preds.npz"]) == 130
+    assert capsys.readouterr().err == "calibkit: interrupted\n"
 
 
 def test_a_run_in_bfloat16_waits_for_a_processor_that_has_it(capsys, monkeypatch):
@@ -127,10 +132,41 @@ def test_records_are_made_light_and_trained_again(capsys):
     assert (store.load(run).path / "arrays.npz").read_bytes() == arrays
     cli.main(["runs", *names, "--replicates"])
     assert set(store.load(run).info["sha256"]) >= {"arrays.npz", "replicates.npz"}
-    stray = store.runs_root() / "of-no-plan-s0-00000000"
-    stray.mkdir()
-    cli.main(["runs", "--prune"])
-    assert not stray.exists() and store.load(run)
+
+
+def folders():
+    return {path.name for path in store.runs_root().glob("*") if path.is_dir()}
+
+
+def test_deleting_lists_and_asks(capsys, monkeypatch):
+    for run in plan.select("smoke", ["erm", "mixup"], "digits", seeds=1):
+        records.write(run)
+    before, chosen = folders(), ["--edition", "smoke", "--dataset", "digits", "--method", "mixup"]
+    monkeypatch.setattr("builtins.input", lambda question: "")
+    assert cli.main(["delete", *chosen]) == 0
+    assert folders() == before and "digits-mlp-mixup" in capsys.readouterr().out
+    monkeypatch.setattr("builtins.input", lambda question: "y")
+    assert cli.main(["delete", *chosen]) == 0
+    assert [name.split("-")[2] for name in folders()] == ["erm"]
+    assert cli.main(["delete"]) == 2  # not everything for want of a word
+    assert cli.main(["delete", "digits-mlp-erm"]) == 2 and len(folders()) == 1
+
+
+def test_what_no_edition_plans_is_deleted_but_for_methods_of_ones_own(capsys):
+    (planned,) = plan.select("smoke", ["erm"], seeds=1)
+    (stray,) = plan.select("smoke", ["erm"], seeds=1, epochs=3)
+    for run in (planned, stray):
+        records.write(run)
+    own = store.runs_root() / "digits-mlp-my_loss-s0-00000000"
+    own.mkdir()
+    method = {"objective": "my_loss@1a2b3c4d5e6f"}
+    (own / "run.json").write_text(json.dumps({"run": {"method": method}}))
+    unreadable = store.runs_root() / "of-no-plan-s0-00000000"
+    unreadable.mkdir()
+    assert cli.main(["delete", "--unplanned", "--yes"]) == 0
+    assert folders() == {planned.name, own.name, unreadable.name}
+    assert cli.main(["delete", own.name, unreadable.name, "--yes"]) == 0
+    assert folders() == {planned.name}
 
 
 def test_completion_knows_the_commands(capsys):

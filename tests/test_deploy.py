@@ -193,7 +193,7 @@ def test_without_one_nothing_is_judged_on_what_it_was_fitted_on():
     for _ in range(30):
         p, labels = rng.random(80), rng.integers(2, size=80)
         data = predictions.from_arrays({"probs": np.stack([1 - p, p], 1), "labels": labels})
-        row = deploy.recalibrate(data, positive="1", rules=[("precision", 0.7)])[1]["thresholds"][0]
+        row = deploy.recalibrate(data, of="1", rules=[("precision", 0.7)])[1]["thresholds"][0]
         if row["threshold"] and row["precision"][0] is not None:
             found.append(row["precision"][0])
     assert len(found) > 5 and np.mean(found) < 0.6  # on the samples it was chosen on: 0.7 and more
@@ -208,7 +208,7 @@ def test_thresholds_against_trying_all(seed, n, ties):
     every = [*np.unique(p), math.inf]
 
     def flagged(rule, value):
-        return p >= deploy.choose(rule, value, p, y)
+        return p >= deploy._choose(rule, value, p, y)
 
     def best(fits, most=True):
         sets = [p >= t for t in every if fits(p >= t)]
@@ -247,8 +247,8 @@ def test_a_budget_of_samples_is_one_of_the_test_set():
     ("options", "message"),
     [
         ({"name": "platt"}, "map: got 'platt'"),
-        ({"positive": "1"}, "positive: got 4 classes, expected two"),
-        ({"rules": [("budget", 0.1)]}, "positive: got 4 classes, expected two"),
+        ({"of": "1"}, "positive: got '1' for 4 classes"),
+        ({"rules": [("budget", 0.1)]}, "budget: got it for 4 classes"),
         ({"target_risk": [1.0]}, "target_risk: got"),
     ],
 )
@@ -262,7 +262,7 @@ def test_what_makes_no_sense_is_refused(options, message):
     ("rule", "message"),
     [
         (("precision", 1.5), "precision: got 1.5, expected a share"),
-        (("budget", 0), "budget: got 0, expected a positive number"),
+        (("budget", 0), "budget: got 0, expected a number above 0"),
         (("lift", 2), "rules: got 'lift'"),
     ],
 )
@@ -271,7 +271,7 @@ def test_rules_that_make_no_sense_are_refused(rule, message):
     with pytest.raises(ValueError, match=message):
         deploy.recalibrate(data, rules=[rule])
     with pytest.raises(ValueError, match="positive: got 'yes', expected one of '0', '1'"):
-        deploy.recalibrate(data, positive="yes")
+        deploy.recalibrate(data, of="yes")
 
 
 def test_a_map_is_printed_as_words_as_json_or_not_at_all(folder, capsys):

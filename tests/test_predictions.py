@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
-from calibkit.report import predictions
+from calibkit.report import files, predictions
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(20, 3)).astype(np.float32)
@@ -383,9 +383,8 @@ def test_parquet(tmp_path):
         ("id,a,b,label\n17,0.5,0.5,0\n", "got columns 'id', 'a', 'b', read as"),
         ("prob_a,prob_b,label\nx,0.5,0\n", "prob_a: got 'x', expected numbers"),
         ("prob_a,prob_b,label\n0.5,0.5,0\n1e-3,1,1\nNA,1,0\n", "prob_a: got 'NA', expected"),
-        ("y_true,y_pred,confidence\n1,1,0.9\n0,1,0.6\n", "an answer and its confidence do not say"),
-        ("label,y_pred,confidence\ncat,cat,0.9\n", "an answer and its confidence do not say"),
-        ("label,confidence\n1,0.9\n0,0.6\n", "an answer and its confidence do not say"),
+        ("label,y_pred,max\n1,1,0.9\n0,1,0.6\n", "or 'confidence' and 'correct' (true or false)"),
+        ("label,confidence\n1,0.9\n0,0.6\n", "or 'confidence' and 'correct' (true or false)"),
         ("name,label\nx,0\n", "expected prob_NAME for each class"),
         ("prob_a,prob_b,label,split\n0.5,0.5,0,train\n", "split: got 'train', expected 'test'"),
         ("prob_a,prob_b,label,split\n0.5,0.5,0,val\n", "got an empty array"),
@@ -455,7 +454,7 @@ def test_an_archive_larger_than_the_memory_is_not_opened(tmp_path, monkeypatch):
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, logits=np.zeros((1000, 1000)), labels=np.zeros(1000, int))
     assert path.stat().st_size < 20_000
-    monkeypatch.setattr(predictions, "_memory", lambda: 1_000_000)
+    monkeypatch.setattr(files, "_memory", lambda: 1_000_000)
     refused(path, "'logits' is 0 GB, more than the memory of this machine")
 
 

@@ -164,7 +164,8 @@ def test_a_target_out_of_reach_has_no_threshold():
     assert math.isnan(point["risk"].estimate) and point["kept"] is None
     numbers = assessment.assess(data, target_risk=[0.01])
     assert text.tables(numbers)["operating_points"]["Threshold"].tolist() == ["–"]
-    assert text.verdict(numbers)[2]["title"] == "No threshold to recommend"
+    assert numbers["main_point"] is None
+    assert text._on_threshold(numbers)["title"] == "No threshold to recommend"
 
 
 def test_a_threshold_is_recommended_only_if_it_clearly_helps():
@@ -470,7 +471,7 @@ def test_cautions():
     data = make(n=200)
     leaked = {"logits": data.logits, "labels": data.labels}
     leaked |= {"val_logits": data.logits, "val_labels": data.labels}
-    words = "200 of 200 samples are also in the validation set"
+    words = "200 of 200 samples have scores identical to those of a validation sample"
     assert words in cautions_of(predictions.from_arrays(leaked))
 
     assert "Only 0 of 200 answers are wrong" in cautions_of(

@@ -9,7 +9,7 @@ from scipy import stats as scipy_stats
 from scipy.special import softmax
 from sklearn import metrics as sk
 
-from calibkit import metrics, posthoc, stats
+from calibkit import confidence, metrics, posthoc, stats
 from calibkit.metrics import UndefinedMetricWarning
 
 FAILURE = ["auroc", "aupr_success", "aupr_error", "aurc", "eaurc", "augrc", "fpr_at_tpr"]
@@ -270,7 +270,7 @@ def test_verdict_of_a_difference(values, verdict):
     assert stats.seed_interval(values).verdict == verdict
 
 
-GOOD = [[1.0, 0.0], [0.0, 1.0]]
+GOOD = [[2.0, 0.0], [0.0, 1.0]]
 
 
 @pytest.mark.parametrize("logits, labels, message", [
@@ -414,6 +414,27 @@ def test_answers_give_what_their_logits_give():
         stats.compare(stats.Answers([0.5, 0.6], [0, 1]), one, None, ["auroc"])
 
 
+def test_probabilities_are_refused_or_taken_as_such():
+    logits, labels = sample()
+    probs, names = softmax(logits, axis=1), ["ece", "nll", "auroc"]
+    calls = [
+        lambda x, **kind: stats.bootstrap(x, labels, names, n=9, **kind),
+        lambda x, **kind: stats.compare(x, x[::-1], labels, names, n=9, **kind),
+        lambda x, **kind: stats.replicates([x], labels, names, n=9, **kind),
+        lambda x, **kind: stats.replicates_of_run(x, labels, x, labels, n=3, **kind).estimates,
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="logits: got probabilities .* np.log .* kind="):
+            call(probs)
+        taken, expected = call(probs, kind="probs"), call(logits)
+        if isinstance(expected, dict):
+            taken, expected = list(taken.values()), list(expected.values())
+        # Rounding decides between temperatures of almost the same ECE.
+        np.testing.assert_allclose(taken, expected, atol=0.02)
+    with pytest.raises(ValueError, match="^held_out_logits: got probabilities"):
+        stats.replicates_of_run(logits, labels, probs, labels, n=3)
+
+
 def test_all_of_each_sample_gives_what_its_logits_give():
     logits, labels = sample()
     known, names = stats.Samples(**metrics.per_sample(logits, labels)), ["nll", "brier", "aurc"]
@@ -455,15 +476,20 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     found.save(tmp_path / "replicates.npz")
     again = stats.Replicates.load(tmp_path / "replicates.npz")
     assert again.names == found.names and again.temperatures == found.temperatures
+    assert again.p == found.p
     np.testing.assert_array_equal(again.estimates, found.estimates)
+    # NLL after the temperature is what `metrics.nll_decomposition` calls refinement.
     parts = metrics.nll_decomposition(logits, labels, found.temperatures["ts_nll"])
-    resampled = [
-        metrics.nll_decomposition(logits[i], labels[i], found.temperatures["ts_nll"]) for i in draws
-    ]
-    for part in ("refinement", "calibration"):
-        assert found.estimate(f"{part}_nll") == pytest.approx(parts[part])
-        expected = [values[part] - parts[part] for values in resampled]
-        assert found.deviation(f"{part}_nll") == pytest.approx(expected, abs=1e-6)
+    assert found.estimate("nll_ts_nll") == pytest.approx(parts["refinement"])
+    best = confidence.choose_p(*held_out)
+    score, right = confidence.p_norm(logits, best), logits.argmax(1) == labels
+    assert found.p == best
+    for metric in ("auroc", "aurc"):
+        value = metrics.summary(logits, labels, p=best)[f"{metric}_p_norm"]
+        assert found.estimate(f"{metric}_p_norm") == value
+        assert value == getattr(metrics, metric)(score, right)
+        expected = [getattr(metrics, metric)(score[i], right[i]) - value for i in draws]
+        assert found.deviation(f"{metric}_p_norm") == pytest.approx(expected, abs=1e-6)
     most = np.abs(found.deviations).max(1, keepdims=True)  # kept in steps of 1/127 of it
     assert (np.abs(again.deviations - found.deviations) <= most / 250).all()
     assert "ece_binned" in again and "ece_ts" not in again
@@ -473,7 +499,26 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
 def test_a_run_without_validation_data_has_the_optimal_temperature_only():
     logits, labels = sample(100)
     found = stats.replicates_of_run(logits, labels, n=3)
-    assert list(found.temperatures) == ["optimal"] and "refinement_nll" not in found
+    assert list(found.temperatures) == ["optimal"]
+    assert found.p is None and "auroc_p_norm" not in found
+
+
+def test_no_p_is_chosen_where_every_one_is_as_good(tmp_path):
+    logits, labels = sample(100)
+    alike = stats.replicates_of_run(logits, labels, logits, logits.argmax(1), n=3)  # no error
+    two = stats.replicates_of_run(logits[:, :2], labels % 2, logits[:, :2], labels % 2, n=3)
+    alike.save(tmp_path / "replicates.npz")
+    for found in (alike, two, stats.Replicates.load(tmp_path / "replicates.npz")):
+        assert found.p is None and "auroc_p_norm" not in found
+
+
+def test_an_older_file_has_no_p(tmp_path):
+    (logits, labels), held_out = sample(200), sample(150, seed=9)
+    stats.replicates_of_run(logits, labels, *held_out, n=3).save(tmp_path / "new.npz")
+    with np.load(tmp_path / "new.npz") as file:
+        np.savez(tmp_path / "old.npz", **{k: file[k] for k in file.files if k != "p"})
+    assert stats.Replicates.load(tmp_path / "new.npz").p in range(1, 11)
+    assert stats.Replicates.load(tmp_path / "old.npz").p is None
 
 
 # --- means over seeds, with the doubt of the test set ---

@@ -115,6 +115,7 @@ _SUMS = {
 
 def value(record: store.Record, number: Number) -> float:
     """A number of a run; nan where its record does not have it."""
+    number = _same(number)
     if number.metric in _SUMS and number.score == "max_probability":
         constant, parts = _SUMS[number.metric]
         return constant + sum(f * value(record, part) for part, f in _parts(number, parts))
@@ -145,6 +146,7 @@ def value(record: store.Record, number: Number) -> float:
 
 def deviation(record: store.Record, number: Number) -> np.ndarray | None:
     """How far a number lies from its value on resamples of the test set; None if nothing tells."""
+    number = _same(number)
     if number.test_set != "clean" or number.since_best or isinstance(number.at, int):
         return None
     if number.metric in _SUMS and number.score == "max_probability":
@@ -161,6 +163,13 @@ def deviation(record: store.Record, number: Number) -> np.ndarray | None:
     return None
 
 
+def _same(number: Number) -> Number:
+    """A number as it is kept: no temperature changes which class is predicted."""
+    if number.metric == "accuracy" and number.recalibration.startswith("ts_"):
+        return number._replace(recalibration="none")
+    return number
+
+
 def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
     for metric, recalibration, factor in parts:
         own = number.recalibration if recalibration is None else recalibration
@@ -168,13 +177,14 @@ def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
 
 
 def _under_shift(record: store.Record, number: Number) -> float:
-    table = record.collected if number.test_set == "collected" else record.shifted
+    kind, _, severity = number.test_set.rpartition("-")
+    collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
+    table = record.collected if collected else record.shifted
     name = number.metric + {"none": "", "ts_ece": "_scaled"}.get(number.recalibration, "-")
     if name not in table:
         return nan
     values = table[name]
     if number.test_set not in ("shifted", "collected"):
-        kind, _, severity = number.test_set.rpartition("-")
         values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
     return _mean(values)
 
@@ -507,6 +517,7 @@ class Results:
 
     selection: plan.Selection
     page: str = ""
+    train: bool = True  # what is missing, where an edition is meant for that
     _records: dict[tuple, dict[plan.Run, store.Record | None]] = field(default_factory=dict)
 
     # --- which runs ---
@@ -554,7 +565,7 @@ class Results:
         """The records of a method by seed, those that diverged left out."""
         key = method, *sorted(changes.items())
         if key not in self._records:
-            train = plan.EDITIONS[self.selection.edition].on_the_spot
+            train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
             self._records[key] = {r: found(r, train) for r in self.runs(method, **changes)}
         return [r for r in self._records[key].values() if r is not None and not r.diverged]
 
@@ -586,7 +597,9 @@ class Results:
     # --- numbers ---
 
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of a method by seed."""
+        """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
+        if method == "ts":
+            method, number = "erm", number._replace(recalibration="ts_nll")
         if number.score in SCORES:
             changes |= self.scored()
         return series(self.records(method, **changes), number)
@@ -650,8 +663,9 @@ class Results:
             for method in methods:
                 its = self.series(method, number)
                 if any(not isnan(v) for v in its.values.values()):
-                    found = row(its, number, self.name, method, "", level)
-                    rows[(method, one) if several else method] = _within(found)
+                    than = "its best epoch" if number.since_best else ""  # a change has a word
+                    found = row(its, number, self.name, method, than, level)
+                    rows[(method, one) if several else method] = found if than else _within(found)
         return rows
 
     def predictions(self, method: str, seed: int | None = None) -> Predictions:
@@ -672,6 +686,21 @@ class Results:
     def drawable(self, methods: Iterable[str]) -> list[str]:
         """Those methods of which a run keeps its predictions."""
         return [m for m in methods if any(not r.light for r in self.records(m))]
+
+    def keeping(self, *methods: str) -> "Results":
+        """The first setting of the page, from this one on, whose runs keep predictions of them all.
+
+        Raises
+        ------
+        NoRecords
+            None does; the message has the command that trains them again.
+        """
+        each = [self, *(one for one in self.settings if one.name != self.name)]
+        found = (one for one in each if one.drawable(methods) == list(methods))
+        if (first := next(found, None)) is None:
+            lacking = f"no run here keeps its predictions of {terms.named(methods)}"
+            raise NoRecords(f"{lacking}; train it: {self.command(methods)}")
+        return first
 
     # --- tables ---
 
@@ -780,6 +809,9 @@ class Results:
         """The command that trains some methods here."""
         return self.selection.command(methods)
 
+    def __repr__(self) -> str:
+        return f"<results: {self.name}, {self.caption}>"
+
     def _repr_html_(self) -> str:
         from calibkit.companion import page
 
@@ -789,6 +821,7 @@ class Results:
 def _within(found: Row) -> Row:
     """The level of a share with its interval cut where it cannot be."""
     signed = found.metric.startswith(("excess_", "confidence_gap", "debiased"))
+    signed |= bool(found.number.since_best)  # a change
     most = {"nll": np.inf, "brier": 2.0, "temperature": np.inf}.get(found.metric, 1.0)
     if terms.METRICS.get(found.metric, ("", 1))[1] == 1 and most == 1.0:
         most = np.inf

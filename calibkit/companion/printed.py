@@ -1,0 +1,470 @@
+"""What the five papers print: every readable cell of their tables, and ours beside it.
+
+    printed.table("fmfp-tab1", "cifar10", "resnet110")          # the paper's own table
+    printed.beside(runs, "fmfp-tab1", "cifar10", "resnet110")   # and what these runs have
+
+Ours is seldom the same experiment: other data, another network, fewer epochs. The caption says what
+differs, and the two lines are there to compare orders and gaps, not third digits.
+"""
+
+import csv
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import isnan, nan
+from typing import TYPE_CHECKING, NamedTuple
+
+from calibkit import terms
+from calibkit.companion import papers, plan
+from calibkit.companion.results import Number, Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
+# Variants that say that the network was recalibrated, and what we call the metric then.
+_AFTER = {"pre_ts": "", "post_ts": "_scaled", "optimal_ts": "_optimal", "post_hb": "_binned"}
+_RECALIBRATED = {"_scaled": "ts_ece", "_optimal": "ts_test", "_binned": "binned"}
+_CALIBRATION = ("ece", "adaptive_ece", "classwise_ece")
+# The coefficient which a method's variant gives, by our name of it.
+_OPTIONS = {
+    ("mixup", "alpha"): "alpha",
+    ("label_smoothing", "eps"): "epsilon",
+    ("l1_norm", "alpha"): "strength",
+    ("focal", "gamma"): "gamma",
+    ("bsce_gra", "exponent"): "gamma",
+}
+# Two of three headers of mixup's tables 4 and 5 are the same. Order and values of the columns fit
+# the three settings in the authors' public code; nothing confirms it.
+_COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "mit_a"}
+# Test sets under shift, as `results.Number` names them. What we have on an unshifted one is no
+# counterpart; our own corruptions are one to published corruptions.
+TEST_SETS = {
+    "cifar10c": "shifted",
+    "cifar10.1": "cifar10_1-0",
+    "cifar10.2": "cifar10_2-0",
+    "imagenet_v2": "imagenet_v2-0",
+}
+# Epochs and runs behind a published cell; None where the paper does not say.
+_TRAINED = {
+    "fmfp": ("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
+    "darkside": ("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),
+    "overconf": (None, "5 seeds"),
+    "mixup": (None, None),
+    "bsce": ("350 epochs (Tiny-ImageNet: 100)", "3 seeds"),
+}
+
+
+class Cell(NamedTuple):
+    """A printed number in natural units.
+
+    `std` is between the paper's seeds (nan where none is printed), `digit` a step of the last
+    printed digit, `variant` as the paper has it.
+    """
+
+    paper: str
+    exhibit: str
+    dataset: str
+    network: str
+    method: str
+    metric: str
+    value: float
+    std: float
+    digit: float
+    variant: str
+
+    @property
+    def number(self) -> Number:
+        """What it is among our numbers: after recalibration, or on another test set."""
+        metric, after = self.metric, "ts_ece" if self.method == "ts" else "none"
+        for suffix, recalibration in _RECALIBRATED.items():
+            if metric.endswith(suffix):
+                metric, after = metric.removesuffix(suffix), recalibration
+        return Number(metric, after, test_set=TEST_SETS.get(self.dataset, "clean"))
+
+
+@cache
+def every() -> tuple[Cell, ...]:
+    """Every printed number, in the order of the ledger."""
+    return tuple(map(_cell, ledger()))
+
+
+def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame":
+    """Every number which the tables (and some sentences) of the papers print, in natural units.
+
+    Per cents and AURC times 1000 are divided out: an ECE of 4.14 % is 0.0414. A calibration error
+    after recalibration is a metric of its own: ``ece_scaled`` after a temperature from validation
+    data, ``ece_optimal`` from test data, ``ece_binned`` after histogram binning. A coefficient
+    becomes part of the method's name, as `plan.method` reads it.
+
+    Parameters
+    ----------
+    paper : {"fmfp", "darkside", "overconf", "mixup", "bsce"}, optional
+    exhibit : str, optional
+        An id of `exhibits`, such as "fmfp-tab1".
+
+    Returns
+    -------
+    pandas.DataFrame
+        The fields of `Cell`.
+
+    Raises
+    ------
+    ValueError
+        For a paper or exhibit which does not exist.
+
+    Examples
+    --------
+    >>> table = cells(exhibit="fmfp-tab1")
+    >>> first = table[(table.network == "resnet110") & (table.metric == "auroc")].iloc[0]
+    >>> first.method, round(float(first.value), 4), round(float(first["std"]), 4)
+    ('erm', 0.9076, 0.006)
+    """
+    import pandas as pd
+
+    return pd.DataFrame(_chosen(paper, exhibit), columns=Cell._fields)
+
+
+def _chosen(paper: str | None = None, exhibit: str | None = None) -> list[Cell]:
+    if paper is not None:
+        plan.choose("paper", paper, _TRAINED)
+    if exhibit is not None:
+        plan.choose("exhibit", exhibit, [e["id"] for e in _exhibits()])
+    return [c for c in every() if paper in (None, c.paper) and exhibit in (None, c.exhibit)]
+
+
+def ledger() -> list[dict[str, str]]:
+    """The lines of ``numbers.csv`` as they are, in the order of `every`.
+
+    >>> ledger()[0]["metric"], ledger()[0]["value"]
+    ('aurc', '9.94')
+    """
+    return _read("numbers.csv")
+
+
+@cache
+def _read(name: str) -> list[dict[str, str]]:
+    text = (files("calibkit") / "companion/ledger" / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _cell(line: dict[str, str]) -> Cell:
+    scale = _SCALES.get(line["scale"], 1)
+    method, metric = _in_our_words(line["method"], line["variant"], line["metric"])
+    return Cell(
+        *(line[k] for k in ("paper", "exhibit", "dataset", "network")),
+        method,
+        metric,
+        float(line["value"]) / scale,
+        float(line["std"] or nan) / scale,
+        10.0 ** -len(line["value"].partition(".")[2]) / scale,
+        line["variant"],
+    )
+
+
+@cache
+def _in_our_words(method: str, variant: str, metric: str) -> tuple[str, str]:
+    """Method and metric in this library's words, from a cell's method, variant and metric."""
+    method = _COLUMNS.get(method, method)
+    for part in variant.split(";"):
+        option, _, value = part.partition("=")
+        if (method, option) in _OPTIONS:
+            text = f"{method}({_OPTIONS[method, option]}={value})"
+            method = plan.method_name(plan.method(text))
+        if metric in _CALIBRATION:
+            metric += _AFTER.get(part, "")
+    return method, metric
+
+
+def exhibits(paper: str | None = None) -> "pd.DataFrame":
+    """Every figure, table, algorithm and derivation of the papers, in their order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``id, paper, kind, title, chapter``; the chapter is the page of this book which has it.
+
+    Examples
+    --------
+    >>> exhibits("bsce").id[0]
+    'bsce-fig1'
+    """
+    import pandas as pd
+
+    if paper is not None:
+        plan.choose("paper", paper, _TRAINED)
+    return pd.DataFrame([e for e in _exhibits() if paper in (None, e["paper"])])
+
+
+def _exhibits() -> list[dict[str, str]]:
+    return _read("exhibits.csv")
+
+
+# --- a table as printed ---------------------------------------------------------------------------
+
+
+class Table(dict):
+    """Cells of one exhibit by (method, metric), of one data set and network."""
+
+    def minus(self, to: str, metric: str) -> dict[str, float]:
+        """What each method has beyond another, in natural units: for `plots.forest`.
+
+        >>> gains = table("fmfp-tab1", "cifar10", "resnet110").minus("erm", "auroc")
+        >>> round(gains["label_smoothing"], 4)
+        -0.0887
+        """
+        base = self.get((to, metric))
+        its = {m: cell.value for (m, name), cell in self.items() if name == metric and m != to}
+        return {m: value - base.value for m, value in its.items()} if base else {}
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """Methods down, metrics across, in natural units."""
+        import pandas as pd
+
+        wide: dict[str, dict[str, float]] = {}
+        for (method, metric), cell in self.items():
+            wide.setdefault(method, {})[metric] = cell.value
+        return pd.DataFrame.from_dict(wide, orient="index")
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        from calibkit.companion import page
+
+        wide: dict[str, dict[str, str]] = {}
+        for (method, metric), cell in self.items():
+            line = wide.setdefault(_label(method), {})
+            line[terms.header(metric)] = _shown(cell.value, cell.std, metric)
+        return page.as_html(pd.DataFrame.from_dict(wide, orient="index").fillna("–"))
+
+
+def table(exhibit: str, dataset: str = "", network: str = "") -> Table:
+    """A printed table, or the part of it for a data set and a network.
+
+    Parameters
+    ----------
+    exhibit : an id of `exhibits`
+    dataset, network : as the paper's table calls them, "cifar10" and "resnet110"; empty: the
+        first that it has
+
+    Raises
+    ------
+    ValueError
+        For an exhibit without printed cells, or a data set or network which it does not have.
+    """
+    its = _part(exhibit, dataset, network)
+    first = next(c for c in its if dataset in ("", c.dataset))
+    place = (first.dataset, first.network)
+    return Table({(c.method, c.metric): c for c in its if (c.dataset, c.network) == place})
+
+
+def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
+    its = _chosen(exhibit=exhibit)
+    if not its:
+        raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
+    for column, choice in (("dataset", dataset), ("network", network)):
+        if choice:
+            plan.choose(f"{column} of {exhibit}", choice, {getattr(c, column) for c in its})
+            its = [c for c in its if getattr(c, column) == choice]
+    unique = {(c.dataset, c.network, c.method, c.metric): c for c in reversed(its)}
+    return list(reversed(unique.values()))
+
+
+def _label(method: str) -> str:
+    return {"ts": "ERM + TS", "confidnet": "ConfidNet"}.get(method) or terms.label(method)
+
+
+def _shown(value: float, std: float, metric: str, digits: int = 2) -> str:
+    if isnan(value):
+        return "–"
+    scale = terms.metric_label(metric)[1]
+    places = digits if scale > 1 else digits + 1
+    spread = "" if isnan(std) else f" ± {scale * std:.{places}f}"
+    return f"{scale * value:.{places}f}{spread}"
+
+
+# --- ours beside it -------------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """A printed cell and ours: mean and standard deviation over seeds, 95 % interval of the mean.
+
+    nan and 0 seeds where there is no such run or number here.
+    """
+
+    dataset: str
+    network: str
+    method: str
+    metric: str
+    published: float
+    published_std: float
+    ours: float
+    ours_std: float
+    low: float
+    high: float
+    seeds: int
+    n: int
+
+
+@dataclass(frozen=True, repr=False)
+class Beside:
+    """Our numbers beside those of an exhibit, and what is not the same experiment."""
+
+    lines: list[Line]
+    differs: str
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """A row for each printed cell, in natural units: the fields of `Line`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.lines, columns=Line._fields)
+
+    @property
+    def table(self):
+        """Metrics across, and two lines for each method, published and ours, for reading."""
+        import pandas as pd
+
+        from calibkit.companion import page
+
+        wide: dict[tuple[str, str], dict[str, str]] = {}
+        several = [len({getattr(x, c) for x in self.lines}) > 1 for c in ("dataset", "network")]
+        for x in self.lines:
+            where = [terms.DATASETS.get(x.dataset, x.dataset)] * several[0]
+            name = " · ".join([*where, *[x.network] * several[1], _label(x.method)])
+            arrow = {True: " ↑", False: " ↓", None: ""}[terms.metric_label(x.metric)[2]]
+            head = terms.header(x.metric) + arrow
+            theirs, mine = (wide.setdefault((name, side), {}) for side in ("published", "ours"))
+            theirs[head] = _shown(x.published, x.published_std, x.metric)
+            mine[head] = _shown(x.ours, x.ours_std, x.metric)
+        frame = pd.DataFrame.from_dict(wide, orient="index").fillna("–")
+        frame.index = pd.MultiIndex.from_tuples(wide)
+        note = f"{self.differs} Mean ± standard deviation over seeds."
+        # A wide table scrolls sideways on a phone; its caption stays and wraps.
+        sticky = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
+        caption = [{"selector": "caption", "props": "text-align: left; white-space: normal"}]
+        styled = page.table(frame).set_properties(**{"white-space": "nowrap"})
+        return styled.set_table_styles(caption).set_caption(
+            f'<span style="{sticky}">{html.escape(note)}</span>'
+        )
+
+    def _repr_html_(self) -> str:
+        return self.table.to_html()
+
+
+def beside(
+    runs: Results,
+    exhibit: str,
+    dataset: str = "",
+    network: str = "",
+    metrics: Sequence[str] = (),
+    methods: Iterable[str] = (),
+) -> Beside:
+    """Our mean beside each published cell of an exhibit.
+
+    Published corruptions stand beside our own, sets that were collected a second time beside
+    themselves, everything else beside our unshifted test set.
+
+    Parameters
+    ----------
+    runs : the runs of a setting, from `results.load`
+    exhibit, dataset, network : as in `table`; empty for all of it
+    metrics, methods : only these, as the table names them; empty for all
+
+    Raises
+    ------
+    ValueError
+        For an exhibit without printed cells, or a data set or network which it does not have.
+
+    Examples
+    --------
+    >>> from calibkit.companion import results
+    >>> found = beside(results.load("fmfp"), "fmfp-tab1", "cifar10", "resnet110", ["auroc"])
+    >>> found.lines[0].method, round(found.lines[0].published, 4), found.lines[0].seeds > 1
+    ('erm', 0.9076, True)
+    """
+    only = set(methods)
+    chosen = [
+        c
+        for c in _part(exhibit, dataset, network)
+        if (not metrics or c.metric in metrics) and (not only or c.method in only)
+    ]
+    lines = [_line(runs, cell, exhibit) for cell in chosen]
+    return Beside(lines, _differs(runs, lines, exhibit))
+
+
+def _line(runs: Results, cell: Cell, exhibit: str) -> Line:
+    its = runs.series(_ours(runs, cell, exhibit), cell.number)
+    values = [v for v in its.values.values() if not isnan(v)]
+    estimate, low, high = its.mean().interval()
+    std = nan
+    if len(values) > 1:
+        mean = sum(values) / len(values)
+        std = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
+    return Line(
+        *(cell.dataset, cell.network, cell.method, cell.metric, cell.value, cell.std),
+        *(estimate, std, low, high, len(values), its.n if values else 0),
+    )
+
+
+def _ours(runs: Results, cell: Cell, exhibit: str) -> str:
+    """Our method behind a cell: with the coefficient that its exhibit's runs have."""
+    if cell.method in papers.OF_ERM or cell.method.startswith(("toy_", "u_")):
+        return "erm"
+    planned = papers.find(cell.paper, exhibit, cell.dataset, cell.network, cell.method)
+    names = [planned[0].method] if planned else []
+    return next((m for m in [*names, cell.method] if runs.records(m)), cell.method)
+
+
+def _differs(runs: Results, lines: Sequence[Line], exhibit: str) -> str:
+    epochs, seeds = _TRAINED[exhibit.partition("-")[0]]
+    theirs = [
+        " and ".join(dict.fromkeys(terms.DATASETS.get(x.dataset, x.dataset) for x in lines)),
+        ", ".join(dict.fromkeys(x.network for x in lines)),
+        epochs or "epochs not stated",
+        seeds or "number of seeds not stated",
+    ]
+    there = any(x.seeds for x in lines)
+    return f"Published: {'; '.join(theirs)}. Ours: {runs.caption if there else 'no runs'}."
+
+
+def paired(*tables: Beside):
+    """One line a method and, for each metric, the printed number and ours: narrow, without spreads.
+
+    Parameters
+    ----------
+    tables : from `beside`, of one or several exhibits; of two cells for one place the first counts
+
+    Examples
+    --------
+    >>> from calibkit.companion import results
+    >>> both = paired(beside(results.load("fmfp"), "fmfp-tab1", "cifar10", "resnet110", ["auroc"]))
+    >>> both.data.columns.tolist()
+    [('AUROC (%)', 'paper'), ('AUROC (%)', 'here')]
+    >>> both.data.index[1]
+    'Mixup'
+    """
+    import pandas as pd
+
+    from calibkit.companion import page
+
+    lines = [x for table in tables for x in table.lines]
+    usual = lines[0].dataset
+    wide: dict[str, dict[tuple[str, str], str]] = {}
+    for x in lines:
+        head = terms.header(x.metric)
+        if x.dataset != usual:
+            head += f", {terms.DATASETS.get(x.dataset, x.dataset)}"
+        its = wide.setdefault(_label(x.method), {})
+        its.setdefault((head, "paper"), _shown(x.published, nan, x.metric, 1))
+        its.setdefault((head, "here"), _shown(x.ours, nan, x.metric, 1))
+    frame = pd.DataFrame.from_dict(wide, orient="index").fillna("–")
+    order = [terms.header(m) for m in terms.METRICS]
+    frame.columns = pd.MultiIndex.from_tuples(
+        list(dict.fromkeys(head for its in wide.values() for head in its))
+    )
+    frame = frame[sorted(frame, key=lambda head: order.index(head[0].split(",")[0]))]
+    return page.table(frame).set_caption(tables[0].differs)
