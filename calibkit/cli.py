@@ -440,6 +440,7 @@ def _train(options) -> int:
         queue = [by_name[name] for name in options.names]
     else:
         queue = selection
+    asked = list(queue)
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
@@ -457,7 +458,7 @@ def _train(options) -> int:
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
         )
-        print(_progress(selection, record, start), flush=True)
+        print(_progress(asked, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 
 

@@ -26,6 +26,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from math import exp, inf, log
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -1121,14 +1122,17 @@ class _Scaled:
         true = logits[np.arange(self.n), labels].astype(np.float64)
         self.true = float((true - logits.max(axis=1)).sum())
 
+    @cached_property
+    def correct(self) -> Array:
+        return self.logits.argmax(axis=1) == self.labels  # at any temperature
+
     def ece(self, temperature: float, bins: int = 15) -> tuple[float, float]:
         """The ECE, and mean confidence - accuracy."""
         confidence = np.concatenate(
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
-        correct = self.logits.argmax(axis=1) == self.labels
         index = np.searchsorted(np.linspace(0, 1, bins + 1).astype(self.dtype)[1:-1], confidence)
-        gaps = np.bincount(index, weights=confidence - correct, minlength=bins) / self.n
+        gaps = np.bincount(index, weights=confidence - self.correct, minlength=bins) / self.n
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
     def nll(self, temperature: float) -> tuple[float, float, float]:
