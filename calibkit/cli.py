@@ -1,4 +1,4 @@
-"""The command line: ``calibkit report``, ``compare``, ``train``, ``claims`` and others."""
+"""The command line: ``calibkit report``, ``recalibrate``, ``compare``, ``train`` and others."""
 
 import argparse
 import ast
@@ -21,7 +21,7 @@ _EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 on success, 1 on failure, 2 for a wrong call, 130 on Ctrl-C."""
+    """Run a command; 0 on success, 1 on failure, 2: wrong call, 3: ``--fail-if``, 130: Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         with terms.extras():
@@ -48,7 +48,8 @@ def _parser() -> argparse.ArgumentParser:
         "the book.",
         epilog="Examples: calibkit report preds.npz · calibkit train --paper fmfp · "
         "calibkit claims. Records are kept in $CALIBKIT_CACHE (default: data_cache), data sets in "
-        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 130 interrupted.",
+        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 3 a --fail-if "
+        "holds, 130 interrupted.",
     )
     try:
         import shtab
@@ -105,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         ("recall", "this share of the positives is flagged"),
     ):
         two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_gate(report)
     report.set_defaults(command=_report)
 
     bench = commands.add_parser(
@@ -135,16 +137,61 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(bench, "a protocol setting, such as batch_size=512")
     bench.set_defaults(command=_bench)
 
+    recalibrate = commands.add_parser(
+        "recalibrate",
+        help="fit a map and choose thresholds, for deployment",
+        description="Fit a recalibration to the validation set of saved predictions, or to all of "
+        "them; choose thresholds for the probabilities behind it; write both to a small JSON file, "
+        "which posthoc.load reads.",
+        epilog="Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate "
+        "fraud.csv --map beta --positive fraud --budget 200 --precision 0.5 --save map.json",
+    )
+    recalibrate.add_argument("predictions", help="file, as `calibkit report` reads it")
+    recalibrate.add_argument("--labels", help="a separate file of labels")
+    recalibrate.add_argument(
+        "--map",
+        default="temperature",
+        choices=("temperature", "structured", "vector", "matrix", "beta", "isotonic", "histogram"),
+        help="default: %(default)s",
+    )
+    recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")
+    recalibrate.add_argument(
+        "--target-risk",
+        type=float,
+        nargs="+",
+        default=(),
+        metavar="SHARE",
+        help="thresholds on the confidence, for these error rates",
+    )
+    two = recalibrate.add_argument_group("two classes: thresholds on the probability of one")
+    two.add_argument("--positive", metavar="NAME", help="which (default: the rarer)")
+    for rule, what in (
+        ("budget", "flag at most so many samples of the test set; below 1, that share"),
+        ("precision", "keep this share of the flagged positive"),
+        ("recall", "find this share of the positives"),
+        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
+    ):
+        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_output(recalibrate)
+    recalibrate.set_defaults(command=_recalibrate)
+
     compare = commands.add_parser(
         "compare",
-        help="compare several models on the same samples, pair by pair",
+        help="compare models on the same samples, or one model over time",
         description="Read prediction files for the same samples; compare every pair of models. "
-        "Intervals are corrected for the number of pairs.",
-        epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
+        "Intervals are corrected for the number of pairs. Files of other samples (--unpaired), or "
+        "one file with a column `date`: has calibration drifted beyond chance since the first, "
+        "and where?",
+        epilog="Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare "
+        "old.npz new.npz --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv",
     )
     compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
     compare.add_argument("--labels", help="a separate file of labels, shared by all")
     compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
+    compare.add_argument(
+        "--unpaired", action="store_true", help="the files are of other samples, the oldest first"
+    )
+    _add_gate(compare)
     compare.set_defaults(command=_compare)
 
     train = commands.add_parser(
@@ -278,6 +325,34 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name")
     get.set_defaults(command=_data_get)
     return parser
+
+
+def _add_gate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        type=_condition,
+        metavar="CONDITION",
+        help="exit with code 3 if a number of the JSON file is so, such as 'excess_ece>0.05'; "
+        "repeatable",
+    )
+    _add_output(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the JSON file and no words")
+    output.add_argument("--quiet", action="store_true", help="print nothing")
+
+
+def _condition(text: str):
+    from calibkit.report import gate
+
+    try:
+        return gate.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(error) from error
 
 
 def _selection(parser: argparse.ArgumentParser) -> None:
@@ -620,16 +695,51 @@ def _report(options) -> int:
         _show_step("")
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
-    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    if replaced and not (options.json or options.quiet):
+        print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
+    return _gated(options, page, _print_report)
+
+
+def _print_report(numbers: dict) -> None:
     for answer in numbers["verdict"]:
         print(f"{answer['title']}\n  {answer['text']}")
     for note in numbers["notes"]:
         print(f"· {note}")
     for caution in numbers["cautions"]:
         print(f"! {caution}")
-    if replaced:
-        print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
-    print(page)
+
+
+def _gated(options, page, say) -> int:
+    """Print what was found, in words or as JSON; 3 with one line if a condition holds."""
+    from calibkit.report import gate
+
+    text = page.with_suffix(".json").read_text(encoding="utf-8")
+    numbers = json.loads(text)
+    failed = gate.failures(numbers, options.fail_if)
+    if options.json:
+        sys.stdout.write(text)
+    elif not options.quiet:
+        say(numbers)
+        print(page)
+    if failed:
+        print(f"calibkit: failed: {'; '.join(failed)}", file=sys.stderr)
+    return gate.FAILED if failed else 0
+
+
+def _recalibrate(options) -> int:
+    from calibkit.report import deploy, predictions
+
+    data = predictions.read(options.predictions, options.labels)
+    rules = [(r, x) for r in deploy.RULES for x in getattr(options, r)]
+    model, about = deploy.recalibrate(
+        data, options.map, options.positive, options.target_risk, rules
+    )
+    model.save(options.save, **about)
+    if options.json:
+        with open(options.save, encoding="utf-8") as file:
+            sys.stdout.write(file.read())
+    elif not options.quiet:
+        print("\n".join([*deploy.lines(options.map, model, about), options.save]))
     return 0
 
 
@@ -658,24 +768,23 @@ def _bench(options) -> int:
         chosen=options.chosen,
         log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
     )
-    _print_verdicts(page)
+    _print_verdicts(json.loads(page.with_suffix(".json").read_text(encoding="utf-8")))
+    print(page)
     return 0
 
 
 def _compare(options) -> int:
     from calibkit.report import comparison  # late: it draws
 
-    _print_verdicts(comparison.build(options.predictions, options.out, options.labels))
-    return 0
+    page = comparison.build(options.predictions, options.out, options.labels, options.unpaired)
+    return _gated(options, page, _print_verdicts)
 
 
-def _print_verdicts(page) -> None:
-    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+def _print_verdicts(numbers: dict) -> None:
     for block in numbers["verdicts"]:
         print(block["title"])
         for answer in block["verdict"]:
             print(f"  {answer['title']}\n    {answer['text']}")
-    print(page)
 
 
 if __name__ == "__main__":

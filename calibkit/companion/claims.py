@@ -96,6 +96,7 @@ class Computed:
     name: str
     side: str
     margin: float = 0.0
+    says: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,8 @@ def _read_check(entry: dict) -> Comparison | Computed | Joined:
         if quantifier in entry:
             return Joined(quantifier, tuple(map(_read_check, entry[quantifier])))
     if "computed" in entry:
-        return Computed(entry["computed"], entry["is"], entry.get("margin", 0.0))
+        says = entry["says"]
+        return Computed(entry["computed"], entry["is"], entry.get("margin", 0.0), says)
     if "order" in entry:  # highest first
         steps = [product(_list(a), _list(b)) for a, b in pairwise(entry["order"])]
         pairs, side = [pair for step in steps for pair in step], "above"
@@ -367,7 +369,7 @@ def _put(check: Joined, find: Callable[[Comparison | Computed], _Part | None]) -
 
 # --- the records of a setting ---------------------------------------------------------------------
 
-MEMORISED, FEW_ERRORS, LEARNS = 0.97, 0.01, 0.02  # shares of the training set
+MEMORISED, LEARNS = 0.97, 0.02  # shares of the training set
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
 HEAD_STEPS = 20_000
@@ -462,7 +464,7 @@ class Place:
         if needs.get("memorised") and learned < MEMORISED:
             return f"plain training has learned {100 * learned:.1f} % of its training set, not 97 %"
         for method in needs.get("errors left", ()):
-            if self.mean(method, "train_accuracy") > 1 - FEW_ERRORS:
+            if self.mean(method, "train_accuracy") >= MEMORISED:
                 return f"{terms.label(method)} makes next to no errors on its training set"
         return ""
 
@@ -618,7 +620,7 @@ class Row(NamedTuple):
             return ""
         if not self.metric:
             return f"{self.estimate:.3g}"
-        scale = _scale(self.metric)
+        scale = terms.metric_label(self.metric)[1]
         shown = stats.Interval(self.estimate, self.low, self.high)
         return shown.format(scale, digits=1 if scale > 1 else 3, sign=True)
 
@@ -946,7 +948,7 @@ def margin(claim: Claim, leaf: Comparison) -> float:
             spread = [c for c in its if c.metric == alike and not isnan(c.std)]
             sources = sources or spread
     if not sources:
-        share = _scale(number.metric) == 100 or number.metric == "histogram_overlap"
+        share = terms.metric_label(number.metric)[1] == 100 or number.metric == "histogram_overlap"
         return 0.005 if share and not lowest else 0.0
     spreads = [cell.std for cell in sources if not isnan(cell.std)]
     least = float(np.median(spreads)) if spreads else min(cell.digit for cell in sources)
@@ -993,51 +995,6 @@ _WHEN = {
     "second_rate": "between the first two drops of the learning rate",
     "third_rate": "after the second drop of the learning rate",
 }
-# What only claims ask for.
-_SHARES = {
-    "confidence_correct": "confidence of correct predictions",
-    "confidence_wrong": "confidence of wrong predictions",
-    "sure_when_wrong": "share of wrong predictions with confidence above 0.95",
-    "overconfidence_below_half": "confidence minus accuracy below 0.5",
-    "extra_ece_of_binning": "extra ECE of binning with few validation samples",
-    "ece_beyond_gap": "ECE beyond |confidence − accuracy|",
-    "eq9_residual": "residual of equation 9",
-    "auroc_gain_of_temperature": "AUROC gained at the temperature best for it",
-}
-_OTHERS = {
-    "sharpness": "sharpness",
-    "max_logit_range": "range of the largest logit",
-    "learned_late_means_unsure": "rank correlation of early learning and a large logit",
-    "gradient_spread": "spread of the gradient norm at a given Brier score",
-    "median_gradient_norm": "median gradient norm in mid-training",
-    "correlation_of_brier_beyond_dual_focal": "correlation with the true error, Brier weight minus "
-    "dual focal weight",
-    "correlation_of_dual_focal_beyond_focal": "correlation with the true error, dual focal weight "
-    "minus focal weight",
-}
-_DERIVED = {
-    "ece_of_overconfident_bins": "ECE minus (mean confidence − accuracy), all bins over-confident",
-    "entropy_minimum": "distance from 1/K of the confidence with the largest entropy",
-    "calibration_without_refinement": "gap in ECE and AUROC between two made-up models",
-    "smoothing_identity": "largest violation of the identity",
-    "focal_bound": "smallest slack of the bound",
-    "inverse_focal_slope": "slope of inverse focal loss beyond that of cross-entropy at certainty",
-    "mixup_noise": "largest violation of the identity",
-    "decoupling_residual": "largest error of the decoupled outputs",
-    "focal_factor_peak": "height of the peak above both ends",
-    "weight_axes": "weights whose number of active axes is not the claimed one",
-    "brier_offset": "largest violation of the identity",
-    "binary_brier": "largest violation of the identity for two classes",
-    "ternary_alignment": "rank correlation with the Brier score for three classes, dual focal "
-    "weight minus focal weight",
-    "gradient_weight_bias": "distance of the fixed point from a posterior of 0.7",
-}
-
-
-def _scale(metric: str) -> int:
-    """The factor of a number in tables."""
-    share = metric in _SHARES or metric.startswith("risk_at_coverage_")
-    return 100 if share else terms.metric_label(metric)[1]
 
 
 def named(number: Number) -> str:
@@ -1047,14 +1004,9 @@ def named(number: Number) -> str:
     ('ECE after TS (ECE)', 'change of accuracy since the epoch of best AUROC')
     """
     name = number.metric
-    if name.startswith("risk_at_coverage_"):
-        label = f"risk at {100 * float(name.rpartition('_')[2]):.0f} % coverage"
-    else:
-        label = (_SHARES | _OTHERS).get(name) or terms.metric_label(name, unit=False)[0]
-        label = label.removesuffix(" × 1000")
-        # Inside a sentence, a word is in lower case, an abbreviation is not.
-        kept = label[:2].isupper() or label[1:2] == "-"
-        label = label if kept else label[0].lower() + label[1:]
+    label = terms.metric_label(name, unit=False)[0].removesuffix(" × 1000")
+    # Inside a sentence, a word is in lower case, an abbreviation is not.
+    label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
     words = [label, _AFTER.get(number.recalibration, ""), _WHEN.get(number.at, "")]
     words += [f"on {number.validation} validation samples"] * bool(number.validation)
     words += [{"shifted": "under shift", "collected": "on newly collected test sets"}.get(
@@ -1090,7 +1042,7 @@ def described(leaf: Comparison | Computed) -> str:
     'E-AURC, CS-KD minus ERM'
     """
     if isinstance(leaf, Computed):
-        return _DERIVED.get(leaf.name, leaf.name.replace("_", " "))
+        return leaf.says
     first, second = leaf.first, leaf.second
     label = named(first.number)
     label = f"coefficient of lowest {label}" if first.lowest else label
@@ -1098,7 +1050,8 @@ def described(leaf: Comparison | Computed) -> str:
     of = _side_label(first)
     if not isinstance(second, Side):
         return f"{label}, {of}" + (f" minus {second:g}" if second else "")
-    if second._replace(number=first.number) == first:  # what a recalibration does
+    after = first.number.recalibration, second.number.recalibration
+    if second._replace(number=first.number) == first and len(set(after)) > 1:
         other = named(second.number)
         return f"{label} minus {other}, {of}"
     if first.minus or second.minus:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,13 @@ def cache_root() -> Path:
     """`$CALIBKIT_CACHE`, else ``data_cache`` in the checkout, else in the working directory."""
     if os.environ.get("CALIBKIT_CACHE"):
         return Path(os.environ["CALIBKIT_CACHE"])
-    checkout = Path(__file__).resolve().parent.parent.parent
-    here = checkout if (checkout / "notebooks").is_dir() else Path.cwd()
-    return here / "data_cache"
+    return (_checkout() or Path.cwd()) / "data_cache"
+
+
+@cache
+def _checkout() -> Path | None:
+    folder = Path(__file__).resolve().parent.parent.parent
+    return folder if (folder / "notebooks").is_dir() else None
 
 
 def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:

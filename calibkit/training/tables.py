@@ -12,8 +12,10 @@ tables are what is released.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,7 +82,9 @@ class Tables:
             columns = _read(path) if path.exists() else {"run": np.array([], dtype=object)}
             names = columns.pop("run")
             starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]][: len(names)])
-            for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
+            for start, end in zip(
+                starts, np.r_[starts[1:], len(names)][: len(starts)], strict=True
+            ):
                 parts[names[start]] = columns, slice(start, end)
         if run not in parts:
             return {}
@@ -105,9 +109,14 @@ _OPEN: dict[tuple[Path, int], Tables] = {}
 def settings() -> dict[str, Tables]:
     """The tables of every setting that has some, by its name."""
     found = {}
-    for path in sorted(released_root().glob("*/runs.parquet")):
-        key = path, path.stat().st_mtime_ns
-        found[path.parent.name] = _OPEN.setdefault(key, Tables(path.parent))
+    root = released_root()
+    for name in sorted(os.listdir(root)) if root.is_dir() else ():
+        path = root / name / "runs.parquet"
+        with suppress(OSError):  # another folder
+            key = path, path.stat().st_mtime_ns
+            if key not in _OPEN:
+                _OPEN[key] = Tables(path.parent)
+            found[name] = _OPEN[key]
     return found
 
 
