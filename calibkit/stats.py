@@ -619,9 +619,20 @@ class Replicates:
         )
 
     def quantised(self) -> tuple[Array, Array]:
-        """Deviations as whole steps, int8 of shape (names, n), and the size of a step, (names, 1).
+        """Deviations in whole steps, as files keep them.
 
-        -128 stands for undefined.
+        Returns
+        -------
+        steps : array (names, n) of int8
+            From -127 to 127; -128 where a replicate leaves the metric undefined.
+        step : array (names, 1) of float32
+            Size of a step, in the units of the metric.
+
+        Examples
+        --------
+        >>> kept = Replicates(("ece",), np.array([0.1]), np.array([[-0.02, 0.01]]), {})
+        >>> kept.quantised()[0].tolist()
+        [[-127, 64]]
         """
         most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
         step = np.where(most > 0, most / 127, 1)
