@@ -12,6 +12,7 @@ from calibkit import metrics, stats, terms
 from calibkit.arrays import as_confidence_correct, to_numpy
 
 __all__ = [
+    "prepare_before_after",
     "prepare_confidence_histogram",
     "prepare_forest",
     "prepare_gradient_norms",
@@ -68,7 +69,9 @@ def _runs(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.n
     return [as_confidence_correct(c, z, unit=unit) for c, z in zip(*pairs, strict=True)]
 
 
-def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
+def prepare_confidence_histogram(
+    confidence, correct, bins: int = 25, threshold: float | None = None
+) -> dict:
     """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
 
     Each density integrates to one over its own samples, so that a few wrong predictions are as
@@ -82,14 +85,17 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
         Whether the prediction was right.
     bins : int
         Bins of equal width on [0, 1].
+    threshold : float, optional
+        From which confidence on an error counts as a confident one.
 
     Returns
     -------
     dict
-        ``edges`` (bins + 1,); per seed ``correct`` and ``wrong`` (seeds, bins), densities, ``nan``
-        where there is no such prediction; ``n_correct``, ``n_wrong``, ``mean_correct``,
-        ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`, which has its own bins whatever is
-        drawn), ``auroc`` (seeds,).
+        ``edges`` (bins + 1,); ``threshold`` and ``confident``, the share of the wrong predictions
+        at or above it (seeds,), both ``nan`` without one; per seed ``correct`` and ``wrong``
+        (seeds, bins), densities, ``nan`` where there is no such prediction; ``n_correct``,
+        ``n_wrong``, ``mean_correct``, ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`,
+        which has its own bins whatever is drawn), ``auroc`` (seeds,).
 
     Raises
     ------
@@ -108,6 +114,8 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
         table = metrics.reliability_bins(c, z, bins)
         right = np.nan_to_num(table["accuracy"]) * table["count"]
         row = {"overlap": metrics.histogram_overlap(c, z), "auroc": metrics.auroc(c, z)}
+        few = z.all() or threshold is None
+        row["confident"] = np.nan if few else float((c[~z] >= threshold).mean())
         for name, chosen, counts in (
             ("correct", c[z], right),
             ("wrong", c[~z], table["count"] - right),
@@ -117,7 +125,8 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
             row[f"mean_{name}"] = chosen.mean() if some else np.nan
             row[f"n_{name}"] = len(chosen)
         rows.append(row)
-    return {"edges": edges} | {k: np.array([row[k] for row in rows]) for k in rows[0]}
+    numbers = {k: np.array([row[k] for row in rows]) for k in rows[0]}
+    return {"edges": edges, "threshold": np.nan if threshold is None else threshold} | numbers
 
 
 def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
@@ -175,6 +184,44 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
         "accuracy_all": np.array([z.mean() for _, z in runs]),
         "confidence_all": np.array([c.mean() for c, _ in runs]),
     }
+
+
+def prepare_before_after(logits, labels, temperature, bins: int = 15) -> tuple[dict, dict]:
+    """Reliability of a classifier as trained, and after its temperature.
+
+    Parameters
+    ----------
+    logits : array_like (n, k) or list of them, one per seed
+        Scores before the softmax.
+    labels : array_like (n,)
+        True classes, the same for every seed.
+    temperature : float or list of them, one per seed
+        Fitted to validation data.
+    bins : int
+        Bins (lo, hi] of equal width on [0, 1].
+
+    Returns
+    -------
+    before, after : dict
+        As from `prepare_reliability`; ``after`` has ``temperature`` (seeds,), too.
+
+    Examples
+    --------
+    >>> before, after = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
+    >>> before["ece"].round(3).tolist(), after["ece"].round(3).tolist()
+    ([0.232], [0.0])
+    """
+    several = isinstance(logits, list | tuple) and np.ndim(logits[0]) == 2
+    runs = list(logits) if several or np.ndim(logits) == 3 else [logits]
+    temperatures = np.broadcast_to(np.asarray(temperature, float), len(runs))
+
+    def reliability(runs) -> dict:
+        known = [metrics.per_sample(np.asarray(to_numpy(run)), labels) for run in runs]
+        pairs = ([one[key] for one in known] for key in ("confidence", "correct"))
+        return prepare_reliability(*pairs, bins)
+
+    scaled = [np.asarray(to_numpy(run)) / t for run, t in zip(runs, temperatures, strict=True)]
+    return reliability(runs), reliability(scaled) | {"temperature": temperatures}
 
 
 def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = None) -> dict:
@@ -262,8 +309,9 @@ def prepare_gradient_norms(
     dict
         ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
         ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
-        there are 20 samples, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``,
-        ``exponent``, ``scale`` (median of norm / BS^exponent).
+        there are 20 samples, else ``nan``; ``spread``, the median of high / low: how much norms
+        differ at one Brier score, where correlations are all near 1; ``spearman``
+        (seeds,); ``log``, ``exponent``, ``scale`` (median of norm / BS^exponent).
 
     Raises
     ------
@@ -296,6 +344,9 @@ def prepare_gradient_norms(
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
         quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
     positive = all_x > 0
+    ratio = np.divide(
+        quantiles[2], quantiles[0], out=np.full(20, np.nan), where=np.nan_to_num(quantiles[0]) > 0
+    )
     return {
         "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
         "brier_edges": brier_edges,
@@ -304,10 +355,10 @@ def prepare_gradient_norms(
         "low": quantiles[0],
         "median": quantiles[1],
         "high": quantiles[2],
+        "spread": float(np.nanmedian(ratio)) if not np.isnan(ratio).all() else np.nan,
         "spearman": np.array(
             [_correlation(rankdata(a), rankdata(b)) for a, b in zip(x, y, strict=True)]
         ),
-        "pearson": np.array([_correlation(a, b) for a, b in zip(x, y, strict=True)]),
         "log": log,
         "exponent": exponent,
         "scale": None

@@ -26,12 +26,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
 from calibkit.arrays import to_numpy
 from calibkit.curves import (
+    prepare_before_after,
     prepare_confidence_histogram,
     prepare_forest,
     prepare_gradient_norms,
@@ -51,16 +53,19 @@ __all__ = [
     "ink",
     "look",
     "panels",
+    "plot_before_after",
     "plot_confidence_histogram",
     "plot_forest",
     "plot_gradient_bands",
     "plot_gradient_norms",
     "plot_input",
     "plot_overfitting",
+    "plot_overfitting_grid",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
     "plot_severity",
+    "prepare_before_after",
     "prepare_confidence_histogram",
     "prepare_forest",
     "prepare_gradient_norms",
@@ -288,6 +293,15 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
         ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=_small(), **inside)
 
 
+def _title(ax: Axes, title) -> str | None:
+    """Write a title of one part or more, a method as its label in its colour; return it."""
+    parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
+    method = next((p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None)
+    words = [look(part)["label"] if part == method else part for part in parts]
+    ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
+    return method
+
+
 def panels(
     table: dict, plot: Callable, columns: int = 2, size=(3.1, 2.9), share: str = "all", **options
 ) -> Figure:
@@ -343,12 +357,7 @@ def panels(
             ax.set_axis_off()
             continue
         plot(numbers, ax=ax, **options)
-        parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
-        method = next(
-            (p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None
-        )
-        words = [look(part)["label"] if part == method else part for part in parts]
-        ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
+        _title(ax, title)
     legends = [ax.get_legend() for ax in axes.flat if ax.get_legend()]
     for legend in legends[1:]:  # once is enough
         legend.remove()
@@ -364,11 +373,12 @@ def panels(
 # --- a. confidence of correct and of wrong predictions ---
 
 
-def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
-    """Draw both densities, their means (dashed), and in words their overlap and the AUROC.
+def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool = False) -> Axes:
+    """Draw both densities, and in words their overlap and the AUROC.
 
-    Filled areas are means over seeds, thin outlines single seeds. The axis is a square-root axis:
-    most correct predictions crowd near 1, and on a linear axis nothing else would show.
+    Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
+    or above it are shaded, and their share is written; without, the dashed lines are the means. Two
+    methods side by side: ``panels(table, plot_confidence_histogram, size=(3.3, 2.7))``.
 
     Parameters
     ----------
@@ -376,6 +386,9 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
         From `prepare_confidence_histogram`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
+    root : bool
+        A square-root axis, on which what is rare shows beside the peak of correct predictions near
+        1. Areas are then no longer shares.
 
     Returns
     -------
@@ -391,17 +404,27 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
     AUROC 100.0 %
     """
     ax = _axes(ax)
-    edges = numbers["edges"]
+    edges, threshold = numbers["edges"], numbers["threshold"]
     for name, color in (("correct", CORRECT), ("wrong", WRONG)):
         ax.stairs(numbers[name].mean(0), edges, fill=True, color=color, alpha=0.4, label=name)
         for seed in numbers[name]:
             ax.stairs(seed, edges, color=color, linewidth=0.9, alpha=0.9)
-        ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+        if np.isnan(threshold):
+            ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+    if not np.isnan(threshold):
+        confident = ax.stairs(numbers["wrong"].mean(0), edges, fill=True, color=WRONG, alpha=0.85)
+        place = Rectangle((threshold, 0), 1 - threshold, 1, transform=ax.get_xaxis_transform())
+        confident.set_clip_path(place)
+        ax.axvline(threshold, color=_INK, linewidth=0.9)
+        share = _text(numbers["confident"], 0, 100, " %")
+        words = f"{share} of the errors\nare above {threshold:g}"
+        _note(ax, words, threshold - 0.02, 0.5, ha="right", va="center", color=ink(WRONG))
     _from_zero(ax)
-    root = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
-    ax.set_yscale("function", functions=root)
-    ax.set_yticks([0, 1, 5, 10, 20])
-    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density (square-root axis)")
+    if root:
+        scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
+        ax.set_yscale("function", functions=scale)
+        ax.set_yticks([0, 1, 5, 10, 20])
+    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel=f"Density{' (square-root axis)' * root}")
     ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
     _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, ' %')}")
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
@@ -486,6 +509,59 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     else:
         _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=_small() - 1)
     return ax
+
+
+def plot_before_after(table: dict, columns: int = 3) -> Figure:
+    """Reliability of several methods, as trained above and after one temperature below.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: numbers}`` from `prepare_before_after`; titles as in `panels`.
+    columns : int
+        Methods in a row.
+
+    Returns
+    -------
+    Figure
+        As wide as a page.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> numbers = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
+    >>> fig = plot_before_after({"erm": numbers})
+    >>> [ax.get_title() for ax in fig.axes]
+    ['ERM', 'T = 3.64']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: (before, after)}")
+    columns = min(columns, len(table))
+    blocks = -(-len(table) // columns)
+    height = min(WIDTH / columns, 2.4)
+    fig, axes = plt.subplots(
+        2 * blocks,
+        columns,
+        figsize=(WIDTH, 2 * blocks * height),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+    )
+    for ax in axes.flat:
+        ax.set_axis_off()
+    for i, (title, pair) in enumerate(table.items()):
+        before, after = axes[2 * (i // columns) :, i % columns][:2]
+        for ax, numbers in zip((before, after), pair, strict=True):
+            ax.set_axis_on()
+            plot_reliability(numbers, ax)
+            ax.label_outer()
+        _title(before, title)
+        after.set_title(f"T = {pair[1]['temperature'].mean():.2f}")
+    return fig
 
 
 def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
@@ -600,6 +676,88 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     return ax
 
 
+def plot_overfitting_grid(table: dict) -> Figure:
+    """Metrics over epochs, one above the other, and what each loses from its best epoch on.
+
+    A network overfits reliably where its AUROC falls although its accuracy does not.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: {metric: numbers}}``, numbers from `prepare_overfitting`, the same metrics
+        ("accuracy" and "auroc", say) for each; a column a title, written as in `panels`.
+
+    Returns
+    -------
+    Figure
+        As wide as a page, a row a metric. The dot is the best epoch of the mean over seeds; the
+        number is what is lost after it, with a 95 % interval if there are seeds.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> history = {"epoch": [1, 2, 3], "accuracy": [0.7, 0.8, 0.9], "auroc": [0.7, 0.9, 0.8]}
+    >>> numbers = {name: prepare_overfitting(history, name) for name in ("accuracy", "auroc")}
+    >>> fig = plot_overfitting_grid({"erm": numbers})
+    >>> [ax.texts[-1].get_text() for ax in fig.axes]
+    ['best at the end', '−10.0 points']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
+    names = list(next(iter(table.values())))
+    size = (WIDTH, 1.55 * len(names) + 0.3)
+    fig, axes = plt.subplots(
+        len(names), len(table), figsize=size, squeeze=False, sharex="col", sharey="row"
+    )
+    for column, (title, by_metric) in enumerate(table.items()):
+        color = look(_title(axes[0, column], title) or "erm")["color"]
+        for ax, name in zip(axes[:, column], names, strict=True):
+            _fall(ax, by_metric[name], color)
+        axes[-1, column].set_xlabel("Epoch")
+        axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    for row, name in zip(axes, names, strict=True):
+        label, scale, _ = terms.metric_label(name, unit=False)
+        row[0].set_ylabel(label)
+        _scaled(row[0].yaxis, scale)
+        # Of the last three quarters: the rise of the first epochs would flatten the fall.
+        late = [
+            np.concatenate([numbers[k][numbers["epoch"] >= numbers["epoch"][-1] / 4]
+                            for k in ("mean", "low", "high")])
+            for numbers in (by_metric[name] for by_metric in table.values())
+        ]  # fmt: skip
+        low, high = np.nanmin(np.concatenate(late)), np.nanmax(np.concatenate(late))
+        if low < high:
+            row[0].set_ylim(low - 0.3 * (high - low), high + 0.12 * (high - low))
+    return fig
+
+
+def _fall(ax: Axes, numbers: dict, color: str) -> None:
+    """One curve with its best epoch, its end, and the change from one to the other in words."""
+    x, scale = numbers["epoch"], terms.metric_label(numbers["metric"])[1]
+    ax.fill_between(x, numbers["low"], numbers["high"], color=color, alpha=0.15, linewidth=0)
+    ax.plot(x, numbers["mean"], color=color)
+    best = numbers["best_epoch"], numbers["best"]
+    ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
+    words = "best at the end"
+    if numbers["best_epoch"] < x[-1]:
+        unit = " points" if scale == 100 else ""
+        words = _text(numbers["drop"], 1 if scale > 1 else 3, scale, unit, sign=True)
+        ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
+        arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0, "lw": 1}
+        ax.annotate(
+            "",
+            (x[-1], numbers["final"]),
+            (x[-1], best[1]),
+            arrowprops=arrow | {"mutation_scale": 7},
+        )
+    _note(ax, words, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
+    ax.set_xlim(x[0], x[-1])
+
+
 # --- d. gradient norms ---
 
 
@@ -636,7 +794,9 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
     ax.plot(numbers["middle"], numbers["median"], color=WRONG)
-    words = [f"Spearman {_text(numbers['spearman'])}", f"Pearson {_text(numbers['pearson'])}"]
+    words = [f"Spearman {_text(numbers['spearman'])}"]
+    if np.isfinite(numbers["spread"]):
+        words.append(f"spread {numbers['spread']:.{2 if numbers['spread'] < 1.095 else 1}f}×")
     if numbers["exponent"] is not None:
         last = x[1:][numbers["counts"].sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)

@@ -160,7 +160,7 @@ def test_p_norm_refuses_a_p_that_is_not_above_zero(p):
 )
 def test_choose_p_refuses(labels, grid, words):
     with pytest.raises(ValueError, match=words):
-        confidence.choose_p([[1.0, 0], [0, 1]], labels, grid)
+        confidence.choose_p([[2.0, 0], [0, 1]], labels, grid)
 
 
 # --- Trust Score ----------------------------------------------------------------------------------

@@ -184,13 +184,11 @@ def test_gradient_norms_against_scipy_and_the_law():
         assert numbers["spearman"][i] == pytest.approx(
             scipy.stats.spearmanr(brier[i], norm[i]).statistic
         )
-        assert numbers["pearson"][i] == pytest.approx(
-            scipy.stats.pearsonr(brier[i], norm[i]).statistic
-        )
     assert numbers["scale"] == pytest.approx(3, rel=0.02)
     assert 0.998 * 4000 <= numbers["counts"].sum() <= 4000
     law = 3 * numbers["middle"] ** 2.5
     np.testing.assert_allclose(numbers["median"][5:], law[5:], rtol=0.15)
+    assert numbers["spread"] == pytest.approx(np.exp(2 * 1.2816 * 0.2), rel=0.3)
     np.testing.assert_allclose(
         (numbers["high"] / numbers["low"])[8:], np.exp(2 * 1.2816 * 0.2), rtol=0.3
     )
@@ -207,7 +205,7 @@ def test_gradient_norms_on_logarithmic_cells():
 
 def test_constant_norms_have_no_correlation():
     numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
-    assert np.isnan(numbers["spearman"]).all() and np.isnan(numbers["pearson"]).all()
+    assert np.isnan(numbers["spearman"]).all() and np.isnan(numbers["spread"])
 
 
 def test_forest_by_hand():
@@ -231,6 +229,65 @@ def test_tensors_are_arrays():
         for key in expected:
             np.testing.assert_allclose(found[key], expected[key])
             np.testing.assert_allclose(stacked[key], expected[key])
+
+
+def test_confident_errors_are_counted_from_the_threshold_on():
+    numbers = plots.prepare_confidence_histogram(
+        [0.1, 0.6, 0.95, 0.9, 1.0], [False, True, False, False, True], bins=10, threshold=0.9
+    )
+    assert numbers["confident"] == [pytest.approx(2 / 3)]
+    ax = plots.plot_confidence_histogram(numbers)
+    assert "67 % of the errors\nare above 0.9" in words(ax) and ax.get_yscale() == "linear"
+    ax = plots.plot_confidence_histogram(plots.prepare_confidence_histogram([0.4, 0.6], [0, 1]))
+    assert "errors" not in words(ax)
+    numbers = plots.prepare_confidence_histogram([[0.4, 0.6]] * 2, [[0, 1], [0, 1]], threshold=0.3)
+    ax = plots.plot_confidence_histogram(numbers, root=True)
+    assert numbers["confident"].tolist() == [1, 1] and "100 ± 0 %" in words(ax)
+    assert ax.get_yscale() == "function"
+
+
+def test_before_and_after_a_temperature_by_the_metrics():
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 4
+    runs = [3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]) for _ in range(2)]
+    pair = plots.prepare_before_after(runs, labels, [2.0, 4.0])
+    for numbers, scale in zip(pair, ([1, 1], [2, 4]), strict=True):
+        expected = [
+            metrics.summary(run / t, labels)["ece"] for run, t in zip(runs, scale, strict=True)
+        ]
+        assert numbers["ece"] == pytest.approx(expected)
+    stacked = plots.prepare_before_after(torch.tensor(np.stack(runs)), labels, [2.0, 4.0])
+    np.testing.assert_allclose(stacked[1]["accuracy"], pair[1]["accuracy"])
+    fig = plots.plot_before_after(dict.fromkeys(["erm", "mixup", ("focal", "x")], pair), 2)
+    titles = ["ERM", "Mixup", "T = 3.00", "T = 3.00", "Focal · x", "", "T = 3.00", ""]
+    assert [ax.get_title() for ax in fig.axes] == titles
+    assert [ax.axison for ax in fig.axes] == [bool(title) for title in titles]
+    assert fig.get_size_inches()[0] == plots.WIDTH
+
+
+def test_grid_of_overfitting_says_what_each_loses():
+    rows = [[0.70, 0.90, 0.92, 0.88], [0.72, 0.93, 0.89, 0.86]]
+    falls, rises = ([h.assign(accuracy=[0.1, 0.2, 0.3, last]) for h in histories(rows)]
+                    for last in (0.25, 0.4))  # fmt: skip
+    table = {
+        method: {name: plots.prepare_overfitting(runs, name) for name in ("accuracy", "auroc")}
+        for method, runs in {"erm": falls, "fmfp": rises}.items()
+    }
+    fig = plots.plot_overfitting_grid(table)
+    said = [words(ax).strip() for ax in fig.axes]
+    assert said[0].startswith("−5.0 ± 0.0 points") and said[1] == "best at the end"
+    assert said[2] == said[3] and said[2].startswith("−4.5 ±")
+    assert [ax.get_title() for ax in fig.axes] == ["ERM", "FMFP", "", ""]
+    assert fig.axes[0].get_ylabel() == "Accuracy" and fig.axes[2].get_ylabel() == "AUROC"
+
+
+def test_style_in_points_sets_all_text():
+    with plots.style(8):
+        sizes = {
+            mpl.rcParams[key] for key in mpl.rcParams if key.endswith(("labelsize", ".fontsize"))
+        }
+        assert sizes >= {8.0} and max(s for s in sizes if isinstance(s, float)) == 8
+    assert mpl.rcParams["font.size"] != 8
 
 
 class Row(NamedTuple):
@@ -294,6 +351,8 @@ def test_forest_of_differences_says_what_its_rows_say():
         (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
         (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
         (lambda: plots.prepare_forest({}), "values: got nothing"),
+        (lambda: plots.plot_before_after({}), "table: got nothing"),
+        (lambda: plots.plot_overfitting_grid({}), "table: got nothing"),
         (lambda: plots.forest([]), "rows: got none"),
         (
             lambda: plots.forest(

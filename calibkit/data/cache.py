@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +23,27 @@ ARRAYS = ("train", "train_labels", "test", "test_labels")
 
 
 def cache_root() -> Path:
-    """`$CALIBKIT_CACHE`, else ``data_cache`` in the checkout, else in the working directory."""
+    """`$CALIBKIT_CACHE`, else ``data_cache`` in the checkout, else in the working directory.
+
+    The checkout is the one that calibkit is imported from or, if it was installed from a wheel, the
+    one that the working directory lies in, as that of a notebook does.
+    """
     if os.environ.get("CALIBKIT_CACHE"):
         return Path(os.environ["CALIBKIT_CACHE"])
-    checkout = Path(__file__).resolve().parent.parent.parent
-    here = checkout if (checkout / "notebooks").is_dir() else Path.cwd()
+    checkout = _checkout()
+    if checkout:
+        return checkout / "data_cache"
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "notebooks").is_dir() and (folder / "data_cache").is_dir():
+            return folder / "data_cache"
     return here / "data_cache"
+
+
+@cache
+def _checkout() -> Path | None:
+    folder = Path(__file__).resolve().parent.parent.parent
+    return folder if (folder / "notebooks").is_dir() else None
 
 
 def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
