@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from calibkit import explorable, metrics, stats
-from calibkit.companion import chapter, claims, contrasts, notebook, plan, published
+from calibkit.companion import chapter, contrasts, notebook, plan, published
+from calibkit.companion import statements as claims
 from calibkit.training import store
 from tests import records
 
