@@ -1017,7 +1017,8 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
         raise ValueError("rows: got none, expected one for each method")
     if len({row.metric for row in rows}) > 1:
         raise ValueError(f"rows: got {sorted({row.metric for row in rows})}, expected one metric")
-    if ax is None:
+    alone = ax is None  # several panels need one explanation, their caption's
+    if alone:
         ax = plt.subplots(figsize=(WIDTH, 0.65 + 0.21 * len(rows)))[1]
     label, scale, higher = terms.metric_label(rows[0].metric, unit=False)
     ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=1)
@@ -1043,7 +1044,7 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
     ax.set_yticks(range(len(rows)), [look(row.method)["label"] for row in rows])
     ax.grid(axis="y", visible=False)
     _scaled(ax.xaxis, 1)
-    if any(row.method in published for row in rows):
+    if alone and any(row.method in published for row in rows):
         ours = ax.plot([], [], "o", color=_FAINT, markersize=5, label="here, 95 % interval")[0]
         theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
         diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
