@@ -309,8 +309,9 @@ def prepare_gradient_norms(
     dict
         ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
         ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
-        there are 20 samples, else ``nan``; ``spread``, the median of high / low: how much norms
-        differ at one Brier score, where correlations are all near 1; ``spearman``
+        there are 20 samples, else ``nan``; ``spread``, the median of high / low (without
+        the first, unless `log`): how much norms differ at one Brier score, where correlations are
+        all near 1; ``spearman``
         (seeds,); ``log``, ``exponent``, ``scale`` (median of norm / BS^exponent).
 
     Raises
@@ -347,6 +348,8 @@ def prepare_gradient_norms(
     ratio = np.divide(
         quantiles[2], quantiles[0], out=np.full(20, np.nan), where=np.nan_to_num(quantiles[0]) > 0
     )
+    if not log:  # from 0 on, the scores of a cell are not alike
+        ratio[0] = np.nan
     return {
         "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
         "brier_edges": brier_edges,

@@ -374,7 +374,7 @@ def panels(
 
 
 def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool = False) -> Axes:
-    """Draw both densities, and in words their overlap and the AUROC.
+    """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
     Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
     or above it are shaded, and their share is written; without, the dashed lines are the means. Two
@@ -417,8 +417,9 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
         confident.set_clip_path(place)
         ax.axvline(threshold, color=_INK, linewidth=0.9)
         share = _text(numbers["confident"], 0, 100, " %")
-        words = f"{share} of the errors\nare above {threshold:g}"
-        _note(ax, words, threshold - 0.02, 0.5, ha="right", va="center", color=ink(WRONG))
+        beside = {"ha": "right", "color": ink(WRONG)}
+        _note(ax, share, threshold - 0.03, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
+        _note(ax, f"of the errors\nare above {threshold:g}", threshold - 0.03, 0.59, **beside)
     _from_zero(ax)
     if root:
         scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
@@ -426,7 +427,10 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
         ax.set_yticks([0, 1, 5, 10, 20])
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel=f"Density{' (square-root axis)' * root}")
     ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
-    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, ' %')}")
+    said = [f"AUROC {_text(numbers['auroc'], 1, 100, ' %')}"]
+    if np.isnan(threshold):
+        said.insert(0, f"overlap {_text(numbers['overlap'])}")
+    _note(ax, "\n".join(said))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
 
@@ -676,7 +680,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     return ax
 
 
-def plot_overfitting_grid(table: dict) -> Figure:
+def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     """Metrics over epochs, one above the other, and what each loses from its best epoch on.
 
     A network overfits reliably where its AUROC falls although its accuracy does not.
@@ -686,6 +690,9 @@ def plot_overfitting_grid(table: dict) -> Figure:
     table : dict
         ``{title: {metric: numbers}}``, numbers from `prepare_overfitting`, the same metrics
         ("accuracy" and "auroc", say) for each; a column a title, written as in `panels`.
+    since : float
+        The share of the training after which the axes fit the curves: their first rise would
+        flatten the fall.
 
     Returns
     -------
@@ -717,15 +724,16 @@ def plot_overfitting_grid(table: dict) -> Figure:
         color = look(_title(axes[0, column], title) or "erm")["color"]
         for ax, name in zip(axes[:, column], names, strict=True):
             _fall(ax, by_metric[name], color)
+            first, *_, last = by_metric[name]["epoch"]
+            ax.set_xlim(max(first, (since - 0.1) * last), last)
         axes[-1, column].set_xlabel("Epoch")
         axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
     for row, name in zip(axes, names, strict=True):
         label, scale, _ = terms.metric_label(name, unit=False)
         row[0].set_ylabel(label)
         _scaled(row[0].yaxis, scale)
-        # Of the last three quarters: the rise of the first epochs would flatten the fall.
         late = [
-            np.concatenate([numbers[k][numbers["epoch"] >= numbers["epoch"][-1] / 4]
+            np.concatenate([numbers[k][numbers["epoch"] >= since * numbers["epoch"][-1]]
                             for k in ("mean", "low", "high")])
             for numbers in (by_metric[name] for by_metric in table.values())
         ]  # fmt: skip
@@ -794,7 +802,7 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
     ax.plot(numbers["middle"], numbers["median"], color=WRONG)
-    words = [f"Spearman {_text(numbers['spearman'])}"]
+    words = []
     if np.isfinite(numbers["spread"]):
         words.append(f"spread {numbers['spread']:.{2 if numbers['spread'] < 1.095 else 1}f}×")
     if numbers["exponent"] is not None:
