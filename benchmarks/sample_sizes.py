@@ -98,7 +98,7 @@ def as_tables(found: dict) -> str:
     lines = [
         "| samples | errors | accuracy | confidence − accuracy | AUROC | ECE by chance (95 % below)"
         + " | "
-        + " | ".join(f"{100 * g:g} points found" for g in GAPS)
+        + " | ".join(f"finds {100 * g:g} too much" for g in GAPS)
         + " |",
         "| ---: " * (6 + len(GAPS)) + "|",
     ]

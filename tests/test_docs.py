@@ -89,6 +89,14 @@ def test_python_runs(page, folder, capsys):
             assert (folder / "report" / "report.html").stat().st_size > 10_000
 
 
+def test_the_table_of_sample_sizes_is_that_of_the_simulation(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    sample_sizes = import_module("sample_sizes")
+    found = json.loads((ROOT / "benchmarks/results/sample_sizes.json").read_text())
+    assert sample_sizes.TABLES.read_text(encoding="utf-8") == sample_sizes.as_tables(found)
+    assert [row["n"] for row in found["confidence"]] == list(sample_sizes.SIZES)
+
+
 def test_every_page_is_looked_at():
     """A fence in another spelling would pass unseen."""
     known = {"python", "bash", "console", "text", ""}
