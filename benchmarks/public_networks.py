@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from calibkit import arrays, confidence, metrics, posthoc, stats
+from calibkit import arrays, confidence, metrics, posthoc, stats, terms
 from calibkit.companion import people
 from calibkit.data import catalogue, public, splits
 from calibkit.training import networks, tables
@@ -29,6 +29,8 @@ from calibkit.training import networks, tables
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's
 DEPTHS = (20, 32, 44, 56)
 DRAWS = 200
+TITLES = {f"resnet{n}": f"ResNet-{n}" for n in (*DEPTHS, 50, 110)}
+TITLES |= {"wrn_26_10": "WRN-26-10", "densenet121": "DenseNet-121"}
 POWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 RANKING = [
     n for n in stats.COMPARED if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
@@ -89,7 +91,7 @@ AUTHORS = {
     ),
     "fattori": Author(
         "github.com/fattorib/ResNets-CIFAR10 4d030ee",
-        "180 to 200 epochs, validation images held out",
+        "180 to 200 epochs, 47,500 images",
         "none given",
         "resnet{}.pth",
         late_resnet,
@@ -188,8 +190,9 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     z, y = given.logits, given.labels
     own, correct = Measured(given), z.argmax(axis=1) == y
     found = stats.replicates_of_run(z, y, given.val_logits, given.val_labels, n=DRAWS)
-    numbers = [(*tables.split(name), "max_probability") for name in found.names]
-    values, deviations = [*found.estimates], [*found.deviations]
+    kept = [i for i, name in enumerate(found.names) if not name.endswith("_p_norm")]
+    numbers = [(*tables.split(found.names[i]), "max_probability") for i in kept]
+    values, deviations = [*found.estimates[kept]], [*found.deviations[kept]]
     fits = {key: [value] for key, value in found.temperatures.items()}
     scaled = {}
     for key in ("ts_nll", "ts_ece"):
@@ -208,14 +211,21 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     values, deviations = [*values, *estimates], [*deviations, *more]
     steps, step = stats.Replicates((), np.array(values), np.array(deviations), {}).quantised()
 
+    draws = np.array(deviations)
+    _, low, high = zip(
+        *(people.interval(v, v + d) for v, d in zip(values, draws, strict=True)), strict=True
+    )
     seed = list(AUTHORS).index(given.author) if given.author else 0
     run = {"run": given.name, "setting": "public", "dataset": given.dataset}
     run |= {"network": given.network, "method": given.method, "seed": seed}
     place = {"test_set": given.test_set, "at": "end"}
     results = [
         run | {"metric": m, "recalibration": r, "score": s} | place
-        | {"value": float(value), "n": len(y), "step": one, "steps": each.tobytes()}
-        for (m, r, s), value, one, each in zip(numbers, values, step[:, 0], steps, strict=True)
+        | {"value": float(value), "low": a, "high": b, "n": len(y)}
+        | {"step": one, "steps": each.tobytes()}
+        for (m, r, s), value, a, b, one, each in zip(
+            numbers, values, low, high, step[:, 0], steps, strict=True
+        )
     ]  # fmt: skip
     fits = [("temperature", k.replace("optimal", "ts_test"), t) for k, t in fits.items()]
     for name, key, fit in [*fits, ("p", "none", ps)]:
@@ -226,10 +236,20 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     author = AUTHORS[given.author]
     about = {"source": author.source, "trained": author.trained, "licence": author.licence}
     about |= {
+        "title": f"{terms.DATASETS[given.dataset]}, {TITLES.get(given.network, given.network)}",
         "author": given.author or "focal_calibration",
         "held_out": given.val_logits is not None,
     }
-    scores = {"max_probability": confidence.maximum_probability(z), "p_norm": score}
+    before, after = (numbers.index(("auroc", "none", s)) for s in ("max_probability", "p_norm"))
+    gain = values[after] - values[before]
+    gain = people.interval(gain, gain + draws[after] - draws[before])
+    about |= dict(zip(("p_norm_gain", "gain_low", "gain_high"), gain, strict=True))
+    centred = z - z.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    alike = confidence.maximum_probability(centred / length * np.median(length))
+    plain = confidence.maximum_probability(z)
+    about["equal_length_gain"] = metrics.auroc(alike, correct) - metrics.auroc(plain, correct)
+    scores = {"max_probability": plain, "p_norm": score}
     return {
         "networks": [run | about | lengths(z, correct)],
         "results": results,
@@ -385,8 +405,8 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
     targets = {"distance": distance, "squared": squared}
     disputed = people.shares(votes)[np.arange(len(labels)), labels] < 0.9
     subsets = {"all": np.ones(len(labels), bool), "disputed": disputed}
+    known = people.true_correlation(x, probs, votes)
     for images, mask in subsets.items():
-        known = people.true_correlation(x[mask], probs[mask], votes[mask])
         for target, t in targets.items():
             for kind in ("pearson", "spearman"):
                 a, b = x[mask], t[mask]
@@ -394,6 +414,8 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
                     a, b = people.ranks(a), people.ranks(b[:, None])[:, 0]
                 values = people.correlation(a, b)
                 draws = people.correlation(a, b, counts[:, mask])
+                # Of images chosen by their votes the halves are not independent.
+                exact = (images, kind, target) == ("all", "pearson", "squared")
                 for i, name in enumerate(names):
                     ahead = values[i] - values[0]
                     _, low, high = people.interval(values[i], draws[:, i])
@@ -402,7 +424,7 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
                         {"run": run, "images": images, "target": target, "kind": kind,
                          "weight": name, "value": values[i], "low": low, "high": high,
                          "ahead": ahead, "ahead_low": ahead_low, "ahead_high": ahead_high,
-                         "noiseless": known[i] if kind == "pearson" and t is squared else np.nan,
+                         "noiseless": known[i] if exact else np.nan,
                          "n": int(mask.sum())}
                     )  # fmt: skip
     return rows

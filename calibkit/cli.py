@@ -1,7 +1,8 @@
-"""The command line: ``calibkit report``, ``compare``, ``train``, ``claims`` and others."""
+"""The command line: ``calibkit report``, ``recalibrate``, ``compare``, ``train`` and others."""
 
 import argparse
 import ast
+import csv
 import json
 import os
 import shutil
@@ -9,6 +10,8 @@ import sys
 import time
 from collections import deque
 from dataclasses import fields
+from itertools import groupby
+from math import isnan
 
 from calibkit import __version__, terms
 from calibkit.companion import plan
@@ -18,7 +21,7 @@ _EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 on success, 1 on failure, 2 for a wrong call, 130 on Ctrl-C."""
+    """Run a command; 0 on success, 1 on failure, 2: wrong call, 3: ``--fail-if``, 130: Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         with terms.extras():
@@ -45,7 +48,8 @@ def _parser() -> argparse.ArgumentParser:
         "the book.",
         epilog="Examples: calibkit report preds.npz · calibkit train --paper fmfp · "
         "calibkit claims. Records are kept in $CALIBKIT_CACHE (default: data_cache), data sets in "
-        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 130 interrupted.",
+        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 3 a --fail-if "
+        "holds, 130 interrupted.",
     )
     try:
         import shtab
@@ -102,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         ("recall", "this share of the positives is flagged"),
     ):
         two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_gate(report)
     report.set_defaults(command=_report)
 
     bench = commands.add_parser(
@@ -132,16 +137,70 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(bench, "a protocol setting, such as batch_size=512")
     bench.set_defaults(command=_bench)
 
+    recalibrate = commands.add_parser(
+        "recalibrate",
+        help="fit a map and choose thresholds, for deployment",
+        description="Fit a recalibration to the validation set of saved predictions, or to all of "
+        "them; choose thresholds for the probabilities behind it; write both to a small JSON file, "
+        "which posthoc.load reads.",
+        epilog="Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate "
+        "fraud.csv --map beta --positive fraud --budget 200 --precision 0.5 --save map.json",
+    )
+    recalibrate.add_argument("predictions", help="file, as `calibkit report` reads it")
+    recalibrate.add_argument("--labels", help="a separate file of labels")
+    recalibrate.add_argument(
+        "--map",
+        default="temperature",
+        choices=(
+            "temperature",
+            "structured",
+            "vector",
+            "matrix",
+            "beta",
+            "top",
+            "isotonic",
+            "histogram",
+        ),
+        help="default: %(default)s",
+    )
+    recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")
+    recalibrate.add_argument(
+        "--target-risk",
+        type=float,
+        nargs="+",
+        default=(),
+        metavar="SHARE",
+        help="thresholds on the confidence, for these error rates",
+    )
+    two = recalibrate.add_argument_group("two classes: thresholds on the probability of one")
+    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
+    for rule, what in (
+        ("budget", "flag at most so many samples of the test set; below 1, that share"),
+        ("precision", "keep this share of the flagged positive"),
+        ("recall", "find this share of the positives"),
+        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
+    ):
+        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_output(recalibrate)
+    recalibrate.set_defaults(command=_recalibrate)
+
     compare = commands.add_parser(
         "compare",
-        help="compare several models on the same samples, pair by pair",
+        help="compare models on the same samples, or one model over time",
         description="Read prediction files for the same samples; compare every pair of models. "
-        "Intervals are corrected for the number of pairs.",
-        epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
+        "Intervals are corrected for the number of pairs. Files of other samples (--unpaired), or "
+        "one file with a column `date`: has calibration drifted beyond chance since the first, "
+        "and where?",
+        epilog="Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare "
+        "old.npz new.npz --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv",
     )
     compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
     compare.add_argument("--labels", help="a separate file of labels, shared by all")
     compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
+    compare.add_argument(
+        "--unpaired", action="store_true", help="the files are of other samples, the oldest first"
+    )
+    _add_gate(compare)
     compare.set_defaults(command=_compare)
 
     train = commands.add_parser(
@@ -188,21 +247,68 @@ def _parser() -> argparse.ArgumentParser:
     tidy.add_argument(
         "--replicates", action="store_true", help="add metrics on resamples to full records"
     )
-    tidy.add_argument("--prune", action="store_true", help="delete records that no edition uses")
     runs.set_defaults(command=_runs)
 
     claims = commands.add_parser(
         "claims",
-        help="check the papers' claims against the records",
-        description="A verdict on each claim of the five papers, from the records; trains nothing.",
+        help="the papers' claims in every setting that has records",
+        description="How each claim of the five papers fares, from the records: settings as "
+        "columns, and the paper's own table by the same rule. Trains nothing.",
         epilog="Example: calibkit claims --edition released --paper overconf",
     )
     claims.add_argument("--edition", default="released", help=_EDITIONS)
     claims.add_argument("--paper", help=", ".join(plan.PAPERS))
-    claims.add_argument("--dataset", default="", help="instead of the edition's")
-    claims.add_argument("--network", default="", help="instead of the edition's")
-    _add_settings(claims, "use runs with another protocol setting, such as reduction=sum")
+    claims.add_argument("--seeds", type=int, default=0, help="only so many (default: all)")
+    claims.add_argument("--json", action="store_true", help="a list of rows, a claim and setting")
     claims.set_defaults(command=_claims)
+
+    compared = commands.add_parser(
+        "results",
+        help="compare the methods of a setting by any metric",
+        description="Methods minus another, paired by seed, with 95 % intervals, in natural units.",
+        epilog="Example: calibkit results --setting cifar10-plain --metric auroc --against erm",
+    )
+    compared.add_argument("--edition", default="released", help=_EDITIONS)
+    compared.add_argument(
+        "--setting", action="append", default=[], help="repeatable (default: every one)"
+    )
+    compared.add_argument("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
+    compared.add_argument("--against", default="erm", metavar="METHOD", help="(default: erm)")
+    compared.add_argument("--method", action="append", help="only these; repeatable")
+    compared.add_argument(
+        "--recalibration",
+        default="none",
+        choices=("none", "ts_nll", "ts_ece", "ts_test", "binned"),
+        help="of both sides: a temperature of lowest NLL or ECE on validation data, that of lowest "
+        "ECE on the test set, or histogram binning",
+    )
+    compared.add_argument("--seeds", type=int, default=0, help="only so many (default: all)")
+    compared.add_argument("--csv", action="store_true", help="as CSV")
+    compared.set_defaults(command=_results)
+
+    collect = commands.add_parser(
+        "collect",
+        help="turn run folders into the tables of an edition",
+        description="Write the records of each setting into data_cache/released/SETTING, beside "
+        "what its tables hold already. The folders stay; calibkit delete removes them.",
+    )
+    collect.add_argument("--edition", default="released", help=_EDITIONS)
+    collect.set_defaults(command=_collect)
+
+    delete = commands.add_parser(
+        "delete",
+        help="delete run folders: a selection is listed, then asked for",
+        description="Delete the folders of runs: by name, by selection, or --unplanned, those of "
+        "this library's methods that no edition plans. Methods of your own are deleted only by "
+        "name. Released tables stay.",
+        epilog="Examples: calibkit delete --edition demo --method mixup · "
+        "calibkit delete --unplanned · calibkit delete mnist1d-cnn-erm-s0-1a2b3c4d",
+    )
+    delete.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
+    _selection(delete)
+    delete.add_argument("--unplanned", action="store_true", help="what no edition plans")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    delete.set_defaults(command=_delete)
 
     cells = commands.add_parser(
         "plan",
@@ -228,6 +334,34 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name")
     get.set_defaults(command=_data_get)
     return parser
+
+
+def _add_gate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        type=_condition,
+        metavar="CONDITION",
+        help="exit with code 3 if a number of the JSON file is so, such as 'excess_ece>0.05'; "
+        "repeatable",
+    )
+    _add_output(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the JSON file and no words")
+    output.add_argument("--quiet", action="store_true", help="print nothing")
+
+
+def _condition(text: str):
+    from calibkit.report import gate
+
+    try:
+        return gate.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(error) from error
 
 
 def _selection(parser: argparse.ArgumentParser) -> None:
@@ -306,6 +440,7 @@ def _train(options) -> int:
         queue = [by_name[name] for name in options.names]
     else:
         queue = selection
+    asked = list(queue)
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
@@ -323,7 +458,7 @@ def _train(options) -> int:
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
         )
-        print(_progress(selection, record, start), flush=True)
+        print(_progress(asked, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 
 
@@ -347,14 +482,7 @@ def _progress(runs: list[plan.Run], record: store.Record, start: float) -> str:
 
 
 def _tidy(options) -> int:
-    """Make records lighter, or delete those that no edition uses."""
-    if options.prune:
-        planned = {run.name for edition in plan.EDITIONS for run in plan.runs("all", edition)}
-        for path in sorted(store.runs_root().iterdir()):
-            if path.is_dir() and not path.name.startswith(".") and path.name not in planned:
-                shutil.rmtree(path)
-                print(f"deleted {path.name}")
-        return 0
+    """Make records lighter."""
     for run in _selected(options):
         record = store.verify(run)
         if record:
@@ -365,7 +493,7 @@ def _tidy(options) -> int:
 
 
 def _runs(options) -> int:
-    if options.light or options.replicates or options.prune:
+    if options.light or options.replicates:
         return _tidy(options)
     states, spent, pace = [], 0.0, {}
     runs = _selected(options)
@@ -431,31 +559,24 @@ def _summary(runs: list[plan.Run], states: list[str], spent: float, pace: dict) 
 def _claims(options) -> int:
     from calibkit.companion import claims
 
-    def show_progress(identity: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{identity}  ", end="", file=sys.stderr, flush=True)
-
-    where = {"dataset": options.dataset, "network": options.network, "settings": options.settings}
-    where = {name: value for name, value in where.items() if value}
-    if "settings" in where:
-        where["settings"] = dict(where["settings"])
-    show_progress("reading the claims")
-    board = claims.board(options.edition, options.paper, show_progress, **where)
-    if sys.stderr.isatty():
-        print("\r" + " " * 20 + "\r", end="", file=sys.stderr, flush=True)
-    for line in board:
-        print(f"{line.verdict:12}  {line.claim.id:13}  {line.claim.statement}")
-        print(f"{'':14}the paper's own table: {line.printed}")
-        for verdict in line.here:
-            place = verdict.setting or "mathematics"
-            sentence = f"{place}: {verdict.verdict}. {verdict.why} {verdict.power}"
-            print(f"{'':14}{sentence.rstrip()}")
-        if line.verdict == "needs data" and line.shown.command:
-            print(f"{'':14}{line.shown.command}")
-    verdicts = [line.verdict for line in board]
-    counts = ", ".join(f"{verdicts.count(v)} {w}" for v, w in claims.SUMS.items())
-    print(f"{len(board)} claims: {counts}")
-    if not any(verdict.n for line in board for verdict in line.here):
+    rows = claims.board(options.edition, options.paper, options.seeds)
+    if options.json:
+        names = "claim setting precondition outcome comparison estimate low high seeds printed"
+        table = [{name: _json_of(getattr(row, name)) for name in names.split()} for row in rows]
+        print(json.dumps(table, indent=1, ensure_ascii=False))
+        return 0
+    statements = {claim.id: claim for claim in claims.claims(options.paper)}
+    for identity, its in groupby((r for r in rows if r.shown), key=lambda row: row.claim):
+        claim = statements[identity]
+        print(f"{identity}  {claim.statement}")
+        print(f"  {'its own table':18} {claims.printed(claim)}")
+        for row in its:
+            found = ", ".join(filter(None, [row.comparison, row.measured]))
+            why = f"({row.precondition})" if row.precondition else ""
+            print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
+    print()
+    print(claims.headline(rows, options.edition).replace("**", ""))
+    if not any(row.seeds for row in rows):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
         if options.edition == "released":
@@ -464,6 +585,85 @@ def _claims(options) -> int:
                 "https://github.com/calibkit/calibkit"
             )
     return 0
+
+
+def _json_of(value):
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def _results(options) -> int:
+    from calibkit.companion import results
+
+    names = options.setting or dict.fromkeys(s.name for s in plan.settings(options.edition))
+    columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
+    lines = []
+    for name in names:
+        plan.setting(options.edition, name)  # there is such a one
+        selection = plan.Selection(options.edition, name, seeds=options.seeds)
+        runs = results.Results(selection, train=False)
+        methods = options.method or [m for m in runs.methods if m != options.against]
+        found = runs.compare(
+            methods, options.against, options.metric, recalibration=options.recalibration
+        )
+        lines += [[getattr(row, column) for column in columns] for row in found.values()]
+    if options.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerows([columns, *lines])
+        return 0
+    shown = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(columns, *shown, strict=True)]
+    for line in [columns, *shown]:
+        print("  ".join(f"{v:{width}}" for v, width in zip(line, widths, strict=True)).rstrip())
+    return 0
+
+
+def _collect(options) -> int:
+    from calibkit.companion import results
+
+    results.collect(options.edition, say=lambda line: print(line, flush=True))
+    return 0
+
+
+def _delete(options) -> int:
+    """List the folders of some runs, ask, and delete them."""
+    root = store.runs_root()
+    folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
+    if options.names:
+        for name in options.names:
+            plan.choose("run", name, folders)
+        chosen = set(options.names)
+    elif options.unplanned:
+        planned = {run.name for edition in plan.EDITIONS for run in plan.runs("all", edition)}
+        chosen = {name for name in folders - planned if _is_ours(root / name)}
+    else:
+        if not (options.method or options.exhibit or options.setting) and options.paper == "book":
+            raise ValueError("delete: say which runs: names, --paper, --method, --setting …")
+        chosen = {run.name for run in _selected(options)} & folders
+    for name in sorted(chosen):
+        print(name)
+    if not chosen:
+        print("nothing to delete")
+        return 0
+    if not options.yes:
+        answer = input(f"delete these {len(chosen)} folders in {root}? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            print("nothing deleted")
+            return 0
+    for name in sorted(chosen):
+        shutil.rmtree(root / name)
+    print(f"deleted {len(chosen)} folders")
+    return 0
+
+
+def _is_ours(folder) -> bool:
+    """Whether a record is of a method of this library; of what cannot be read nobody knows."""
+    from calibkit.training import plugins
+
+    try:
+        method = dict(json.loads((folder / "run.json").read_text())["run"]["method"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return not plugins.own(method.get("objective", ""))
 
 
 def _plan(options) -> int:
@@ -510,16 +710,51 @@ def _report(options) -> int:
         _show_step("")
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
-    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    if replaced and not (options.json or options.quiet):
+        print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
+    return _gated(options, page, _print_report)
+
+
+def _print_report(numbers: dict) -> None:
     for answer in numbers["verdict"]:
         print(f"{answer['title']}\n  {answer['text']}")
     for note in numbers["notes"]:
         print(f"· {note}")
     for caution in numbers["cautions"]:
         print(f"! {caution}")
-    if replaced:
-        print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
-    print(page)
+
+
+def _gated(options, page, say) -> int:
+    """Print what was found, in words or as JSON; 3 with one line if a condition holds."""
+    from calibkit.report import gate
+
+    text = page.with_suffix(".json").read_text(encoding="utf-8")
+    numbers = json.loads(text)
+    failed = gate.failures(numbers, options.fail_if)
+    if options.json:
+        sys.stdout.write(text)
+    elif not options.quiet:
+        say(numbers)
+        print(page)
+    if failed:
+        print(f"calibkit: failed: {'; '.join(failed)}", file=sys.stderr)
+    return gate.FAILED if failed else 0
+
+
+def _recalibrate(options) -> int:
+    from calibkit.report import deploy, positive, predictions
+
+    data = predictions.read(options.predictions, options.labels)
+    rules = [(r, x) for r in positive.RULES for x in getattr(options, r)]
+    model, about = deploy.recalibrate(
+        data, options.map, options.positive, options.target_risk, rules
+    )
+    model.save(options.save, **about)
+    if options.json:
+        with open(options.save, encoding="utf-8") as file:
+            sys.stdout.write(file.read())
+    elif not options.quiet:
+        print("\n".join([*deploy.lines(options.map, model, about), options.save]))
     return 0
 
 
@@ -548,24 +783,23 @@ def _bench(options) -> int:
         chosen=options.chosen,
         log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
     )
-    _print_verdicts(page)
+    _print_verdicts(json.loads(page.with_suffix(".json").read_text(encoding="utf-8")))
+    print(page)
     return 0
 
 
 def _compare(options) -> int:
     from calibkit.report import comparison  # late: it draws
 
-    _print_verdicts(comparison.build(options.predictions, options.out, options.labels))
-    return 0
+    page = comparison.build(options.predictions, options.out, options.labels, options.unpaired)
+    return _gated(options, page, _print_verdicts)
 
 
-def _print_verdicts(page) -> None:
-    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+def _print_verdicts(numbers: dict) -> None:
     for block in numbers["verdicts"]:
         print(block["title"])
         for answer in block["verdict"]:
             print(f"  {answer['title']}\n    {answer['text']}")
-    print(page)
 
 
 if __name__ == "__main__":

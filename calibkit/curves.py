@@ -309,8 +309,9 @@ def prepare_gradient_norms(
     dict
         ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
         ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
-        there are 20 samples, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``,
-        ``exponent``, ``scale`` (median of norm / BS^exponent).
+        there are 20 samples, else ``nan``; ``spread``, the median of high / low: how much norms
+        differ at one Brier score, where correlations are all near 1; ``spearman``
+        (seeds,); ``log``, ``exponent``, ``scale`` (median of norm / BS^exponent).
 
     Raises
     ------
@@ -343,6 +344,9 @@ def prepare_gradient_norms(
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
         quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
     positive = all_x > 0
+    ratio = np.divide(
+        quantiles[2], quantiles[0], out=np.full(20, np.nan), where=np.nan_to_num(quantiles[0]) > 0
+    )
     return {
         "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
         "brier_edges": brier_edges,
@@ -351,10 +355,10 @@ def prepare_gradient_norms(
         "low": quantiles[0],
         "median": quantiles[1],
         "high": quantiles[2],
+        "spread": float(np.nanmedian(ratio)) if not np.isnan(ratio).all() else np.nan,
         "spearman": np.array(
             [_correlation(rankdata(a), rankdata(b)) for a, b in zip(x, y, strict=True)]
         ),
-        "pearson": np.array([_correlation(a, b) for a, b in zip(x, y, strict=True)]),
         "log": log,
         "exponent": exponent,
         "scale": None

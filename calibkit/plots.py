@@ -794,7 +794,9 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
     ax.plot(numbers["middle"], numbers["median"], color=WRONG)
-    words = [f"Spearman {_text(numbers['spearman'])}", f"Pearson {_text(numbers['pearson'])}"]
+    words = [f"Spearman {_text(numbers['spearman'])}"]
+    if np.isfinite(numbers["spread"]):
+        words.append(f"spread {numbers['spread']:.{2 if numbers['spread'] < 1.095 else 1}f}×")
     if numbers["exponent"] is not None:
         last = x[1:][numbers["counts"].sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)

@@ -71,8 +71,6 @@ METRICS = {
     "eaurc": ("E-AURC", 1000, False),
     "augrc": ("AUGRC", 1000, False),
     "nll": ("NLL", 1, False),
-    "nll_refinement": ("Refinement (NLL after one temperature)", 1, False),
-    "nll_calibration": ("NLL that one temperature removes", 1, False),
     "brier": ("Brier score", 1, False),
     "brier_calibration": ("Brier score: calibration", 1, False),
     "brier_refinement": ("Brier score: refinement", 1, False),
@@ -89,11 +87,25 @@ METRICS = {
     "mean_wrong": ("Confidence of wrong", 100, None),
     "confidence_gap": ("Confidence gap", 100, True),
     "histogram_overlap": ("Histogram overlap", 1, False),
-    "confidence_correct": ("Confidence of correct", 100, None),
-    "confidence_wrong": ("Confidence of wrong", 100, None),
     "nll_refinement": ("NLL after one temperature", 1, False),
-    "nll_calibration": ("NLL it removes", 1, False),
-}
+    "nll_calibration": ("NLL that one temperature removes", 1, False),
+    # What only claims ask for.
+    "confidence_correct": ("Confidence of correct predictions", 100, None),
+    "confidence_wrong": ("Confidence of wrong predictions", 100, None),
+    "sure_when_wrong": ("Share of wrong predictions with confidence above 0.95", 100, False),
+    "overconfidence_below_half": ("Confidence minus accuracy below 0.5", 100, None),
+    "extra_ece_of_binning": ("Extra ECE of binning with few samples", 100, False),
+    "ece_beyond_gap": ("ECE beyond |confidence − accuracy|", 100, None),
+    "eq9_residual": ("Residual of equation 9", 100, None),
+    "auroc_gain_of_temperature": ("AUROC gained at the temperature best for it", 100, None),
+    "max_logit_range": ("Range of the largest logit", 1, None),
+    "learned_late_means_unsure": ("Rank correlation of early learning and a large logit", 1, None),
+    "gradient_spread": ("Spread of the gradient norm at a given Brier score", 1, None),
+    "correlation_of_brier_beyond_dual_focal": (
+        "Correlation with the true error, Brier weight minus dual focal weight", 1, None),
+    "correlation_of_dual_focal_beyond_focal": (
+        "Correlation with the true error, dual focal weight minus focal weight", 1, None),
+}  # fmt: skip
 
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric
 
@@ -230,6 +242,9 @@ def minus(method: str, reference: str) -> str:
 def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
     """Label, factor and direction of a metric; unknown names are allowed."""
     label, scale, higher = METRICS.get(metric, (metric.replace("_", " "), 1, None))
+    if metric.startswith("risk_at_coverage_"):
+        label = f"Risk at {100 * float(metric.rpartition('_')[2]):.0f} % coverage"
+        scale, higher = 100, False
     return (
         label + (" × 1000" if scale == 1000 else " (%)" if scale == 100 and unit else ""),
         scale,

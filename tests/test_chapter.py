@@ -66,14 +66,17 @@ def test_the_line_in_short_is_of_a_setting_with_several_runs(cache, shown):
     fill("cifar10-augmented", several, 2)  # another setting of the same data is said by its name
     pages = chapter.begin("fmfp", alone)
     said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
-    assert " On CIFAR-10, no augmentation (1 of 2 have several runs): Mixup " in said
-    assert " On CIFAR-10, crops and flips: Mixup " in said
+    assert " On CIFAR-10, memorised (no augmentation) (1 of 2 have several runs): Mixup " in said
+    assert " On CIFAR-10, augmented (crops and flips): Mixup " in said
     fill("cifar10-plain", alone, 3)  # it leads now, and its other regime is told all the same
     fill("shared", several, 3)
     pages = chapter.begin("fmfp", alone)
     said = chapter.in_short(pages, list(map(chapter.values, pages)), ["auroc"], alone[1:])
-    assert said.startswith("**In short:** on CIFAR-10, no augmentation: ")
-    assert " On CIFAR-10, crops and flips: Mixup " in said and "one protocol for all" in said
+    assert said.startswith("**In short:** on CIFAR-10, memorised (no augmentation): ")
+    assert (
+        " On CIFAR-10, augmented (crops and flips): Mixup " in said
+        and "one protocol for all" in said
+    )
 
 
 def test_a_chapter_without_records_ends_with_the_command(cache, shown):

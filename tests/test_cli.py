@@ -1,5 +1,6 @@
 """The command line trains, lists, and refuses in one line."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 from calibkit import cli
 from calibkit.companion import plan
 from calibkit.training import store
+from tests import records
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +66,14 @@ def test_train_by_name_and_progress_per_epoch(capsys):
     name = capsys.readouterr().out.strip()
     assert cli.main(["train", name, *SMOKE]) == 0
     assert "epoch 1/1" in capsys.readouterr().out
+
+
+def test_count_and_time_are_those_of_the_run_asked_for(capsys):
+    several = [*SMOKE[:2], "--seeds", "3", *SMOKE[4:]]
+    cli.main(["runs", *several, "--missing"])
+    name = capsys.readouterr().out.split()[0]
+    assert cli.main(["train", name, *several, "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith(f"[1/1] {name}")
 
 
 def test_a_reader_of_the_pipe_may_leave_early():
@@ -130,10 +140,41 @@ def test_records_are_made_light_and_trained_again(capsys):
     assert (store.load(run).path / "arrays.npz").read_bytes() == arrays
     cli.main(["runs", *names, "--replicates"])
     assert set(store.load(run).info["sha256"]) >= {"arrays.npz", "replicates.npz"}
-    stray = store.runs_root() / "of-no-plan-s0-00000000"
-    stray.mkdir()
-    cli.main(["runs", "--prune"])
-    assert not stray.exists() and store.load(run)
+
+
+def folders():
+    return {path.name for path in store.runs_root().glob("*") if path.is_dir()}
+
+
+def test_deleting_lists_and_asks(capsys, monkeypatch):
+    for run in plan.select("smoke", ["erm", "mixup"], "digits", seeds=1):
+        records.write(run)
+    before, chosen = folders(), ["--edition", "smoke", "--dataset", "digits", "--method", "mixup"]
+    monkeypatch.setattr("builtins.input", lambda question: "")
+    assert cli.main(["delete", *chosen]) == 0
+    assert folders() == before and "digits-mlp-mixup" in capsys.readouterr().out
+    monkeypatch.setattr("builtins.input", lambda question: "y")
+    assert cli.main(["delete", *chosen]) == 0
+    assert [name.split("-")[2] for name in folders()] == ["erm"]
+    assert cli.main(["delete"]) == 2  # not everything for want of a word
+    assert cli.main(["delete", "digits-mlp-erm"]) == 2 and len(folders()) == 1
+
+
+def test_what_no_edition_plans_is_deleted_but_for_methods_of_ones_own(capsys):
+    (planned,) = plan.select("smoke", ["erm"], seeds=1)
+    (stray,) = plan.select("smoke", ["erm"], seeds=1, epochs=3)
+    for run in (planned, stray):
+        records.write(run)
+    own = store.runs_root() / "digits-mlp-my_loss-s0-00000000"
+    own.mkdir()
+    method = {"objective": "my_loss@1a2b3c4d5e6f"}
+    (own / "run.json").write_text(json.dumps({"run": {"method": method}}))
+    unreadable = store.runs_root() / "of-no-plan-s0-00000000"
+    unreadable.mkdir()
+    assert cli.main(["delete", "--unplanned", "--yes"]) == 0
+    assert folders() == {planned.name, own.name, unreadable.name}
+    assert cli.main(["delete", own.name, unreadable.name, "--yes"]) == 0
+    assert folders() == {planned.name}
 
 
 def test_completion_knows_the_commands(capsys):

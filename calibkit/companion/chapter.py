@@ -27,7 +27,8 @@ import numpy as np
 import pandas as pd
 
 from calibkit import explorable, metrics, plots, posthoc, stats, terms
-from calibkit.companion import claims, contrasts, notebook, plan, published
+from calibkit.companion import contrasts, notebook, plan, published
+from calibkit.companion import statements as claims
 from calibkit.training import store
 
 _OPENED = {"at": 0.0}

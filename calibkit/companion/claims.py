@@ -1,181 +1,292 @@
-"""The claims of the five papers, checked against the records and the papers' own tables.
+"""The claims of the five papers, each put to every setting that has records.
 
-`calibkit.companion.statements` says what a claim is: a check made of comparisons, and the margin
-written down with it. No verdict is written by hand; `evaluate` computes each from the records that
-are there, or from a derivation where a claim is mathematics.
+A **claim** is data (``papers/PAPER.json``): a statement, a check made of comparisons, and what it
+presumes. A **comparison** is a difference of one number between two methods and the side on which
+the paper puts it: below or above 0, near it, at most or at least 0. It
 
-**A comparison** is a difference of one metric between two methods and the side on which the claim
-puts it: below 0, above 0, near 0, at most or at least 0. Its interval covers two sources of
-uncertainty, the runs and the test set (`calibkit.stats.mean_over_seeds`), and
-`calibkit.companion.contrasts.outcome` judges the claim by it. It *holds* if the interval lies on
-the claimed side, *fails* if it lies on the other one or if, where a difference is claimed, none of
-it lies beyond the margin on the claimed side, and is *open* otherwise.
+- *holds* if its interval lies on the claimed side and reaches beyond the margin;
+- is *smaller than claimed* if the interval rules out any difference beyond the margin on the
+  claimed side, and does not lie beyond it on the other;
+- is *reversed* if it lies on the other side, or where a difference was denied;
+- is *unclear* otherwise.
 
-**A claim** combines comparisons. "all": holds if every one does, fails if any fails. "any": holds
-if any does, fails if every one fails. "most": holds if more than half do, fails if at least half
-fail. "nearly all": the same with four fifths. If r of m decide, each is judged at a level of
-0.05 / (m - r + 1): the chance that a claim is decided wrongly is then at most 0.05 (Benjamini and
-Heller 2008). Where all m are needed, the usual level is enough; where one decides for all, it is
-0.05 / m; in joins of joins the level is divided again. A claim needs data if records are missing
-and those at hand do not decide it.
+Claims that nothing changes, or not for the worse, hold within the margin. **The margin** is written
+down with each comparison, by one rule (`margin`) that looks only at the paper's printed numbers.
 
-Where claims were open, seeds were added equally to all methods of a setting. A verdict always rests
-on all seeds: a claim that fewer seeds had decided is judged again.
+**A claim combines comparisons**: "all", "any", "most", "nearly all" (four fifths). If r of m
+decide, each is judged at 0.05 / (m - r + 1): the chance of deciding a claim wrongly is then at most
+0.05 (Benjamini and Heller 2008). The 5 % are divided once more among the columns in which a claim
+is tested, since each of them may decide it.
 
-**The paper's own table** is judged by the same rule (`printed`): by the printed means, place by
-place (a data set and network); `Claim.across` says in how many places the check has to hold.
+**A claim is judged where it makes sense**: where the plain network is as over-confident as it
+presumes, and by methods that learn there. Elsewhere it is *not tested*, with the reason. Settings
+never melt into one verdict: `board` gives a row for each claim and setting.
+
+**The paper's own table** is judged by the same rule, from its printed ± (`printed`).
 """
 
+import html
+import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import product
+from itertools import pairwise, product
 from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from calibkit import metrics, stats, terms
-from calibkit.companion import contrasts, plan
-from calibkit.companion.contrasts import Difference
-from calibkit.companion.evidence import Evidence
-from calibkit.companion.statements import (
-    Beyond,
-    Claim,
-    Comparison,
-    Computed,
-    Joined,
-    Subject,
-    claims,
-    described,
-    effects_of,
-    measure,
-    method_label,
-    places_of,
-    printed_cells,
-)
+from calibkit import confidence, metrics, stats, terms
+from calibkit.companion import derived, plan, results
+from calibkit.companion import printed as tables
+from calibkit.companion.results import Number, Results, Series
+from calibkit.training import tables as saved
 
-_SEEDS_TRIED = (*range(2, 21), 25, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1000)
-VERDICTS = ("holds", "fails", "open", "needs data")
-
-
-def written_margin(identity: str, metric: str) -> float:
-    """The largest difference of a metric that would not matter, as written down with a claim.
-
-    >>> written_margin("fmfp-c12", "since_best:auroc:auroc")
-    0.003
-    """
-    return next(claim.margins[metric] for claim in claims() if claim.id == identity)
-
-
-# --- by the numbers that the paper prints --------------------------------------------------------
-
+OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
+SIDES = ("below", "above", "near", "at most", "at least")
+QUANTIFIERS = ("all", "any", "most", "nearly all")
 _SEEDS = {"fmfp": 3, "darkside": 3, "overconf": 5, "mixup": 3, "bsce": 3}  # behind a printed ±
 
+# --- a claim as data ------------------------------------------------------------------------------
 
-class Printed(NamedTuple):
-    """How a check fares on the paper's own printed numbers.
 
-    `verdict` is "holds", "fails" or "not printed"; it held in `held` of `places`. In `clear` of
-    them the rule for records would find it, from the printed ± and number of runs.
+class Side(NamedTuple):
+    """Whose number: that of a method, of a difference or a ratio of two, perhaps on own data.
+
+    With `lowest` it is the coefficient of the one of these methods whose number is lowest.
     """
 
-    verdict: str
-    held: int
-    places: int
-    clear: int
+    method: str
+    number: Number
+    minus: str = ""
+    over: str = ""
+    dataset: str = ""
+    network: str = ""
+    size: str = ""  # "smallest" or "largest" training set of the edition
+    lowest: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        if self.verdict == "not printed":
-            return self.verdict
-        return f"{self.verdict} ({self.held} of {self.places})"
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return self.lowest or tuple(filter(None, (self.method, self.minus, self.over)))
 
 
-def printed(claim: Claim) -> Printed:
-    """Apply the check of a claim to the paper's own cells: printed means, place by place.
+@dataclass(frozen=True)
+class Comparison:
+    """One number against another, or against a constant, and where the paper puts it."""
 
-    >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
-    'holds (8 of 8)'
+    first: Side
+    second: Side | float
+    side: str
+    margin: float = 0.0
+    # Only at coverages that reject so many times what plain training gets wrong.
+    rejects: float = 0.0
+    calibrating: bool = False  # only of a method that lowers the calibration error
+
+    @property
+    def sides(self) -> list[Side]:
+        return [s for s in (self.first, self.second) if isinstance(s, Side)]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A number of `calibkit.companion.derivations`."""
+
+    name: str
+    side: str
+    margin: float = 0.0
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Checks under a quantifier."""
+
+    quantifier: str
+    parts: tuple
+
+    def leaves(self) -> Iterator[Comparison | Computed]:
+        for part in self.parts:
+            yield from part.leaves() if isinstance(part, Joined) else [part]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, the check of it, and what is known of it before any run.
+
+    Attributes
+    ----------
+    presumes : ``overconfident``, ``memorised``: what plain training has to be; ``errors left``:
+        methods that make errors on their training set; ``learns`` false: how well a method fits its
+        training set is part of the claim
+    exists : it says that something happens somewhere, so one setting cannot refute it
+    untested : why nothing here can test it
+    across : in how many places of the paper's own tables the check has to hold
+    each : each part of the check is a case of its own where those are counted
+    ours : the paper does not say it in so many words; it is our reading of its tables
+    support, exception : what the paper's numbers say, and why they do not where they do not
+    tables : further exhibits that print what the check needs
     """
-    places, names = places_of(claim)
-    seeds = _SEEDS[claim.paper]
-    verdicts, clear = [], 0
-    cases = claim.check.parts if claim.each else [claim.check]
-    for place, case in product(names, cases):
-        means, doubtful = (
-            _put(case, lambda leaf, n=n, at=place: _by_print(leaf, places, at, n))
-            for n in (0, seeds)
-        )
-        if means.parts:
-            verdicts.append(means.verdict())
-            clear += doubtful.verdict() == "holds"
-    held, total = verdicts.count("holds"), len(verdicts)
-    if not total:
-        return Printed("not printed", 0, 0, 0)
-    needed = {"all": total, "most": total // 2 + 1, "half": (total + 1) // 2, "some": 1}
-    return Printed("holds" if held >= needed[claim.across] else "fails", held, total, clear)
+
+    id: str
+    exhibits: tuple[str, ...]
+    statement: str
+    check: Joined
+    presumes: Mapping[str, object] = field(default_factory=dict)
+    exists: bool = False
+    untested: str = ""
+    across: str = "all"
+    each: bool = False
+    ours: bool = False
+    support: str = ""
+    exception: str = ""
+    tables: tuple[str, ...] = ()
+
+    @property
+    def paper(self) -> str:
+        return self.id.partition("-")[0]
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        return [leaf for leaf in self.check.leaves() if isinstance(leaf, Comparison)]
+
+    @property
+    def datasets(self) -> list[str]:
+        """The data that it is about, if no part of it is about those of a setting."""
+        named = [side.dataset for leaf in self.comparisons for side in leaf.sides]
+        return list(dict.fromkeys(named)) if all(named) else []
 
 
-def _by_print(leaf, places: Mapping, place: tuple[str, str], seeds: int) -> list["_Finding"]:
-    """The row of a comparison, by printed means alone or with the spread of so many runs each.
+def claims(paper: str | None = None) -> list[Claim]:
+    """The claims as data, of one paper or of all.
 
-    None for what is not printed: the paper is judged by what it prints of a claim.
+    >>> claims("bsce")[0].id
+    'bsce-c01'
     """
-    signed = printed_cells(leaf, places, place) if isinstance(leaf, Comparison) else []
-    if not signed:
-        return []
-    value = sum(sign * cell.value for sign, cell in signed)
-    value = round(value - (0.0 if isinstance(leaf.than, str) else leaf.than), 12)
-    if not seeds:  # of means alone, no difference is too small to have a side
-        sided = leaf.side in ("below", "above")
-        return [_Finding(replace(leaf, margin=0.0) if sided else leaf, exact=value)]
-    spread = [cell.std for _, cell in signed if not isnan(cell.std)]
-    half = nan
-    if spread:
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
-    return [_Finding(leaf, printed=stats.Interval(value, value - half, value + half))]
+    if paper is not None:
+        plan.choose("paper", paper, plan.PAPERS)
+    return [c for name in plan.PAPERS if paper in (None, name) for c in _claims(name)]
 
 
-# --- a comparison, from records -------------------------------------------------------------------
+@cache
+def _claims(paper: str) -> tuple[Claim, ...]:
+    text = (files("calibkit") / "companion/papers" / f"{paper}.json").read_text("utf-8")
+    return tuple(_read(entry) for entry in json.loads(text))
+
+
+def _read(entry: dict) -> Claim:
+    check = _read_check(entry["check"])
+    check = check if isinstance(check, Joined) else Joined("all", (check,))
+    several = {k: tuple(entry.get(k, ())) for k in ("exhibits", "tables")}
+    return Claim(**entry | several | {"check": check})
+
+
+def _read_check(entry: dict) -> Comparison | Computed | Joined:
+    """A check from its entry; lists of metrics and methods are multiplied out."""
+    for quantifier in QUANTIFIERS:
+        if quantifier in entry:
+            return Joined(quantifier, tuple(map(_read_check, entry[quantifier])))
+    if "computed" in entry:
+        says = entry["says"]
+        return Computed(entry["computed"], entry["is"], entry.get("margin", 0.0), says)
+    if "order" in entry:  # highest first
+        steps = [product(_list(a), _list(b)) for a, b in pairwise(entry["order"])]
+        pairs, side = [pair for step in steps for pair in step], "above"
+    else:
+        pairs, side = list(product(_list(entry["of"]), _list(entry["than"]))), entry["is"]
+    more = {k: entry[k] for k in ("rejects", "calibrating") if k in entry}
+    more["margin"] = entry.get("by", entry.get("margin", 0.0))  # by: not by the rule, but stated
+    leaves = []
+    for metric, (of, than) in product(_list(entry["metric"]), pairs):
+        number = Number(**_fields(entry, Number) | {"metric": metric})
+        against = number._replace(**entry.get("against", {}))
+        place = {k: entry[k] for k in ("dataset", "network") if k in entry}
+        second = than if isinstance(than, int | float) else _read_side(than, against, place)
+        leaves.append(Comparison(_read_side(of, number, place), second, side, **more))
+    return leaves[0] if len(leaves) == 1 else Joined(entry.get("rows", "all"), tuple(leaves))
+
+
+def _read_side(entry: str | dict, number: Number, place: Mapping) -> Side:
+    own = {"method": entry} if isinstance(entry, str) else {"method": "", **entry}
+    number = number._replace(**_fields(own, Number))
+    side = place | _fields(own, Side) | {"lowest": tuple(own.get("lowest", ()))}
+    return Side(number=number, **side)
+
+
+def _fields(entry: Mapping, kind: type) -> dict:
+    return {k: entry[k] for k in kind._fields if k in entry}
+
+
+def _list(value) -> list:
+    return value if isinstance(value, list) else [value]
+
+
+# --- words for a comparison -----------------------------------------------------------------------
+
+
+def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
+    """How a comparison fares: one of `OUTCOMES` but the last.
+
+    Parameters
+    ----------
+    interval : of the difference
+    side : where the paper puts it: "below" or "above" 0, "near" it, "at most" or "at least" 0
+    margin : the largest difference that would not matter
+
+    Examples
+    --------
+    >>> word(stats.Interval(0.2, 0.1, 0.3), "above"), word(stats.Interval(0.2, 0.1, 0.3), "below")
+    ('holds', 'reversed')
+    >>> word(stats.Interval(0.2, 0.1, 0.3), "above", margin=0.4)  # clear, and less than it matters
+    'smaller than claimed'
+    >>> word(stats.Interval(0.2, -0.1, 0.3), "near", margin=0.4)
+    'holds'
+    """
+    plan.choose("side", side, SIDES)
+    _, low, high = interval
+    if isnan(low):
+        return "unclear"
+    if side in ("above", "at least"):  # the same, seen from the other side
+        low, high = -high, -low
+    if side in ("below", "above"):
+        found = results.outcome(stats.Interval(nan, low, high), margin)
+        if found in ("lower", "higher"):
+            return "holds" if found == "lower" else "reversed"
+        return "smaller than claimed" if low >= -margin else "unclear"
+    if high <= margin and (side != "near" or low >= -margin):
+        return "holds"
+    outside = low > margin or (side == "near" and high < -margin)
+    return "reversed" if outside else "unclear"
 
 
 @dataclass
-class _Finding:
-    """A comparison and what is known of it: a difference from records, or one number."""
+class _Part:
+    """A comparison and what is known of it: a mean over seeds, or one exact number."""
 
-    leaf: Comparison | Computed | Beyond
-    difference: Difference | None = None
+    leaf: Comparison | Computed
+    mean: stats.MeanOverSeeds | None = None
     exact: float | None = None
-    printed: stats.Interval | None = None
-    where: tuple[str, str] = ("", "")
-    size: tuple[int, int] = (0, 0)
-    missing: list[plan.Run] = field(default_factory=list)
-    beyond: str = ""
+    spread: stats.Interval | None = None  # of printed numbers
+    n: int = 0
+    lacks: tuple[str, str] | None = None  # why, and of what
 
-    def interval(self, level: float) -> stats.Interval:
+    def interval(self, level: float = 0.95) -> stats.Interval:
         if self.exact is not None:
             return stats.Interval(self.exact, self.exact, self.exact)
-        if self.printed is not None:
-            return self.printed
-        return self.difference.interval(level) if self.difference else stats.Interval(nan, nan, nan)
+        if self.spread is not None:
+            return self.spread
+        return self.mean.interval(level) if self.mean else stats.Interval(nan, nan, nan)
 
-    def outcome(self, alpha: float = 0.05) -> str:
-        if self.missing or self.beyond:
-            return "needs data"
-        return contrasts.outcome(self.interval(1 - alpha), self.leaf.side, self.leaf.margin)
-
-    def verdict(self, alpha: float = 0.05) -> str:
-        word = self.outcome(alpha)
-        return "fails" if word in ("the opposite", "practically none", "ruled out") else word
+    def word(self, alpha: float = 0.05) -> str:
+        if self.lacks:
+            return "not tested"
+        return word(self.interval(1 - alpha), self.leaf.side, self.leaf.margin)
 
     def clarity(self) -> float:
-        """How far the interval is from being open, in half-widths."""
-        estimate, low, high = self.interval(0.95)
+        """How far the interval is from being unclear, in half-widths."""
+        estimate, low, high = self.interval()
         if isnan(low):
             return -inf
         side, by = self.leaf.side, self.leaf.margin
@@ -186,57 +297,337 @@ class _Finding:
         none = {"below": by + low, "above": by - high}.get(side, -inf)  # nothing that matters
         return max(inside, outside, none) / max(high - estimate, 1e-12)
 
-    @property
-    def text(self) -> str:
-        """The comparison in words."""
-        if isinstance(self.leaf, Beyond):
-            return self.leaf.reason
-        if isinstance(self.leaf, Computed):
-            return _DERIVED.get(self.leaf.name, self.leaf.name.replace("_", " "))
-        return described(self.leaf, *self.size)
 
-    def formatted(self, level: float = 0.95) -> str:
-        """The estimate with its interval, in the units of tables."""
-        interval = self.interval(level)
-        if isinstance(self.leaf, Computed):
-            return f"{interval.estimate:.3g} (exact)"
-        _, scale, unit = measure(self.leaf.metric)
-        alone = not isinstance(self.leaf.than, str) and self.leaf.than == 0
-        return interval.format(scale, unit=unit, sign=isinstance(self.leaf.than, str) or alone)
+@dataclass
+class _Join:
+    """Parts and further joins, under a quantifier."""
+
+    quantifier: str
+    parts: list
+
+    def leaves(self) -> Iterator[_Part]:
+        for part in self.parts:
+            yield from part.leaves() if isinstance(part, _Join) else [part]
+
+    def _needed(self) -> tuple[int, int]:
+        """How many parts make it hold, and how many make it fail."""
+        total = len(self.parts)
+        needed = {"all": total, "any": 1, "most": total // 2 + 1, "nearly all": -(-4 * total // 5)}
+        return needed[self.quantifier], total - needed[self.quantifier] + 1
+
+    def _at(self, alpha: float, needed: int) -> list[str]:
+        """The words of the parts, each at its share of the level if so many decide."""
+        return [part.word(alpha / (len(self.parts) - needed + 1)) for part in self.parts]
+
+    def word(self, alpha: float = 0.05) -> str:
+        """Judge so that a wrong word has a chance of `alpha` at most."""
+        holds, fails = self._needed()
+        found = self._at(alpha, holds)
+        if found.count("holds") >= holds:
+            return "holds"
+        against = self._at(alpha, fails)
+        for words in (("reversed",), ("reversed", "smaller than claimed")):
+            if sum(w in words for w in against) >= fails:
+                return words[-1]
+        return "not tested" if "not tested" in found else "unclear"
+
+    def deciding(self, alpha: float = 0.05) -> _Part:
+        """The comparison on which the word hangs.
+
+        Of those that agree with it, in order of clarity, the last that was needed; where nothing is
+        decided, the clearest of those that are unclear.
+        """
+        own, (holds, fails) = self.word(alpha), self._needed()
+        needed = {"holds": holds, "reversed": fails, "smaller than claimed": fails}.get(own, 1)
+        words = self._at(alpha, needed)
+        if own in ("unclear", "not tested"):
+            words = self._at(alpha, holds)
+            fits = [w == "unclear" for w in words]
+        elif own == "smaller than claimed":
+            fits = [w in (own, "reversed") for w in words]
+        else:
+            fits = [w == own for w in words]
+        fits = fits if any(fits) else [True] * len(words)
+        alpha /= len(self.parts) - (holds if own == "unclear" else needed) + 1
+        rows = [
+            part.deciding(alpha) if isinstance(part, _Join) else part
+            for part, fit in zip(self.parts, fits, strict=True)
+            if fit
+        ]
+        rows.sort(key=_Part.clarity, reverse=True)
+        return rows[min(needed, len(rows)) - 1]
 
 
-def _compare(evidence: Evidence, leaf: Comparison, sizes: tuple[int, int]) -> _Finding:
-    """The row of a comparison from the records of a setting."""
-    first = replace(Subject.read(leaf.of), size=sizes[1])
-    second = leaf.than
-    if isinstance(second, str):
-        second = replace(Subject.read(second), size=sizes[0])
-    row = _Finding(leaf, size=sizes)
-    row.where = (first.dataset or evidence.dataset, first.network or evidence.network)
-    sides = [(first, leaf.metric)]
-    if isinstance(second, Subject):
-        sides.append((second, leaf.against or leaf.metric))
-    for subject, metric in sides:
-        row.missing += evidence.missing(subject, metric)
-        row.beyond = row.beyond or evidence.lacks(subject, metric)
-    if row.beyond:
-        row.missing = []  # trained or not, they would not have it
-    if not (row.missing or row.beyond):
-        row.difference = evidence.difference(first, second, leaf.metric, leaf.against)
-    return row
+def _put(check: Joined, find: Callable[[Comparison | Computed], _Part | None]) -> _Join:
+    """A check with what is found for each of its leaves; one that says nothing is left out."""
+    parts = []
+    for part in check.parts:
+        found = _put(part, find) if isinstance(part, Joined) else find(part)
+        if found is not None and (not isinstance(found, _Join) or found.parts):
+            parts.append(found)
+    return _Join(check.quantifier, parts)
 
 
-def _derived(leaf: Computed) -> _Finding:
-    return _Finding(leaf, exact=_computed(leaf.name))
+# --- the records of a setting ---------------------------------------------------------------------
+
+MEMORISED, LEARNS = 0.97, 0.02  # shares of the training set
+# Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
+# seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
+HEAD_STEPS = 20_000
 
 
-def _computed(name: str) -> float:
+@dataclass
+class Place:
+    """A setting in which claims are tested, and the column of the board in which it stands."""
+
+    name: str
+    runs: "Results | Public"
+    column: str
+    title: str
+    _series: dict[Side, Series | tuple[str, str]] = field(default_factory=dict)
+    _elsewhere: dict[tuple[str, str], "Place"] = field(default_factory=dict)
+
+    def at(self, side: Side) -> "Place":
+        """Where the runs of a side are: here, unless it names data of its own."""
+        if not side.dataset:
+            return self
+        key = side.dataset, side.network
+        if key not in self._elsewhere:
+            self._elsewhere[key] = _of_data(self.runs.selection.edition, *key)
+        return self._elsewhere[key]
+
+    def series(self, side: Side) -> Series | tuple[str, str]:
+        """A number by seed, or why there is none."""
+        if side not in self._series:
+            self._series[side] = self.at(side)._found(side)
+        return self._series[side]
+
+    def _found(self, side: Side) -> Series | tuple[str, str]:
+        changes = {}
+        if side.size:
+            sizes = plan.EDITIONS[self.runs.selection.edition].sizes
+            changes = {"train_size": sizes[-1 if side.size == "largest" else 0]}
+        number = side.number
+        more = self.runs.scored() if number.score in results.SCORES else {}
+        where = f" on {terms.DATASETS.get(side.dataset, side.dataset)}" if side.dataset else ""
+        for method in side.methods:
+            if not self.runs.records(method, **changes, **more):
+                return "no run of", f"{terms.label(method)}{where}"
+        each = [self.runs.series(method, number, **changes) for method in side.methods]
+        if any(all(isnan(v) for v in its.values.values()) for its in each):
+            return _why_nan(number), ""
+        if number.score == "confidnet" and (steps := _head_steps(self.runs)) < HEAD_STEPS:
+            return f"ConfidNet's head had {steps:,.0f} updates, fewer than {HEAD_STEPS:,}", ""
+        if side.lowest:
+            values = dict(zip(map(_coefficient, side.lowest), each, strict=True))
+            seeds = set.intersection(*(set(s.values) for s in each))
+            lowest = {s: min(values, key=lambda c: values[c].values[s]) for s in sorted(seeds)}
+            return Series(lowest, n=each[0].n)
+        if len(each) == 1:
+            return each[0]
+        return each[0] - each[1] if side.minus else each[0] / each[1]
+
+    @cache  # noqa: B019 (a place lives as long as its board)
+    def mean(self, method: str, metric: str) -> float:
+        """The mean of a number of a method's runs; nan without one."""
+        if not self.runs.records(method):
+            return nan
+        return self.runs.series(method, Number(metric)).mean().estimate
+
+    __hash__ = object.__hash__
+
+    def part(self, leaf: Comparison | Computed) -> _Part:
+        if isinstance(leaf, Computed):
+            return _Part(leaf, exact=computed(leaf.name))
+        sides = [self.series(side) for side in leaf.sides]
+        if lacks := [s for s in sides if isinstance(s, tuple)]:
+            return _Part(leaf, lacks=lacks[0])
+        difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
+        mean = difference.mean()
+        if isnan(mean.interval().low):
+            return _Part(leaf, mean, lacks=("one run only, which has no interval", ""))
+        return _Part(leaf, mean, n=difference.n)
+
+    # --- what a claim presumes ---
+
+    def unmet(self, claim: Claim) -> str:
+        """Why a claim makes no sense here; empty if it does, or if nothing tells."""
+        needs = claim.presumes
+        if needs.get("overconfident"):
+            least = overconfidence(claim.paper) / 2
+            over = self.mean("erm", "confidence") - self.mean("erm", "accuracy")
+            if over < least:
+                return (
+                    f"plain training is over-confident by {100 * over:.1f} points, less than half "
+                    f"of the {200 * least:.1f} of its paper"
+                )
+        learned = self.mean("erm", "train_accuracy")
+        if needs.get("memorised") and learned < MEMORISED:
+            return f"plain training has learned {100 * learned:.1f} % of its training set, not 97 %"
+        for method in needs.get("errors left", ()):
+            if self.mean(method, "train_accuracy") >= MEMORISED:
+                return f"{terms.label(method)} makes next to no errors on its training set"
+        return ""
+
+    def left_out(self, leaf: Comparison | Computed, claim: Claim) -> tuple[str, str] | None:
+        """Why one comparison says nothing here, and which; None if it does."""
+        if isinstance(leaf, Computed):
+            return None
+        at, first = self.at(leaf.first), leaf.first
+        if leaf.rejects:
+            wrong = 1 - at.mean("erm", "accuracy")
+            if 1 - float(first.number.metric.rpartition("_")[2]) < leaf.rejects * wrong:
+                return "errors have to be accepted", "high coverages"
+        if claim.presumes.get("learns", True):
+            for side in leaf.sides:
+                for method in side.methods if not side.size else ():
+                    here = self.at(side)
+                    behind = here.mean("erm", "train_accuracy") - here.mean(
+                        method, "train_accuracy"
+                    )
+                    if behind > LEARNS:
+                        return "does not fit its training set as well", terms.label(method)
+        if leaf.calibrating and at.mean(first.method, "ece") >= at.mean("erm", "ece"):
+            if first.method != "erm":
+                return "does not lower the ECE", terms.label(first.method)
+        return None
+
+
+def _why_nan(number: Number) -> str:
+    if number.test_set != "clean":
+        return "these records have no such shifted test set"
+    if number.since_best:
+        return "one run only: the best epoch is chosen on the others"
+    return "predictions that these records do not keep"
+
+
+def _coefficient(method: str) -> float:
+    """The coefficient that a method's name states."""
+    return float(method.rpartition("=")[2].rstrip(")"))
+
+
+def _head_steps(runs: Results) -> float:
+    """Updates that ConfidNet's head was trained for."""
+    steps = []
+    for record in runs.records("erm", **runs.scored()):
+        epochs = record.info["run"]["protocol"].get("feature_scores", 0)
+        samples = record.info["provenance"].get("training_samples", inf)
+        steps.append(epochs * -(-samples // confidence.ConfidNet.batch_size))
+    return min(steps, default=inf)
+
+
+@cache
+def overconfidence(paper: str) -> float:
+    """How over-confident a paper's plain networks are: the median of their ECEs on CIFAR-10.
+
+    >>> round(overconfidence("bsce"), 4)
+    0.0436
+    """
+    eces = [
+        c.value
+        for c in tables.every()
+        if (c.paper, c.dataset, c.method, c.metric) == (paper, "cifar10", "erm", "ece")
+    ]
+    return float(np.median(eces))
+
+
+def places(edition: str, seeds: int = 0) -> list[Place]:
+    """The settings of an edition, those on CIFAR-10 first, then data that one paper has for itself.
+
+    Settings on the same data share a column, except on CIFAR-10, where each has its own. One
+    without a run of plain training is left out.
+    """
+    found = []
+    for setting in {s.name: s for s in plan.settings(edition)}.values():
+        selection = plan.Selection(edition, setting.name, seeds=seeds)
+        column = setting.name if setting.dataset == "cifar10" else setting.dataset
+        title = setting.title if column == setting.name else _data_title(setting)
+        runs = Results(selection, train=False)
+        found.append(Place(setting.name, runs, column, title or setting.name))
+    found.sort(key=lambda place: place.runs.setting.dataset != "cifar10")
+    others = [(d, n) for d, n, _ in plan.EDITIONS[edition].others]
+    for dataset, network in dict.fromkeys(
+        [*others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")]
+    ):
+        if dataset not in {place.runs.setting.dataset for place in found}:
+            found.append(_of_data(edition, dataset, network))
+    found = [place for place in found if place.runs.records("erm")] or found[-1:]
+    if edition == "released" and (public := Public.read()):
+        title = "CIFAR-10, networks trained in full by others"
+        found.append(Place(PUBLIC, public, PUBLIC, title))
+    return found
+
+
+PUBLIC = "public"
+
+
+@dataclass(frozen=True)
+class Public:
+    """Networks that others trained in full, on CIFAR-10: what `Place` asks of `Results`.
+
+    All are plain, by several networks and seeds, so they decide only what is said of one network;
+    how well they fit their training set is not known.
+    """
+
+    rows: Mapping[tuple, tuple[float, np.ndarray | None]]  # by run, metric and recalibration
+    n: int
+    selection: plan.Selection = plan.Selection("released")
+
+    @classmethod
+    def read(cls) -> "Public | None":
+        path = saved.released_root() / PUBLIC / "results.parquet"
+        if not path.exists():
+            return None
+        import pyarrow.parquet as parquet
+
+        columns = "run metric recalibration value n step steps".split()
+        plain = [
+            ("dataset", "=", "cifar10"),
+            ("method", "=", "erm"),
+            ("score", "=", "max_probability"),
+        ]
+        table = parquet.read_table(path, columns=columns, filters=plain).to_pydict()
+        rows = {}
+        for run, metric, after, value, _, step, steps in zip(*table.values(), strict=True):
+            drawn = None if steps is None else step * np.frombuffer(steps, np.int8).astype(float)
+            rows[run, metric, after] = value, drawn
+        return cls(rows, max(table["n"], default=0)) if rows else None
+
+    def records(self, method: str, **changes) -> list[str]:
+        return list(dict.fromkeys(run for run, *_ in self.rows)) if method == "erm" else []
+
+    def scored(self) -> dict:
+        return {}
+
+    def series(self, method: str, number: Number, **changes) -> Series:
+        """A number of each network, in place of seeds."""
+        usual = Number(number.metric, number.recalibration)
+        names = self.records(method) if number == usual else []
+        its = [self.rows.get((run, *usual[:2]), (nan, None)) for run in names]
+        draws = {i: drawn for i, (_, drawn) in enumerate(its) if drawn is not None}
+        values = {i: value for i, (value, _) in enumerate(its)} or {0: nan}
+        return Series(values, draws if len(draws) == len(values) else {}, self.n, PUBLIC)
+
+
+def _of_data(edition: str, dataset: str, network: str, seeds: int = 0) -> Place:
+    selection = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds)
+    runs = Results(selection, train=False)
+    name = runs.setting.dataset
+    return Place(name, runs, name, _data_title(runs.setting))
+
+
+def _data_title(setting: plan.Setting) -> str:
+    return f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {setting.network}"
+
+
+def computed(name: str) -> float:
     """A number of `derivations`, which takes torch: from the file of what was worked out before."""
-    its = contrasts.derived_numbers("mathematics", _mathematics())
+    its = derived.numbers("mathematics", _mathematics())
     if name not in its:
         from calibkit.companion import derivations
 
         its[name] = float(getattr(derivations, name)())
+        derived.save()
     return its[name]
 
 
@@ -248,458 +639,668 @@ def _mathematics() -> str:
     return sha256(b"".join((root / file).read_bytes() for file in code)).hexdigest()
 
 
-# --- a claim, judged ------------------------------------------------------------------------------
+# --- the board ------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Findings:
-    """Rows and further joins, under a quantifier."""
+class Row(NamedTuple):
+    """A claim in one setting; numbers are of the comparison that decides, in natural units.
 
-    quantifier: str
-    parts: list
-
-    def rows(self) -> Iterable[_Finding]:
-        for part in self.parts:
-            yield from part.rows() if isinstance(part, _Findings) else [part]
-
-    def _needed(self) -> dict[str, int]:
-        """How many parts decide it, one way or the other."""
-        total = len(self.parts)
-        hold = {"all": total, "any": 1, "most": total // 2 + 1, "nearly all": -(-4 * total // 5)}
-        needed = hold[self.quantifier]
-        return {"holds": needed, "fails": total - needed + 1}
-
-    def _parts_at(self, alpha: float) -> dict[str, list[str]]:
-        """The verdicts of the parts for either way, each at its share of the level."""
-        total = len(self.parts)
-        return {
-            word: [part.verdict(alpha / (total - needed + 1)) for part in self.parts]
-            for word, needed in self._needed().items()
-        }
-
-    def verdict(self, alpha: float = 0.05) -> str:
-        """Judge so that a wrong verdict has a chance of `alpha` at most."""
-        verdicts = self._parts_at(alpha)
-        for word, needed in self._needed().items():
-            if verdicts[word].count(word) >= needed:
-                return word
-        return "needs data" if "needs data" in verdicts["holds"] else "open"
-
-    def deciding(self, alpha: float = 0.05) -> _Finding:
-        """The comparison on which the verdict hangs.
-
-        Of those that agree with it, in order of clarity, the last that was needed: the weakest of
-        those which all had to go one way, the clearest of those of which one was enough. Where
-        nothing is decided, the clearest of those that are open.
-        """
-        own, verdicts, total = self.verdict(alpha), self._parts_at(alpha), len(self.parts)
-        if own == "open":
-            fits = [
-                "holds" != one and "fails" != other
-                for one, other in zip(verdicts["holds"], verdicts["fails"], strict=True)
-            ]
-            needed = 1
-        else:
-            fits = [v == own for v in verdicts[own]]
-            needed = self._needed()[own]
-            alpha /= total - needed + 1
-        rows = [
-            part.deciding(alpha) if isinstance(part, _Findings) else part
-            for part, fit in zip(self.parts, fits, strict=True)
-            if fit
-        ]
-        rows.sort(key=_Finding.clarity, reverse=True)
-        return rows[needed - 1]
-
-    def seeds_needed(self, alpha: float = 0.05) -> int:
-        """How many seeds would decide it if estimates and spreads stay as they are.
-
-        0 if it is decided, -1 if 1,000 would not be enough.
-        """
-        if self.verdict(alpha) != "open":
-            return 0
-        now = min(row.difference.mean.seeds for row in self.rows() if row.difference)
-        for seeds in _SEEDS_TRIED:
-            if seeds > now and self._with_seeds(seeds).verdict(alpha) != "open":
-                return seeds
-        return -1
-
-    def _with_seeds(self, seeds: int) -> "_Findings":
-        return _Findings(
-            self.quantifier,
-            [
-                part._with_seeds(seeds)
-                if isinstance(part, _Findings)
-                else replace(part, difference=part.difference and part.difference.with_seeds(seeds))
-                for part in self.parts
-            ],
-        )
-
-
-def _put(
-    check: Joined, rows: Callable[[Comparison | Computed | Beyond], list[_Finding]]
-) -> _Findings:
-    """A check with the rows of each of its leaves; one without any is left out."""
-    parts = []
-    for part in check.parts:
-        if isinstance(part, Joined):
-            inner = _put(part, rows)
-            parts += [inner] if inner.parts else []
-        else:
-            parts += rows(part)
-    return _Findings(check.quantifier, parts)
-
-
-def _rows(leaf: Comparison | Computed | Beyond, evidence: Evidence) -> list[_Finding]:
-    """The rows of a leaf from records: none at a coverage that says nothing here."""
-    if isinstance(leaf, Computed):
-        return [_derived(leaf)]
-    if isinstance(leaf, Beyond):
-        return [_Finding(leaf, beyond=leaf.reason)]
-    if leaf.rejects:
-        subject = Subject(("erm",))
-        if not evidence.missing(subject, "accuracy"):
-            wrong = 1 - evidence.series(subject, "accuracy").mean().estimate
-            if 1 - float(leaf.metric.rpartition("_")[2]) < leaf.rejects * wrong:
-                return []
-    sizes = (0, 0)
-    if leaf.sized:
-        sizes = (
-            plan.EDITIONS[evidence.selection.edition].sizes[0],
-            plan.EDITIONS[evidence.selection.edition].sizes[-1],
-        )
-    return [_compare(evidence, leaf, sizes)]
-
-
-class Verdict(NamedTuple):
-    """A claim and what the records of one setting say; numbers are of the deciding comparison.
-
-    `outcome` is its own word, see `contrasts.outcome`. `estimate`, `low`, `high`, `margin`,
-    `detectable` (the true difference that would be found in 80 of 100 cases) and `effect` (the
-    median of what the paper prints for it) are in natural units, nan where there is none. `needed`
-    is how many seeds would decide it if every estimate stays: 0 if it is decided, -1 if none would.
-    `held`, `failed` and `undecided` count the comparisons, each by itself; `command` trains what is
-    missing. `dataset` and `network` are empty for mathematics.
+    `precondition` says what is not met or missing, or what was left out; empty if all is there.
+    `low` and `high` are the ends of the 95 % interval, as everywhere in the book; the claim is
+    judged at `level`, which is shared among columns, and further among comparisons; `alone` is how
+    the one shown would fare by itself, where that differs. `printed` is the outcome of
+    the paper's own table by the same rule. `shown` marks the one row that its column shows.
     """
 
-    id: str
-    paper: str
-    statement: str
-    verdict: str
+    claim: str
+    setting: str
+    precondition: str
     outcome: str
-    metric: str
     comparison: str
-    shown: str
     estimate: float
     low: float
     high: float
-    margin: float
-    detectable: float
-    effect: float
-    needed: int
-    held: int
-    failed: int
-    undecided: int
-    why: str
     seeds: int
+    printed: str
+    column: str
+    shown: bool
+    metric: str
+    margin: float
     n: int
-    setting: str
-    dataset: str
-    network: str
-    command: str
-    support: str
-    exhibits: tuple[str, ...]
+    level: float
+    detectable: float
+    alone: str
 
     @property
-    def power(self) -> str:
-        """Of an open claim: what its comparison could detect, beside what the paper prints."""
-        if self.verdict != "open" or isnan(self.detectable):
+    def measured(self) -> str:
+        """Estimate and 95 % interval in the units of tables."""
+        if isnan(self.estimate):
             return ""
-        _, scale, unit = measure(self.metric)
-        printed = "no number for it"
-        if not isnan(self.effect):
-            printed = f"{_number(self.effect, scale)}{unit}"
-        least = f"{_number(self.detectable, scale)}{unit}"
-        return f"In four of five cases it would tell {least} from 0; the paper prints {printed}."
+        if not self.metric:
+            return f"{self.estimate:.3g}"
+        scale = terms.metric_label(self.metric)[1]
+        shown = stats.Interval(self.estimate, self.low, self.high)
+        return shown.format(scale, digits=1 if scale > 1 else 3, sign=True)
 
 
-def evaluate(
-    selection: plan.Selection | str,
+MATHEMATICS = "mathematics"
+ELSEWHERE = "elsewhere"
+
+
+def board(
+    edition: str = "released",
     paper: str | None = None,
-    on_claim: Callable[[str], None] = lambda line: None,
-    **changes,
-) -> list[Verdict]:
-    """A verdict for every claim, from the records of one setting of an edition. Trains nothing.
+    seeds: int = 0,
+    dataset: str = "",
+    network: str = "",
+) -> list[Row]:
+    """Every claim in every setting of an edition. Trains nothing.
 
     Parameters
     ----------
-    selection : plan.Selection or str
-        Which runs, or the name of an edition. A claim about particular data looks for those
-        instead of the selection's own.
-    paper : str, optional
-        Only that paper's claims.
-    on_claim : function
-        Called with the id of each claim before it is judged.
-    changes
-        Fields of the selection to change, such as ``settings={"clip_norm": 2.0}``: verdicts on
-        runs trained so.
+    edition, seeds : as `plan.Selection`
+    paper : only its claims
+    dataset, network : only settings with these; one that no setting has is a setting of its own
 
     Returns
     -------
-    list of Verdict
-        In the order of `claims`; ``pandas.DataFrame(evaluate("demo"))`` makes a table.
+    list of Row
+        Claim by claim; ``pandas.DataFrame(board("demo"))`` makes a table.
 
     Raises
     ------
     ValueError
-        For an unknown edition, setting or paper.
-    store.DamagedRecord
-        For a record which is not what was written.
-    """
-    evidence = Evidence(selection, **changes)
-    return _evaluate(evidence, paper, on_claim)
-
-
-def _evaluate(
-    evidence: Evidence, paper: str | None, on_claim: Callable[[str], None]
-) -> list[Verdict]:
-    """`evaluate` with records at hand, which the next paper need not look for again."""
-    verdicts = []
-    with warnings.catch_warnings():
-        # A metric undefined for a network is nan, and leaves a comparison open.
-        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-        for claim in claims(paper):
-            on_claim(claim.id)
-            verdicts.append(_judge(claim, evidence))
-    evidence.forget()
-    contrasts.keep_derived()
-    return verdicts
-
-
-class Line(NamedTuple):
-    """A line of the scoreboard: a claim, the paper's own table, and every setting with records.
-
-    `verdict` sums the settings up: "holds" or "fails" if every setting that decides says so,
-    "depends" if they disagree, "open" if none decides. A paper speaks of its own training: where
-    its own settings have records, the one that all methods share cannot decide a claim that they
-    leave open, though it can disagree with what they decide.
-    """
-
-    claim: Claim
-    verdict: str
-    printed: Printed
-    here: tuple[Verdict, ...]
-
-    @property
-    def shown(self) -> Verdict:
-        """The verdict to show first: of the first setting that says what the line says."""
-        return next((v for v in self.here if v.verdict == self.verdict), self.here[0])
-
-
-SUMS = {  # the verdict of a line, and the verb for several of them
-    "holds": "hold",
-    "fails": "fail",
-    "depends": "depend on the setting",
-    "open": "are open",
-    "needs data": "need data",
-}
-
-
-def board(
-    edition: str,
-    paper: str | None = None,
-    on_claim: Callable[[str], None] = lambda line: None,
-    **where,
-) -> list[Line]:
-    """Every claim in every setting of its paper, and on the paper's own table.
-
-    Parameters
-    ----------
-    edition, paper, on_claim
-        As `evaluate`.
-    where
-        Further arguments of `evaluate`: with any of them, only the setting that they name.
+        For an unknown edition or paper.
 
     Examples
     --------
-    >>> [line.verdict for line in board("smoke", "bsce") if line.claim.id == "bsce-c08"]
+    >>> [row.outcome for row in board("smoke", "bsce") if row.claim == "bsce-c08"]
     ['holds']
     """
-    at_hand = cache(lambda setting: Evidence(edition, setting=setting))
-    lines = []
-    for name in dict.fromkeys(claim.paper for claim in claims(paper)):
-        if any(where.values()):
-            each = [evaluate(edition, paper=name, on_claim=on_claim, **where)]
-        else:
-            places = plan.settings(edition, name)
-            each = [_evaluate(at_hand(place.name), name, on_claim) for place in places]
-        for claim, *verdicts in zip(claims(name), *each, strict=True):
-            # Mathematics and what is bound to data of its own is the same in every setting.
-            shown = [v for v in verdicts if v.verdict != "needs data"] or verdicts[-1:]
-            shown = shown[-1:] if _bound(claim) else shown
-            lines.append(Line(claim, _sum(shown), printed(claim), tuple(shown)))
-    return lines
+    plan.choose("edition", edition, plan.EDITIONS)
+    where = places(edition, seeds)
+    if dataset or network:
+        its = [(p.runs.setting.dataset, p.runs.setting.network) for p in where if p.name != PUBLIC]
+        fits = [dataset in ("", d) and network in ("", n) for d, n in its]
+        where = [p for p, fit in zip(where, fits, strict=False) if fit]
+        where = where or [_of_data(edition, dataset, network, seeds)]
+    return _board(where, claims(paper))
 
 
-def _bound(claim: Claim) -> bool:
-    """Whether no part of a claim is about the data of the setting."""
-    leaves = [leaf for leaf in claim.check.leaves() if isinstance(leaf, Comparison)]
-    return all(side.dataset for leaf in leaves for side in leaf.sides)
+def _board(where: list[Place], of: Iterable[Claim]) -> list[Row]:
+    with warnings.catch_warnings():
+        # A metric undefined for a network is nan, and leaves a comparison untested.
+        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        return [row for claim in of for row in _rows(claim, where)]
 
 
-def _sum(verdicts: Iterable[Verdict]) -> str:
-    verdicts = list(verdicts)
-    if {"holds", "fails"} <= {v.verdict for v in verdicts}:
-        return "depends"
-    own = [v for v in verdicts if v.setting != "shared" and v.verdict != "needs data"]
-    words = {v.verdict for v in own or verdicts}
-    decided = words & {"holds", "fails"}
-    return next(iter(decided)) if decided else "open" if "open" in words else "needs data"
+def _rows(claim: Claim, where: list[Place]) -> list[Row]:
+    """A claim in each place; mathematics, and what is bound to data of its own, in one."""
+    if claim.untested:
+        return [_row(claim, "", ELSEWHERE, None, claim.untested)]
+    if not claim.comparisons:
+        return [_row(claim, MATHEMATICS, MATHEMATICS, _put(claim.check, where[0].part))]
+    if claim.datasets:
+        columns = {place.column for place in where}
+        own = claim.datasets[0] if len(claim.datasets) == 1 else ELSEWHERE
+        where = [
+            replace(
+                where[0], name="+".join(claim.datasets), column=own if own in columns else ELSEWHERE
+            )
+        ]
+    judged = [(place, *_judge(claim, place)) for place in where]
+    shown = _shown(claim, judged)
+    tested = sum(join is not None and join.word() != "not tested" for place, join, _ in shown)
+    alpha = 0.05 / max(tested, 1)
+    names = {place.name for place, *_ in shown}
+    return [
+        _row(claim, place.name, place.column, join, why, alpha, place.name in names)
+        for place, join, why in judged
+    ]
 
 
-def _judge(claim: Claim, evidence: Evidence) -> Verdict:
-    join = _put(claim.check, lambda leaf: _rows(leaf, evidence))
-    rows = list(join.rows())
-    each = [row.verdict() for row in rows]
-    verdict = join.verdict() if rows else "needs data"
-    deciding, needed = _Finding(Beyond("")), 0
-    if verdict == "needs data":
-        if rows:
-            deciding.where = next(row for row in rows if row.missing or row.beyond).where
-        why = _lacking(rows, evidence)
-    else:
-        deciding, needed = join.deciding(), join.seeds_needed()
-        alone = any(isnan(row.interval(0.95).low) for row in rows if row.difference)
-        why = _why(each, verdict, deciding, needed, alone)
-    measured = isinstance(deciding.leaf, Comparison)
-    effects_ = effects_of(claim, deciding.leaf) if measured else []
-    missing = list(dict.fromkeys(run for row in rows for run in row.missing))
-    there = deciding.difference is not None
-    return Verdict(
-        claim.id,
-        claim.paper,
-        claim.statement,
-        verdict,
-        deciding.outcome() if verdict != "needs data" else verdict,
-        deciding.leaf.metric if measured else "",
-        deciding.text if verdict != "needs data" else "",
-        deciding.formatted() if verdict != "needs data" else "",
-        *deciding.interval(0.95),
-        deciding.leaf.margin if measured else nan,
-        deciding.difference.mean.detectable() if there else nan,
-        float(np.median(effects_)) if effects_ else nan,
-        needed,
-        *(each.count(word) for word in ("holds", "fails", "open")),
-        why,
-        deciding.difference.mean.seeds if there else 0,
-        deciding.difference.n if there else 0,
-        "" if isinstance(deciding.leaf, Computed) else evidence.setting.name,
-        *deciding.where,
-        _command(evidence, missing) if verdict == "needs data" else "",
-        claim.support,
-        claim.exhibits,
-    )
+def _judge(claim: Claim, place: Place) -> tuple[_Join | None, str]:
+    """The comparisons of a claim in a place, and what is not met or was left out."""
+    at = place.at(claim.comparisons[0].first) if claim.datasets else place
+    if not claim.datasets and not place.runs.records("erm"):
+        return None, "no run of ERM"
+    if place.name == PUBLIC and {
+        m for c in claim.comparisons for s in c.sides for m in s.methods
+    } != {"erm"}:
+        return None, "no other method was trained like these networks"
+    if why := at.unmet(claim):
+        return None, why
+    without = []
+
+    def find(leaf: Comparison | Computed) -> _Part | None:
+        part = place.part(leaf)
+        if not part.lacks and (why := place.left_out(leaf, claim)):
+            without.append(why)
+            return None
+        return part
+
+    join = _put(claim.check, find)
+    note = _grouped(without, "without {what}, which {why}")
+    compared = [part for part in join.leaves() if isinstance(part.leaf, Comparison)]
+    return (join, note) if compared else (None, note)
+
+
+def _shown(claim: Claim, judged: list) -> list:
+    """Of each column its paper's own setting, else the first in which the claim is tested."""
+    edition = judged[0][0].runs.selection.edition
+    own = [s.name for s in plan.EDITIONS[edition].settings(claim.paper)]
+    columns: dict[str, list] = {}
+    for found in judged:
+        columns.setdefault(found[0].column, []).append(found)
+
+    def rank(found) -> tuple[bool, bool]:
+        place, join, _ = found
+        return join is None or join.word() == "not tested", place.name not in own
+
+    return [min(its, key=rank) for its in columns.values()]
+
+
+def _row(
+    claim: Claim,
+    setting: str,
+    column: str,
+    join: _Join | None,
+    why: str = "",
+    alpha: float = 0.05,
+    shown: bool = True,
+) -> Row:
+    outcome = join.word(alpha) if join else "not tested"
+    if claim.exists and outcome in ("reversed", "smaller than claimed"):
+        outcome, why = "unclear", why or "not seen here, which refutes nothing"
+    if outcome == "not tested" and join:
+        lacks = _grouped((p.lacks for p in join.leaves() if p.lacks), "{why} {what}")
+        why = "; ".join(filter(None, [lacks, why]))
+    numbers, more = ("", nan, nan, nan, 0), ("", nan, 0, 1 - alpha, nan, "")
+    if join and outcome != "not tested":
+        part = join.deciding(alpha)
+        measured, mean = isinstance(part.leaf, Comparison), part.mean
+        numbers = described(part.leaf), *part.interval(), mean.seeds if mean else 0
+        metric = part.leaf.first.number.metric if measured else ""
+        alone = part.word() if outcome == "unclear" != part.word() else ""
+        least = mean.detectable() if mean else nan
+        more = metric, part.leaf.margin, part.n, 1 - alpha, least, alone
+    table = printed(claim).outcome
+    return Row(claim.id, setting, why, outcome, *numbers, table, column, shown, *more)
+
+
+def _grouped(reasons: Iterable[tuple[str, str]], text: str) -> str:
+    """Reasons, each once, with all that it is about."""
+    found: dict[str, dict[str, None]] = {}
+    for why, what in reasons:
+        found.setdefault(why, {})[what] = None
+    each = (text.format(why=why, what=", ".join(filter(None, its))) for why, its in found.items())
+    return "; ".join(map(str.strip, each))
+
+
+# --- by the numbers that the paper prints --------------------------------------------------------
+
+
+class Printed(NamedTuple):
+    """How a check fares on the paper's own table.
+
+    By printed means it holds in `held` of `places`, and so, or not, in as many as the paper's words
+    need (`bears`). `outcome` is by the rule for records, from the printed ± and number of runs:
+    one of `OUTCOMES`, or "no ±", or "not printed".
+    """
+
+    outcome: str
+    bears: bool
+    held: int
+    places: int
+    clear: int
+
+    def __str__(self) -> str:
+        if not self.places:
+            return "not printed"
+        means = f"holds in {self.held} of {self.places} by its means"
+        return means if self.outcome == "no ±" else f"{self.outcome}; {means}"
+
+
+@cache
+def _printed(identity: str) -> Printed:
+    claim = next(c for c in claims(identity.partition("-")[0]) if c.id == identity)
+    cells, where = _places_of(claim)
+    by_means, by_rule, spreads = [], [], False
+    for place, case in product(where, claim.check.parts if claim.each else [claim.check]):
+        case = case if isinstance(case, Joined) else Joined("all", (case,))
+        means = _put(case, lambda leaf, at=place: _from_print(leaf, cells, at))
+        if not means.parts:
+            continue
+        by_means.append(means.word() == "holds")
+        ruled = _put(case, lambda leaf, at=place: _from_print(leaf, cells, at, _SEEDS[claim.paper]))
+        by_rule.append(ruled.word())
+        spreads |= any(not isnan(part.interval().low) for part in ruled.leaves())
+    total = len(by_means)
+    if not total:
+        return Printed("not printed", False, 0, 0, 0)
+    hold = {"all": total, "most": total // 2 + 1, "half": (total + 1) // 2, "some": 1}[claim.across]
+    against = {w: sum(found in ("reversed", w) for found in by_rule) for w in OUTCOMES[1:3]}
+    outcome = "unclear"
+    if by_rule.count("holds") >= hold:
+        outcome = "holds"
+    elif against["reversed"] > total - hold:
+        outcome = "reversed"
+    elif against["smaller than claimed"] > total - hold:
+        outcome = "smaller than claimed"
+    outcome = outcome if spreads else "no ±"
+    held = sum(by_means)
+    return Printed(outcome, held >= hold, held, total, by_rule.count("holds"))
+
+
+def printed(claim: Claim) -> Printed:
+    """Apply the check of a claim to the paper's own cells, data set by data set and network.
+
+    >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
+    'holds; holds in 8 of 8 by its means'
+    """
+    return _printed(claim.id)
+
+
+def _from_print(
+    leaf: Comparison | Computed, cells: Mapping, place: tuple[str, str], seeds: int = 0
+) -> _Part | None:
+    """A comparison of printed means, alone or with the spread of so many runs each."""
+    signed = _signed(leaf, cells, place) if isinstance(leaf, Comparison) else []
+    if not signed:
+        return None
+    value = sum(sign * cell.value for sign, cell in signed)
+    value = round(value - (0.0 if isinstance(leaf.second, Side) else leaf.second), 12)
+    if not seeds:  # of means alone, no difference is too small to have a side
+        sided = leaf.side in ("below", "above")
+        return _Part(replace(leaf, margin=0.0) if sided else leaf, exact=value)
+    spread = [cell.std for _, cell in signed if not isnan(cell.std)]
+    half = nan
+    if spread:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
+    return _Part(leaf, spread=stats.Interval(value, value - half, value + half))
+
+
+_BESIDE = ("avg_over_backbones",)  # means of the rows above them
+_KINDS = {"cifar10c": "shifted"} | dict.fromkeys(tables.TEST_SETS, "collected")
+_KINDS["cifar10c"] = "shifted"
+_SUFFIXES = {"none": "", "ts_ece": "_scaled", "ts_test": "_optimal", "binned": "_binned"}
+
+
+@cache
+def _cells(paper: str, exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
+    """Cells of some exhibits by place, then by method, metric and kind of test set."""
+    where: dict[tuple[str, str], dict] = {}
+    for cell in tables.every():
+        if cell.paper == paper and cell.exhibit in exhibits and cell.network not in _BESIDE:
+            key = cell.method, cell.metric, _KINDS.get(cell.dataset, "clean")
+            where.setdefault((cell.dataset, cell.network), {}).setdefault(key, cell)
+    return where
+
+
+def _places_of(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
+    """Cells by place, and the places where a check of this claim applies."""
+    cells = _cells(claim.paper, claim.exhibits + claim.tables)
+    return cells, [("", "")] if claim.datasets else list(cells)
+
+
+def _signed(leaf: Comparison, cells: Mapping, place: tuple[str, str]) -> list[tuple[float, tuple]]:
+    """The cells of a comparison in a place, each with its sign; empty if one is not printed."""
+    signed = []
+    for sign, side in zip((1, -1), leaf.sides, strict=False):
+        where = (side.dataset, _called(side.network)) if side.dataset else place
+        if side.number.metric == "train_accuracy":  # printed without a network
+            where = (where[0], "-")
+        if side.lowest or side.over:
+            return []
+        for i, method in enumerate(side.methods):
+            cell = _printed_cell(cells.get(where, {}), method, side.number)
+            if cell is None:
+                return []
+            signed.append((sign * (-1) ** i, cell))
+    return signed
+
+
+def _called(network: str) -> str:
+    """What the tables call a network."""
+    return {
+        "resnet50_imagenet": "resnet50",
+        "resnet18_imagenet": "resnet18",
+        "resnet110_bottleneck": "resnet110",
+        "wrn_26_10": "wrn26_10",
+    }.get(network, network)
+
+
+def _printed_cell(cells: Mapping, method: str, number: Number):
+    """A cell by method and number; of a method that the paper prints once, any coefficient."""
+    if number.validation or number.since_best or number.at != "end":
+        return None
+    if number.score != "max_probability":
+        return cells.get((number.score, number.metric, number.test_set))
+    names = [f"{number.metric}{_SUFFIXES.get(number.recalibration, '-')}"]
+    if method == "erm" and number.recalibration in ("ts_nll", "ts_ece"):
+        if found := cells.get(("ts", number.metric, number.test_set)):
+            return found
+    base, options, axes = terms.parts(method)
+    exact = plan.method_name(plan.method(method)), names[0], number.test_set
+    if exact in cells or options or axes:
+        return cells.get(exact)
+    matching = [k for k in cells if k[1:] == exact[1:] and terms.parts(k[0])[0] == base]
+    return cells[matching[0]] if len(matching) == 1 else None
+
+
+def margin(claim: Claim, leaf: Comparison) -> float:
+    """The largest difference that would not matter, from the printed cells alone.
+
+    Half the smallest printed effect, but at least the printed ± (the median over the cells that the
+    claim compares) or the last printed digit. Where all that is claimed is that nothing changes, or
+    not for the worse: that ±, but at least the change with which the claim still holds in as many
+    places of the paper's own tables as its words need. What the claim's own exhibits do not print
+    has the ± of the paper's other tables: a risk at one coverage that of AURC, its mean over all
+    coverages, and an ECE after any recalibration that after the nearest. A share or a probability
+    that these do not print either has half a point (0.005), anything else 0.
+    """
+    cells, where = _places_of(claim)
+    leaves = [other for other in claim.comparisons if _kind(other) == _kind(leaf)]
+    number, lowest = _kind(leaf)
+    sources, effects, changes = [], [], []
+    for other, place in product(leaves, where):
+        signed = _signed(other, cells, place)
+        if not signed or not isinstance(other.second, Side):
+            continue
+        sources += [cell for _, cell in signed]
+        change = sum(sign * cell.value for sign, cell in signed)
+        if other.side in ("below", "above"):
+            effects.append(abs(change))
+        else:  # only what goes against the claim: a gain is no change for the worse
+            against = {"at most": change, "at least": -change}.get(other.side, abs(change))
+            changes.append(max(against, 0.0))
+    if not sources and not lowest:
+        everything = tuple(dict.fromkeys(c.exhibit for c in tables.every()))
+        its = [c for at in _cells(claim.paper, everything).values() for c in at.values()]
+        for alike in _alike(number):
+            spread = [c for c in its if c.metric == alike and not isnan(c.std)]
+            sources = sources or spread
+    if not sources:
+        share = terms.metric_label(number.metric)[1] == 100 or number.metric == "histogram_overlap"
+        return 0.005 if share and not lowest else 0.0
+    spreads = [cell.std for cell in sources if not isnan(cell.std)]
+    least = float(np.median(spreads)) if spreads else min(cell.digit for cell in sources)
+    if effects:
+        return float(f"{max(min(effects) / 2, least):.3g}")
+    needed = max if claim.across == "all" else np.median
+    return float(f"{max(least, needed(changes) if changes else 0.0):.3g}")
+
+
+def _kind(leaf: Comparison) -> tuple[Number, bool]:
+    """What is compared: by it a claim's comparisons share a margin. TS is a method in tables."""
+    number, second = leaf.first.number, leaf.second
+    if leaf.first.method == "erm" and isinstance(second, Side):
+        number = number._replace(recalibration=second.number.recalibration)
+    return number, bool(leaf.first.lowest)
+
+
+def _alike(number: Number) -> list[str]:
+    """What a number may be printed as, nearest first."""
+    if number.metric == "auroc_gain_of_temperature":
+        return ["auroc"]
+    if number.metric.startswith("risk_at_coverage_"):
+        return [number.metric, "aurc"]
+    after = {"ts_test": "_scaled"}  # the same step, with the test set's own labels
+    suffix = _SUFFIXES.get(number.recalibration, "")
+    return [
+        number.metric + suffix,
+        number.metric + after.get(number.recalibration, suffix),
+        number.metric,
+    ]
 
 
 # --- in words -------------------------------------------------------------------------------------
 
-_DERIVED = {
-    "ece_of_overconfident_bins": "ECE minus (mean confidence − accuracy), all bins over-confident",
-    "entropy_minimum": "distance from 1/K of the confidence with the largest entropy",
-    "calibration_without_refinement": "gap in ECE and AUROC between two made-up models",
-    "smoothing_identity": "largest violation of the identity",
-    "focal_bound": "smallest slack of the bound",
-    "inverse_focal_slope": "slope of inverse focal loss beyond that of cross-entropy at certainty",
-    "mixup_noise": "largest violation of the identity",
-    "decoupling_residual": "largest error of the decoupled outputs",
-    "focal_factor_peak": "height of the peak above both ends",
-    "weight_axes": "weights whose number of active axes is not the claimed one",
-    "brier_offset": "largest violation of the identity",
-    "binary_brier": "largest violation of the identity for two classes",
-    "ternary_alignment": "rank correlation with the Brier score for three classes, dual focal "
-    "weight minus focal weight",
-    "gradient_weight_bias": "distance of the fixed point from a posterior of 0.7",
+_AFTER = {
+    "ts_nll": "after TS (NLL)",
+    "ts_ece": "after TS (ECE)",
+    "ts_test": "after the optimal temperature",
+    "binned": "after histogram binning",
+}
+_WHEN = {
+    "late": "over the last quarter of training",
+    "settled": "after the first tenth of training",
+    "second_rate": "between the first two drops of the learning rate",
+    "third_rate": "after the second drop of the learning rate",
 }
 
 
-def _why(each: list[str], verdict: str, deciding: _Finding, needed: int, alone: bool) -> str:
-    """How the comparisons went, and the one which decides, in sentences.
+def named(number: Number) -> str:
+    """What a number is called inside a sentence.
 
-    `alone`: a comparison has one run only.
+    >>> named(Number("ece", "ts_ece")), named(Number("accuracy", since_best="auroc"))
+    ('ECE after TS (ECE)', 'change of accuracy since the epoch of best AUROC')
     """
-    one = {"holds": "holds", "fails": "fails", "open": "is open", "needs data": "lacks data"}
-    many = {"holds": "hold", "fails": "fail", "open": "are open", "needs data": "lack data"}
-    numbers = [(each.count(v), (one if each.count(v) == 1 else many)[v]) for v in VERDICTS]
-    counts = ", ".join(f"{count} {word}" for count, word in numbers if count)
-    by = "Left open by" if verdict == "open" else "Decided by"
-    lead = f"{len(each)} comparisons: {counts}. {by}: " if len(each) > 1 else ""
-    sentence = lead + deciding.text
-    interval = deciding.interval(0.95)
-    if isnan(interval.estimate) and deciding.leaf.metric.startswith("since_best:"):
-        return f"{sentence}: the best epoch is chosen on the other runs, and there are none."
-    if isnan(interval.estimate):
-        return f"{sentence}: undefined, or every run diverged."
-    sentence += f": {deciding.formatted()}"
-    if deciding.difference is None:
-        return sentence + "."
-    _, scale, unit = measure(deciding.leaf.metric)
-    if isnan(interval.low):
-        return sentence + "; one run only, so its spread is unknown."
-    if deciding.outcome() in ("practically none", "ruled out") or (
-        deciding.leaf.side not in ("below", "above") and deciding.leaf.margin
-    ):
-        sentence += f", with a margin of {_number(deciding.leaf.margin, scale)}{unit}"
-    if deciding.difference.borrowed:
-        sentence += "; one run, its spread between seeds taken from the default coefficient"
-    if verdict == "open":
-        if deciding.verdict() != verdict:
-            sentence += "; not enough with so many comparisons"
-        if needed > 0:
-            whole = "the claim" if len(each) > 1 else "it"
-            sentence += f". If all stays as it is, {needed} seeds would decide {whole}"
-        elif needed < 0 and alone:
-            sentence += ". Other comparisons have one run only"
-        elif needed < 0:
-            sentence += ". No number of seeds on this test set would decide it: too near the margin"
-    return sentence + "."
+    name = number.metric
+    label = terms.metric_label(name, unit=False)[0].removesuffix(" × 1000")
+    # Inside a sentence, a word is in lower case, an abbreviation is not.
+    label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
+    words = [label, _AFTER.get(number.recalibration, ""), _WHEN.get(number.at, "")]
+    words += [f"on {number.validation} validation samples"] * bool(number.validation)
+    words += [{"shifted": "under shift", "collected": "on newly collected test sets"}.get(
+        number.test_set, "")]  # fmt: skip
+    text = " ".join(filter(None, words))
+    if number.since_best == name:
+        return f"change of {text} since its best epoch"
+    if number.since_best:
+        return f"change of {text} since the epoch of best {named(Number(number.since_best))}"
+    return text
 
 
-def _number(value: float, scale: float) -> str:
-    return f"{scale * value:.2g}".replace("-", "−")
+def _side_label(side: Side) -> str:
+    if side.lowest:
+        name, coefficients = terms.label(side.lowest[0].partition("(")[0]), []
+        coefficients = ", ".join(f"{_coefficient(m):g}" for m in side.lowest)
+        text = f"{name} ({coefficients})"
+    else:
+        score = {"trust_score": "Trust Score", "confidnet": "ConfidNet"}.get(side.number.score)
+        text = score or terms.label(side.method)
+        text += f" minus {terms.label(side.minus)}" * bool(side.minus)
+        text += f" over {terms.label(side.over)}" * bool(side.over)
+    if side.dataset:
+        text += f" on {terms.DATASETS.get(side.dataset, side.dataset)}"
+    return text + f" with the {side.size} training set" * bool(side.size)
 
 
-def _lacking(rows: list[_Finding], evidence: Evidence) -> str:
-    """What is missing: something no record keeps, or runs."""
-    if not rows:
-        return "Errors are so frequent here that none of the claim's coverages applies."
-    reasons = dict.fromkeys(row.beyond for row in rows if row.beyond)
-    places: dict[str, dict[str, None]] = {}
-    for run in (run for row in rows for run in row.missing):
-        own = evidence.setting.protocol.train_size
-        sized = run.dataset == evidence.dataset and run.protocol.train_size != own
-        place = f"{terms.DATASETS.get(run.dataset, run.dataset)}, {run.network}"
-        places.setdefault(place + " with more or fewer training samples" * sized, {})[
-            method_label(run.method) + " with scores" * bool(run.protocol.feature_scores)
-        ] = None
-    for place, methods in places.items():
-        names = list(methods)
-        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        reasons[f"no record of {shown} on {place}"] = None
-    text = "; ".join(reasons)
-    return text[:1].upper() + text[1:] + "."
+def described(leaf: Comparison | Computed) -> str:
+    """A comparison in words, without its number.
+
+    >>> first, second = Side("cs_kd", Number("eaurc")), Side("erm", Number("eaurc"))
+    >>> described(Comparison(first, second, "above"))
+    'E-AURC, CS-KD minus ERM'
+    """
+    if isinstance(leaf, Computed):
+        return leaf.says
+    first, second = leaf.first, leaf.second
+    label = named(first.number)
+    label = f"coefficient of lowest {label}" if first.lowest else label
+    label = label[0].upper() + label[1:]
+    of = _side_label(first)
+    if not isinstance(second, Side):
+        return f"{label}, {of}" + (f" minus {second:g}" if second else "")
+    after = first.number.recalibration, second.number.recalibration
+    if second._replace(number=first.number) == first and len(set(after)) > 1:
+        other = named(second.number)
+        return f"{label} minus {other}, {of}"
+    if first.minus or second.minus:
+        return f"{label}, ({of}) minus ({_side_label(second)})"
+    return f"{label}, {of} minus {_side_label(second)}"
 
 
-def _command(evidence: Evidence, runs: list[plan.Run]) -> str:
-    """What trains missing runs: a command for each data set, network and training size."""
-    groups: dict[tuple, list[plan.Run]] = {}
-    for run in runs:
-        groups.setdefault((run.dataset, run.network, run.protocol), []).append(run)
-    commands = []
-    for (*_, protocol), group in groups.items():
-        settings = dict(evidence.selection.settings) | (
-            {"feature_scores": protocol.feature_scores} if protocol.feature_scores else {}
+# --- on a page ------------------------------------------------------------------------------------
+
+SIGNS = {
+    "holds": "●",
+    "smaller than claimed": "◐",
+    "reversed": "✕",
+    "unclear": "◇",
+    "not tested": "·",
+}
+_COLORS = {"holds": "#0072b2", "smaller than claimed": "#b07d00", "reversed": "#c1440e"}
+_STYLE = """<style>
+.calibkit-claims td, .calibkit-claims th { text-align: left; vertical-align: top; }
+.calibkit-claims .where { display: none; font-weight: 600; }
+.calibkit-claims small { color: var(--pst-color-text-muted, #666); }
+.calibkit-claims summary { cursor: pointer; }
+.calibkit-claims details p { margin: .3rem 0 .3rem 1rem; }
+@media (max-width: 700px) {
+  .calibkit-claims thead { display: none; }
+  .calibkit-claims tr, .calibkit-claims td { display: block; width: auto; }
+  .calibkit-claims tr { border-top: 1px solid; padding: .4rem 0; }
+  .calibkit-claims .where { display: inline; }
+}</style>"""
+
+
+def titles(rows: Iterable[Row], edition: str = "released") -> dict[str, str]:
+    """The columns in which some claim is tested, in their order, and what to call them."""
+    known = {place.column: place.title for place in places(edition)}
+    rows = [row for row in rows if row.outcome != "not tested"]
+    known |= {row.column: row.column for row in rows if row.column not in known}
+    known[MATHEMATICS] = "Mathematics"
+    there = {row.column for row in rows}
+    return {column: title for column, title in known.items() if column in there}
+
+
+@dataclass(frozen=True, repr=False)
+class Card:
+    """Claims down, the paper's own table and every column of the board across. HTML.
+
+    `brief`: a sign in each cell, and its reasons behind the statement.
+    """
+
+    rows: list[Row]
+    titles: Mapping[str, str]
+    brief: bool = False
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        from calibkit.companion import page
+
+        by_claim: dict[str, dict[str, Row]] = {}
+        for row in self.rows:
+            if row.shown:
+                by_claim.setdefault(row.claim, {})[row.column] = row
+        known = {claim.id: claim for claim in claims()}
+        lines = [self._line(known[identity], its) for identity, its in by_claim.items()]
+        styled = page.table(pd.DataFrame(lines), words=True, classes="calibkit-claims", index=False)
+        return _STYLE + styled.to_html()
+
+    def _line(self, claim: Claim, its: Mapping[str, Row]) -> dict[str, str]:
+        its = {c: its[c] for c in self.titles if c in its} or dict(list(its.items())[:1])
+        text = f"{html.escape(claim.statement)} <small>({claim.id})</small>"
+        text += "<br><small>Our reading of its tables, not its words.</small>" * claim.ours
+        cells = {
+            self.titles.get(c, ""): _cell_html(self.titles.get(c, ""), r) for c, r in its.items()
+        }
+        own = _own_table(claim)
+        if self.brief:
+            support = f"<small>{html.escape(f'{claim.support} {claim.exception}')}</small>"
+            reasons = "".join(f"<p>{cell}</p>" for cell in [f"{own}. {support}", *cells.values()])
+            text = f"<details><summary>{text}</summary>{reasons}</details>"
+            cells = {self.titles.get(c, ""): _sign(r.outcome, r.measured) for c, r in its.items()}
+            own = _sign(printed(claim).outcome, str(printed(claim)))
+        line = {"Claim": f'<span id="{claim.id}">{text}</span>', "Its own table": own}
+        empty = dict.fromkeys(self.titles.values(), "")
+        if "" in cells and empty:  # tested in no column: the reason stands in the first
+            return line | empty | {next(iter(empty)): cells.pop("")}
+        return line | empty | cells
+
+
+def _own_table(claim: Claim) -> str:
+    found = printed(claim)
+    if not found.places:
+        return '<span class="where">Its own table: </span><small>not printed</small>'
+    mark = f"{_mark(found.outcome)}<br>" if found.outcome in OUTCOMES else ""
+    text = f"<small>holds in {found.held} of {found.places} by its means</small>"
+    return f'<span class="where">Its own table: </span>{mark}{text}'
+
+
+def _sign(outcome: str, title: str) -> str:
+    shown = _mark(outcome).partition("</span>")[0] + "</span>" if outcome in SIGNS else outcome
+    return f'<span title="{html.escape(f"{outcome} {title}")}">{shown}</span>'
+
+
+def _mark(outcome: str) -> str:
+    color = _COLORS.get(outcome)
+    style = f' style="color: {color}"' if color else ""
+    return f"<span{style}>{SIGNS[outcome]}</span> {outcome}"
+
+
+def _cell_html(title: str, row: Row) -> str:
+    where = f'<span class="where">{html.escape(title)}: </span>' if title else ""
+    why = html.escape(row.precondition)
+    if row.outcome == "not tested":
+        return f"{where}<small>{_mark('not tested')}: {why}</small>"
+    numbers = html.escape(f"{row.comparison}: {row.measured}")
+    size = f", {row.seeds} seeds" if row.seeds else ""
+    note = f"; {why}" if why else ""
+    alone = f" By itself: {row.alone}." if row.alone else ""
+    return f"{where}{_mark(row.outcome)}<br><small>{numbers}{size}{note}.{alone}</small>"
+
+
+def card(paper: str, runs: Results) -> Card:
+    """The claims of a paper for its chapter: what its own table says, and each setting here.
+
+    Parameters
+    ----------
+    paper : a key of `plan.PAPERS`
+    runs : of the page. Where they are of a setting that its edition does not have, by other
+        parameters, that is the only column.
+    """
+    selection = runs.selection
+    where = places(selection.edition, selection.seeds or 0)
+    if runs.setting not in [p.runs.setting for p in where if p.name != PUBLIC]:
+        alone = Results(selection, runs.page, train=False)
+        where = [Place(runs.name, alone, runs.name, runs.title)]
+    rows = _board(where, claims(paper))
+    names = {place.column: place.title for place in where} | {MATHEMATICS: "Mathematics"}
+    there = {row.column for row in rows if row.outcome != "not tested"}
+    return Card(rows, {column: name for column, name in names.items() if column in there})
+
+
+def counts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+    """How often each outcome stands in each column, of the rows that it shows."""
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row.shown:
+            its = found.setdefault(row.column, dict.fromkeys(OUTCOMES, 0))
+            its[row.outcome] += 1
+    return found
+
+
+class Headline(str):
+    """Markdown."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+def headline(rows: Iterable[Row], edition: str = "released") -> Headline:
+    """A sentence for each column: how many claims are tested there, and how they fare."""
+    rows = list(rows)
+    found = counts(rows)
+    lines = []
+    for column, title in titles(rows, edition).items():
+        its = found[column]
+        tested = sum(its.values()) - its["not tested"]
+        said = ", ".join(
+            f"{its[word]} {'hold' if word == 'holds' and its[word] > 1 else word}"
+            for word in OUTCOMES[:4]
+            if its[word]
         )
-        setting = evidence.setting if group[0].dataset == evidence.setting.dataset else None
-        selection = plan.Selection.that_has(evidence.selection.edition, group, setting, settings)
-        commands.append(selection.command(dict.fromkeys(run.method for run in group)))
-    return " && ".join(commands)
+        lines.append(f"- **{title}**: of {tested} tested, {said}.")
+    return Headline("\n".join(lines))
+
+
+def table(rows: Iterable[Row], edition: str = "released") -> Card:
+    """The board in brief: a sign for each claim and column; a click on a claim has the reasons."""
+    rows = list(rows)
+    return Card(rows, titles(rows, edition), brief=True)

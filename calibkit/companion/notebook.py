@@ -27,7 +27,7 @@ sentence for each case: ``if worse: say(f"{named(worse)} ...") else: say("No met
 ====================  ===========================================================================
 
 Text around them names a paper by a link, ``[Zhu et al. (2022)](https://…)``, a page by its file,
-``[part two](fmfp_2.ipynb)``, and a section by its label, ``[after table 2](#bsce-regime)``: roles
+``[the other chapter](bsce_2.ipynb)``, and a section by its label, ``[after table 2](#bsce-regime)``: roles
 in braces are raw text in JupyterLab. So is a label in brackets, so ``<a id="bsce-regime"></a>``
 stands above the heading, which nobody sees; the book takes it for the label (`setup`).
 

@@ -115,6 +115,7 @@ _SUMS = {
 
 def value(record: store.Record, number: Number) -> float:
     """A number of a run; nan where its record does not have it."""
+    number = _same(number)
     if number.metric in _SUMS and number.score == "max_probability":
         constant, parts = _SUMS[number.metric]
         return constant + sum(f * value(record, part) for part, f in _parts(number, parts))
@@ -145,6 +146,7 @@ def value(record: store.Record, number: Number) -> float:
 
 def deviation(record: store.Record, number: Number) -> np.ndarray | None:
     """How far a number lies from its value on resamples of the test set; None if nothing tells."""
+    number = _same(number)
     if number.test_set != "clean" or number.since_best or isinstance(number.at, int):
         return None
     if number.metric in _SUMS and number.score == "max_probability":
@@ -159,6 +161,13 @@ def deviation(record: store.Record, number: Number) -> np.ndarray | None:
     if number.at == "end" and number.recalibration == "none":
         return derived.resampled(record, number)
     return None
+
+
+def _same(number: Number) -> Number:
+    """A number as it is kept: no temperature changes which class is predicted."""
+    if number.metric == "accuracy" and number.recalibration.startswith("ts_"):
+        return number._replace(recalibration="none")
+    return number
 
 
 def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
@@ -588,7 +597,9 @@ class Results:
     # --- numbers ---
 
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of a method by seed."""
+        """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
+        if method == "ts":
+            method, number = "erm", number._replace(recalibration="ts_nll")
         if number.score in SCORES:
             changes |= self.scored()
         return series(self.records(method, **changes), number)
@@ -652,8 +663,9 @@ class Results:
             for method in methods:
                 its = self.series(method, number)
                 if any(not isnan(v) for v in its.values.values()):
-                    found = row(its, number, self.name, method, "", level)
-                    rows[(method, one) if several else method] = _within(found)
+                    than = "its best epoch" if number.since_best else ""  # a change has a word
+                    found = row(its, number, self.name, method, than, level)
+                    rows[(method, one) if several else method] = found if than else _within(found)
         return rows
 
     def predictions(self, method: str, seed: int | None = None) -> Predictions:
@@ -796,6 +808,9 @@ class Results:
     def command(self, methods: Iterable[str]) -> str:
         """The command that trains some methods here."""
         return self.selection.command(methods)
+
+    def __repr__(self) -> str:
+        return f"<results: {self.name}, {self.caption}>"
 
     def _repr_html_(self) -> str:
         from calibkit.companion import page

@@ -174,6 +174,11 @@ def claims(paper: str | None = None) -> list[Claim]:
     return [claim for claim in every if paper in (None, claim.paper)]
 
 
+def written_margin(identity: str, metric: str) -> float:
+    """The largest difference of a metric that would not matter, as written down with a claim."""
+    return next(claim.margins[metric] for claim in claims() if claim.id == identity)
+
+
 @cache
 def _claims() -> tuple[Claim, ...]:
     text = (files("calibkit") / "companion/ledger/claims.json").read_text("utf-8")

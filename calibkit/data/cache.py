@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +30,20 @@ def cache_root() -> Path:
     """
     if os.environ.get("CALIBKIT_CACHE"):
         return Path(os.environ["CALIBKIT_CACHE"])
-    checkout = Path(__file__).resolve().parent.parent.parent
-    if (checkout / "notebooks").is_dir():
+    checkout = _checkout()
+    if checkout:
         return checkout / "data_cache"
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "notebooks").is_dir() and (folder / "data_cache").is_dir():
             return folder / "data_cache"
     return here / "data_cache"
+
+
+@cache
+def _checkout() -> Path | None:
+    folder = Path(__file__).resolve().parent.parent.parent
+    return folder if (folder / "notebooks").is_dir() else None
 
 
 def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:

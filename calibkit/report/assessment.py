@@ -65,8 +65,8 @@ def assess(
         ``reliability``, ``histogram``, ``risk_coverage`` (of `curves`);
         ``operating_points``; ``recalibration``, ``recommended`` (one of these, or None) and
         ``points_after`` it; ``groups``, ``predicted``, ``by_class``; ``comparison`` (None
-        without a second model); ``checks``; ``pairs`` (whether only confidences are known);
-        ``positive`` (None unless there are two classes; see `positive.assess_positive`).
+        without a second model); ``checks``; ``conformal`` (None for two classes; see
+        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None unless there are two classes; see `positive.assess_positive`).
 
     Raises
     ------
@@ -85,7 +85,7 @@ def assess(
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
     if len(data.labels) < LEAST:
         raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
-    from calibkit.report import positive  # which needs this module
+    from calibkit.report import conformal, positive  # which need this module
 
     if rules and (data.pairs or len(data.class_names) != 2):
         raise ValueError(
@@ -162,6 +162,7 @@ def assess(
             "by_class": [] if data.pairs or two else by_class(data),
             "comparison": comparison(data, against) if against else None,
             "checks": checks(data),
+            "conformal": conformal.sets(data),
             "positive": positive.assess_positive(data, found, best, rules)
             | {"guessed": guessed, "shift": positive.prior_shift(data)}
             if two

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import calibkit
 from calibkit import plots, stats, terms
-from calibkit.report import html, predictions
+from calibkit.report import drift, html, predictions
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
@@ -28,17 +28,23 @@ def build(
     paths: Sequence[str | os.PathLike | Predictions],
     out: str | os.PathLike = "compare",
     labels: str | os.PathLike | None = None,
+    unpaired: bool = False,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
+
+    Files of other samples of one model, or a single table with a column ``date``, are compared
+    with the oldest: see `calibkit.report.drift`.
 
     Parameters
     ----------
     paths : sequence of path or Predictions
-        At least two, on the same samples in the same order.
+        At least two, on the same samples in the same order; or see above.
     out : path
         Folder to write to; created if missing.
     labels : path, optional
         Labels in a file of their own.
+    unpaired : bool
+        The files are of other samples, the oldest first.
 
     Returns
     -------
@@ -50,6 +56,8 @@ def build(
     ValueError
         In one line, as from `predictions.read`; if the samples are not the same.
     """
+    if unpaired or len(paths) == 1:
+        return _drift(paths, Path(out), labels)
     models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
     numbers = compare(models)
     out = Path(out)
@@ -67,6 +75,18 @@ def build(
     )
     html.write(out / "compare.html", page)
     return out / "compare.html"
+
+
+def _drift(paths: Sequence, out: Path, labels: str | os.PathLike | None) -> Path:
+    parts = None
+    if len(paths) == 1 and not isinstance(paths[0], Predictions):
+        parts = drift.by_date(paths[0])
+        if parts is None:
+            raise ValueError(f"{paths[0]}: got one file without a column 'date', expected several")
+    parts = parts or [
+        x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths
+    ]
+    return drift.write(drift.compare(parts), out)
 
 
 def compare(models: Sequence[Predictions]) -> dict:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 from calibkit import terms
 from calibkit.data import own
@@ -169,7 +170,7 @@ class Run:
         content = _changed(self) | {"method": method, "protocol": _changed(self.protocol)}
         return json.loads(json.dumps(content))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Readable, safe as a file name, and ending in a hash of `content`."""
         digest = hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,158 @@
+"""The book's own extensions of Sphinx: formulas, links, and what a page does without."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from docutils import nodes
+from pybtex.database import parse_file
+
+ROOT = Path(__file__).parent.parent
+BOOK = ROOT / "book"
+CONFIG = yaml.safe_load((BOOK / "_config.yml").read_text())["sphinx"]["config"]
+
+
+@pytest.fixture(autouse=True)
+def of_the_book(monkeypatch):
+    monkeypatch.syspath_prepend(str(BOOK / "_ext"))
+    yield
+    for name in ("formulas", "links", "assets"):
+        sys.modules.pop(name, None)
+
+
+def extension(name):
+    return importlib.import_module(name)
+
+
+# --- formulas ---
+
+
+@pytest.mark.parametrize(
+    ("latex", "parts"),
+    [
+        (r"\frac{a}{b}", ["<mfrac><mi>a</mi><mi>b</mi></mfrac>"]),
+        (r"\conf", ["<mover", "<mi>p</mi>"]),
+        (r"a &= b \\ c &= d", ["<mtable", "<mtr", "<mi>d</mi>"]),
+        (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", ["<mtable"]),
+    ],
+)
+def test_a_formula_is_mathml(latex, parts):
+    formulas = extension("formulas")
+    config = SimpleNamespace(formula_macros=CONFIG["formula_macros"])
+    app = SimpleNamespace(config=config)
+    translator = SimpleNamespace(builder=SimpleNamespace(app=app))
+    written = formulas.mathml(translator, nodes.math_block(latex, latex), True)
+    assert written.startswith("<math")
+    assert all(part in written for part in parts), written
+
+
+# --- links ---
+
+
+@pytest.fixture(scope="module")
+def bibliography():
+    entries = parse_file(BOOK / "references.bib").entries
+    citations = [SimpleNamespace(citation_id=k, entry=e) for k, e in entries.items()]
+    return SimpleNamespace(citations=citations)
+
+
+@pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        ("Guo et al. (2017)", "guo2017"),
+        ("Wang et al., 2021", "wang2021"),
+        ("Wang et al. (2023)", "wang2023"),
+        ("Hendrycks and Gimpel, 2017", "hendrycks2017"),
+        ("Brier, 1950", "brier1950"),
+        ("Zhu et al.", "zhu2022"),
+        ("Wang et al.", None),  # which of the two?
+        ("Guo et al. (2018)", None),
+        ("Bibliography", None),
+    ],
+)
+def test_words_of_a_citation_name_one_entry(bibliography, words, entry):
+    found = extension("links").cited(bibliography, words)
+    assert (found and found.citation_id) == entry
+
+
+def test_almost_every_entry_leads_to_its_paper(bibliography):
+    known = {"doi", "eprint", "url"}
+    without = {c.citation_id for c in bibliography.citations if not known & set(c.entry.fields)}
+    assert without <= {"zadrozny2001"}  # in no archive that we know of
+
+
+def test_citations_in_notebooks_name_an_entry(bibliography):
+    """Else the reader is left at the top of the bibliography."""
+    links = extension("links")
+    for path in (*(ROOT / "notebooks").glob("*.ipynb"), *BOOK.glob("*.md")):
+        for words in re.findall(r"\[([^]\[]+)\]\([./]*bibliography\.md\)", path.read_text()):
+            ambiguous = words in ("Wang et al.", "bibliography", "Bibliography")
+            assert ambiguous or links.cited(bibliography, words), (path.name, words)
+
+
+def test_claims_have_anchors_and_html_finds_those_of_docutils():
+    links = extension("links")
+    line = '<details class="claims-line" data-paper="fmfp"><summary><span>fails</span>'
+    line += '<span class="claims-id">fmfp-c09</span>Words</summary></details>'
+    context = {"body": line + line.replace("c09", "c10") + '<a href="overconf.html#overconf-figA">'}
+    links.anchor_html(None, "", "", context, None)
+    assert re.findall(r'<details[^>]* id="([\w-]+)"', context["body"]) == ["fmfp-c09", "fmfp-c10"]
+    assert 'href="#fmfp-c10"' in context["body"]
+    assert 'href="overconf.html#overconf-figa"' in context["body"]
+    again = dict(context)
+    links.anchor_html(None, "", "", again, None)
+    assert again == context
+
+
+def test_the_first_use_of_an_abbreviation_is_explained():
+    links = extension("links")
+    first, code, second = "An ECE of 0. BSCE-GRA.", nodes.literal("ECE", "ECE"), "ECE again"
+    paragraph = nodes.paragraph("", "", code, nodes.Text(first))
+    doctree = nodes.section("", nodes.title("", "ECE"), paragraph, nodes.paragraph("", second))
+    app = SimpleNamespace(
+        config=SimpleNamespace(
+            abbreviations={"ECE": "a gap", "BSCE-GRA": "gradients", "BSCE": "no"}
+        )
+    )
+    links.explain(app, doctree, "page")
+    found = [(n.astext(), n["explanation"]) for n in doctree.findall(nodes.abbreviation)]
+    assert found == [("ECE", "a gap"), ("BSCE-GRA", "gradients")]
+    assert doctree.astext().count("ECE") == 4  # no word is lost
+
+
+# --- what a page does without ---
+
+
+def test_a_page_keeps_the_scripts_that_it_uses():
+    assets = extension("assets")
+    names = ("fontawesome.js", "searchindex.js", "togglebutton.js", "copybutton.js", "figures.js")
+    head = "".join(f'<script src="../_static/{name}?v=1"></script>' for name in names)
+    page = f"<head>{head}</head><body>{{}}</body>"
+    assert re.findall(r"/([\w]+)\.js", assets.lighten(page.format(""))) == ["figures"]
+    code = assets.lighten(page.format('<div class="highlight-python"></div>'))
+    assert re.findall(r"/([\w]+)\.js", code) == ["copybutton", "figures"]
+    search = assets.lighten(page.format('<div id="search-results"></div>'))
+    assert re.findall(r"/([\w]+)\.js", search) == ["searchindex", "figures"]
+    assert assets.lighten(code) == code
+
+
+def test_only_icons_in_use_keep_their_rule_and_their_sign(tmp_path):
+    from fontTools.ttLib import TTFont
+    from pydata_sphinx_theme import __file__ as theme
+
+    assets = extension("assets")
+    static = Path(theme).parent / "theme" / "pydata_sphinx_theme" / "static"
+    css = (static / "styles" / "pydata-sphinx-theme.css").read_text()
+    for font in (static / "vendor" / "fontawesome" / "webfonts").glob("*.ttf"):
+        (tmp_path / font.name).write_bytes(font.read_bytes())
+    lighter = assets.with_icons(css, {"fa-sun", "fa-magnifying-glass"}, tmp_path)
+    assert re.search(r"\.fa-sun:before\{content:", lighter)
+    assert ".fa-dice-three" in css and ".fa-dice-three" not in lighter
+    assert ".woff2" not in lighter
+    signs = TTFont(tmp_path / "fa-solid-900.woff").getBestCmap()
+    assert 0xF185 in signs and 0xF527 not in signs  # the sun, not the dice
+    assert (tmp_path / "fa-solid-900.woff").stat().st_size < 20_000
