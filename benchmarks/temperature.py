@@ -2,9 +2,9 @@
 
     python -m benchmarks.temperature [benchmarks/results/temperature.json]
 
-Each library fits the temperature of lowest NLL to float32 logits; the best of several times is kept,
-in seconds of the processor on one thread, so that other work on the machine hardly matters. `nll` is
-the mean NLL at the temperature found, in double precision: the lower, the better the fit.
+Each library fits the temperature of lowest NLL to float32 logits; the best of several times is
+kept, in seconds of the processor on one thread, so that other work on the machine hardly matters.
+`nll` is the mean NLL at the temperature found, in double precision: the lower, the better the fit.
 """
 
 import importlib.metadata

@@ -400,8 +400,7 @@ def optimal_temperature(
     3.64
     """
     logits, labels = _data(logits, labels)
-    if objective not in ("ece", "nll"):
-        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+    _check_objective(objective)
     _check_bins(bins)
     temperatures = None if grid is None else _checked_grid(grid)
     if objective == "ece":
@@ -445,11 +444,14 @@ class TemperatureScaling(Recalibration):
     _kept = {"temperature": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        scaled = _Scaled(logits, labels)
+        _check_objective(self.objective)
+        grid = None if self.grid is None else _checked_grid(self.grid)
         if self.objective == "nll":
-            best = _lowest_nll(scaled, None if self.grid is None else _checked_grid(self.grid))
+            scaled = _Scaled(logits, labels)
+            best = _lowest_nll(scaled, grid)
         else:
-            best, _ = optimal_temperature(logits, labels, self.objective, self.grid)
+            scaled = _Scaled(logits, labels, logits.dtype)
+            best, _ = _lowest_ece(scaled.ece, GRID if grid is None else grid)
         self.temperature_ = best
         choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
         if best in (min(choices), max(choices)):
@@ -1091,6 +1093,11 @@ def _warn_missing(labels: Array, k: int) -> None:
         _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
 
 
+def _check_objective(objective: str) -> None:
+    if objective not in ("ece", "nll"):
+        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+
+
 def _check_bins(bins: int) -> None:
     if not isinstance(bins, int | np.integer) or bins < 1:
         raise ValueError(f"bins: got {bins!r}, expected an integer >= 1")
@@ -1120,15 +1127,15 @@ class _Scaled:
             self.blocks.append(block)
         true = logits[np.arange(self.n), labels].astype(np.float64)
         self.true = float((true - logits.max(axis=1)).sum())
+        self.correct = logits.argmax(axis=1) == labels
 
     def ece(self, temperature: float, bins: int = 15) -> tuple[float, float]:
         """The ECE, and mean confidence - accuracy."""
         confidence = np.concatenate(
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
-        correct = self.logits.argmax(axis=1) == self.labels
         index = np.searchsorted(np.linspace(0, 1, bins + 1).astype(self.dtype)[1:-1], confidence)
-        gaps = np.bincount(index, weights=confidence - correct, minlength=bins) / self.n
+        gaps = np.bincount(index, weights=confidence - self.correct, minlength=bins) / self.n
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
     def nll(self, temperature: float) -> tuple[float, float, float]:
