@@ -440,6 +440,7 @@ def _train(options) -> int:
         queue = [by_name[name] for name in options.names]
     else:
         queue = selection
+    asked = list(queue)
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
@@ -457,7 +458,7 @@ def _train(options) -> int:
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
         )
-        print(_progress(selection, record, start), flush=True)
+        print(_progress(asked, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 
 
@@ -578,6 +579,11 @@ def _claims(options) -> int:
     if not any(row.seeds for row in rows):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
+        if options.edition == "released":
+            print(
+                "they come with the repository, and are found from inside it: git clone --depth 1 "
+                "https://github.com/calibkit/calibkit"
+            )
     return 0
 
 

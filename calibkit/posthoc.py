@@ -26,6 +26,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from math import exp, inf, log
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -1127,7 +1128,10 @@ class _Scaled:
             self.blocks.append(block)
         true = logits[np.arange(self.n), labels].astype(np.float64)
         self.true = float((true - logits.max(axis=1)).sum())
-        self.correct = logits.argmax(axis=1) == labels
+
+    @cached_property
+    def correct(self) -> Array:
+        return self.logits.argmax(axis=1) == self.labels  # at any temperature
 
     def ece(self, temperature: float, bins: int = 15) -> tuple[float, float]:
         """The ECE, and mean confidence - accuracy."""

@@ -1,5 +1,6 @@
 """What is around the library: workflows, forms, profiles, the cell a notebook starts with."""
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -98,14 +99,14 @@ def test_a_command_names_the_extra_that_it_needs():
 # --- a notebook anywhere ---
 
 
-def load_bootstrap():
-    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / ".ci" / "bootstrap.py")
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-bootstrap = load_bootstrap()
+bootstrap = load("bootstrap")
 
 
 @pytest.fixture
@@ -161,6 +162,53 @@ def test_the_cell_stands_before_the_parameters_and_is_not_shown():
 
 def test_every_notebook_starts_anywhere():
     assert not bootstrap.outdated(), "run `python .ci/bootstrap.py`"
+
+
+# --- the archive ---
+
+
+@pytest.fixture
+def archive(tmp_path, monkeypatch):
+    """Its script, for a project of two files and a rendered book of one page."""
+    script = load("archive")
+    (tmp_path / "html" / "sub").mkdir(parents=True)
+    (tmp_path / "html" / "index.html").write_text("a page")
+    (tmp_path / "html" / "sub" / "a.css").write_text("a style")
+    files = {"README.md": (b"hello", 0o644), "run": (b"#!/bin/sh", 0o755)}
+    monkeypatch.setattr(script, "tracked", lambda: dict(files))
+    answers = {"status": b"", "log": b"1700000000", "rev-parse": b"c0ffee"}
+    monkeypatch.setattr(script, "git", lambda command, *_: answers[command])
+    script.answers = answers
+    return script
+
+
+def test_the_archive_holds_all_with_its_sums_and_has_the_same_bytes_again(archive, tmp_path):
+    path = archive.main(tmp_path / "out", tmp_path / "html")
+    first = path.read_bytes()
+    os.utime(tmp_path / "html" / "index.html", (1, 1))
+    assert archive.main(tmp_path / "out", tmp_path / "html").read_bytes() == first
+    with tarfile.open(path) as file:
+        file.extractall(tmp_path / "there", filter="data")
+    top = tmp_path / "there" / path.name.removesuffix(".tar.gz")
+    assert (top / "html" / "sub" / "a.css").read_text() == "a style"
+    assert os.access(top / "run", os.X_OK) and not os.access(top / "README.md", os.X_OK)
+    sums = dict(
+        reversed(line.split("  ")) for line in (top / "SHA256SUMS").read_text().splitlines()
+    )
+    found = {p.relative_to(top).as_posix() for p in top.rglob("*") if p.is_file()}
+    assert sums.keys() == found - {"SHA256SUMS"}
+    for name, wanted in sums.items():
+        assert hashlib.sha256((top / name).read_bytes()).hexdigest() == wanted
+    described = json.loads((tmp_path / "out" / f"{top.name}.zenodo.json").read_text())["metadata"]
+    assert described["version"] == PROJECT["version"] and described["license"] == "MIT"
+
+
+def test_what_is_not_committed_or_not_rendered_is_not_archived(archive, tmp_path):
+    with pytest.raises(SystemExit, match="make render"):
+        archive.main(tmp_path / "out", tmp_path)
+    archive.answers["status"] = b" M README.md"
+    with pytest.raises(SystemExit, match="README.md"):
+        archive.main(tmp_path / "out", tmp_path / "html")
 
 
 # --- profiles ---

@@ -197,8 +197,8 @@ def by_weight(
     """As many samples as the weighted ones are worth, drawn in proportion to their weights.
 
     n samples of weights w are worth (Σw)² / Σw² equal ones (Kish 1965), which is the size that
-    gives intervals of the right width. They are drawn systematically, in the order of confidence,
-    so that the draw adds next to nothing to the error of an estimate.
+    gives intervals of the right width. They are drawn systematically, in the order of label and
+    confidence, so that the draw adds next to nothing to the error of an estimate.
 
     Parameters
     ----------
@@ -221,13 +221,14 @@ def by_weight(
     """
     parts: dict[str, Array] = {}
     notes = list(data.notes)
-    for prefix, weights, samples in (
-        ("", data.weights, data.samples),
-        ("val_", data.val_weights, data.val_samples),
+    for prefix, weights, samples, labels in (
+        ("", data.weights, data.samples, data.labels),
+        ("val_", data.val_weights, data.val_samples, data.val_labels),
     ):
         if weights is None or samples is None:
             continue
-        rows = _systematic(weights, np.lexsort((samples["confidence"], samples["correct"])))
+        order = np.lexsort((samples["confidence"], samples["correct"], labels))
+        rows = _systematic(weights, order)
         names = ("logits", "labels", "confidences", "weights") + (() if prefix else ("groups",))
         for name in names:
             values = getattr(data, prefix + name)
@@ -764,6 +765,8 @@ def _check_same(data: Predictions, against: Predictions) -> None:
         raise ValueError(
             f"against: got {len(against.labels):,} samples, expected the same {len(data.labels):,}"
         )
+    if data.pairs or against.pairs:  # each is right or wrong in its own way
+        return
     differ = int((data.labels != against.labels).sum())
     if differ:
         raise ValueError(
