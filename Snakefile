@@ -105,7 +105,7 @@ rule notebook:
     retries: 1  # kernels can race for a port
     shell:
         f"OMP_NUM_THREADS=1 {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"
-        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.notebook {params.draft} >> {log} 2>&1"
+        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.page {params.draft} >> {log} 2>&1"
         " && cp {params.draft} {output}"  # a page without records is a short one
 
 rule pages:

@@ -151,7 +151,16 @@ def _parser() -> argparse.ArgumentParser:
     recalibrate.add_argument(
         "--map",
         default="temperature",
-        choices=("temperature", "structured", "vector", "matrix", "beta", "isotonic", "histogram"),
+        choices=(
+            "temperature",
+            "structured",
+            "vector",
+            "matrix",
+            "beta",
+            "top",
+            "isotonic",
+            "histogram",
+        ),
         help="default: %(default)s",
     )
     recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")
@@ -164,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
         help="thresholds on the confidence, for these error rates",
     )
     two = recalibrate.add_argument_group("two classes: thresholds on the probability of one")
-    two.add_argument("--positive", metavar="NAME", help="which (default: the rarer)")
+    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
     for rule, what in (
         ("budget", "flag at most so many samples of the test set; below 1, that share"),
         ("precision", "keep this share of the flagged positive"),
@@ -570,6 +579,11 @@ def _claims(options) -> int:
     if not any(row.seeds for row in rows):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
+        if options.edition == "released":
+            print(
+                "they come with the repository, and are found from inside it: git clone --depth 1 "
+                "https://github.com/calibkit/calibkit"
+            )
     return 0
 
 
@@ -728,10 +742,10 @@ def _gated(options, page, say) -> int:
 
 
 def _recalibrate(options) -> int:
-    from calibkit.report import deploy, predictions
+    from calibkit.report import deploy, positive, predictions
 
     data = predictions.read(options.predictions, options.labels)
-    rules = [(r, x) for r in deploy.RULES for x in getattr(options, r)]
+    rules = [(r, x) for r in positive.RULES for x in getattr(options, r)]
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, rules
     )

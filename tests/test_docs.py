@@ -125,6 +125,23 @@ def test_papermill_commands(call):
     assert given <= known
 
 
+@pytest.mark.parametrize("call", every("papermill"))
+def test_papermill_commands_have_records(call, monkeypatch):
+    """A pair of data set and network that nobody has trained is an error in a fresh clone."""
+    from calibkit.training import store
+
+    given = dict(zip(call, call[1:], strict=False))
+    chosen = {call[i + 1]: call[i + 2] for i, word in enumerate(call) if word == "-p"}
+    if "network" not in chosen or "edition" in chosen or "--help-notebook" in given:
+        return
+    monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
+    selection = plan.Selection(
+        "released", dataset=chosen.get("dataset", ""), network=chosen["network"]
+    )
+    (page,) = (Path(word).stem for word in call if word.startswith("notebooks/"))
+    assert any(store.load(run) for run in selection.of_page(page))
+
+
 @pytest.mark.parametrize("call", every("make"))
 def test_make_commands(call):
     targets = re.findall(r"^(\w+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -285,3 +285,63 @@ def _as_in_zhu_8(curves: Mapping[str, dict]) -> Figure:
     ax.set(xlabel="Epoch", ylabel="%")
     ax.legend()
     return fig
+
+
+# --- gradient norms -------------------------------------------------------------------------------
+
+
+def gradients(
+    clouds: Mapping[str, dict], followed: Mapping[str, Mapping], moment: int, look: str = "ours"
+) -> Figure:
+    """Gradient norm against Brier score of training samples, a panel for each loss.
+
+    Parameters
+    ----------
+    clouds : numbers of `plots.prepare_gradient_norms` by method
+    followed : arrays of a run by method: ``train_brier``, ``train_gradient_norm`` and
+        ``train_epochs``
+    moment : which epoch
+    look : "ours", or "paper", as figure 4 of Lin et al.: all losses as dots in one panel an epoch
+
+    Returns
+    -------
+    Figure
+        In ours, the spread of each loss in large type.
+    """
+    check_look(look)
+    if look == "paper":
+        return _as_in_lin(followed)
+    size = (plots.WIDTH, 2.4)
+    fig, axes = plt.subplots(1, len(clouds), figsize=size, sharex=True, squeeze=False)
+    for ax, (method, numbers) in zip(axes[0], clouds.items(), strict=True):
+        plots.plot_gradient_norms(numbers, ax)
+        for text in list(ax.texts):
+            text.remove()
+        ax.set(ylabel="", xticks=[0, 1, 2], ylim=(0, 1.4 * numbers["norm_edges"][-1]))
+        ax.set_title(terms.label(method), color=plots.ink(plots.look(method)["color"]))
+        inside = {"transform": ax.transAxes, "va": "top"}
+        if np.isfinite(numbers["spread"]):
+            ax.text(0.05, 0.98, f"{numbers['spread']:.1f}×", fontsize=17, color=INK, **inside)
+            ax.text(0.05, 0.82, "spread", color=FAINT, **inside)
+    epoch = next(iter(followed.values()))["train_epochs"][moment]
+    axes[0, 0].set_ylabel(f"Gradient norm, epoch {epoch}")
+    return fig
+
+
+def _as_in_lin(followed: Mapping[str, Mapping]) -> Figure:
+    epochs = next(iter(followed.values()))["train_epochs"]
+    chosen = np.linspace(0, len(epochs) - 1, min(4, len(epochs))).astype(int)
+    fig, axes = plt.subplots(1, len(chosen), figsize=(plots.WIDTH, 2.2), squeeze=False)
+    for ax, i in zip(axes[0], chosen, strict=True):
+        for method, arrays in followed.items():
+            x, y = arrays["train_brier"][i], arrays["train_gradient_norm"][i]
+            ax.scatter(x, y, s=2, alpha=0.5, linewidth=0, **_dots(method))
+        ax.set(title=f"Epoch {epochs[i]}", xlabel="Brier score")
+    axes[0, 0].set_ylabel("Gradient norm")
+    handles = axes[0, 0].get_legend_handles_labels()
+    fig.legend(*handles, loc="outside upper left", ncols=len(followed), markerscale=4)
+    return fig
+
+
+def _dots(method: str) -> dict:
+    return {k: plots.look(method)[k] for k in ("color", "label")}

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from calibkit import terms
+from calibkit.report import conformal
 from calibkit.report.assessment import FEW
 from calibkit.stats import Interval, Unjudged
 
@@ -42,6 +43,8 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     else:
         statements = [_on_calibration(numbers), _on_errors(numbers)]
         statements += [_on_threshold(numbers), _on_recalibration(numbers)]
+    if numbers["conformal"]:
+        statements.append(conformal.card(numbers["conformal"]))
     if numbers["comparison"]:
         statements.append(_on_comparison(numbers))
     return statements

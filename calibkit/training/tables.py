@@ -14,6 +14,7 @@ tables are what is released.
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -103,20 +104,24 @@ def _read(path: Path, columns: list[str] | None = None) -> dict[str, np.ndarray]
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-_OPEN: dict[tuple[Path, int], Tables] = {}
+_OPEN: dict[tuple[str, int], Tables] = {}
+_seen: list = []  # root, when, and what was there: not looked for again with every run
 
 
 def settings() -> dict[str, Tables]:
     """The tables of every setting that has some, by its name."""
+    root = str(released_root())
+    if _seen and _seen[0] == root and time.monotonic() - _seen[1] < 0.1:
+        return _seen[2]
     found = {}
-    root = released_root()
-    for name in sorted(os.listdir(root)) if root.is_dir() else ():
-        path = root / name / "runs.parquet"
+    for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+        path = os.path.join(root, name, "runs.parquet")
         with suppress(OSError):  # another folder
-            key = path, path.stat().st_mtime_ns
+            key = path, os.stat(path).st_mtime_ns
             if key not in _OPEN:
-                _OPEN[key] = Tables(path.parent)
+                _OPEN[key] = Tables(Path(root, name))
             found[name] = _OPEN[key]
+    _seen[:] = root, time.monotonic(), found
     return found
 
 
@@ -167,6 +172,7 @@ def write(folder: Path, records: Iterable) -> None:
         draft = path.with_suffix(".draft")
         rows.to_parquet(draft, compression="zstd", compression_level=9, index=False)
         draft.replace(path)
+    _seen.clear()
 
 
 def _results(record) -> list[dict]:
