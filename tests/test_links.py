@@ -98,16 +98,19 @@ def test_citations_in_notebooks_name_an_entry(bibliography):
 
 def test_claims_have_anchors_and_html_finds_those_of_docutils():
     links = extension("links")
-    line = '<details class="claims-line" data-paper="fmfp"><summary><span>fails</span>'
-    line += '<span class="claims-id">fmfp-c09</span>Words</summary></details>'
-    context = {"body": line + line.replace("c09", "c10") + '<a href="overconf.html#overconf-figA">'}
-    links.anchor_html(None, "", "", context, None)
-    assert re.findall(r'<details[^>]* id="([\w-]+)"', context["body"]) == ["fmfp-c09", "fmfp-c10"]
+    fold = '<details><summary><span class="name">fmfp-c09</span> Words</summary>fmfp-c11</details>'
+    body = fold + "<td>fmfp-c10</td><td>fmfp-c10</td>" + '<td id="own">bsce-c01</td>'
+    context = {"body": body + '<a href="overconf.html#overconf-figA">'}
+    elsewhere = dict(context)
+    links.anchor_html(None, "notebooks/claims", "", context, None)
+    assert re.findall(r'<\w+ id="([\w-]+)"', context["body"]) == ["fmfp-c09", "fmfp-c10", "own"]
     assert 'href="#fmfp-c10"' in context["body"]
     assert 'href="overconf.html#overconf-figa"' in context["body"]
     again = dict(context)
-    links.anchor_html(None, "", "", again, None)
+    links.anchor_html(None, "notebooks/claims", "", again, None)
     assert again == context
+    links.anchor_html(None, "notebooks/fmfp", "", elsewhere, None)  # other pages only name them
+    assert elsewhere["body"].startswith(body)
 
 
 def test_the_first_use_of_an_abbreviation_is_explained():
