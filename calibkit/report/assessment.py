@@ -66,7 +66,8 @@ def assess(
         ``operating_points``; ``recalibration``, ``recommended`` (one of these, or None) and
         ``points_after`` it; ``groups``, ``predicted``, ``by_class``; ``comparison`` (None
         without a second model); ``checks``; ``conformal`` (None for two classes; see
-        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None unless there are two classes; see `positive.assess_positive`).
+        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None
+        unless there are two classes; see `positive.assess_positive`).
 
     Raises
     ------
