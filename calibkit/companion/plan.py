@@ -437,7 +437,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "reliable_overfitting": PAPERS["fmfp"],
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), paper="bsce"),),
     "fmfp": PAPERS["fmfp"],
-    "darkside": PAPERS["darkside"],
+    "darkside": (*PAPERS["darkside"], Need(("erm",), paper="fmfp")),
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
     "bsce": (*PAPERS["bsce"], _ON_TOY),
