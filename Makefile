@@ -1,4 +1,4 @@
-# make render · make book · make release · make test · make lab · make help
+# make render · make book · make release · make archive · make test · make lab · make help
 # Everything happens in .venv, which is set up when a lock file changes.
 PYTHON ?= python3
 EDITION ?= demo
@@ -8,7 +8,7 @@ export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: help render book release test lab clean
+.PHONY: help render book release archive test lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 	@echo "Settings: EDITION=$(EDITION) CORES=$(CORES) PYTHON=$(PYTHON); such as make book EDITION=released CORES=4"
@@ -27,9 +27,10 @@ $(READY): requirements.lock requirements-builds.lock pyproject.toml
 render: $(READY)  ## render the released pages as they are; run nothing
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build book
 
-book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1])
+book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1 [YES=1]])
+	@$(if $(TRAIN),$(BIN)/python -m calibkit.companion.progress $(EDITION) --cores $(CORES) $(if $(YES),--yes))
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION) $(if $(TRAIN),train=1)
-	@echo "The book: $$($(BIN)/python -c 'from calibkit.companion.notebook import book_index; print(book_index("$(EDITION)"))')"
+	@echo "The book: $$($(BIN)/python -c 'from calibkit.companion.page import book_index; print(book_index("$(EDITION)"))')"
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
 	@rm -rf build/records && mkdir -p build/records/runs  # only the records in git
@@ -44,6 +45,9 @@ release: $(READY)  ## remake book/notebooks: the pages of the released edition, 
 	@$(BIN)/python book/palette.py book/notebooks/*.ipynb
 	@$(BIN)/python book/cover.py
 	@echo "Render it with: make render"
+
+archive: render  ## sources, records, the rendered book and their sums in one file, for Zenodo
+	@$(BIN)/python .ci/archive.py
 
 test: $(READY)  ## the whole test suite (FAST=1: without the slow tests)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 \

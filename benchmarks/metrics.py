@@ -95,6 +95,10 @@ def from_probs(probs: np.ndarray, labels: np.ndarray, other: Other) -> list[tupl
     if netcal := other("netcal.metrics"):
         theirs["ece", "netcal"] = lambda: netcal.ECE(15).measure(probs, labels)
         theirs["mce", "netcal"] = lambda: netcal.MCE(15).measure(probs, labels)
+    if relplot := other("relplot"):
+        theirs["smooth_ece", "relplot"] = lambda: relplot.smECE(
+            probs.max(1), (probs.argmax(1) == labels).astype(float)
+        )
     if tu := other("torch_uncertainty.metrics.classification"):
         by_class = other("torch_uncertainty.metrics.classification.calibration")
         for name, metric in {
@@ -282,6 +286,7 @@ def versions() -> dict:
         "torch",
         "torchmetrics",
         "netcal",
+        "relplot",
         "torch-uncertainty",
     )
     found = {"python": platform.python_version()}

@@ -1,69 +1,502 @@
-"""The predictions of public networks on CIFAR-10, for the page on training in full.
+"""Networks that others trained in full: from their files to tables in data_cache/released/public.
 
-    git clone https://github.com/akamaster/pytorch_resnet_cifar10
-    CALIBKIT_DATA=... python benchmarks/public_networks.py pytorch_resnet_cifar10/pretrained_models
+    python benchmarks/public_networks.py logits idelbayev pytorch_resnet_cifar10/pretrained_models
+    python benchmarks/public_networks.py results
 
-Writes logits and labels of the 10,000 test images, and the origin of the weights. The largest logit
-of each row is subtracted, which changes no probability and keeps near ties apart in half precision.
-The weights themselves (Yerlan Idelbayev, BSD 2-clause licence) stay where they are.
+``logits`` runs the weights of one author on the test images of CIFAR-10 and writes logits beside
+those that others published, into ``$CALIBKIT_DATA/public_logits`` (see `calibkit.data.public`).
+``results`` measures all that is there. Logits, weights and votes stay where they are: only metrics,
+bins and curves are written.
 """
 
 import argparse
-import hashlib
+import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+from torch import Tensor, nn
 
-from calibkit.data import catalogue, readers, splits
-from calibkit.training import networks
+from calibkit import arrays, confidence, metrics, posthoc, stats, terms
+from calibkit.companion import people
+from calibkit.data import catalogue, public, splits
+from calibkit.training import networks, tables
 
-FILE = Path(__file__).resolve().parent.parent / "data_cache" / "public" / "cifar10_resnets.npz"
-SOURCE = "https://github.com/akamaster/pytorch_resnet_cifar10"
-DEPTHS = (20, 32, 44, 56)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's
+DEPTHS = (20, 32, 44, 56)
+DRAWS = 200
+TITLES = {f"resnet{n}": f"ResNet-{n}" for n in (*DEPTHS, 50, 110)}
+TITLES |= {"wrn_26_10": "WRN-26-10", "densenet121": "DenseNet-121"}
+POWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+RANKING = [
+    n for n in stats.COMPARED if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
+]
 
 
-def with_weights(depth: int, weights: dict[str, torch.Tensor]) -> networks.Network:
-    """Our ResNet of a given depth with their weights: same order, different names."""
-    network = networks.build(f"resnet{depth}", (3, 32, 32), 10)
+class LateStride(nn.Module):
+    """A residual block whose second convolution has the stride, where He et al. use the first."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.stride, self.more = outputs // inputs, (outputs - inputs) // 2
+        self.residual = nn.Sequential(
+            nn.Conv2d(inputs, inputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(inputs),
+            nn.ReLU(),
+            nn.Conv2d(inputs, outputs, 3, self.stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        skip = x[:, :, :: self.stride, :: self.stride]
+        skip = nn.functional.pad(skip, (0, 0, 0, 0, self.more, self.more))
+        return (self.residual(x) + skip).relu()
+
+
+def late_resnet(depth: int) -> nn.Module:
+    """A ResNet that widens in the last block of a stage, not in the first of the next."""
+    n = (depth - 2) // 6
+    widths = [16] * n + [32] * n + [64] * (n + 1)
+    blocks = [LateStride(*pair) for pair in zip(widths[:-1], widths[1:], strict=True)]
+    stem = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def he_resnet(depth: int) -> nn.Module:
+    return networks.build(f"resnet{depth}", (3, 32, 32), 10)
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who trained networks, how, and where they are published."""
+
+    source: str  # repository and commit
+    trained: str
+    licence: str
+    files: str = ""  # of weights
+    build: object = he_resnet
+    unused: tuple[str, ...] = ()  # parts of names of weights that no layer uses
+
+
+AUTHORS = {
+    "idelbayev": Author(
+        "github.com/akamaster/pytorch_resnet_cifar10 d5489e8",
+        "200 epochs, all 50,000 images, best epoch by test accuracy",
+        "BSD 2-clause",
+        "resnet{}-*.th",
+    ),
+    "fattori": Author(
+        "github.com/fattorib/ResNets-CIFAR10 4d030ee",
+        "180 to 200 epochs, 47,500 images",
+        "none given",
+        "resnet{}.pth",
+        late_resnet,
+        (".conv_block.", "_block.bn."),
+    ),
+    "teguh": Author(
+        "github.com/theo-obadiah-teguh/NeuralNets 15ad1f2",
+        "164 epochs, all 50,000 images",
+        "none given",
+        "resnet{}.pth",
+    ),
+    "": Author(  # those whose logits are published
+        "github.com/AIgen/df-posthoc-calibration 2e41ac9, of torrvision/focal_calibration",
+        "350 epochs, 45,000 images",
+        "MIT; its README says non-commercial",
+    ),
+}
+
+
+def with_weights(network: nn.Module, weights: dict[str, Tensor], unused=()) -> nn.Module:
+    """A network with the weights of another: same order, different names."""
     own = [name for name in network.state_dict() if not name.endswith("num_batches_tracked")]
-    theirs = [w for name, w in weights.items() if not name.endswith("num_batches_tracked")]
+    skip = ("num_batches_tracked", *unused)
+    theirs = [w for name, w in weights.items() if not any(part in name for part in skip)]
     network.load_state_dict(dict(zip(own, theirs, strict=True)), strict=False)
     return network.eval()
 
 
 @torch.inference_mode()
-def logits_of(network: networks.Network, images: np.ndarray) -> torch.Tensor:
+def logits_of(network: nn.Module, images: np.ndarray) -> Tensor:
     """Logits (n, 10) of images (n, 3, 32, 32) uint8."""
     parts = (torch.from_numpy(np.array(images[i : i + 500])) for i in range(0, len(images), 500))
     return torch.cat([network(splits.normalise(x, MEAN, STD)) for x in parts])
 
 
+def write_logits(author: str, folder: Path) -> None:
+    """Logits of an author's networks on the test images of CIFAR-10, in the official order."""
+    torch.set_num_threads(1)
+    chosen, parts = AUTHORS[author], catalogue.read("cifar10")
+    place = public.official_place(parts.test_labels)
+    labels = np.empty(len(place), np.uint8)
+    labels[place] = parts.test_labels
+    for depth in DEPTHS:
+        (file,) = folder.glob(chosen.files.format(depth))
+        weights = torch.load(file, map_location="cpu", weights_only=True)
+        network = with_weights(
+            chosen.build(depth), weights.get("state_dict", weights), chosen.unused
+        )
+        logits = np.empty((len(place), 10), np.float32)
+        logits[place] = logits_of(network, parts.test).numpy()
+        out = public.folder() / f"cifar10-resnet{depth}-erm-{author}.npz"
+        np.savez_compressed(out, logits=logits, labels=labels)
+        print(f"{out.name}: {100 * (logits.argmax(1) == labels).mean():.2f} % right", flush=True)
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A network's predictions, and what is fitted to others than those judged.
+
+    Temperatures and p are fitted on validation images where there are some, else on each half of
+    the test images for the other.
+    """
+
+    given: public.Predictions
+
+    def fitted(self, fit, apply) -> tuple[list[float], np.ndarray]:
+        """What `fit` finds, and `apply(logits, found)` on images that it was not fitted on."""
+        z, y = self.given.logits, self.given.labels
+        if self.given.val_logits is not None:
+            found = fit(self.given.val_logits, self.given.val_labels)
+            return [found], apply(z, found)
+        first, parts, found = first_half(len(y)), [None, None], []
+        for other in (0, 1):
+            mask = first == bool(other)
+            found.append(fit(z[~mask], y[~mask]))
+            parts[other] = apply(z[mask], found[-1])
+        out = np.empty((len(y), *parts[0].shape[1:]))
+        for other in (0, 1):
+            out[first == bool(other)] = parts[other]
+        return found, out
+
+
+def first_half(n: int) -> np.ndarray:
+    return np.random.default_rng(0).permutation(n) < n // 2
+
+
+def temperature(objective: str):
+    return lambda z, y: posthoc.optimal_temperature(z, y, objective)[0]
+
+
+def measure(given: public.Predictions) -> dict[str, list[dict]]:
+    """Rows of the tables for one network."""
+    z, y = given.logits, given.labels
+    own, correct = Measured(given), z.argmax(axis=1) == y
+    found = stats.replicates_of_run(z, y, given.val_logits, given.val_labels, n=DRAWS)
+    kept = [i for i, name in enumerate(found.names) if not name.endswith("_p_norm")]
+    numbers = [(*tables.split(found.names[i]), "max_probability") for i in kept]
+    values, deviations = [*found.estimates[kept]], [*found.deviations[kept]]
+    fits = {key: [value] for key, value in found.temperatures.items()}
+    scaled = {}
+    for key in ("ts_nll", "ts_ece"):
+        fits[key], scaled[key] = own.fitted(temperature(key[3:]), np.divide)
+        if given.val_logits is None:
+            after = stats.replicates_of_run(scaled[key], y, n=DRAWS)
+            for i, name in enumerate(after.names):
+                if name in stats.COMPARED:
+                    numbers.append((name, key, "max_probability"))
+                    values.append(after.estimates[i])
+                    deviations.append(after.deviations[i])
+    ps, score = own.fitted(lambda z, y: confidence.choose_p(z, y, POWERS), confidence.p_norm)
+    score = score if len(set(ps)) == 1 else comparable(score)
+    estimates, more = replicates_of_score(stats.Answers(score, correct))
+    numbers += [(name, "none", "p_norm") for name in RANKING]
+    values, deviations = [*values, *estimates], [*deviations, *more]
+    steps, step = stats.Replicates((), np.array(values), np.array(deviations), {}).quantised()
+
+    draws = np.array(deviations)
+    _, low, high = zip(
+        *(people.interval(v, v + d) for v, d in zip(values, draws, strict=True)), strict=True
+    )
+    seed = list(AUTHORS).index(given.author) if given.author else 0
+    run = {"run": given.name, "setting": "public", "dataset": given.dataset}
+    run |= {"network": given.network, "method": given.method, "seed": seed}
+    place = {"test_set": given.test_set, "at": "end"}
+    results = [
+        run | {"metric": m, "recalibration": r, "score": s} | place
+        | {"value": float(value), "low": a, "high": b, "n": len(y)}
+        | {"step": one, "steps": each.tobytes()}
+        for (m, r, s), value, a, b, one, each in zip(
+            numbers, values, low, high, step[:, 0], steps, strict=True
+        )
+    ]  # fmt: skip
+    fits = [("temperature", k.replace("optimal", "ts_test"), t) for k, t in fits.items()]
+    for name, key, fit in [*fits, ("p", "none", ps)]:
+        row = {"metric": name, "recalibration": key}
+        score_name = "p_norm" if name == "p" else "max_probability"
+        results.append(run | row | {"score": score_name} | place
+                       | {"value": float(np.mean(fit)), "n": len(y)})  # fmt: skip
+    author = AUTHORS[given.author]
+    about = {"source": author.source, "trained": author.trained, "licence": author.licence}
+    about |= {
+        "title": f"{terms.DATASETS[given.dataset]}, {TITLES.get(given.network, given.network)}",
+        "author": given.author or "focal_calibration",
+        "held_out": given.val_logits is not None,
+    }
+    before, after = (numbers.index(("auroc", "none", s)) for s in ("max_probability", "p_norm"))
+    gain = values[after] - values[before]
+    gain = people.interval(gain, gain + draws[after] - draws[before])
+    about |= dict(zip(("p_norm_gain", "gain_low", "gain_high"), gain, strict=True))
+    centred = z - z.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    alike = confidence.maximum_probability(centred / length * np.median(length))
+    plain = confidence.maximum_probability(z)
+    about["equal_length_gain"] = metrics.auroc(alike, correct) - metrics.auroc(plain, correct)
+    scores = {"max_probability": plain, "p_norm": score}
+    return {
+        "networks": [run | about | lengths(z, correct)],
+        "results": results,
+        "reliability": reliability(given.name, {"none": z, "ts_nll": scaled["ts_nll"]}, y),
+        "risk_coverage": risk_coverage(given.name, scores, correct),
+        "p_norm": [
+            {"run": given.name, "p": p, "auroc": metrics.auroc(confidence.p_norm(z, p), correct)}
+            for p in (0.5, 1, 1.5, *range(2, 21))
+        ],
+    }
+
+
+def replicates_of_score(answers: stats.Answers) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates (names,) of `RANKING` and deviations (names, draws) on the shared resamples."""
+    ranking = metrics.Ranking.of(*answers)
+    covered = [float(n.rpartition("_")[2]) for n in RANKING if n.startswith("risk_at")]
+    functions = metrics.ranked_metrics(coverages=covered)
+    estimates = np.array([functions[name](ranking) for name in RANKING])
+    draws = stats.replicates([answers], None, RANKING, n=DRAWS)[0]
+    return estimates, (draws - estimates).T
+
+
+def comparable(score: np.ndarray) -> np.ndarray:
+    """Scores by two different p, each as the share of its half of the images that it exceeds."""
+    out, first = np.empty(len(score)), first_half(len(score))
+    for mask in (first, ~first):
+        out[mask] = np.searchsorted(np.sort(score[mask]), score[mask]) / mask.sum()
+    return out
+
+
+def lengths(z: np.ndarray, correct: np.ndarray) -> dict[str, float]:
+    """Does the length of the centred logits tell right from wrong, beside their direction?"""
+    centred = z - z.mean(axis=1, keepdims=True)
+    length, direction = np.linalg.norm(centred, axis=1), confidence.p_norm(z, 2)
+    counts = people.resamples(len(z), DRAWS)
+    draws = [at_equal(direction[r], length[r], correct[r])
+             for r in (np.repeat(np.arange(len(z)), c) for c in counts)]  # fmt: skip
+    value = at_equal(direction, length, correct)
+    _, low, high = people.interval(value, np.array(draws))
+    ratio = np.median(length[correct]) / np.median(length[~correct])
+    return {"length_auroc": metrics.auroc(length, correct), "length_ratio": ratio,
+            "length_given_direction": value, "length_low": low, "length_high": high}  # fmt: skip
+
+
+def at_equal(given: np.ndarray, score: np.ndarray, correct: np.ndarray, groups: int = 40) -> float:
+    """AUROC of a score among predictions that another score puts in the same of equal groups."""
+    group = np.argsort(np.argsort(given, kind="stable"), kind="stable") * groups // len(given)
+    won = pairs = 0.0
+    for g in range(groups):
+        right, wrong = score[(group == g) & correct], score[(group == g) & ~correct]
+        if len(right) and len(wrong):
+            more = len(right) * len(wrong)
+            won += (
+                metrics.auroc(np.r_[right, wrong], np.arange(len(right) + len(wrong)) < len(right))
+                * more
+            )
+            pairs += more
+    return won / pairs
+
+
+def reliability(run: str, logits: dict[str, np.ndarray], labels: np.ndarray) -> list[dict]:
+    rows = []
+    for key, z in logits.items():
+        each = metrics.per_sample(z, labels)
+        table = metrics.reliability_bins(each["confidence"], each["correct"])
+        edges = table.pop("edges")
+        table = pd.DataFrame(table).assign(
+            run=run, recalibration=key, low=edges[:-1], high=edges[1:]
+        )
+        rows += table.to_dict("records")
+    return rows
+
+
+def risk_coverage(run: str, scores: dict[str, np.ndarray], correct: np.ndarray) -> list[dict]:
+    rows, at = [], np.linspace(0.02, 1, 99)
+    for name, score in scores.items():
+        coverage, risk = metrics.risk_coverage(score, correct)
+        place = np.minimum(np.searchsorted(coverage, at - 1e-12), len(risk) - 1)
+        rows += [{"run": run, "score": name, "coverage": c, "risk": r}
+                 for c, r in zip(at, risk[place], strict=True)]  # fmt: skip
+    return rows
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+
+def measure_people(given: public.Predictions, votes: np.ndarray, review: public.Review) -> dict:
+    """Rows of the tables on people for one network, and its answers to compare."""
+    z, y = given.logits, given.labels
+    counts, rows = people.resamples(len(y), DRAWS), []
+    resampled = [np.repeat(np.arange(len(y)), c) for c in counts]
+    shares, doubted = people.shares(votes), review.index[~review.confirmed]
+    first = first_half(len(y))
+    after = {"none": z, "ts_nll": Measured(given).fitted(temperature("nll"), np.divide)[1],
+             "ts_people": z.copy()}  # fmt: skip
+    for mask in (first, ~first):  # each half by the other
+        after["ts_people"][mask] /= temperature_of_people(z[~mask], shares[~mask])
+
+    def add(metric, recalibration, value, draws=None):
+        low, high = people.interval(value, np.array(draws))[1:] if draws else (np.nan, np.nan)
+        rows.append({"run": given.name, "metric": metric, "recalibration": recalibration,
+                     "value": float(value), "low": low, "high": high, "n": len(y)})  # fmt: skip
+
+    predicted = z.argmax(axis=1)
+    correct, agreement = predicted == y, shares[np.arange(len(y)), predicted]
+    for key, logits in after.items():
+        sure = confidence.maximum_probability(logits)
+        for whom, truth in (("labels", correct.astype(float)), ("people", agreement)):
+            found = people.calibration_error(sure, truth)
+            draws = [people.calibration_error(sure[r], truth[r]) for r in resampled]
+            for i, name in enumerate(("ece", "ece_floor", "gap")):
+                add(f"{name}_{whom}", key, found[i], [d[i] for d in draws])
+    sure = confidence.maximum_probability(z)
+    keep = np.ones(len(y), bool)
+    keep[doubted] = False
+    for name, score in (("", sure), ("_by_agreement", agreement)):
+        every, kept = [], []
+        for r in resampled:
+            every.append(metrics.auroc(score[r], correct[r]))
+            kept.append(metrics.auroc(score[r[keep[r]]], correct[r[keep[r]]]))
+        value = metrics.auroc(score, correct)
+        confirmed = people.auroc_without(score, correct, doubted)
+        add(f"auroc{name}", "none", value, every)
+        add(f"auroc_confirmed{name}", "none", confirmed, kept)
+        add(f"auroc_gain{name}", "none", confirmed - value, [*np.subtract(kept, every)])
+    probs, by_people = arrays.softmax(z), shares.argmax(axis=1) == predicted
+    add("errors", "none", (~correct).sum())
+    add("errors_people_make", "none", (by_people & ~correct).sum())
+    add("errors_unconfirmed", "none", (~correct)[doubted].sum())
+    add("errors_sure", "none", (~correct & (agreement < 0.1) & (sure > 0.9)).sum())
+    add("agreement", "none", agreement.mean())
+    add("distance", "none", people.distance(probs, votes).mean())
+    add("squared_distance", "none", people.squared_distance(probs, votes).mean())
+    add("brier_people", "none", ((probs**2).sum(1) - 2 * (probs * shares).sum(1) + 1).mean())
+    return {"people": rows, "weights": weight_rows(given.name, probs, y, votes, counts)}
+
+
+def temperature_of_people(logits: np.ndarray, shares: np.ndarray) -> float:
+    """The temperature with the lowest cross-entropy against people's shares."""
+
+    def cross_entropy(log_t: float) -> float:
+        return -(shares * log_softmax(logits / np.exp(log_t), axis=1)).sum(axis=1).mean()
+
+    return float(np.exp(minimize_scalar(cross_entropy, bounds=(-2, 3), method="bounded").x))
+
+
+def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
+    """How each weight follows the distance from people, with intervals, for one network."""
+    weights, rows = people.weights(probs, labels), []
+    names, x = list(weights), np.stack(list(weights.values()), axis=1)
+    distance = people.distance(probs, votes)
+    squared = people.squared_distance(probs, votes)
+    targets = {"distance": distance, "squared": squared}
+    disputed = people.shares(votes)[np.arange(len(labels)), labels] < 0.9
+    subsets = {"all": np.ones(len(labels), bool), "disputed": disputed}
+    known = people.true_correlation(x, probs, votes)
+    for images, mask in subsets.items():
+        for target, t in targets.items():
+            for kind in ("pearson", "spearman"):
+                a, b = x[mask], t[mask]
+                if kind == "spearman":
+                    a, b = people.ranks(a), people.ranks(b[:, None])[:, 0]
+                values = people.correlation(a, b)
+                draws = people.correlation(a, b, counts[:, mask])
+                # Of images chosen by their votes the halves are not independent.
+                exact = (images, kind, target) == ("all", "pearson", "squared")
+                for i, name in enumerate(names):
+                    ahead = values[i] - values[0]
+                    _, low, high = people.interval(values[i], draws[:, i])
+                    _, ahead_low, ahead_high = people.interval(ahead, draws[:, i] - draws[:, 0])
+                    rows.append(
+                        {"run": run, "images": images, "target": target, "kind": kind,
+                         "weight": name, "value": values[i], "low": low, "high": high,
+                         "ahead": ahead, "ahead_low": ahead_low, "ahead_high": ahead_high,
+                         "noiseless": known[i] if exact else np.nan,
+                         "n": int(mask.sum())}
+                    )  # fmt: skip
+    return rows
+
+
+def crowd(votes: np.ndarray, labels: np.ndarray, review: public.Review, splits: int = 20) -> dict:
+    """What is true of people alone; one half of them beside the other, averaged over splits."""
+    shares, rng, found = people.shares(votes), np.random.default_rng(0), []
+    for _ in range(splits):
+        a, b = people.halves(votes, rng)
+        one, other = people.shares(a), people.shares(b)
+        said = one.argmax(axis=1)
+        right = said == labels
+        error = people.calibration_error(one.max(axis=1), other[np.arange(len(a)), said])
+        found.append({
+            "half_distance": people.distance(one, b).mean(),
+            "half_ece_people": error.error,
+            "half_ece_people_floor": error.floor,
+            "half_ece_labels": people.calibration_error(one.max(axis=1), right * 1.0).error,
+            "half_errors": (~right).sum(),
+            "half_auroc": metrics.auroc(one.max(axis=1), right),
+        })  # fmt: skip
+    of_label = shares[np.arange(len(labels)), labels]
+    return {key: float(value) for key, value in {
+        "images": len(labels),
+        "votes": votes.sum(axis=1).mean(),
+        "share_of_label": of_label.mean(),
+        "unanimous": (shares.max(axis=1) == 1).mean(),
+        "disputed": (of_label < 0.9).mean(),
+        "majority_against_label": (shares.argmax(axis=1) != labels).sum(),
+        "disagreement": (1 - (shares**2).sum(axis=1) + people.vote_noise(votes)).mean(),
+        "vote_noise": people.vote_noise(votes).mean(),
+        "reviewed": len(review.index),
+        "confirmed": review.confirmed.sum(),
+        **pd.DataFrame(found).mean(),
+    }.items()}  # fmt: skip
+
+
+def write_results() -> None:
+    """The tables of all networks whose logits are in the data folder."""
+    out = tables.released_root() / "public"
+    out.mkdir(parents=True, exist_ok=True)
+    votes, review = public.votes(), public.review()
+    rows: dict[str, list[dict]] = {}
+    for name in public.names():
+        given = public.predictions(name)
+        parts = measure(given)
+        if given.test_set == public.OFFICIAL:
+            parts |= measure_people(given, votes, review)
+        for table, more in parts.items():
+            rows.setdefault(table, []).extend(more)
+        print(name, flush=True)
+    for table, of in rows.items():
+        pd.DataFrame(of).to_parquet(
+            out / f"{table}.parquet", compression="zstd", compression_level=9, index=False
+        )
+    facts = crowd(votes, public.official_labels(), review)
+    (out / "crowd.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where resnet20-….th and the others are")
-    folder = parser.parse_args().folder
-    parts = catalogue.read("cifar10")
-    order = [readers.CIFAR10_CLASSES.index(name) for name in parts.classes]
-    logits, names, sums = [], [], []
-    for depth in DEPTHS:
-        (file,) = folder.glob(f"resnet{depth}-*.th")
-        weights = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
-        logits.append(logits_of(with_weights(depth, weights), parts.test)[:, order].numpy())
-        right = (logits[-1].argmax(1) == parts.test_labels).mean()
-        print(f"ResNet-{depth}: {100 * right:.2f} % right", flush=True)
-        names.append(f"ResNet-{depth}")
-        sums.append(hashlib.sha256(file.read_bytes()).hexdigest())
-    FILE.parent.mkdir(exist_ok=True)
-    np.savez_compressed(
-        FILE,
-        logits=np.array([z - z.max(axis=1, keepdims=True) for z in logits], np.float16),
-        labels=np.asarray(parts.test_labels, np.uint8),
-        networks=names,
-        weights_sha256=sums,
-        source=SOURCE,
-    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    logits = commands.add_parser("logits", help="of an author's weights")
+    logits.add_argument("author", choices=[name for name in AUTHORS if name])
+    logits.add_argument("folder", type=Path, help="where the author's files of weights are")
+    commands.add_parser("results", help="of all logits in the data folder")
+    arguments = parser.parse_args()
+    if arguments.command == "logits":
+        write_logits(arguments.author, arguments.folder)
+    else:
+        write_results()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ arrays are passed on. torch is never imported: a tensor is recognised by what it
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ Array: TypeAlias = npt.NDArray[Any]
 ArrayLike: TypeAlias = "npt.ArrayLike | torch.Tensor"
 # What they return: an array, or for a tensor a tensor.
 ArrayOrTensor: TypeAlias = "np.ndarray | torch.Tensor"
+
+# What rows of scores are: softmax of "logits", or "probs" whose logarithm is as good as logits.
+Kind: TypeAlias = Literal["logits", "probs"]
 
 # Elements in a block of rows: half a megabyte of float32, so that every pass over a block after
 # the first finds it in the processor's second-level cache.
@@ -64,22 +67,69 @@ def blocks(n: int, k: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
-def as_logits(logits: ArrayLike, name: str = "logits") -> Array:
+def as_logits(logits: ArrayLike, name: str = "logits", kind: "Kind | None" = "logits") -> Array:
     """Return `logits` as a float array (n, k), float32 or float64, after checking it.
+
+    Softmax would take probabilities for logits and make almost equal numbers of them. So two rows
+    or more, all of them distributions, are refused unless `kind` says what they are; logits are
+    that only by a rare accident, and adding a number to all of them changes nothing.
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax.
+    name : str
+        What to call them in errors.
+    kind : {"logits", "probs", None}
+        "probs" takes the logarithm of probabilities, of the least positive number in place of 0.
+        None takes whatever it is.
 
     Raises
     ------
     ValueError
-        If it is empty, has other than two axes or fewer than two classes, or is not finite.
+        If it is empty, has other than two axes or fewer than two classes, is not finite, or is not
+        of that kind.
 
     Examples
     --------
     >>> as_logits([[1, 2], [3, 4]]).dtype
     dtype('float64')
+    >>> as_logits([[0.9, 0.1], [0.4, 0.6]])
+    Traceback (most recent call last):
+    ...
+    ValueError: logits: got probabilities (rows >= 0 that sum to 1), expected scores before the \
+softmax: take np.log of them, or pass kind="probs" to what has it
+    >>> as_logits([[0.9, 0.1], [0.4, 0.6]], kind="probs").round(2).tolist()
+    [[-0.11, -2.3], [-0.92, -0.51]]
     """
+    if kind == "probs":
+        array = as_probs(logits, name)
+        return np.log(np.maximum(array, np.finfo(array.dtype).tiny))
+    if kind not in ("logits", None):
+        raise ValueError(f"kind: got {kind!r}, expected 'logits' or 'probs'")
     array = _matrix(logits, name)
     _check_range(array, name)
+    if kind and _are_probs(array, _tolerance(logits)):
+        raise ValueError(
+            f"{name}: got probabilities (rows >= 0 that sum to 1), expected scores before the "
+            'softmax: take np.log of them, or pass kind="probs" to what has it'
+        )
     return array
+
+
+def _are_probs(array: Array, tolerance: float) -> bool:
+    few = slice(0, 8)  # enough for almost all logits
+
+    def so(rows: slice) -> bool:
+        block = array[rows]
+        return bool(block.min() >= 0 and np.abs(row_sums(block) - 1).max() <= tolerance)
+
+    return len(array) > 1 and so(few) and all(map(so, blocks(*array.shape)))
+
+
+def _tolerance(probs: ArrayLike) -> float:
+    """How far a row of probabilities may be from a sum of 1; bfloat16 is coarser than the rest."""
+    return 1e-2 if "bfloat16" in str(getattr(probs, "dtype", "")) else 1e-3
 
 
 def as_probs(probs: ArrayLike, name: str = "probs") -> Array:
@@ -117,7 +167,7 @@ def prob_blocks(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator[
     [np.float64(0.9)]
     """
     array = _matrix(probs, name)
-    tolerance = 1e-2 if "bfloat16" in str(getattr(probs, "dtype", "")) else 1e-3
+    tolerance = _tolerance(probs)
 
     def checked() -> Iterator[slice]:
         for rows in blocks(*array.shape):
@@ -138,7 +188,7 @@ def prob_columns(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator
     [[0.9, 0.5]]
     """
     array = _matrix(probs, name)
-    tolerance = 1e-2 if "bfloat16" in str(getattr(probs, "dtype", "")) else 1e-3
+    tolerance = _tolerance(probs)
 
     def checked() -> Iterator[tuple[slice, Array]]:
         for rows in blocks(*array.shape):
@@ -205,7 +255,7 @@ def as_confidence_correct(
     return confidence, correct
 
 
-def softmax(logits: ArrayLike) -> Array:
+def softmax(logits: ArrayLike, kind: "Kind | None" = "logits") -> Array:
     """Return the softmax of each row of `logits` (n, k), in its precision, without overflow.
 
     Works through blocks of rows that stay in the cache, several times faster than whole arrays.
@@ -215,7 +265,7 @@ def softmax(logits: ArrayLike) -> Array:
     >>> softmax([[1000.0, 1000.0]])
     array([[0.5, 0.5]])
     """
-    logits = as_logits(logits)
+    logits = as_logits(logits, kind=kind)
     probs = np.empty_like(logits)
     for rows in blocks(*logits.shape):
         exp_shifted(logits[rows], out=probs[rows])

@@ -1,4 +1,4 @@
-"""The command line: ``calibkit report``, ``compare``, ``train``, ``claims`` and others."""
+"""The command line: ``calibkit report``, ``recalibrate``, ``compare``, ``train`` and others."""
 
 import argparse
 import ast
@@ -21,13 +21,14 @@ _EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 on success, 1 on failure, 2 for a wrong call, 130 on Ctrl-C."""
+    """Run a command; 0 on success, 1 on failure, 2: wrong call, 3: ``--fail-if``, 130: Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         with terms.extras():
             return options.command(options)
     except KeyboardInterrupt:
-        print("calibkit: interrupted; the same command resumes from here", file=sys.stderr)
+        resumes = "; the same command resumes from here" * (options.command in (_train, _bench))
+        print(f"calibkit: interrupted{resumes}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
@@ -47,7 +48,8 @@ def _parser() -> argparse.ArgumentParser:
         "the book.",
         epilog="Examples: calibkit report preds.npz · calibkit train --paper fmfp · "
         "calibkit claims. Records are kept in $CALIBKIT_CACHE (default: data_cache), data sets in "
-        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 130 interrupted.",
+        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 3 a --fail-if "
+        "holds, 130 interrupted.",
     )
     try:
         import shtab
@@ -57,6 +59,149 @@ def _parser() -> argparse.ArgumentParser:
         pass
     parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
+
+    report = commands.add_parser(
+        "report",
+        help="what your own model's confidence is good for",
+        description="Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others); write "
+        "one self-contained HTML page, and its numbers as JSON.",
+        epilog="An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, "
+        "val_logits, val_labels, groups, weights and class_names. A .csv, .parquet or .jsonl has a "
+        "column label, a column prob_NAME or logit_NAME for each class (one is enough for two "
+        "classes), and, if you have them, group, weight and split (test or val). Where only the "
+        "confidence of answers is known: columns confidence and correct. Examples: calibkit report "
+        "preds.npz · calibkit report new.npz --against old.npz --target-risk 0.01 0.05 · calibkit "
+        "report fraud.csv --positive fraud --budget 200",
+    )
+    report.add_argument("predictions", help="file of predictions; - is standard input")
+    report.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
+    report.add_argument("--out", default="report", help="folder to write to (default: report)")
+    report.add_argument(
+        "--against", metavar="FILE", help="predictions of a second model for the same samples"
+    )
+    report.add_argument(
+        "--target-risk",
+        type=float,
+        nargs="+",
+        default=(),
+        metavar="SHARE",
+        help="error rates to find thresholds for, such as 0.01",
+    )
+    report.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a column or array of groups to look at one by one; repeatable",
+    )
+    report.add_argument(
+        "--tokens", action="store_true", help="take scores (texts, tokens, classes) token by token"
+    )
+    two = report.add_argument_group("two classes: thresholds on the probability of one")
+    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
+    for rule, what in (
+        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
+        ("budget", "flag at most so many samples of a test set of this size; below 1, that share"),
+        ("precision", "this share of the flagged is positive"),
+        ("recall", "this share of the positives is flagged"),
+    ):
+        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_gate(report)
+    report.set_defaults(command=_report)
+
+    bench = commands.add_parser(
+        "bench",
+        help="compare your own method or recalibration with the published ones",
+        description="Train your method, and ERM if missing, under the protocol of the published "
+        "ones; compare it with all that have records; write an HTML page, and its numbers as JSON.",
+        epilog="A method is a function (logits, targets) -> one loss per sample, or a factory; a "
+        "recalibration is a class with fit and predict_proba, and needs no training. Examples: "
+        "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
+        "--edition released",
+    )
+    bench.add_argument("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
+    bench.add_argument("--edition", default="demo", help=_EDITIONS)
+    bench.add_argument("--out", default="bench", help="folder to write to (default: bench)")
+    bench.add_argument(
+        "--setting", action="append", default=[], help="a setting of the edition; repeatable"
+    )
+    bench.add_argument("--dataset", default="", help="instead of the edition's")
+    bench.add_argument("--network", default="", help="instead of the edition's")
+    bench.add_argument("--seeds", type=int, default=0, help="how many (default: the edition's)")
+    bench.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
+    bench.add_argument("--device", default="", help="torch device (default: cuda if available)")
+    bench.add_argument(
+        "--chosen", default="", help="how its coefficients were chosen, in words, for the page"
+    )
+    bench.add_argument("--quiet", action="store_true", help="print no line per epoch")
+    _add_settings(bench, "a protocol setting, such as batch_size=512")
+    bench.set_defaults(command=_bench)
+
+    recalibrate = commands.add_parser(
+        "recalibrate",
+        help="fit a map and choose thresholds, for deployment",
+        description="Fit a recalibration to the validation set of saved predictions, or to all of "
+        "them; choose thresholds for the probabilities behind it; write both to a small JSON file, "
+        "which posthoc.load reads.",
+        epilog="Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate "
+        "fraud.csv --map beta --positive fraud --budget 200 --precision 0.5 --save map.json",
+    )
+    recalibrate.add_argument("predictions", help="file, as `calibkit report` reads it")
+    recalibrate.add_argument("--labels", help="a separate file of labels")
+    recalibrate.add_argument(
+        "--map",
+        default="temperature",
+        choices=(
+            "temperature",
+            "structured",
+            "vector",
+            "matrix",
+            "beta",
+            "top",
+            "isotonic",
+            "histogram",
+        ),
+        help="default: %(default)s",
+    )
+    recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")
+    recalibrate.add_argument(
+        "--target-risk",
+        type=float,
+        nargs="+",
+        default=(),
+        metavar="SHARE",
+        help="thresholds on the confidence, for these error rates",
+    )
+    two = recalibrate.add_argument_group("two classes: thresholds on the probability of one")
+    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
+    for rule, what in (
+        ("budget", "flag at most so many samples of the test set; below 1, that share"),
+        ("precision", "keep this share of the flagged positive"),
+        ("recall", "find this share of the positives"),
+        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
+    ):
+        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_output(recalibrate)
+    recalibrate.set_defaults(command=_recalibrate)
+
+    compare = commands.add_parser(
+        "compare",
+        help="compare models on the same samples, or one model over time",
+        description="Read prediction files for the same samples; compare every pair of models. "
+        "Intervals are corrected for the number of pairs. Files of other samples (--unpaired), or "
+        "one file with a column `date`: has calibration drifted beyond chance since the first, "
+        "and where?",
+        epilog="Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare "
+        "old.npz new.npz --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv",
+    )
+    compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
+    compare.add_argument("--labels", help="a separate file of labels, shared by all")
+    compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
+    compare.add_argument(
+        "--unpaired", action="store_true", help="the files are of other samples, the oldest first"
+    )
+    _add_gate(compare)
+    compare.set_defaults(command=_compare)
 
     train = commands.add_parser(
         "train",
@@ -188,71 +333,35 @@ def _parser() -> argparse.ArgumentParser:
     get = actions.add_parser("get", help="download or generate a data set")
     get.add_argument("name")
     get.set_defaults(command=_data_get)
-
-    report = commands.add_parser(
-        "report",
-        help="what your own model's confidence is good for",
-        description="Read saved predictions (.npz, .csv, .parquet, .npy); write one self-contained "
-        "HTML page, and its numbers as JSON.",
-        epilog="An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, "
-        "val_logits, val_labels, groups and class_names. A .csv or .parquet has a column label, a "
-        "column prob_NAME or logit_NAME for each class, and, if you have them, group and split "
-        "(test or val). Examples: calibkit report preds.npz · "
-        "calibkit report new.npz --against old.npz --target-risk 0.01 0.05",
-    )
-    report.add_argument("predictions", help="file of predictions")
-    report.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
-    report.add_argument("--out", default="report", help="folder to write to (default: report)")
-    report.add_argument(
-        "--against", metavar="FILE", help="predictions of a second model for the same samples"
-    )
-    report.add_argument(
-        "--target-risk",
-        type=float,
-        nargs="+",
-        default=(),
-        metavar="SHARE",
-        help="error rates to find thresholds for, such as 0.01",
-    )
-    report.set_defaults(command=_report)
-
-    bench = commands.add_parser(
-        "bench",
-        help="compare your own method or recalibration with the published ones",
-        description="Train your method, and ERM if missing, under the protocol of the published "
-        "ones; compare it with all that have records; write an HTML page, and its numbers as JSON.",
-        epilog="A method is a function (logits, targets) -> one loss per sample, or a factory; a "
-        "recalibration is a class with fit and predict_proba, and needs no training. Examples: "
-        "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
-        "--edition released",
-    )
-    bench.add_argument("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
-    bench.add_argument("--edition", default="demo", help=_EDITIONS)
-    bench.add_argument("--out", default="bench", help="folder to write to (default: bench)")
-    bench.add_argument(
-        "--setting", action="append", default=[], help="a setting of the edition; repeatable"
-    )
-    bench.add_argument("--dataset", default="", help="instead of the edition's")
-    bench.add_argument("--network", default="", help="instead of the edition's")
-    bench.add_argument("--seeds", type=int, default=0, help="how many (default: the edition's)")
-    bench.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
-    bench.add_argument("--device", default="", help="torch device (default: cuda if available)")
-    bench.add_argument("--quiet", action="store_true", help="print no line per epoch")
-    _add_settings(bench, "a protocol setting, such as batch_size=512")
-    bench.set_defaults(command=_bench)
-
-    compare = commands.add_parser(
-        "compare",
-        help="compare several models on the same samples, pair by pair",
-        description="Read prediction files for the same samples; compare every pair of models. "
-        "Intervals are corrected for the number of pairs.",
-        epilog="Example: calibkit compare a.npz b.npz c.npz --out compare",
-    )
-    compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
-    compare.add_argument("--labels", help="a separate file of labels, shared by all")
-    compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
-    compare.set_defaults(command=_compare)
     return parser
+
+
+def _add_gate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        type=_condition,
+        metavar="CONDITION",
+        help="exit with code 3 if a number of the JSON file is so, such as 'excess_ece>0.05'; "
+        "repeatable",
+    )
+    _add_output(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the JSON file and no words")
+    output.add_argument("--quiet", action="store_true", help="print nothing")
+
+
+def _condition(text: str):
+    from calibkit.report import gate
+
+    try:
+        return gate.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(error) from error
 
 
 def _selection(parser: argparse.ArgumentParser) -> None:
@@ -331,6 +440,7 @@ def _train(options) -> int:
         queue = [by_name[name] for name in options.names]
     else:
         queue = selection
+    asked = list(queue)
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
@@ -348,7 +458,7 @@ def _train(options) -> int:
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
         )
-        print(_progress(selection, record, start), flush=True)
+        print(_progress(asked, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 
 
@@ -469,6 +579,11 @@ def _claims(options) -> int:
     if not any(row.seeds for row in rows):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
+        if options.edition == "released":
+            print(
+                "they come with the repository, and are found from inside it: git clone --depth 1 "
+                "https://github.com/calibkit/calibkit"
+            )
     return 0
 
 
@@ -578,20 +693,76 @@ def _report(options) -> int:
     try:
         from calibkit import report  # late: it draws
 
+        replaced = os.path.exists(os.path.join(options.out, "report.html"))
+        rules = ("cost_ratio", "budget", "precision", "recall")
         page = report.build(
-            options.predictions, options.out, options.against, options.labels, options.target_risk
+            options.predictions,
+            options.out,
+            options.against,
+            options.labels,
+            options.target_risk,
+            positive=options.positive,
+            rules=[(rule, value) for rule in rules for value in getattr(options, rule)],
+            group=options.group,
+            tokens=options.tokens,
+            log=_show_step,
         )
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
-    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    finally:
+        _show_step("")
+    if replaced and not (options.json or options.quiet):
+        print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
+    return _gated(options, page, _print_report)
+
+
+def _print_report(numbers: dict) -> None:
     for answer in numbers["verdict"]:
         print(f"{answer['title']}\n  {answer['text']}")
     for note in numbers["notes"]:
         print(f"· {note}")
     for caution in numbers["cautions"]:
         print(f"! {caution}")
-    print(page)
+
+
+def _gated(options, page, say) -> int:
+    """Print what was found, in words or as JSON; 3 with one line if a condition holds."""
+    from calibkit.report import gate
+
+    text = page.with_suffix(".json").read_text(encoding="utf-8")
+    numbers = json.loads(text)
+    failed = gate.failures(numbers, options.fail_if)
+    if options.json:
+        sys.stdout.write(text)
+    elif not options.quiet:
+        say(numbers)
+        print(page)
+    if failed:
+        print(f"calibkit: failed: {'; '.join(failed)}", file=sys.stderr)
+    return gate.FAILED if failed else 0
+
+
+def _recalibrate(options) -> int:
+    from calibkit.report import deploy, positive, predictions
+
+    data = predictions.read(options.predictions, options.labels)
+    rules = [(r, x) for r in positive.RULES for x in getattr(options, r)]
+    model, about = deploy.recalibrate(
+        data, options.map, options.positive, options.target_risk, rules
+    )
+    model.save(options.save, **about)
+    if options.json:
+        with open(options.save, encoding="utf-8") as file:
+            sys.stdout.write(file.read())
+    elif not options.quiet:
+        print("\n".join([*deploy.lines(options.map, model, about), options.save]))
     return 0
+
+
+def _show_step(words: str) -> None:
+    """What a terminal shows while it waits, in one line that the next overwrites."""
+    if sys.stderr.isatty():
+        print(f"\r{words:70}" if words else f"\r{'':70}\r", end="", file=sys.stderr, flush=True)
 
 
 def _bench(options) -> int:
@@ -610,26 +781,26 @@ def _bench(options) -> int:
         options.out,
         options.setting,
         device=options.device,
+        chosen=options.chosen,
         log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
     )
-    _print_verdicts(page)
+    _print_verdicts(json.loads(page.with_suffix(".json").read_text(encoding="utf-8")))
+    print(page)
     return 0
 
 
 def _compare(options) -> int:
     from calibkit.report import comparison  # late: it draws
 
-    _print_verdicts(comparison.build(options.predictions, options.out, options.labels))
-    return 0
+    page = comparison.build(options.predictions, options.out, options.labels, options.unpaired)
+    return _gated(options, page, _print_verdicts)
 
 
-def _print_verdicts(page) -> None:
-    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+def _print_verdicts(numbers: dict) -> None:
     for block in numbers["verdicts"]:
         print(block["title"])
         for answer in block["verdict"]:
             print(f"  {answer['title']}\n    {answer['text']}")
-    print(page)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,10 @@ from calibkit.arrays import as_confidence_correct, to_numpy
 
 __all__ = [
     "prepare_confidence_histogram",
-    "prepare_forest",
     "prepare_gradient_norms",
     "prepare_overfitting",
     "prepare_reliability",
     "prepare_risk_coverage",
-    "prepare_severity",
     "seed_band",
 ]
 
@@ -68,7 +66,9 @@ def _runs(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.n
     return [as_confidence_correct(c, z, unit=unit) for c, z in zip(*pairs, strict=True)]
 
 
-def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
+def prepare_confidence_histogram(
+    confidence, correct, bins: int = 25, threshold: float | None = None
+) -> dict:
     """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
 
     Each density integrates to one over its own samples, so that a few wrong predictions are as
@@ -82,14 +82,17 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
         Whether the prediction was right.
     bins : int
         Bins of equal width on [0, 1].
+    threshold : float, optional
+        From which confidence on an error counts as a confident one.
 
     Returns
     -------
     dict
-        ``edges`` (bins + 1,); per seed ``correct`` and ``wrong`` (seeds, bins), densities, ``nan``
-        where there is no such prediction; ``n_correct``, ``n_wrong``, ``mean_correct``,
-        ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`, which has its own bins whatever is
-        drawn), ``auroc`` (seeds,).
+        ``edges`` (bins + 1,); ``threshold`` and ``confident``, the share of the wrong predictions
+        at or above it (seeds,), both ``nan`` without one; per seed ``correct`` and ``wrong``
+        (seeds, bins), densities, ``nan`` where there is no such prediction; ``n_correct``,
+        ``n_wrong``, ``mean_correct``, ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`,
+        which has its own bins whatever is drawn), ``auroc`` (seeds,).
 
     Raises
     ------
@@ -108,6 +111,8 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
         table = metrics.reliability_bins(c, z, bins)
         right = np.nan_to_num(table["accuracy"]) * table["count"]
         row = {"overlap": metrics.histogram_overlap(c, z), "auroc": metrics.auroc(c, z)}
+        few = z.all() or threshold is None
+        row["confident"] = np.nan if few else float((c[~z] >= threshold).mean())
         for name, chosen, counts in (
             ("correct", c[z], right),
             ("wrong", c[~z], table["count"] - right),
@@ -117,7 +122,8 @@ def prepare_confidence_histogram(confidence, correct, bins: int = 25) -> dict:
             row[f"mean_{name}"] = chosen.mean() if some else np.nan
             row[f"n_{name}"] = len(chosen)
         rows.append(row)
-    return {"edges": edges} | {k: np.array([row[k] for row in rows]) for k in rows[0]}
+    numbers = {k: np.array([row[k] for row in rows]) for k in rows[0]}
+    return {"edges": edges, "threshold": np.nan if threshold is None else threshold} | numbers
 
 
 def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
@@ -262,8 +268,10 @@ def prepare_gradient_norms(
     dict
         ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
         ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
-        there are 20 samples, else ``nan``; ``spearman``, ``pearson`` (seeds,); ``log``,
-        ``exponent``, ``scale`` (median of norm / BS^exponent).
+        there are 20 samples, else ``nan``; ``spread``, the median of high / low (without
+        the first, unless `log`): how much norms differ at one Brier score, where correlations are
+        all near 1; ``spearman``
+        (seeds,); ``log``, ``exponent``, ``scale`` (median of norm / BS^exponent).
 
     Raises
     ------
@@ -296,6 +304,11 @@ def prepare_gradient_norms(
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
         quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
     positive = all_x > 0
+    ratio = np.divide(
+        quantiles[2], quantiles[0], out=np.full(20, np.nan), where=np.nan_to_num(quantiles[0]) > 0
+    )
+    if not log:  # from 0 on, the scores of a cell are not alike
+        ratio[0] = np.nan
     return {
         "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
         "brier_edges": brier_edges,
@@ -304,10 +317,10 @@ def prepare_gradient_norms(
         "low": quantiles[0],
         "median": quantiles[1],
         "high": quantiles[2],
+        "spread": float(np.nanmedian(ratio)) if not np.isnan(ratio).all() else np.nan,
         "spearman": np.array(
             [_correlation(rankdata(a), rankdata(b)) for a, b in zip(x, y, strict=True)]
         ),
-        "pearson": np.array([_correlation(a, b) for a, b in zip(x, y, strict=True)]),
         "log": log,
         "exponent": exponent,
         "scale": None
@@ -355,61 +368,3 @@ def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
     risk = np.array([np.interp(coverage, *curve) for curve in curves])
     aurc = np.array([metrics.aurc(c, z) for c, z in runs])
     return {"coverage": coverage, "risk": risk, **seed_band(risk), "aurc": aurc}
-
-
-def prepare_forest(values: dict, published: dict | None = None) -> dict:
-    """A metric of many methods: seeds, mean, 95 % interval, and the published value.
-
-    Parameters
-    ----------
-    values : dict
-        ``{method: value or array (seeds,)}``, natural units.
-    published : dict, optional
-        ``{method: value}`` in the same units; methods without one are left out.
-
-    Returns
-    -------
-    dict
-        ``method`` (list), ``values`` (list of arrays), ``mean``, ``low``, ``high``, ``published``
-        (methods,), ``nan`` where there is none.
-
-    Examples
-    --------
-    >>> numbers = prepare_forest({"erm": [0.90, 0.92], "fmfp": [0.95]}, {"fmfp": 0.94})
-    >>> numbers["mean"].round(3).tolist(), numbers["published"].tolist()
-    ([0.91, 0.95], [nan, 0.94])
-    """
-    if not values:
-        raise ValueError("values: got nothing to draw, expected {method: values over seeds}")
-    rows = {m: np.atleast_1d(np.asarray(to_numpy(v), dtype=float)) for m, v in values.items()}
-    bands = [seed_band(row) for row in rows.values()]
-    return {
-        "method": list(rows),
-        "values": list(rows.values()),
-        **{k: np.array([band[k] for band in bands]) for k in ("mean", "low", "high")},
-        "published": np.array([(published or {}).get(m, np.nan) for m in rows], dtype=float),
-    }
-
-
-def prepare_severity(by_seed) -> dict:
-    """A metric against the severity of a shift: mean and 95 % interval over seeds.
-
-    Parameters
-    ----------
-    by_seed : pandas.DataFrame
-        A row per seed and a column per severity, 0 for the unshifted test set.
-
-    Returns
-    -------
-    dict
-        ``severity`` (s,), ``values`` (seeds, s), ``mean``, ``low``, ``high`` (s,).
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> prepare_severity(pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]}))["mean"].round(2).tolist()
-    [0.85, 0.7]
-    """
-    values = by_seed.sort_index(axis=1)
-    numbers = values.to_numpy(float)
-    return {"severity": values.columns.to_numpy(float), "values": numbers, **seed_band(numbers)}

@@ -169,6 +169,19 @@
       return q ** gamma + xlogx(gamma * p[y] * q ** (gamma - 1), p[y]);
     }),
     focal_gra: scaled((p, y, gamma) => (1 - p[y]) ** gamma),
+    dual_focal: (g, p, y, w, gamma) => { // also through the rival, whose equals share it
+      let rival = 0, alike = 0;
+      p.forEach((q, j) => {
+        if (!(q < p[y])) return;
+        if (q > rival) [rival, alike] = [q, 0];
+        if (q === rival) alike += w[j];
+      });
+      const u = Math.max(1 - p[y] + rival, 1e-300), slope = gamma * u ** (gamma - 1) * Math.log(Math.max(p[y], 1e-300));
+      const own = slope * p[y] - u ** gamma;
+      for (let j = 0; j < p.length; j++) {
+        g[j] = own * ((j === y) - p[j]) - slope * rival * ((rival && p[j] === rival ? 1 / alike : 0) - p[j]);
+      }
+    },
     dual_focal_gra: scaled((p, y, gamma) => {
       let rival = 0;
       for (const q of p) if (q < p[y] && q > rival) rival = q;
@@ -217,26 +230,6 @@
     return { brier, norm };
   }
 
-  function ranks(values) { // equal values share their mean rank
-    const order = Array.from(values.keys()).sort((a, b) => values[a] - values[b]);
-    const rank = new Float64Array(values.length);
-    for (let i = 0, j; i < order.length; i = j) {
-      for (j = i + 1; j < order.length && values[order[j]] === values[order[i]]; j++);
-      for (let k = i; k < j; k++) rank[order[k]] = (i + j - 1) / 2;
-    }
-    return rank;
-  }
-  function correlation(x, y) {
-    const mean = (v) => v.reduce((a, b) => a + b, 0) / v.length;
-    const mx = mean(x), my = mean(y);
-    let xy = 0, xx = 0, yy = 0;
-    for (let i = 0; i < x.length; i++) {
-      xy += (x[i] - mx) * (y[i] - my);
-      xx += (x[i] - mx) ** 2;
-      yy += (y[i] - my) ** 2;
-    }
-    return xy / Math.sqrt(xx * yy);
-  }
   function quantile(ascending, q) { // as numpy: linear between neighbours
     const at = q * (ascending.length - 1), low = Math.floor(at);
     const high = Math.min(low + 1, ascending.length - 1);
@@ -251,6 +244,11 @@
     Number.isFinite(value) ? signed((value.toFixed(digits) * 1 || 0).toFixed(digits)) : "–";
   const percent = (value, digits = 1) =>
     Number.isFinite(value) ? `${fixed(100 * value, digits)}${NB}%` : "–";
+  /** A factor, which says more than a share of nearly all: 1.5×, 240×, 10⁶×. */
+  const times = (v) => {
+    if (!Number.isFinite(v)) return "–";
+    return `${v < 9.95 ? fixed(v, v < 1.095 ? 2 : 1) : v < 99999.5 ? count(Math.round(v)) : power(v)}×`;
+  };
   const count = (value) => value.toLocaleString("en");
   const change = (value, digits, unit = "") => {
     const text = fixed(value, digits);
@@ -800,9 +798,8 @@
       options: [{ value: "linear", label: "linear" }, { value: "log", label: "logarithmic" }],
     });
     const tiles = {
-      spearman: tile("spearman", "Spearman", "Rank correlation of norm and Brier score: 1 if the norm always rises with it"),
-      pearson: tile("pearson", "Pearson", "Linear correlation of norm and Brier score"),
-      sure: tile("sure", "Gradient of the easier half", "How much of the sum of all gradient norms comes from samples with a Brier score below the median"),
+      spread: tile("spread", "Spread at one Brier score", "By what factor the gradient norm differs among samples of about the same Brier score: its 90 % quantile by its 10 % quantile"),
+      harder: tile("harder", "Harder to easier half", "Sum of the gradient norms of the samples with a Brier score above the median, by that of the others"),
     };
     root.place({
       head: null, plots: [picture.svg],
@@ -839,13 +836,15 @@
       const ratios = exponent == null ? [] : Float64Array.from(brier.keys()).map((i) => norm[i] / brier[i] ** exponent)
         .filter((v, i) => brier[i] > 0 && Number.isFinite(v)).sort();
       const factor = ratios.length ? quantile(ratios, 0.5) : NaN;
-      const spearman = correlation(ranks(brier), ranks(norm)), pearson = correlation(brier, norm);
+      const spreads = Float64Array.from(bands.filter(([b]) => log || b > 0.1), ([, low, , high]) => high / low).filter(Number.isFinite).sort();
+      const spread = spreads.length ? quantile(spreads, 0.5) : NaN;
       const median = quantile(sortedBrier, 0.5);
-      let sure = 0, sum = 0;
+      let easier = 0, sum = 0;
       for (let i = 0; i < n; i++) {
         sum += norm[i];
-        if (brier[i] < median) sure += norm[i];
+        if (brier[i] < median) easier += norm[i];
       }
+      const harder = (sum - easier) / easier;
       picture.draw({
         x: log ? { shape: "log", domain: [x0, 2], ticks: powerTicks(x0, 2), text: power, label: "Brier score (log axis)" }
           : { domain: [0, 2], ticks: [0, 0.5, 1, 1.5, 2], label: "Brier score of the training sample" },
@@ -880,11 +879,10 @@
           return parts.join("");
         },
       });
-      tiles.spearman.show(fixed(spearman, 3), "norm and Brier score");
-      tiles.pearson.show(fixed(pearson, 3), "norm and Brier score");
-      tiles.sure.show(percent(sure / sum), "of the sum of all norms");
-      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: the gradient norm follows the Brier score ` +
-        `with a rank correlation of ${fixed(spearman, 3)}; the half of the samples with the lower Brier scores contributes ${percent(sure / sum)} of the sum of all norms${epoch ? ` (epoch ${epoch})` : ""}.`);
+      tiles.spread.show(times(spread), "of the gradient norm");
+      tiles.harder.show(times(harder), "of the gradient");
+      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: among samples of one Brier score the ` +
+        `gradient norm differs ${times(spread)}; the half with the higher Brier scores has ${times(harder)} the gradient of the other${epoch ? ` (epoch ${epoch})` : ""}.`);
     };
   }
 
@@ -962,8 +960,9 @@
           cell("coverage", percent(accepted / m.n), accepted ? count(accepted) : ""),
           cell("risk", percent(accepted ? wrong / accepted : NaN, 2), accepted ? `${fixed(100 * low, 1)} to ${percent(high)}` : ""));
       }));
-      const parts = models.map((m) => `${m.label} answers ${percent(m.accepted[i] / m.n)}`);
-      root.say(`With at most ${exactly(wanted)} errors, ${parts.join(", ")} of the cases. ${data.chosen}`);
+      const parts = models.map((m) => `${m.label} answers ${percent(m.accepted[i] / m.n)}` +
+        (m.accepted[i] ? `, ${percent(m.wrong[i] / m.accepted[i])} of them wrong` : ""));
+      root.say(`Aimed at ${exactly(wanted)} errors: ${parts.join("; ")}. ${data.chosen}`);
     };
   }
 
@@ -1077,8 +1076,8 @@ th:first-child { text-align: left; padding-left: 0; font-weight: 600; } th i { m
 @container (min-width: 760px) {
   th:first-child { white-space: nowrap; }
 }
-@container (max-width: 420px) {
-  th, td { padding-left: 6px; }
+@container (max-width: 759px) {
+  th, td { padding-left: 5px; }
 }
 td b { font-weight: 650; white-space: nowrap; } td small { white-space: nowrap; }
 @media print { input, button, .choice { display: none; } }
@@ -1099,8 +1098,11 @@ td b { font-weight: 650; white-space: nowrap; } td small { white-space: nowrap; 
     connectedCallback() {
       if (!this.shadowRoot) this.build();
       this.watch();
+      this.moved = () => this.restore();
+      addEventListener("hashchange", this.moved);
     }
     disconnectedCallback() {
+      removeEventListener("hashchange", this.moved);
       this.resized?.disconnect();
       this.restyled?.disconnect();
       if (this.scheme) this.scheme.onchange = null;
@@ -1130,6 +1132,43 @@ td b { font-weight: 650; white-space: nowrap; } td small { white-space: nowrap; 
       };
       KINDS[this.getAttribute("kind")](figure, data);
       this.figure = figure;
+      this.restore();
+      for (const event of ["input", "click", "pointerup", "keyup"]) root.addEventListener(event, () => this.share());
+    }
+    /** What stands where: `#explorable-2&temperature=0.8&bins=20`, the second figure of the page. */
+    get place() {
+      return `#explorable-${[...document.querySelectorAll("calibkit-explorable")].indexOf(this) + 1}`;
+    }
+    controls() {
+      return [...this.shadowRoot.querySelectorAll("input[type=range], fieldset[name], select")]
+        .map((node) => (node.type === "range" ? [node.name, node.parentElement, node] : [node.getAttribute("name"), node, node]));
+    }
+    share() {
+      if (document.body.hasAttribute("data-jp-theme-light")) return; // JupyterLab's address is its own
+      clearTimeout(this.sharing);
+      this.sharing = setTimeout(() => { // browsers refuse many changes at a time
+        const state = new URLSearchParams(this.controls().map(([name, node]) => [name, node.value]));
+        history.replaceState(history.state, "", `${this.place}&${state}`);
+      }, 300);
+    }
+    restore() {
+      const [place, ...rest] = location.hash.split("&");
+      if (place !== this.place) return;
+      const state = new URLSearchParams(rest.join("&"));
+      for (const [name, node, input] of this.controls()) {
+        const value = state.get(name), number = Number(value);
+        if (value === null) continue;
+        if (input.type === "range") {
+          if (number >= Number(input.min) && number <= Number(input.max)) node.value = number;
+        } else if (input.matches("select")) {
+          if ([...input.options].some((option) => option.value === value)) input.value = value;
+        } else {
+          const radio = [...node.querySelectorAll("input")].find((one) => one.value === value);
+          if (radio) [radio.checked, node.value] = [true, value];
+        }
+      }
+      this.figure.request();
+      this.scrollIntoView({ block: "center" });
     }
     watch() {
       const look = () => {

@@ -422,7 +422,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     def draw() -> Figure:
         first = list(models.items())[:2]
         panels = {_title(name): numbers["still"] for name, numbers in first}
-        return plots.panels(panels, plots.plot_confidence_histogram, size=(3.6, 3.0))
+        return plots.panels(panels, plots.plot_confidence_histogram, size=(3.6, 3.0), root=True)
 
     data = {
         "edges": next(iter(models.values()))["edges"],
@@ -567,6 +567,7 @@ LOSSES = {  # key: whether it has γ, whether it has β
     "cross_entropy": (False, False),
     "focal": (True, False),
     "inverse_focal": (True, False),
+    "dual_focal": (True, False),
     "focal_gra": (True, False),
     "dual_focal_gra": (True, False),
     "bsce": (True, True),

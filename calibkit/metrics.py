@@ -3,7 +3,8 @@
 There are two kinds of function, which differ in what they take.
 
 - *Calibration*, from ``probs`` (n, k) and ``labels`` (n,): does a confidence of 0.8 mean right in
-  80 of 100 cases? `ece` and its relatives, `nll`, `brier`.
+  80 of 100 cases? `ece` and its relatives, `nll`, `brier`. Those of the top label also take
+  ``confidence`` (n,) and ``correct`` (n,).
 - *Failure prediction*, from ``confidence`` (n,) and ``correct`` (n,): do right predictions get a
   higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
   class is a correct prediction throughout.
@@ -39,6 +40,7 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
+    Kind,
     as_confidence_correct,
     as_labels,
     as_logits,
@@ -49,7 +51,6 @@ from calibkit.arrays import (
     prob_blocks,
     prob_columns,
     row_sums,
-    to_numpy,
 )
 
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
@@ -112,9 +113,11 @@ class Ranking:
     def threshold(self, risk: float) -> float:
         """As `threshold_at_risk`."""
         within = np.flatnonzero(self.risk() <= risk)
-        if not len(within):
-            return math.inf
-        lowest, lower = [*self.confidence[within[-1] :][:2], -math.inf][:2]
+        return self.at(within[-1]) if len(within) else math.inf
+
+    def at(self, place: int) -> float:
+        """A threshold that accepts this confidence and none below it, in few digits."""
+        lowest, lower = [*self.confidence[place:][:2], -math.inf][:2]
         return _short_decimal(float(lowest), float(lower), self.dtype)
 
 
@@ -178,7 +181,12 @@ def _stretches(values: Array, cut: Array) -> Array:
 
 
 def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
-    """Return confidence (n,) and correctness (n,) of the most probable class."""
+    """Return confidence (n,) and correctness (n,) of the most probable class.
+
+    Of one axis, `probs` are confidences already and `labels` say which are right.
+    """
+    if np.ndim(probs) == 1 and np.ndim(labels) == 1 and np.size(probs):
+        return as_confidence_correct(probs, labels, unit=True)
     array, checked = prob_blocks(probs)
     n, k = array.shape
     labels = as_labels(labels, k, n)
@@ -229,10 +237,12 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
 
     Parameters
     ----------
-    probs : array or tensor, shape (n, k)
-        Predicted probabilities; rows sum to 1.
+    probs : array or tensor, shape (n, k) or (n,)
+        Predicted probabilities; rows sum to 1. Or (n,): a confidence for each answer, or the
+        probability of one event, where there are no classes.
     labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
+        True classes, 0 to k - 1. For `probs` (n,): whether the answer is right, or the event
+        happened, as booleans or 0 and 1.
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1]; confidences of exactly 0 and 1 are
         counted.
@@ -251,6 +261,8 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     Examples
     --------
     >>> round(ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
+    0.1667
+    >>> round(ece([0.9, 0.7, 0.7], [True, False, True]), 4)  # confidences and correctness
     0.1667
     """
     _check_bins(bins)
@@ -600,10 +612,15 @@ def _overconfidence_error(table: Bins) -> float:
 
 
 def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
-    """Calibration error of the top label without bins: "smECE", by the library relplot.
+    r"""Calibration error of the top label without bins: "smECE" (Błasiok and Nakkiran, 2024).
 
-    A kernel smooths the gap between accuracy and confidence, at a width that the data choose
-    (Blasiok and Nakkiran, 2024). There is no number of bins to argue about.
+    .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big|\frac1n\sum_i
+              K_\sigma(t, c_i)\,(c_i - a_i)\Big|\,\mathrm dt
+
+    with confidence c, correctness a and a Gaussian kernel reflected at 0 and 1, whose width is the
+    σ that the error itself reaches: the least with smECE_σ <= σ. There is no number of bins to
+    argue about. As in the authors' library, relplot, sums are taken on a grid of 1,001 points or,
+    if σ < 0.01, more, and divided by the smoothed density in place of n.
 
     Parameters
     ----------
@@ -622,8 +639,6 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, or a row is not
         a distribution.
-    ImportError
-        If relplot is not installed: ``pip install relplot``.
 
     Examples
     --------
@@ -631,11 +646,49 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
     0.3
     """
     confidence, correct = _top_label(probs, labels)
-    try:
-        from relplot import smECE
-    except ImportError as error:
-        raise ImportError("smooth_ece needs the library relplot: pip install relplot") from error
-    return float(smECE(confidence.astype(np.float64), correct.astype(np.float64)))
+    confidence = confidence.astype(np.float64)
+    error = _smoothed_error(confidence, confidence - correct)
+
+    def enough(width: float) -> bool:
+        return width < 1e-3 or width < error(width)
+
+    if enough(1.0):
+        return error(1.0)
+    width, low = 1.0, 0.0
+    for _ in range(10):
+        middle = (width + low) / 2
+        width, low = (width, middle) if enough(middle) else (middle, low)
+    return error(width)
+
+
+def _smoothed_error(confidence: Array, residual: Array) -> Callable[[float], float]:
+    """The smoothed calibration error as a function of the kernel's width."""
+
+    @functools.cache
+    def spectrum(points: int) -> Array:
+        """Of residuals and counts, shared out to the grid points on either side and reflected."""
+        place = confidence * (points - 1)
+        left = place.astype(np.intp).clip(0, points - 2)
+        share = place - left
+        on_grid = np.empty((2, points))
+        for row, weight in zip(on_grid, (residual, np.ones_like(residual)), strict=True):
+            row[:] = np.bincount(left, (1 - share) * weight, minlength=points)
+            row[1:] += np.bincount(left, share * weight, minlength=points - 1)
+        return np.fft.rfft(np.hstack([on_grid, on_grid[:, -2:0:-1]]))
+
+    @functools.cache
+    def error(width: float) -> float:
+        points = max(2000, round(20 / width)) // 2 + 1
+        kernel = np.exp(-((np.linspace(0, 1, points) - 0.5) ** 2) / (2 * width**2))
+        kernel = np.pad(kernel / (math.sqrt(2 * math.pi) * width), (0, points - 2))
+        size = 2 * points - 2
+        product = spectrum(points) * np.fft.rfft(np.roll(kernel, -(points // 2)))
+        smooth = np.fft.irfft(product, size)[:, :points]
+        at = np.linspace(0, 1, max(200, round(10 / width)))
+        gap, density = (np.interp(at, np.linspace(0, 1, points), row) for row in smooth)
+        return float(np.abs(gap).sum() / (density + 1e-4).sum())
+
+    return error
 
 
 def reliability_bins(
@@ -940,6 +993,68 @@ def _brier_decomposition(classes: _Classes) -> dict[str, float]:
         "resolution": resolution,
         "within_bin": within,
     }
+
+
+def nll_decomposition(
+    logits: ArrayLike, labels: ArrayLike, temperature: float, kind: Kind = "logits"
+) -> dict[str, float]:
+    r"""Split the NLL into what one temperature removes and what it cannot.
+
+    .. math::
+        \mathrm{refinement} = \mathrm{NLL}(\mathrm{softmax}(z / T)), \qquad
+        \mathrm{calibration} = \mathrm{NLL}(\mathrm{softmax}(z)) - \mathrm{refinement}
+
+    Any proper loss is a calibration error, which recalibrating removes, and a refinement error,
+    the loss that is left. Berta, Holzmüller, Jordan and Bach (2025, "Rethinking early stopping:
+    refine, then calibrate") estimate the two by the temperature that minimises the NLL of
+    validation data.
+
+    Parameters
+    ----------
+    logits : array or tensor, shape (n, k)
+        Scores before the softmax.
+    labels : array or tensor of integers, shape (n,)
+        True classes, 0 to k - 1.
+    temperature : float
+        Fitted to other samples: `calibkit.posthoc.optimal_temperature` of validation data. Fitted
+        to these, it would give a refinement that is too low.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
+
+    Returns
+    -------
+    dict
+        ``nll = calibration + refinement``, in nats; lower is better. A temperature that does not
+        carry over from its data makes the calibration error negative.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, a label is out of range, or the
+        temperature is not a positive number.
+
+    Examples
+    --------
+    >>> parts = nll_decomposition([[4.0, 0.0]] * 4, [0, 0, 0, 1], temperature=3.64)
+    >>> {name: round(part, 3) for name, part in parts.items()}
+    {'nll': 1.018, 'calibration': 0.456, 'refinement': 0.562}
+    """
+    _check_temperature(temperature)
+    logits = as_logits(logits, kind=kind)
+    labels = as_labels(labels, logits.shape[1], len(logits))
+    nll, refinement = _mean_nll(logits, labels, 1.0), _mean_nll(logits, labels, temperature)
+    return {"nll": nll, "calibration": nll - refinement, "refinement": refinement}
+
+
+def _mean_nll(logits: Array, labels: Array, temperature: float) -> float:
+    total = 0.0
+    for rows in blocks(*logits.shape):
+        block = logits[rows] / logits.dtype.type(temperature)
+        true = _of_labels(block, labels[rows])
+        _, top = exp_shifted(block, out=block)
+        # From logits, so that it is exact also where a probability rounds to 0.
+        total += float((np.log(row_sums(block)) + (top - true)).sum(dtype=np.float64))
+    return total / len(logits)
 
 
 # ------------------------------------------------------------------------- failure prediction
@@ -1261,8 +1376,7 @@ def fpr_at_tpr(
     convention : {"exact", "nearest"}
         "exact" takes the highest threshold that accepts at least `tpr` of the right predictions.
         "nearest" does as the code of Zhu et al. 2022: of the corners of the ROC curve, the one
-        whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower. The
-        former name "fmfp" still works, with a `DeprecationWarning`.
+        whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower.
 
     Returns
     -------
@@ -1284,10 +1398,7 @@ def fpr_at_tpr(
     1.0
     """
     _check_fraction("tpr", tpr, zero=False)
-    if convention == "fmfp":
-        message = 'convention="fmfp" of fpr_at_tpr is now called "nearest"'
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-    elif convention not in ("exact", "nearest"):
+    if convention not in ("exact", "nearest"):
         raise ValueError(f"convention: got {convention!r}, expected 'exact' or 'nearest'")
     ranking = _ranking(confidence, correct)
     return _defined("fpr_at_tpr", _fpr_at_tpr(ranking, tpr, exact=convention == "exact"))
@@ -1618,45 +1729,12 @@ def _ece_correct(ranking: Ranking) -> float:
     return float(1 - ranking.right @ ranking.confidence / ranking.all_right)
 
 
-def learned_epoch(correct_by_epoch: ArrayLike) -> ArrayOrTensor:
-    """First epoch from which a sample is right up to the last (Wang et al. 2021).
-
-    Parameters
-    ----------
-    correct_by_epoch : array or tensor of bool, shape (epochs, n)
-        Whether each sample was right after each epoch.
-
-    Returns
-    -------
-    array or tensor of int, shape (n,)
-        Epochs counted from 1; 0 for a sample that is wrong after the last.
-
-    Raises
-    ------
-    ValueError
-        If the array is empty, does not have two axes, or holds anything but booleans or 0 and 1.
-
-    Examples
-    --------
-    >>> learned_epoch([[True, False, True], [False, True, True], [True, True, False]]).tolist()
-    [3, 2, 0]
-    """
-    array = to_numpy(correct_by_epoch)
-    if array.ndim != 2 or array.size == 0:
-        raise ValueError(
-            f"correct_by_epoch: got shape {array.shape}, expected (epochs, n), neither of them 0"
-        )
-    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
-        raise ValueError("correct_by_epoch: got values other than 0 and 1, expected booleans")
-    wrong = array[::-1] == 0
-    run = np.where(wrong.any(axis=0), wrong.argmax(axis=0), len(array))  # right until the last
-    return like(np.where(run == 0, 0, len(array) + 1 - run), correct_by_epoch)
-
-
 # ---------------------------------------------------------------------------- all at once
 
 
-def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]:
+def per_sample(
+    logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits"
+) -> dict[str, ArrayOrTensor]:
     """Return confidence, correctness, NLL and Brier score of every sample, in one pass.
 
     Parameters
@@ -1665,6 +1743,8 @@ def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]
         Scores before the softmax.
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -1682,12 +1762,18 @@ def per_sample(logits: ArrayLike, labels: ArrayLike) -> dict[str, ArrayOrTensor]
     >>> values["correct"].tolist(), values["brier"].round(3).tolist()
     ([True, False], [0.5, 1.815])
     """
-    samples, _ = _scan(logits, labels, bins=None)
+    samples, _ = _scan(as_logits(logits, kind=kind), labels, bins=None)
     return {name: like(values, logits) for name, values in samples.items()}
 
 
 def summary(
-    logits: ArrayLike, labels: ArrayLike, bins: int = 15, convention: Convention = "exact"
+    logits: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    convention: Convention = "exact",
+    temperature: float | None = None,
+    p: float | None = None,
+    kind: Kind = "logits",
 ) -> dict[str, float]:
     """Compute every metric from logits, in one pass over the array and one sort.
 
@@ -1701,6 +1787,14 @@ def summary(
         Bins of the binned metrics, except ``eq9_*``, which have 100.
     convention : {"exact", "fmfp"}
         "fmfp" computes `aupr_success` and `fpr_at_tpr` as the code of Zhu et al. 2022.
+    temperature : float, optional
+        Fitted to validation data; with it come the parts of `nll_decomposition`,
+        ``nll_calibration`` and ``nll_refinement``.
+    p : float, optional
+        Chosen on validation data by `calibkit.confidence.choose_p`; with it come ``auroc_p_norm``
+        and ``aurc_p_norm``, of `calibkit.confidence.p_norm` in place of the maximum probability.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -1724,9 +1818,11 @@ def summary(
     (0.667, 0.337, 1.0)
     """
     _check_bins(bins)
+    ranked = ranked_metrics(bins, _convention(convention))
+    logits = as_logits(logits, kind=kind)
     samples, classes = _scan(logits, labels, bins)
     ranking = Ranking.of(samples["confidence"], samples["correct"])
-    values = {name: f(ranking) for name, f in ranked_metrics(bins, _convention(convention)).items()}
+    values = {name: f(ranking) for name, f in ranked.items()}
     values["nll"] = float(samples["nll"].mean())
     values["brier"] = float(samples["brier"].mean())
     values["classwise_ece"] = _classwise_ece(classes)
@@ -1735,6 +1831,14 @@ def summary(
     brier_parts, eq9 = _brier_decomposition(classes), _refinement_decomposition(ranking)
     values |= {f"brier_{name}": part for name, part in brier_parts.items() if name != "brier"}
     values |= {f"eq9_{name}": part for name, part in eq9.items()}
+    if temperature is not None:
+        parts = nll_decomposition(logits, labels, temperature)
+        values |= {f"nll_{name}": parts[name] for name in ("calibration", "refinement")}
+    if p is not None:
+        from calibkit.confidence import p_norm  # here: it needs this module
+
+        ranking = Ranking.of(p_norm(logits, p), samples["correct"])
+        values |= {f"{name}_p_norm": ranked[name](ranking) for name in ("auroc", "aurc")}
     undefined = [name for name, value in values.items() if math.isnan(value)]
     if undefined:
         message = _UNDEFINED + ", ".join(undefined)
@@ -1810,10 +1914,9 @@ def _mean_confidence(ranking: Ranking) -> float:
 
 
 def _scan(
-    logits: ArrayLike, labels: ArrayLike, bins: int | None
+    logits: Array, labels: ArrayLike, bins: int | None
 ) -> tuple[dict[str, Array], _Classes | None]:
     """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
-    logits = as_logits(logits)
     n, k = logits.shape
     labels = as_labels(labels, k, n)
     classes = None if bins is None else _Classes(n, k, bins, logits.dtype)
@@ -1861,6 +1964,11 @@ def _check_binned(of: str) -> None:
     kinds = [*_SCHEMES, "classwise_ece"]
     if of not in kinds:
         raise ValueError(f"of: got {of!r}, expected one of {', '.join(kinds)}")
+
+
+def _check_temperature(temperature: float) -> None:
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature: got {temperature!r}, expected a positive number")
 
 
 def _check_fraction(name: str, value: float, zero: bool = True) -> None:

@@ -10,12 +10,12 @@ set as the 95 % Wilson interval of a proportion. The former needs two seeds and 
 out.
 
 >>> with style():
-...     ax = plot_forest(prepare_forest({"erm": [0.91, 0.92], "fmfp": [0.94, 0.93]}))
+...     ax = plot_reliability(prepare_reliability([0.9, 0.8, 0.7], [True, True, False]))
 """
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from pathlib import Path
 
@@ -25,48 +25,42 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
-from calibkit.arrays import to_numpy
 from calibkit.curves import (
     prepare_confidence_histogram,
-    prepare_forest,
     prepare_gradient_norms,
     prepare_overfitting,
     prepare_reliability,
     prepare_risk_coverage,
-    prepare_severity,
 )
 
 __all__ = [
     "COLORS",
     "CORRECT",
     "MARKERS",
+    "WIDTH",
     "WRONG",
+    "forest",
     "ink",
     "look",
     "panels",
     "plot_confidence_histogram",
-    "plot_forest",
-    "plot_gradient_bands",
     "plot_gradient_norms",
-    "plot_input",
     "plot_overfitting",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
-    "plot_severity",
     "prepare_confidence_histogram",
-    "prepare_forest",
     "prepare_gradient_norms",
     "prepare_overfitting",
     "prepare_reliability",
     "prepare_risk_coverage",
-    "prepare_severity",
     "style",
-    "style_table",
 ]
 
 # One look per method in the whole book: display name, colour, marker. Okabe-Ito colours for the
@@ -114,13 +108,25 @@ _INK, _FAINT = "#262626", "#8A8A8A"
 
 # --- style ---
 
+WIDTH = 6.9  # inches: the column of text of the book
 _STYLE = mpl.rc_params_from_file(Path(__file__).with_name("book.mplstyle"), False, False)
+_TEXT = (
+    "font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "legend.title_fontsize",
+    "xtick.labelsize", "ytick.labelsize",
+)  # fmt: skip
+_FINE = {"figure.figsize": (WIDTH, 3.2), "lines.linewidth": 1.4, "lines.markersize": 5.0}
 
 
-def style():
+def style(points: float | None = None):
     """Context manager (or decorator) with the book's style; outside it nothing changes.
 
     White, opaque background (inverted on dark pages of the book); fonts for a screen.
+
+    Parameters
+    ----------
+    points : float, optional
+        Size of all text, 8 for a figure that is drawn at the width it is shown at, `WIDTH`; its
+        lines are as fine. By default 10 to 12, for figures that a page shrinks.
 
     Returns
     -------
@@ -135,7 +141,9 @@ def style():
     >>> inside >= 9 and mpl.rcParams["font.size"] == before
     True
     """
-    return mpl.rc_context(_STYLE)
+    if points is None:
+        return mpl.rc_context(_STYLE)
+    return mpl.rc_context(_STYLE | dict.fromkeys(_TEXT, points) | _FINE)
 
 
 def look(method: str) -> dict:
@@ -224,8 +232,20 @@ def _axes(ax: Axes | None) -> Axes:
 def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None:
     """Words inside the axes, on a white background so that no line runs through them."""
     box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
-    defaults = {"ha": "left", "va": "top", "fontsize": 10, "color": _INK, "bbox": box, "zorder": 6}
+    defaults = {
+        "ha": "left",
+        "va": "top",
+        "fontsize": _small(),
+        "color": _INK,
+        "bbox": box,
+        "zorder": 6,
+    }
     ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
+
+
+def _small() -> float:
+    """Size of the text inside axes, in points."""
+    return FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
 
 
 def _scaled(axis, scale: int) -> None:
@@ -245,7 +265,7 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     low, high = ax.get_ylim()
     height = ax.bbox.height / ax.figure.dpi  # in inches; a subfigure has no height of its own
     line_ends = {m: (y - low) / (high - low) for m, (y, _) in ends.items()}
-    step = {m: (1 + ends[m][1].count("\n")) * 13.5 / 72 / height for m in ends}
+    step = {m: (1 + ends[m][1].count("\n")) * 1.35 * _small() / 72 / height for m in ends}
     order = sorted(ends, key=line_ends.get)
     # As near as can be to where the lines end, given the height of the text below: an isotonic
     # regression of the places left after the text is taken out.
@@ -256,7 +276,16 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
     for m, y in zip(order, placed, strict=True):
         color, inside = look(m)["color"], {"transform": ax.transAxes}
         ax.plot([1, 1.03], [line_ends[m], y], color=color, linewidth=0.8, clip_on=False, **inside)
-        ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=10, **inside)
+        ax.text(1.04, y, ends[m][1], color=ink(color), va="center", fontsize=_small(), **inside)
+
+
+def _title(ax: Axes, title) -> str | None:
+    """Write a title of one part or more, a method as its label in its colour; return it."""
+    parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
+    method = next((p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None)
+    words = [look(part)["label"] if part == method else part for part in parts]
+    ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
+    return method
 
 
 def panels(
@@ -314,12 +343,7 @@ def panels(
             ax.set_axis_off()
             continue
         plot(numbers, ax=ax, **options)
-        parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
-        method = next(
-            (p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None
-        )
-        words = [look(part)["label"] if part == method else part for part in parts]
-        ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
+        _title(ax, title)
     legends = [ax.get_legend() for ax in axes.flat if ax.get_legend()]
     for legend in legends[1:]:  # once is enough
         legend.remove()
@@ -335,11 +359,12 @@ def panels(
 # --- a. confidence of correct and of wrong predictions ---
 
 
-def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
-    """Draw both densities, their means (dashed), and in words their overlap and the AUROC.
+def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool = False) -> Axes:
+    """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
-    Filled areas are means over seeds, thin outlines single seeds. The axis is a square-root axis:
-    most correct predictions crowd near 1, and on a linear axis nothing else would show.
+    Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
+    or above it are shaded, and their share is written; without, the dashed lines are the means. Two
+    methods side by side: ``panels(table, plot_confidence_histogram, size=(3.3, 2.7))``.
 
     Parameters
     ----------
@@ -347,6 +372,9 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
         From `prepare_confidence_histogram`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
+    root : bool
+        A square-root axis, on which what is rare shows beside the peak of correct predictions near
+        1. Areas are then no longer shares.
 
     Returns
     -------
@@ -362,19 +390,33 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None) -> Axes:
     AUROC 100.0 %
     """
     ax = _axes(ax)
-    edges = numbers["edges"]
+    edges, threshold = numbers["edges"], numbers["threshold"]
     for name, color in (("correct", CORRECT), ("wrong", WRONG)):
         ax.stairs(numbers[name].mean(0), edges, fill=True, color=color, alpha=0.4, label=name)
         for seed in numbers[name]:
             ax.stairs(seed, edges, color=color, linewidth=0.9, alpha=0.9)
-        ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+        if np.isnan(threshold):
+            ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+    if not np.isnan(threshold):
+        confident = ax.stairs(numbers["wrong"].mean(0), edges, fill=True, color=WRONG, alpha=0.85)
+        place = Rectangle((threshold, 0), 1 - threshold, 1, transform=ax.get_xaxis_transform())
+        confident.set_clip_path(place)
+        ax.axvline(threshold, color=_INK, linewidth=0.9)
+        share = _text(numbers["confident"], 0, 100, " %")
+        beside = {"ha": "right", "color": ink(WRONG)}
+        _note(ax, share, threshold - 0.03, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
+        _note(ax, f"of the errors\nare above {threshold:g}", threshold - 0.03, 0.59, **beside)
     _from_zero(ax)
-    root = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
-    ax.set_yscale("function", functions=root)
-    ax.set_yticks([0, 1, 5, 10, 20])
-    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density (square-root axis)")
+    if root:
+        scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
+        ax.set_yscale("function", functions=scale)
+        ax.set_yticks([0, 1, 5, 10, 20])
+    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel=f"Density{' (square-root axis)' * root}")
     ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
-    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, ' %')}")
+    said = [f"AUROC {_text(numbers['auroc'], 1, 100, ' %')}"]
+    if np.isnan(threshold):
+        said.insert(0, f"overlap {_text(numbers['overlap'])}")
+    _note(ax, "\n".join(said))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
 
@@ -436,7 +478,15 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.axhline(0, color="#9A9A9A", linewidth=0.8)
     middle = np.clip(left[share.argmax()] + width[0] / 2, 0.07, 0.93)
     words = f"{100 * share.max():.0f} %"
-    ax.text(middle, floor + room + 0.01, words, ha="center", va="bottom", fontsize=9, color=_FAINT)
+    ax.text(
+        middle,
+        floor + room + 0.01,
+        words,
+        ha="center",
+        va="bottom",
+        fontsize=_small() - 1,
+        color=_FAINT,
+    )
     ax.set(xlim=(0, 1), ylim=(floor, 1.0), xlabel="Confidence", ylabel="Accuracy")
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -445,9 +495,9 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     words = f"ECE {_text(numbers['ece'], 1, 100, ' %')}\n"
     words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
     if gap.mean() >= 0:  # over-confidence leaves the upper corner free, the opposite the lower
-        _note(ax, words, fontsize=9)
+        _note(ax, words, fontsize=_small() - 1)
     else:
-        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=9)
+        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=_small() - 1)
     return ax
 
 
@@ -563,6 +613,92 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     return ax
 
 
+def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
+    """Metrics over epochs, one above the other, and what each loses from its best epoch on.
+
+    A network overfits reliably where its AUROC falls although its accuracy does not.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: {metric: numbers}}``, numbers from `prepare_overfitting`, the same metrics
+        ("accuracy" and "auroc", say) for each; a column a title, written as in `panels`.
+    since : float
+        The share of the training after which the axes fit the curves: their first rise would
+        flatten the fall.
+
+    Returns
+    -------
+    Figure
+        As wide as a page, a row a metric. The dot is the best epoch of the mean over seeds; the
+        number is what is lost after it, with a 95 % interval if there are seeds.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> history = {"epoch": [1, 2, 3], "accuracy": [0.7, 0.8, 0.9], "auroc": [0.7, 0.9, 0.8]}
+    >>> numbers = {name: prepare_overfitting(history, name) for name in ("accuracy", "auroc")}
+    >>> fig = plot_overfitting_grid({"erm": numbers})
+    >>> [ax.texts[-1].get_text() for ax in fig.axes]
+    ['best at the end', '−10.0 points']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
+    names = list(next(iter(table.values())))
+    size = (WIDTH, 1.55 * len(names) + 0.3)
+    fig, axes = plt.subplots(
+        len(names), len(table), figsize=size, squeeze=False, sharex="col", sharey="row"
+    )
+    for column, (title, by_metric) in enumerate(table.items()):
+        color = look(_title(axes[0, column], title) or "erm")["color"]
+        for ax, name in zip(axes[:, column], names, strict=True):
+            _fall(ax, by_metric[name], color)
+            first, *_, last = by_metric[name]["epoch"]
+            ax.set_xlim(max(first, (since - 0.1) * last), last)
+        axes[-1, column].set_xlabel("Epoch")
+        axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    for row, name in zip(axes, names, strict=True):
+        label, scale, _ = terms.metric_label(name, unit=False)
+        row[0].set_ylabel(label)
+        _scaled(row[0].yaxis, scale)
+        late = [
+            np.concatenate([numbers[k][numbers["epoch"] >= since * numbers["epoch"][-1]]
+                            for k in ("mean", "low", "high")])
+            for numbers in (by_metric[name] for by_metric in table.values())
+        ]  # fmt: skip
+        low, high = np.nanmin(np.concatenate(late)), np.nanmax(np.concatenate(late))
+        if low < high:
+            row[0].set_ylim(low - 0.3 * (high - low), high + 0.12 * (high - low))
+    return fig
+
+
+def _fall(ax: Axes, numbers: dict, color: str) -> None:
+    """One curve with its best epoch, its end, and the change from one to the other in words."""
+    x, scale = numbers["epoch"], terms.metric_label(numbers["metric"])[1]
+    ax.fill_between(x, numbers["low"], numbers["high"], color=color, alpha=0.15, linewidth=0)
+    ax.plot(x, numbers["mean"], color=color)
+    best = numbers["best_epoch"], numbers["best"]
+    ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
+    words = "best at the end"
+    if numbers["best_epoch"] < x[-1]:
+        unit = " points" if scale == 100 else ""
+        words = _text(numbers["drop"], 1 if scale > 1 else 3, scale, unit, sign=True)
+        ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
+        arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0, "lw": 1}
+        ax.annotate(
+            "",
+            (x[-1], numbers["final"]),
+            (x[-1], best[1]),
+            arrowprops=arrow | {"mutation_scale": 7},
+        )
+    _note(ax, words, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
+    ax.set_xlim(x[0], x[-1])
+
+
 # --- d. gradient norms ---
 
 
@@ -599,7 +735,9 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
     ax.plot(numbers["middle"], numbers["median"], color=WRONG)
-    words = [f"Spearman {_text(numbers['spearman'])}", f"Pearson {_text(numbers['pearson'])}"]
+    words = []
+    if np.isfinite(numbers["spread"]):
+        words.append(f"spread {numbers['spread']:.{2 if numbers['spread'] < 1.095 else 1}f}×")
     if numbers["exponent"] is not None:
         last = x[1:][numbers["counts"].sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)
@@ -613,56 +751,6 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
         ax.set(xlim=(0, 2), ylim=(0, y[-1] * (1 + 0.14 * len(words))))  # the note stands above
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
     _note(ax, "\n".join(words))
-    return ax
-
-
-def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
-    """Draw several losses at once: median norm per Brier bin and the band from 10 to 90 %.
-
-    The norms of a loss are divided by its largest median, since losses differ in scale by orders of
-    magnitude and only shape and blur are compared.
-
-    Parameters
-    ----------
-    table : dict
-        ``{method: numbers of prepare_gradient_norms}``.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> brier = np.linspace(0.01, 2, 2000)
-    >>> linear, steep = (prepare_gradient_norms(brier, 3 * brier**power) for power in (1, 2.5))
-    >>> ax = plot_gradient_bands({"erm": linear, "bsce_gra": steep})
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['ERM', 'BSCE-GRA']
-    """
-    ax = _axes(ax)
-    for method, numbers in table.items():
-        unit = np.nanmax(numbers["median"])
-        line = look(method)
-        x = numbers["middle"]
-        ax.fill_between(
-            x,
-            numbers["low"] / unit,
-            numbers["high"] / unit,
-            color=line["color"],
-            alpha=0.18,
-            linewidth=0,
-        )
-        ax.plot(x, numbers["median"] / unit, **line)
-    if numbers["log"]:  # of the last one, as of all
-        ax.set(xscale="log", yscale="log")
-    else:
-        _from_zero(ax)
-        ax.set(xlim=(0, 2))
-    ax.set(xlabel="Brier score", ylabel="Gradient norm (relative)")
-    ax.legend(loc="upper left")
     return ax
 
 
@@ -705,249 +793,83 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
     _scaled(ax.xaxis, 100)
     _scaled(ax.yaxis, 100)
     _label_ends(ax, ends)
-    ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=10, color=_FAINT)
+    ax.text(1.04, 1.03, "AURC × 1000", transform=ax.transAxes, fontsize=_small(), color=_FAINT)
     return ax
 
 
 # --- f. a metric of many methods ---
 
 
-def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
-    """Draw one row per method: seeds (small), mean and interval (filled), published value (hollow).
+def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None) -> Axes:
+    """Differences of methods from a reference: estimate, 95 % interval and the paper's own value.
 
-    The dotted line marks the first method, the one to compare with.
+    Clear differences stand out from those that are not: these are pale. Fewer than three seeds give
+    an open dot without an interval, since their spread says nothing.
 
     Parameters
     ----------
-    numbers : dict
-        From `prepare_forest`.
+    rows : iterable of NamedTuples
+        One a method, from top to bottom, all of one metric: fields ``method``, ``estimate``,
+        ``low``, ``high`` (natural units), ``seeds``, ``outcome`` ("higher", "lower", "no
+        difference" or "unclear") and ``metric`` (a key of `terms.METRICS`).
+    published : dict, optional
+        ``{method: difference}`` in the same units, drawn as hollow diamonds.
     ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-    metric : str, optional
-        A key of `terms.METRICS`, for the axis.
+        A new one, as wide as a page, by default.
 
     Returns
     -------
     Axes
-        The axes drawn on.
+        With a line at no difference.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, or they have different metrics.
 
     Examples
     --------
-    >>> numbers = prepare_forest({"erm": [0.91, 0.92], "fmfp": [0.94, 0.93]})
-    >>> ax = plot_forest(numbers, metric="auroc")
-    >>> ax.get_xlabel(), [tick.get_text() for tick in ax.get_yticklabels()]
-    ('AUROC  (higher is better)', ['ERM', 'FMFP'])
+    >>> from collections import namedtuple
+    >>> Row = namedtuple("Row", "method estimate low high seeds outcome metric")
+    >>> ax = forest([Row("fmfp", 0.012, 0.004, 0.020, 5, "higher", "auroc")], {"fmfp": 0.017})
+    >>> ax.get_xlabel()
+    'AUROC, difference in points (higher is better)'
     """
-    count = len(numbers["method"])
-    if ax is None:
-        ax = plt.subplots(figsize=(6.0, 0.8 + 0.34 * count))[1]
-    for y, method in enumerate(numbers["method"]):
-        line = {k: v for k, v in look(method).items() if k in ("color", "marker")}
-        seeds = numbers["values"][y]
-        if len(seeds) > 1:
-            ax.plot(seeds, np.full(len(seeds), y + 0.24), "|", color=line["color"], markersize=5)
-        ax.plot(
-            [numbers["low"][y], numbers["high"][y]],
-            [y, y],
-            color=line["color"],
-            linewidth=2.2,
-            alpha=0.6,
-        )
-        size = 11 if line["marker"] == "*" else 7.5  # a star has little inside
-        ax.plot(numbers["mean"][y], y, **line, markersize=size, linestyle="")
-        ax.plot(
-            numbers["published"][y],
-            y,
-            **line,
-            markersize=size + 0.5,
-            linestyle="",
-            markerfacecolor="white",
-        )
-    ax.axvline(numbers["mean"][0], color=_FAINT, linestyle=":", linewidth=1.2, zorder=0)
-    label, scale, higher = terms.metric_label(metric or "", unit=False)
-    better = "" if higher is None else ("  (higher is better)" if higher else "  (lower is better)")
-    ax.set(xlabel=label + better, ylim=(count - 0.5, -0.5))
-    ax.set_yticks(range(count), [look(m)["label"] for m in numbers["method"]])
+    rows, published = list(rows), published or {}
+    if not rows:
+        raise ValueError("rows: got none, expected one for each method")
+    if len({row.metric for row in rows}) > 1:
+        raise ValueError(f"rows: got {sorted({row.metric for row in rows})}, expected one metric")
+    alone = ax is None  # several panels need one explanation, their caption's
+    if alone:
+        ax = plt.subplots(figsize=(WIDTH, 0.65 + 0.21 * len(rows)))[1]
+    label, scale, higher = terms.metric_label(rows[0].metric, unit=False)
+    ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=1)
+    for y, row in enumerate(rows):
+        color = look(row.method)["color"]
+        dot = {"marker": "o", "color": color, "markersize": 6}  # diamonds are the paper's
+        if row.seeds < 3:
+            dot |= {"markerfacecolor": "white", "markeredgewidth": 1.2}
+        else:
+            clear = 1.0 if row.outcome in ("higher", "lower") else 0.4
+            dot |= {"alpha": clear, "markeredgewidth": 0}
+            ends = [scale * row.low, scale * row.high]
+            bar = {"color": color, "alpha": 0.7 * clear, "linewidth": 2.2}
+            ax.plot(ends, [y, y], zorder=2, **bar)
+        ax.plot(scale * row.estimate, y, linestyle="", zorder=3, **dot)
+        if row.method in published:
+            hollow = {"markerfacecolor": "none", "markeredgewidth": 1.1, "color": color}
+            ax.plot(scale * published[row.method], y, "D", markersize=6, zorder=4, **hollow)
+    unit = {100: " in points", 1000: " × 1000"}.get(scale, "")
+    better = {True: " (higher is better)", False: " (lower is better)", None: ""}[higher]
+    label = label.removesuffix(" × 1000")
+    ax.set(xlabel=f"{label}, difference{unit}{better}", ylim=(len(rows) - 0.5, -0.5))
+    ax.set_yticks(range(len(rows)), [look(row.method)["label"] for row in rows])
     ax.grid(axis="y", visible=False)
-    ax.xaxis.set_major_locator(MaxNLocator(5))  # numbers with units are wide
-    _scaled(ax.xaxis, scale)
-    if np.isfinite(numbers["published"]).any():
-        handles = [
-            ax.plot([], [], "o", color=_FAINT, label="ours, 95 % interval")[0],
-            ax.plot([], [], "o", color=_FAINT, markerfacecolor="white", label="published")[0],
-        ]
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
+    _scaled(ax.xaxis, 1)
+    if alone and any(row.method in published for row in rows):
+        ours = ax.plot([], [], "o", color=_FAINT, markersize=5, label="here, 95 % interval")[0]
+        theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
+        diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
+        ax.legend(handles=[ours, diamond], loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return ax
-
-
-# --- g. inputs ---
-
-
-def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
-    """Draw sample i of a test set: a signal, an image, a point among others, a text's length.
-
-    Parameters
-    ----------
-    inputs : array_like
-        Images (n, channels, height, width), signals (n, 1, length), points (n, 2) or token ids
-        of texts (n, length), where 0 is padding.
-    i : int
-        Index of the sample.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> ax = plot_input(np.zeros((5, 1, 28, 28)), 3)
-    >>> ax.images[0].get_array().shape
-    (28, 28)
-    """
-    ax = _axes(ax)
-    x = to_numpy(inputs[i])
-    if x.ndim == 3:
-        ax.imshow(x.transpose(1, 2, 0).squeeze(), cmap="gray")
-        ax.set_anchor("W")
-        ax.set_axis_off()
-    elif x.ndim == 2:
-        ax.plot(x.squeeze(0), color="0.15")
-        ax.set(xlabel="Time", xticks=[], yticks=[])
-    elif x.dtype.kind == "f":
-        ax.scatter(*to_numpy(inputs[:1000]).T, s=4, color="0.8")
-        ax.plot(*x, "*", color="0.1", markersize=14)
-        ax.set(xticks=[], yticks=[])
-    else:
-        ax.text(0.5, 0.5, f"a text of {np.count_nonzero(x)} tokens", ha="center")
-        ax.set_axis_off()
-    return ax
-
-
-# --- h. test sets under shift ---
-
-
-def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
-    """Draw a metric of several methods against severity; bands are 95 % intervals over seeds.
-
-    Parameters
-    ----------
-    table : dict
-        ``{method: numbers of prepare_severity}``.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-    metric : str, optional
-        A key of `terms.METRICS`, for the axis.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> accuracy = pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]})  # rows: seeds, columns: severities
-    >>> ax = plot_severity({"erm": prepare_severity(accuracy)}, metric="accuracy")
-    >>> ax.get_title(), ax.lines[0].get_ydata().round(2).tolist()
-    ('Accuracy', [0.85, 0.7])
-    """
-    ax = _axes(ax)
-    for method, numbers in table.items():
-        line = look(method)
-        x = numbers["severity"]
-        ax.fill_between(
-            x, numbers["low"], numbers["high"], color=line["color"], alpha=0.12, linewidth=0
-        )
-        ax.plot(x, numbers["mean"], **line, markersize=5)
-    label, scale, _ = terms.metric_label(metric or "", unit=False)
-    ax.set(xlabel="Severity (0: unshifted)", title=label)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _scaled(ax.yaxis, scale)
-    return ax
-
-
-# --- i. tables ---
-
-
-def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | None = None):
-    """Style a table of methods × metrics for light and dark pages: ``mean ± spread``, best in bold.
-
-    Cells are shaded from the worst to the best of their column, as rounded: cells that read the
-    same look the same. The shade is translucent and the text keeps the page's colour, so the table
-    is legible on any background.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Means, a row per method (its key) and a column per metric (its key).
-    spread : pandas.DataFrame, optional
-        Half-widths of the intervals, of the same shape.
-    digits : int
-        Decimals of scaled metrics (per cent, times 1000); others get two more.
-    higher_is_better : dict, optional
-        Direction of columns not in `terms.METRICS`; a column without a direction is not shaded.
-
-    Returns
-    -------
-    pandas.io.formats.style.Styler
-        What a notebook shows as a table.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> means = pd.DataFrame({"auroc": [0.91, 0.94], "nll": [0.5, 0.4]}, index=["erm", "fmfp"])
-    >>> style_table(means).data
-         AUROC (%) ↑   NLL ↓
-    ERM        91.00  0.5000
-    FMFP       94.00  0.4000
-    """
-    labels = {c: terms.metric_label(c) for c in frame.columns}
-    higher = {c: direction for c, (_, _, direction) in labels.items()} | (higher_is_better or {})
-
-    def scale_and_places(column):  # its factor and its decimals
-        scale = labels[column][1]
-        return scale, digits if scale > 1 else digits + 2
-
-    def cell(row, column):
-        scale, places = scale_and_places(column)
-        value = frame.loc[row, column]
-        if not np.isfinite(value):
-            return "–"
-        half = np.nan if spread is None else spread.loc[row, column]
-        return f"{scale * value:.{places}f}" + (
-            f" ± {scale * half:.{places}f}" if np.isfinite(half) else ""
-        )
-
-    def shade(column):
-        scale, places = scale_and_places(column.name)
-        column = (scale * column).round(places)
-        if higher[column.name] is None or not np.ptp(column.dropna()) > 0:
-            return [""] * len(column)
-        good = column if higher[column.name] else -column
-        rank = (good - good.min()) / (good.max() - good.min())
-        return [
-            f"background-color: rgba(68, 119, 170, {0.32 * r:.2f})"
-            + ("; font-weight: bold" if r == 1 else "")
-            if np.isfinite(r)
-            else ""
-            for r in rank
-        ]
-
-    text = frame.astype(object).copy()
-    for column in frame.columns:
-        text[column] = [cell(row, column) for row in frame.index]
-    arrow = {True: " ↑", False: " ↓", None: ""}
-    text.columns = [labels[c][0] + arrow[higher[c]] for c in frame.columns]
-    text.index = [
-        look(row)["label"] if re.split(r"[(+]", str(row))[0] in terms.LABELS else row
-        for row in frame.index
-    ]
-    shades = frame.apply(shade).set_axis(text.columns, axis=1).set_axis(text.index, axis=0)
-    return (
-        text.style.apply(lambda _: shades, axis=None)
-        .set_table_attributes('class="dataframe calibkit-table"')
-        .set_properties(**{"text-align": "right", "white-space": "nowrap"})
-    )

@@ -9,21 +9,30 @@ The temperature that minimises the ECE on a grid is found exactly, at a small fr
 of a full search: see `optimal_temperature`. The other fits are smooth convex problems, solved with
 analytic gradients, or have a closed form.
 
+A fitted method is written to a small JSON file by `Recalibration.save` and read back by `load`.
+`CalibratedModel` puts one behind a scikit-learn classifier.
+
 The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull et al., AISTATS
 2017; Zadrozny and Elkan, ICML 2001 and KDD 2002; Singh et al. 2021 ("On the Dark Side of
 Calibration"); Wang et al., NeurIPS 2021 ("Do Not Be Afraid of Overconfidence"); Wang et al., CVPR
-2023 ("On the Pitfall of Mixup"); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradients").
+2023 ("On the Pitfall of Mixup"); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradients"); Berta et
+al., AISTATS 2026 ("Structured Matrix Scaling"); Le Coz et al., NeurIPS 2024 ("Confidence
+Calibration of Classifiers with Many Classes").
 """
 
+import json
+import os
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from math import exp, inf, log
+from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq, isotonic_regression, minimize
+from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from calibkit.arrays import (
@@ -34,6 +43,7 @@ from calibkit.arrays import (
     as_logits,
     blocks,
     like,
+    row_sums,
     softmax,
 )
 
@@ -74,6 +84,7 @@ class Recalibration:
     """
 
     _needs_two_classes = False  # whether a fit needs labels of more than one class
+    _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
 
     def fit(self, logits: ArrayLike, labels: ArrayLike) -> Self:
         """Fit to predictions used neither to train the network nor to measure the result.
@@ -140,6 +151,128 @@ class Recalibration:
         array = as_logits(logits)
         self._check_fitted(array.shape[1])
         return like(self._probs(array), logits)
+
+    def predict(self, logits: ArrayLike) -> ArrayOrTensor:
+        """Most probable class of each row, after recalibration.
+
+        Parameters
+        ----------
+        logits : array or tensor, shape (n, k)
+            Scores before the softmax, with as many classes as in `fit`.
+
+        Returns
+        -------
+        array or tensor of integers, shape (n,)
+            Classes, 0 to k - 1.
+
+        Raises
+        ------
+        ValueError
+            As `predict_proba`.
+
+        Examples
+        --------
+        >>> FixedTemperature(2.0).predict([[2.0, 0.0], [1.0, 3.0]])
+        array([0, 1])
+        """
+        array = as_logits(logits)
+        self._check_fitted(array.shape[1])
+        return like(self._probs(array).argmax(axis=1), logits)
+
+    def score(self, logits: ArrayLike, labels: ArrayLike) -> float:
+        """Accuracy, the default score of scikit-learn's classifiers.
+
+        It says nothing about calibration and is the same for every temperature: to choose between
+        maps or options, pass ``scoring="neg_log_loss"`` or ``"neg_brier_score"``.
+
+        Parameters
+        ----------
+        logits : array or tensor, shape (n, k)
+            Scores before the softmax, with as many classes as in `fit`.
+        labels : array or tensor of integers, shape (n,)
+            True classes, 0 to k - 1.
+
+        Returns
+        -------
+        float
+            Share of samples whose most probable class is the true one.
+
+        Raises
+        ------
+        ValueError
+            As `fit` and `predict_proba`.
+
+        Examples
+        --------
+        >>> FixedTemperature(2.0).score([[2.0, 0.0], [1.0, 3.0]], [0, 0])
+        0.5
+        """
+        array, labels = _data(logits, labels)
+        return float((self.predict(array) == labels).mean())
+
+    def save(self, path: str | os.PathLike, **about: Any) -> None:
+        """Write what was fitted to a JSON file, which `load` reads back to the same probabilities.
+
+        Parameters
+        ----------
+        path : path
+            Replaced as a whole if it exists.
+        **about
+            What else the file shall say, as JSON knows it, such as ``class_names``; `load` gives it
+            back as `about_`.
+
+        Raises
+        ------
+        ValueError
+            If `fit` was not called, or a name in `about` is one that the file has already.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "map.json")
+        >>> FixedTemperature(2.0).save(file)
+        >>> print(file.read_text())
+        {
+         "calibkit_map": 1,
+         "map": "fixed",
+         "options": {"temperature": 2.0},
+         "classes": null,
+         "fitted": {"temperature": 2.0}
+        }
+        <BLANKLINE>
+        """
+        if not hasattr(self, "classes_"):
+            self._check_fitted(0)
+        options = {name: _plain(value) for name, value in self.get_params().items()}
+        kept = {
+            "calibkit_map": 1,
+            "map": next(name for name, kind in MAPS.items() if kind is type(self)),
+            "options": options,
+            "classes": len(self.classes_) if hasattr(self, "classes_") else None,
+            "fitted": {name: _plain(getattr(self, f"{name}_")) for name in self._kept},
+        }
+        twice = kept.keys() & about.keys()
+        if twice:
+            raise ValueError(f"about: got {', '.join(sorted(twice))}, which the file has already")
+        lines = [f' "{k}": {json.dumps(v, allow_nan=False)}' for k, v in (kept | about).items()]
+        draft = Path(f"{os.fspath(path)}.part")
+        draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        os.replace(draft, path)
+
+    def _restore(self, name: str, value: Any, k: int) -> Any:
+        """A fitted attribute from what the file says; any error means that it is damaged."""
+        sizes = {"k": k, "m": np.size(value)}
+        array = np.array(value, dtype=np.float64)  # null is NaN
+        shape = tuple(sizes.get(size, size) for size in self._kept[name])
+        if array.shape != shape or np.isinf(array).any():
+            raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
+        if np.isnan(array).any() and (type(self), name) != (HistogramBinning, "values"):
+            raise ValueError(f"{name}: got null, expected numbers")
+        if name == "temperature" and array <= 0:
+            raise ValueError(f"temperature: got {array}, expected a positive number")
+        return array if shape else float(array)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Options by name, as scikit-learn expects them.
@@ -268,19 +401,15 @@ def optimal_temperature(
     3.64
     """
     logits, labels = _data(logits, labels)
-    if objective not in ("ece", "nll"):
-        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+    _check_objective(objective)
     _check_bins(bins)
     temperatures = None if grid is None else _checked_grid(grid)
     if objective == "ece":
         ece = _ece_at(logits, labels, bins)
         return _lowest_ece(ece, GRID if temperatures is None else temperatures)
-    nll = _nll_at(logits, labels)
-    best = _root(lambda temperature: nll(temperature)[1])
-    if temperatures is not None:  # convex: the best of them is a neighbour of the best of all
-        after = int(np.searchsorted(temperatures, best))
-        best = min(temperatures[max(after - 1, 0) : after + 1], key=lambda t: nll(t)[0])
-    return float(best), nll(best)[0]
+    scaled = _Scaled(logits, labels)
+    best = _lowest_nll(scaled, temperatures)
+    return best, scaled.nll(best)[0]
 
 
 @dataclass
@@ -313,14 +442,23 @@ class TemperatureScaling(Recalibration):
 
     objective: Objective = "nll"
     grid: Grid = None
+    _kept = {"temperature": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        best, _ = optimal_temperature(logits, labels, self.objective, self.grid)
+        _check_objective(self.objective)
+        grid = None if self.grid is None else _checked_grid(self.grid)
+        if self.objective == "nll":
+            scaled = _Scaled(logits, labels)
+            best = _lowest_nll(scaled, grid)
+        else:
+            scaled = _Scaled(logits, labels, logits.dtype)
+            best, _ = _lowest_ece(scaled.ece, GRID if grid is None else grid)
         self.temperature_ = best
         choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
         if best in (min(choices), max(choices)):
             _warn(f"temperature {best:g} is an end of the range searched")
-        for name, at in (("ECE", _ece_at(logits, labels)), ("NLL", _nll_at(logits, labels))):
+        lowest_nll = self.objective == "nll" and self.grid is None  # so it is not above T = 1
+        for name, at in (("ECE", scaled.ece), ("NLL", scaled.nll))[: 1 if lowest_nll else 2]:
             before, after = at(1.0)[0], at(best)[0]
             if after > before + 0.01:
                 _warn(
@@ -350,6 +488,7 @@ class FixedTemperature(Recalibration):
     """
 
     temperature: float
+    _kept = {"temperature": ()}
 
     def __post_init__(self):
         if not 0 < self.temperature < inf:
@@ -521,6 +660,7 @@ class HistogramBinning(Recalibration):
 
     bins: int = 15
     scheme: Literal["equal_width", "equal_mass"] = "equal_width"
+    _kept = {"edges": ("m",), "values": ("m",)}
 
     def __post_init__(self):
         _check_bins(self.bins)
@@ -546,6 +686,12 @@ class HistogramBinning(Recalibration):
         probs[filled] = _with_top(probs[filled], value[filled])
         return probs
 
+    def _restore(self, name: str, value: Any, k: int) -> Any:
+        array = super()._restore(name, value, k)
+        if name == "values" and len(array) != len(self.edges_) + 1:
+            raise ValueError(f"values: got {len(array)}, expected one more than edges")
+        return array
+
 
 _FLOOR = 1e-200  # below, the slope between two probabilities can be infinite
 
@@ -562,8 +708,8 @@ class IsotonicCalibration(Recalibration):
     Attributes
     ----------
     points_ : list
-        For each class the probabilities seen in `fit`, ascending, and what each becomes; None for a
-        missing class.
+        For each class the corners of the function: probabilities, ascending, and what each becomes;
+        None for a missing class.
 
     Examples
     --------
@@ -573,6 +719,7 @@ class IsotonicCalibration(Recalibration):
     """
 
     _needs_two_classes = True
+    _kept = {"points": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
         probs = softmax(logits.astype(np.float64))
@@ -581,7 +728,10 @@ class IsotonicCalibration(Recalibration):
             floored = np.maximum(probs[:, k], _FLOOR)
             x, group, count = np.unique(floored, return_inverse=True, return_counts=True)
             share = np.bincount(group, labels == k) / count
-            self.points_[k] = x, isotonic_regression(share, weights=count).x
+            y = isotonic_regression(share, weights=count).x
+            level = np.concatenate([[False], np.diff(y) == 0, [False]])
+            corner = ~(level[:-1] & level[1:])  # inside a level stretch nothing bends
+            self.points_[k] = x[corner], y[corner]
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
@@ -590,6 +740,17 @@ class IsotonicCalibration(Recalibration):
             if points is not None:
                 probs[:, k] = np.interp(np.maximum(probs[:, k], _FLOOR), *points)
         return _normalised(probs)
+
+    def _restore(self, name: str, value: Any, k: int) -> Any:
+        if len(value) != k:
+            raise ValueError(f"{name}: got {len(value)} classes, expected {k}")
+        points = [pair if pair is None else np.array(pair, dtype=np.float64) for pair in value]
+        for pair in points:
+            if pair is not None and not (
+                pair.ndim == 2 and len(pair) == 2 and pair.size and (np.diff(pair) >= 0).all()
+            ):
+                raise ValueError(f"{name}: got points in no order, expected ascending ones")
+        return [pair if pair is None else tuple(pair) for pair in points]
 
 
 @dataclass
@@ -613,20 +774,13 @@ class BetaCalibration(Recalibration):
     """
 
     _needs_two_classes = True
+    _kept = {"parameters": ("k", 3)}
 
     def _fit(self, logits: Array, labels: Array) -> None:
         probs = softmax(logits.astype(np.float64))
         self.parameters_ = np.tile([1.0, 1.0, 0.0], (logits.shape[1], 1))  # the identity
         for k in np.unique(labels):
-            features, target = _beta_features(probs[:, k]), labels == k
-
-            def loss(parameters, features=features, target=target):
-                score = features @ parameters
-                nll = np.logaddexp(0, score) - target * score
-                return nll.mean(), features.T @ (expit(score) - target) / len(target)
-
-            bounds = [(0, None), (0, None), (None, None)]
-            self.parameters_[k] = _minimised(loss, self.parameters_[k], bounds)
+            self.parameters_[k] = _beta(probs[:, k], labels == k)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
@@ -634,6 +788,39 @@ class BetaCalibration(Recalibration):
         for k, parameters in enumerate(self.parameters_):
             probs[:, k] = expit(_beta_features(probs[:, k]) @ parameters)
         return _normalised(probs)
+
+
+@dataclass
+class TopVersusAll(Recalibration):
+    """Beta calibration of the top-label confidence: right against wrong (Le Coz et al. 2024).
+
+    Of many classes, each has few held-out samples, but the top label has all of them: three
+    numbers fitted by likelihood, as in `BetaCalibration`, to whether the prediction is right. The
+    other classes share the rest as in `HistogramBinning`, so that predictions stay unless the
+    confidence falls below 1/k.
+
+    Attributes
+    ----------
+    parameters_ : array, shape (3,)
+        a, b and c: the confidence p becomes q with logit q = a ln p - b ln(1 - p) + c.
+
+    Examples
+    --------
+    >>> logits, labels = np.array([[4.0, 0.0, 0.0]] * 4), np.array([0, 0, 0, 1])  # 96% sure
+    >>> TopVersusAll().fit(logits, labels).predict_proba([[4.0, 0.0, 0.0]]).round(3)
+    array([[0.75 , 0.125, 0.125]])
+    """
+
+    _kept = {"parameters": (3,)}
+
+    def _fit(self, logits: Array, labels: Array) -> None:
+        probs = softmax(logits.astype(np.float64))
+        right = probs.argmax(axis=1) == labels
+        self.parameters_ = _beta(probs.max(axis=1), right)
+
+    def _probs(self, logits: Array) -> Array:
+        probs = softmax(logits.astype(np.float64))
+        return _with_top(probs, expit(_beta_features(probs.max(axis=1)) @ self.parameters_))
 
 
 # --- affine functions of the logits ---------------------------------------------------------------
@@ -660,6 +847,7 @@ class VectorScaling(Recalibration):
     """
 
     _needs_two_classes = True
+    _kept = {"scale": ("k",), "bias": ("k",)}
 
     def _fit(self, logits: Array, labels: Array) -> None:
         logits, k = logits.astype(np.float64), logits.shape[1]
@@ -703,6 +891,7 @@ class MatrixScaling(Recalibration):
 
     l2: float = 0.0
     _needs_two_classes = True
+    _kept = {"matrix": ("k", "k"), "bias": ("k",)}
 
     def __post_init__(self):
         if not 0 <= self.l2 < inf:
@@ -729,6 +918,163 @@ class MatrixScaling(Recalibration):
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_)
 
 
+@dataclass
+class StructuredScaling(Recalibration):
+    """Matrix scaling that leaves a temperature alone where data are few (Berta et al. 2026).
+
+    After a temperature, softmax(x + D x + b), where x is the logarithm of the scaled probabilities,
+    mixed with 1 / (n + 1) of the uniform distribution (Laplace's rule, for n held-out samples).
+    D and b are fitted by likelihood under ridge penalties that follow from the shape of the data
+    alone, so that nothing has to be chosen: k / n for b and the diagonal of D, k (k - 1) / n for
+    the rest of D. Predictions may change.
+
+    Parameters
+    ----------
+    structure : {"matrix", "vector"}
+        "vector" keeps D diagonal: 2 k parameters in place of k² + k.
+
+    Attributes
+    ----------
+    temperature_ : float
+        Of lowest NLL, as in `TemperatureScaling`.
+    smoothing_ : float
+        Weight of the uniform distribution, 1 / (n + 1).
+    matrix_ : array, shape (k, k)
+        The matrix 1 + D.
+    bias_ : array, shape (k,)
+        The shifts b.
+
+    Examples
+    --------
+    >>> logits = np.array([[4.0, 0.0]] * 400 + [[0.0, 4.0]] * 400)
+    >>> labels = [0] * 300 + [1] * 100 + [0] * 40 + [1] * 360  # 75% right, and 90% right
+    >>> StructuredScaling().fit(logits, labels).predict_proba([[4.0, 0.0], [0.0, 4.0]]).round(2)
+    array([[0.75, 0.25],
+           [0.1 , 0.9 ]])
+    """
+
+    structure: Literal["matrix", "vector"] = "matrix"
+    _needs_two_classes = True
+    _kept = {"temperature": (), "smoothing": (), "matrix": ("k", "k"), "bias": ("k",)}
+
+    def __post_init__(self):
+        if self.structure not in ("matrix", "vector"):
+            raise ValueError(f"structure: got {self.structure!r}, expected 'matrix' or 'vector'")
+
+    def _fit(self, logits: Array, labels: Array) -> None:
+        n, k = logits.shape
+        self.temperature_ = _lowest_nll(_Scaled(logits, labels))
+        self.smoothing_ = 1 / (n + 1)
+        scores = self._scores(logits)
+        inputs = np.append(scores, np.ones((n, 1)), axis=1)
+        penalty = np.full((k + 1, k), k * (k - 1) / n)  # rows: D transposed, then b
+        penalty[np.arange(k), np.arange(k)] = penalty[k] = k / n
+        vector = self.structure == "vector"
+        free = penalty == k / n if vector else np.ones_like(penalty, dtype=bool)
+        unit = np.sqrt(penalty[free])  # of each parameter: equal penalties are solved much faster
+        change = np.zeros_like(penalty)
+
+        def loss(parameters):
+            change[free] = parameters / unit
+            nll, residual = _nll_and_residual(scores + inputs @ change, labels)
+            gradient = (inputs.T @ residual)[free] / unit
+            return nll + parameters @ parameters, gradient + 2 * parameters
+
+        change[free] = _minimised(loss, np.zeros(free.sum())) / unit
+        self.matrix_, self.bias_ = np.eye(k) + change[:k].T, change[k].copy()
+
+    def _scores(self, logits: Array) -> Array:
+        probs = softmax(logits.astype(np.float64) / self.temperature_)
+        return np.log((1 - self.smoothing_) * probs + self.smoothing_ / probs.shape[1])
+
+    def _probs(self, logits: Array) -> Array:
+        return softmax(self._scores(logits) @ self.matrix_.T + self.bias_)
+
+
+# --- files, and models of scikit-learn ------------------------------------------------------------
+
+MAPS: dict[str, type[Recalibration]] = {
+    "temperature": TemperatureScaling,
+    "fixed": FixedTemperature,
+    "structured": StructuredScaling,
+    "vector": VectorScaling,
+    "matrix": MatrixScaling,
+    "beta": BetaCalibration,
+    "top": TopVersusAll,
+    "isotonic": IsotonicCalibration,
+    "histogram": HistogramBinning,
+}  # their names in files and on the command line
+
+
+def load(path: str | os.PathLike) -> Recalibration:
+    """Read a map that `Recalibration.save` or ``calibkit recalibrate`` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A JSON file; nothing in it is executed.
+
+    Returns
+    -------
+    Recalibration
+        Fitted; its `about_` holds what else the file says, such as ``thresholds``.
+
+    Raises
+    ------
+    ValueError
+        In one line that names the file: not JSON, not a map, of a later version, or damaged.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "map.json")
+    >>> FixedTemperature(2.0).save(file, class_names=["cat", "dog"])
+    >>> kept = load(file)
+    >>> kept, kept.about_
+    (FixedTemperature(temperature=2.0), {'class_names': ['cat', 'dog']})
+    """
+    try:
+        kept = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(kept, dict) or "calibkit_map" not in kept:
+            raise ValueError("got no key 'calibkit_map', expected a map that calibkit saved")
+        if kept.pop("calibkit_map") != 1:
+            raise ValueError("got a map of a later version, expected 1; update calibkit")
+        kind = MAPS.get(kept.pop("map"))
+        if kind is None:
+            raise ValueError(f"map: expected one of {', '.join(MAPS)}")
+        model, k, fitted = kind(**kept.pop("options")), kept.pop("classes"), kept.pop("fitted")
+        if not (isinstance(k, int) and k >= 2) and (k, kind) != (None, FixedTemperature):
+            raise ValueError(f"classes: got {k!r}, expected an integer >= 2")
+        for name in kind._kept:
+            vars(model)[f"{name}_"] = model._restore(name, fitted[name], k)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{os.fspath(path)}: {' '.join(reason.split())[:200]}") from error
+    if k is not None:
+        model.classes_ = np.arange(k)
+    model.about_ = kept
+    return model
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays as JSON has them: NaN is null."""
+    if isinstance(value, list | tuple):
+        return [_plain(x) for x in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    return None if value != value else value
+
+
+def __getattr__(name: str):
+    if name == "CalibratedModel":  # late: scikit-learn is slow to import, and optional
+        from calibkit.estimators import CalibratedModel
+
+        return CalibratedModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 # --- inside ---------------------------------------------------------------------------------------
 
 
@@ -748,6 +1094,11 @@ def _warn_missing(labels: Array, k: int) -> None:
         _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
 
 
+def _check_objective(objective: str) -> None:
+    if objective not in ("ece", "nll"):
+        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+
+
 def _check_bins(bins: int) -> None:
     if not isinstance(bins, int | np.integer) or bins < 1:
         raise ValueError(f"bins: got {bins!r}, expected an integer >= 1")
@@ -760,28 +1111,59 @@ def _checked_grid(grid: Grid) -> Array:
     return array
 
 
-def _shifted(logits: Array) -> Array:
-    """Logits less the largest of their row, classes first: sums over classes run along memory."""
-    return np.ascontiguousarray((logits - logits.max(axis=1, keepdims=True)).T)
+class _Scaled:
+    """What softmax(logits / T) says of the labels, at any T; one pass over the array each.
+
+    Holds the logits less the largest of their row, in blocks that stay in the cache, classes first:
+    sums over classes run along memory.
+    """
+
+    def __init__(self, logits: Array, labels: Array, dtype: Any = np.float64):
+        self.logits, self.labels = logits, labels
+        self.dtype, (self.n, k) = dtype, logits.shape
+        self.blocks = []
+        for rows in blocks(self.n, k):
+            block = np.ascontiguousarray(logits[rows].T, dtype=dtype)
+            block -= block.max(axis=0)
+            self.blocks.append(block)
+        true = logits[np.arange(self.n), labels].astype(np.float64)
+        self.true = float((true - logits.max(axis=1)).sum())
+
+    @cached_property
+    def correct(self) -> Array:
+        return self.logits.argmax(axis=1) == self.labels  # at any temperature
+
+    def ece(self, temperature: float, bins: int = 15) -> tuple[float, float]:
+        """The ECE, and mean confidence - accuracy."""
+        confidence = np.concatenate(
+            [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
+        )
+        index = np.searchsorted(np.linspace(0, 1, bins + 1).astype(self.dtype)[1:-1], confidence)
+        gaps = np.bincount(index, weights=confidence - self.correct, minlength=bins) / self.n
+        return float(np.abs(gaps).sum()), float(gaps.sum())
+
+    def nll(self, temperature: float) -> tuple[float, float, float]:
+        """The mean NLL, and its first and second derivative in 1/T."""
+        value = slope = curvature = 0.0
+        room = np.empty_like(self.blocks[0])
+        for block in self.blocks:
+            weight = room.ravel()[: block.size].reshape(block.shape)
+            np.divide(block, float(temperature), out=weight)
+            total = np.exp(weight, out=weight).sum(axis=0)
+            first = np.multiply(weight, block, out=weight).sum(axis=0) / total
+            second = np.multiply(weight, block, out=weight).sum(axis=0) / total
+            value += np.log(total).sum()
+            slope += first.sum()
+            curvature += (second - first**2).sum()
+        sums = value - self.true / temperature, slope - self.true, curvature
+        return tuple(float(x / self.n) for x in sums)
 
 
 def _ece_at(logits: Array, labels: Array, bins: int = 15) -> Callable[[float], tuple[float, float]]:
     """Function of T that gives the ECE and mean confidence - accuracy."""
     _check_bins(bins)
-    shifted = _shifted(logits)
-    k, n = shifted.shape
-    correct = (logits.argmax(axis=1) == labels).astype(np.float64)
-    edges = np.linspace(0, 1, bins + 1).astype(logits.dtype)[1:-1]
-
-    def at(temperature: float) -> tuple[float, float]:
-        confidence = np.empty(n, dtype=logits.dtype)
-        for rows in blocks(n, k):
-            confidence[rows] = 1 / np.exp(shifted[:, rows] / float(temperature)).sum(axis=0)
-        index = np.searchsorted(edges, confidence)
-        gaps = np.bincount(index, weights=confidence - correct, minlength=bins) / n
-        return float(np.abs(gaps).sum()), float(gaps.sum())
-
-    return at
+    scaled = _Scaled(logits, labels, logits.dtype)
+    return lambda temperature: scaled.ece(temperature, bins)
 
 
 def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tuple[float, float]:
@@ -797,36 +1179,48 @@ def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tup
     return best[1], best[0]
 
 
-def _nll_at(logits: Array, labels: Array) -> Callable[[float], tuple[float, float]]:
-    """Function of T that gives the mean NLL and its slope in 1/T."""
-    shifted = _shifted(logits.astype(np.float64, copy=False))
-    k, n = shifted.shape
-    true = shifted[labels, np.arange(n)].sum()
-
-    def at(temperature: float) -> tuple[float, float]:
-        value, slope = -true / temperature, -true
-        for rows in blocks(n, k):
-            weight = np.exp(shifted[:, rows] / temperature)
-            total = weight.sum(axis=0)
-            value += np.log(total).sum()
-            slope += (np.einsum("kn,kn->n", weight, shifted[:, rows]) / total).sum()
-        return float(value / n), float(slope / n)
-
-    return at
+MANY = 4_000_000  # numbers (samples x classes) from which a search starts on a part of them
 
 
-def _root(slope: Callable[[float], float]) -> float:
-    """Temperature in `RANGE` where the slope of the NLL in 1/T, which falls with T, is zero."""
-    low, high = RANGE
-    if slope(1.0) == 0:  # nothing to gain: equal logits, or all right and saturated
-        return 1.0
-    if slope(low) <= 0:
-        return low
-    if slope(high) >= 0:
-        return high
-    # As an argument: SciPy leaves a cycle around the function, and what that holds would live on.
-    ends = log(low), log(high)
-    return exp(brentq(lambda x, slope: slope(exp(x)), *ends, args=(slope,), xtol=1e-10))
+def _lowest_nll(scaled: _Scaled, grid: Array | None = None) -> float:
+    """Temperature of lowest NLL in `RANGE` or, if given, of a sorted grid."""
+    start, step = 1.0, scaled.logits.size // MANY * 4
+    if step > 1:
+        start = _root(_Scaled(scaled.logits[::step], scaled.labels[::step]).nll)
+    best = _root(scaled.nll, start)
+    if grid is not None:  # convex: the best of them is a neighbour of the best of all
+        after = int(np.searchsorted(grid, best))
+        best = min(grid[max(after - 1, 0) : after + 1], key=lambda t: scaled.nll(t)[0])
+    return float(best)
+
+
+def _root(nll: Callable[[float], tuple[float, float, float]], start: float = 1.0) -> float:
+    """Temperature in `RANGE` where the slope of the NLL in 1/T is zero: Newton's method in log T.
+
+    The slope falls with T. A step that leaves the bracket, or shrinks it by less than half,
+    becomes a bisection.
+    """
+    (low, high), x, last = np.log(RANGE), log(start), inf
+    ends = low, high
+    while True:
+        _, slope, curvature = nll(exp(x))
+        if slope == 0 and last == inf:  # nothing to gain: equal logits, or all right and saturated
+            return exp(x)
+        low, high = (x, high) if slope > 0 else (low, x)
+        if low == ends[1] or high == ends[0]:  # still falling at an end of the range
+            return RANGE[int(low == ends[1])]
+        step = slope * exp(x) / curvature if curvature > 0 else inf if slope > 0 else -inf
+        new = x + step
+        if abs(step) < 1e-6:  # the error that is left is of the order of its square
+            return exp(min(max(new, low), high))
+        if not low < new < high:
+            end = high if step > 0 else low
+            new = end if end in ends else (low + high) / 2
+        elif abs(step) > last / 2:
+            new = (low + high) / 2
+        if new == x or high - low < 1e-12:
+            return exp(x)
+        x, last = new, abs(new - x)
 
 
 def _with_top(probs: Array, confidence: Array) -> Array:
@@ -859,16 +1253,28 @@ def _beta_features(probs: Array) -> Array:
     return np.column_stack([np.log(probs), -np.log1p(-probs), np.ones_like(probs)])
 
 
+def _beta(probs: Array, target: Array) -> Array:
+    """The a, b and c of `BetaCalibration` for the probability of an event."""
+    features = _beta_features(probs)
+
+    def loss(parameters):
+        score = features @ parameters
+        nll = np.logaddexp(0, score) - target * score
+        return nll.mean(), features.T @ (expit(score) - target) / len(target)
+
+    bounds = [(0, None), (0, None), (None, None)]
+    return _minimised(loss, np.array([1.0, 1.0, 0.0]), bounds)
+
+
 def _nll_and_residual(scores: Array, labels: Array) -> tuple[float, Array]:
-    """Mean NLL of softmax(scores), and its gradient in the scores."""
-    rows = np.arange(len(labels))
-    scores = scores - scores.max(axis=1, keepdims=True)
-    weight = np.exp(scores)
-    total = weight.sum(axis=1, keepdims=True)
-    nll = (np.log(total[:, 0]) - scores[rows, labels]).mean()
-    weight /= total
-    weight[rows, labels] -= 1
-    return nll, weight / len(labels)
+    """Mean NLL of softmax(scores), and its gradient in the scores, in their place."""
+    true = np.arange(len(labels)), labels
+    scores -= scores.max(axis=1, keepdims=True)
+    of_labels = scores[true].mean()
+    total = row_sums(np.exp(scores, out=scores))
+    scores /= total[:, np.newaxis] * len(labels)
+    scores[true] -= 1 / len(labels)
+    return np.log(total).mean() - of_labels, scores
 
 
 def _minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> Array:

@@ -87,6 +87,8 @@ METRICS = {
     "mean_wrong": ("Confidence of wrong", 100, None),
     "confidence_gap": ("Confidence gap", 100, True),
     "histogram_overlap": ("Histogram overlap", 1, False),
+    "nll_refinement": ("NLL after one temperature", 1, False),
+    "nll_calibration": ("NLL that one temperature removes", 1, False),
     # What only claims ask for.
     "confidence_correct": ("Confidence of correct predictions", 100, None),
     "confidence_wrong": ("Confidence of wrong predictions", 100, None),
@@ -136,6 +138,8 @@ MEANINGS = {
     "confidence_gap": "Mean confidence of the right predictions minus that of the wrong ones.",
     "histogram_overlap": "Area shared by the confidence histograms of right and wrong predictions.",
     "nll": "Negative logarithm of the probability given to the true class, averaged.",
+    "nll_refinement": "NLL after one temperature: what recalibration leaves.",
+    "nll_calibration": "NLL that one temperature removes.",
     "brier": "Squared distance of the probabilities from the truth, summed over classes.",
     "brier_calibration": "The part of the Brier score that recalibration can repair.",
     "brier_refinement": "The part of the Brier score that recalibration cannot repair.",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import softmax as scipy_softmax
 
-from calibkit import arrays, metrics
+from calibkit import arrays, confidence, metrics, posthoc
 
 
 @pytest.mark.parametrize(
@@ -186,3 +186,59 @@ def test_correct_may_be_booleans_or_zeros_and_ones(correct):
 def test_bad_confidence_and_correct_are_named(confidence, correct, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         arrays.as_confidence_correct(confidence, correct, unit=True)
+
+
+# --- probabilities in place of logits ---
+
+
+@given(st.integers(0, 10_000), st.integers(2, 30), st.integers(4, 200), st.floats(0.01, 30.0))
+def test_logits_are_never_taken_for_probabilities(seed, k, n, scale):
+    """Not even those that are all positive, as after a ReLU, or that all have the same sum."""
+    rng = np.random.default_rng(seed)
+    logits = scale * rng.normal(size=(n, k))
+    for some in (logits, np.abs(logits), logits - logits.mean(axis=1, keepdims=True)):
+        np.testing.assert_array_equal(arrays.as_logits(some), some)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 30), st.integers(2, 200), st.floats(0.0, 30.0))
+def test_probabilities_are_always_recognised(seed, k, n, scale):
+    rng = np.random.default_rng(seed)
+    logits = scale * rng.normal(size=(n, k))
+    probs = arrays.softmax(logits)
+    for some in (probs, probs.astype(np.float32), torch.tensor(probs).bfloat16(), np.eye(k)):
+        with pytest.raises(ValueError, match="^scores: got probabilities .* np.log"):
+            arrays.as_logits(some, "scores")
+        assert (arrays.as_logits(some, kind=None) == arrays.to_numpy(some)).all()
+    again = arrays.softmax(arrays.as_logits(probs, kind="probs"))
+    np.testing.assert_allclose(again, probs, atol=1e-12)
+
+
+def test_one_row_that_is_no_distribution_tells_them_apart():
+    probs = np.full((100_000, 3), 1 / 3)
+    probs[99_999] = 0.0, 0.5, 1.0
+    assert arrays.as_logits(probs) is probs
+    assert arrays.as_logits([[0.0, 1.0]]).tolist() == [[0, 1]]  # one row says too little
+    with pytest.raises(ValueError, match="^probs: got row"):
+        arrays.as_logits(probs, "probs", kind="probs")
+    with pytest.raises(ValueError, match="^kind: got 'x', expected 'logits' or 'probs'"):
+        arrays.as_logits([[0.0, 2.0]], kind="x")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: posthoc.TemperatureScaling().fit(x, y),
+        lambda x, y: posthoc.VectorScaling().fit(x, y),
+        lambda x, y: posthoc.optimal_temperature(x, y, "ece"),
+        lambda x, y: posthoc.FixedTemperature(2.0).predict_proba(x),
+        lambda x, y: confidence.maximum_probability(x),
+        lambda x, y: confidence.p_norm(x),
+    ],
+)
+def test_every_door_for_logits_refuses_probabilities(call):
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    logits = rng.normal(size=(60, 3)) + np.eye(3)[labels]
+    with pytest.raises(ValueError, match="logits: got probabilities .* np.log"):
+        call(arrays.softmax(logits), labels)
+    call(np.log(arrays.softmax(logits)), labels)

@@ -2,15 +2,15 @@
 
 import json
 import re
-import shutil
 from functools import partial
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from calibkit import cli, metrics, posthoc, stats
-from calibkit.companion import bench, plan
+from calibkit import cli, metrics, posthoc, stats, terms
+from calibkit.companion import bench, plan, results
 from calibkit.report import comparison, predictions
 from calibkit.training import plugins, store
 from calibkit.training.plugins import PluginError
@@ -57,8 +57,17 @@ def _row(arrays):
     return metrics.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
 
 
-def titles(numbers):
-    return [answer["title"] for answer in bench.verdict(numbers)]
+def numbers_of(folder="bench"):
+    return json.loads(Path(folder, "bench.json").read_text())
+
+
+def words(found):
+    return {a["title"].partition(": ")[0]: a["title"].partition(": ")[2] for a in found}
+
+
+def headline(runs, method):
+    name = plan.method_name(plan.method(method))
+    return words(bench.answers(bench.rows(runs, name)["before"], bench.QUESTIONS["method"], name))
 
 
 @pytest.fixture
@@ -70,65 +79,54 @@ def crowd():
 
 def test_numbers_are_paired_by_seed_and_sample(crowd):
     put("mine.py:plain", separation=3.0)
-    numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
-    assert numbers["methods"].keys() == {numbers["method"], "erm", "focal", "fmfp"}
-    row = numbers["before"]["auroc"]
+    runs = bench.trained("mine.py:plain", PLACE)
+    name = plan.method_name(plan.method("mine.py:plain"))
+    row = bench.rows(runs, name)["before"][name, "auroc"]
     ours, theirs = (
         [store.load(r).replicates for r in plan.select("demo", [m], dataset="digits", seeds=3)]
         for m in ("mine.py:plain", "erm")
     )
     values = [a.estimate("auroc") - b.estimate("auroc") for a, b in zip(ours, theirs, strict=True)]
     draws = [a.deviation("auroc") - b.deviation("auroc") for a, b in zip(ours, theirs, strict=True)]
-    expected = stats.mean_over_seeds(values, draws).interval()
-    np.testing.assert_allclose(row["difference"], expected)
-    assert row["own"] - row["erm"] == pytest.approx(np.mean(values))
-    assert row["place"] == 1 and row["of"] == 4 and row["first"] == 1
-    assert titles(numbers)[1] == "Finds its errors better than ERM"
-    after = numbers["after"]["brier"]
-    assert after["own"] == pytest.approx(np.mean([a.estimate("brier_ts_nll") for a in ours]))
+    np.testing.assert_allclose(row.interval, stats.mean_over_seeds(values, draws).interval())
+    assert headline(runs, "mine.py:plain")["Finding its errors"] == "better"
 
 
-def test_places_follow_the_direction_of_a_metric():
-    gap = {"erm": stats.Interval(-0.1, -0.2, -0.05), "focal": stats.Interval(0.1, -0.1, 0.3)}
-    found = bench._ranked({"own": 0.2, "erm": 0.3, "focal": 0.1}, "own", gap, False)
-    assert (found["place"], found["first"], found["last"]) == (2, 1, 2)
-    found = bench._ranked({"own": 0.2, "erm": 0.3, "focal": 0.1}, "own", gap, True)
-    assert (found["place"], found["first"], found["last"]) == (2, 2, 3)
+@pytest.mark.parametrize("metric", ["auroc", "ece", "nll_refinement", "accuracy"])
+def test_page_and_bench_say_the_same_of_every_method(metric):
+    """The words of the bench are those of the one comparison, on released records."""
+    runs = results.load("fmfp", setting="cifar10-plain")
+    for method in runs.methods:
+        if method != "erm":
+            row = runs.compare(method, metric=metric)[method]
+            again = bench.rows(runs, method)["before"][method, metric]
+            assert again.interval == row.interval and again.outcome == row.outcome
+            if row.outcome in ("higher", "lower"):
+                better = (row.outcome == "higher") == terms.METRICS[metric][2]
+                assert bench.judged(again)[0] == ("better" if better else "worse")
 
 
 def test_a_lower_temperature_is_found_out(crowd):
     theirs = plan.select("demo", ["erm"], dataset="digits", seeds=3)
     suits = np.mean([store.load(r).replicates.temperatures["ts_nll"] for r in theirs])
     put_scaled("mine.py:plain", 1 / suits)
-    numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
-    assert numbers["before"]["excess_ece"]["difference"].verdict == "lower"
-    assert titles(numbers)[0] == "Better calibrated than ERM as trained"
-    assert titles(numbers)[3] == "Nothing a temperature on ERM would not do"
-    assert titles(numbers)[4] == "No clear difference from ERM once recalibrated"
-    own, erm = numbers["temperature"]["own"], numbers["temperature"]["erm"]
-    assert erm == pytest.approx(suits) and own / erm == pytest.approx(1 / suits, rel=0.02)
+    said = headline(bench.trained("mine.py:plain", PLACE), "mine.py:plain")
+    assert said["Calibrated as trained"] == "better"
+    assert said["What no temperature repairs"] == "no difference"
 
 
-def test_expense_and_the_dark_side_are_named(crowd):
+def test_what_is_lost_is_named(crowd):
     put("mine.py:plain", separation=0.0, right=0.6)
-    numbers = bench.measure(bench.bench("mine.py:plain", PLACE))
-    assert titles(numbers)[1] == "Finds its errors worse than ERM"
-    assert titles(numbers)[2].startswith("At the expense of accuracy and")
-    assert titles(numbers)[3] == "A temperature on ERM does better"
+    said = headline(bench.trained("mine.py:plain", PLACE), "mine.py:plain")
+    assert said["Finding its errors"] == "worse" and said["Accuracy"] == "worse"
 
 
-def test_one_run_is_not_judged_unless_the_spread_is_known():
+def test_one_run_cannot_tell():
     put("erm")
     run = plan.select("demo", ["mine.py:plain"], dataset="digits", seeds=1)[0]
     records.write(run, separation=2.0)
-    found = bench.bench("mine.py:plain", PLACE, seeds=1)
-    difference = bench.measure(found)["before"]["auroc"]["difference"]
-    assert difference.low < difference.estimate < difference.high  # ERM's three tell the spread
-    erm = found.page.records["erm"]
-    found.page.records["erm"] = erm[:1]
-    numbers = bench.measure(found)
-    assert numbers["before"]["auroc"]["difference"].verdict == "cannot be told"
-    assert "one run cannot tell" in titles(numbers)[1]
+    runs = bench.trained("mine.py:plain", PLACE, seeds=1)
+    assert headline(runs, "mine.py:plain")["Finding its errors"] == "one run cannot tell"
 
 
 @pytest.mark.parametrize(
@@ -136,8 +134,10 @@ def test_one_run_is_not_judged_unless_the_spread_is_known():
     [("erm", (1, 1)), ("sam", (2, 2)), ("cs_kd", (2, 1)), ("cs_kd+sam", (4, 2)), ("mit_a", (2, 2))],
 )
 def test_records_of_before_passes_were_counted_have_them(method, passes):
-    run = plan.select("demo", [method], dataset="digits", seeds=1)[0]
-    assert bench._passes(records.write(run)) == passes
+    put("erm")
+    put(method)
+    found = bench.cost(bench.trained(method, PLACE), method)
+    assert (found["forward"], found["backward"]) == passes
 
 
 class Loaded(HTMLParser):
@@ -153,36 +153,20 @@ class Loaded(HTMLParser):
 
 def test_the_page_needs_nothing_else(crowd, folder):
     put("mine.py:plain", separation=3.0)
-    for method in ("erm", "focal", "fmfp", "mine.py:plain"):
-        for run in plan.select("demo", [method], dataset="digits", seeds=3):
-            _add_epochs(store.load(run))
-    page = bench.build("mine.py:plain", PLACE, "out")
+    page = bench.build("mine.py:plain", PLACE, "out", chosen="by validation NLL")
     text = page.read_text()
     loaded = Loaded(text)
     assert all(x.startswith("data:image/svg+xml") for x in loaded.found)
-    assert len(loaded.found) == len(bench._DRAWN) and "script" not in loaded.tags
-    assert "Finds its errors better than ERM" in text and "nan" not in re.sub("<[^>]*>", "", text)
-    numbers = json.loads(page.with_suffix(".json").read_text())
-    assert numbers["settings"][0]["before"]["auroc"]["place"] == 1
+    assert len(loaded.found) == 2 and "script" not in loaded.tags
+    assert "Finding its errors: better" in text and "nan" not in re.sub("<[^>]*>", "", text)
+    assert "by validation NLL" in text and "SHA-256" in text
+    numbers = numbers_of("out")
+    assert numbers["level"] == pytest.approx(1 - 0.05 / 4, abs=1e-4)
+    rows = {
+        (r["metric"], r["recalibration"], r["test_set"]) for r in numbers["settings"][0]["rows"]
+    }
+    assert {("auroc", "none", "clean"), ("ece", "ts_nll", "clean")} <= rows
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["bench.html", "bench.json"]
-
-
-def _add_epochs(record):
-    """What the figure of gradients reads and `records.write` leaves out."""
-    arrays = dict(record.arrays) | {"train_epochs": np.array([1, 3, 7], np.int16)}
-    history = [
-        dict(zip(record.history, row, strict=True))
-        for row in zip(*record.history.values(), strict=True)
-    ]
-    info = record.info
-    shutil.rmtree(record.path)
-    (run,) = (
-        r
-        for m in ("erm", "focal", "fmfp", "mine.py:plain")
-        for r in plan.select("demo", [m], dataset="digits", seeds=3)
-        if r.name == record.name
-    )
-    store.save(run, "done", history, arrays, info["provenance"])
 
 
 def test_from_a_file_to_a_page_as_a_user_does(folder, capsys):
@@ -242,26 +226,71 @@ def maps(folder, crowd):
     (folder / "maps.py").write_text(MAPS)
 
 
+def on_digits(text):
+    return bench.tried(text, results.Results(plan.Selection("demo", dataset="digits"), train=False))
+
+
 def test_temperature_scaling_does_what_temperature_scaling_does(maps):
-    numbers = bench.recalibrate("maps.py:Same", "demo", dataset="digits")
-    assert [row["runs"] for row in numbers["rows"]] == [3, 3, 3]
-    for row in numbers["rows"]:
-        for name in ("brier", "nll", "ece", "auroc"):
-            np.testing.assert_allclose(row[name]["difference"], 0, atol=2e-6)
-        assert row["ece"]["none"] != pytest.approx(row["ece"]["own"])
-    assert bench.recalibration_verdict(numbers)[0]["title"].startswith("Calibration: hardly any")
+    rows = on_digits("maps.py:Same")
+    assert {method for method, _ in rows} == {"erm", "focal", "fmfp"}
+    for row in rows.values():
+        assert row.seeds == 3 and row.interval == pytest.approx((0, 0, 0), abs=2e-5)
 
 
 def test_a_useless_recalibration_is_called_so(maps, folder, capsys):
-    assert bench.recalibrates("maps.py:Uniform(power=2)")
-    assert not bench.recalibrates("mine.py:plain") and not bench.recalibrates("focal")
+    kinds = {"maps.py:Uniform(power=2)": "recalibration", "mine.py:plain": "method"}
+    assert {text: bench.kind(text) for text in kinds} == kinds and bench.kind("focal") == "method"
     call = ["bench", "maps.py:Uniform(power=2)", "--edition", "demo", "--dataset", "digits"]
     assert cli.main([*call, "--out", "map"]) == 0
-    said = capsys.readouterr().out
-    assert "Finding errors: worse than a temperature" in said
-    assert "yours − scaled" in (folder / "map" / "bench.html").read_text()
-    own = json.loads((folder / "map" / "bench.json").read_text())["settings"][0]["rows"][0]
-    assert own["auroc"]["own"] == pytest.approx(0.5) and own["auroc"]["difference"]["high"] < 0
+    assert "Finding errors: worse" in capsys.readouterr().out
+    rows = numbers_of("map")["settings"][0]["rows"]
+    (auroc,) = (r for r in rows if (r["method"], r["metric"]) == ("erm", "auroc"))
+    assert auroc["high"] < 0
+
+
+SCORES = """
+def margin(logits):
+    top = logits.copy()
+    top.sort(axis=1)
+    return top[:, -1] - top[:, -2]
+
+def spread(logits):
+    return logits.std(axis=1)
+
+def short(logits):
+    return logits[:-1, 0]
+
+def error_rate(probs, labels):
+    return (probs.argmax(axis=1) != labels).mean()
+"""
+
+
+def test_a_score_is_compared_with_the_maximum_probability(crowd, folder):
+    (folder / "scores.py").write_text(SCORES)
+    assert bench.kind("scores.py:margin") == "score"
+    rows = on_digits("scores.py:margin")
+    record = store.load(plan.select("demo", ["erm"], dataset="digits", seeds=1)[0])
+    logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
+    top = np.sort(logits, axis=1)
+    correct = logits.argmax(1) == labels
+    gap = metrics.auroc(top[:, -1] - top[:, -2], correct) - metrics.auroc(
+        posthoc.softmax(logits).max(1), correct
+    )
+    assert rows["erm", "auroc"].series.values[0] == pytest.approx(gap)
+    with pytest.raises(PluginError, match=r"gives \(399,\), expected \(400,\)"):
+        on_digits("scores.py:short")
+
+
+def test_a_metric_of_ones_own_is_compared_between_methods(crowd, folder):
+    (folder / "scores.py").write_text(SCORES)
+    assert bench.kind("scores.py:error_rate") == "metric"
+    rows = on_digits("scores.py:error_rate")
+    runs = results.Results(plan.Selection("demo", dataset="digits"), train=False)
+    accuracy = runs.compare("fmfp", metric="accuracy")["fmfp"]
+    assert rows["fmfp", "error_rate"].estimate == pytest.approx(-accuracy.estimate)
+    assert ("erm", "error_rate") not in rows
+    page = bench.build("scores.py:error_rate", plan.Selection("demo", dataset="digits"), "own")
+    assert "error rate" in page.read_text()
 
 
 @pytest.mark.parametrize(
@@ -270,21 +299,21 @@ def test_a_useless_recalibration_is_called_so(maps, folder, capsys):
         ("NoFit", "NoFit has no fit"),
         ("Wrong", "its rows do not sum to 1"),
         ("Short", r"gives \(399, 10\), expected \(400, 10\)"),
-        ("Negative", "not all of its probabilities"),
+        ("Negative", "expected probabilities, 0 to 1"),
         ("Fails", 'line 34, "return labels\\["no"\\]": IndexError'),
         ("Uniform(pow=1)", "unexpected keyword argument 'pow'"),
     ],
 )
 def test_a_broken_recalibration_is_one_line(name, message, maps):
     with pytest.raises(PluginError, match=message) as error:
-        bench.recalibrate(f"maps.py:{name}", "demo", dataset="digits")
+        on_digits(f"maps.py:{name}")
     assert "\n" not in str(error.value)
 
 
 def test_without_records_there_is_nothing_to_recalibrate(folder):
     (folder / "maps.py").write_text(MAPS)
     with pytest.raises(ValueError, match="no record here keeps predictions"):
-        bench.recalibrate("maps.py:Same", "demo", dataset="digits")
+        bench.build("maps.py:Same", plan.Selection("demo", dataset="digits"))
 
 
 def test_an_installed_recalibration_is_found(folder, maps, monkeypatch):
@@ -296,8 +325,8 @@ def test_an_installed_recalibration_is_found(folder, maps, monkeypatch):
     monkeypatch.syspath_prepend(folder / "site")
     plugins.entries.cache_clear()
     try:
-        assert bench.recalibrates("ours")
-        assert len(bench.recalibrate("ours", "demo", dataset="digits")["rows"]) == 3
+        assert bench.kind("ours") == "recalibration"
+        assert {method for method, _ in on_digits("ours")} == {"erm", "focal", "fmfp"}
     finally:
         plugins.entries.cache_clear()
 

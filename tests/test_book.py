@@ -1,5 +1,6 @@
 """From nothing to a rendered book at smoke scale, the way a reader does it; then what is in it."""
 
+import importlib
 import json
 import os
 import re
@@ -106,6 +107,20 @@ def test_pages_load_nothing_from_outside(book):
         assert not re.search(r"@import\s+url\([\"']?https?:", sheet.read_text(errors="replace")), (
             sheet
         )
+
+
+def test_no_link_is_broken_and_a_page_is_light_quiet_and_accessible(book):
+    pytest.importorskip("axe_playwright_python")
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    crawler = importlib.import_module("pages")
+    html = book / "build" / "smoke" / "book" / "_build" / "html"
+    assert not crawler.broken_links(html)
+    some = [html / "notebooks" / "tour.html", html / "api_metrics.html", html / "search.html"]
+    for name, met in crawler.crawl(html, some).items():
+        assert not met["console"] and not met["outside"], (name, met)
+        assert met["bytes"] < crawler.HEAVY, (name, met["bytes"])
+        serious = [found for found in met["axe"] if found[1] in crawler.SERIOUS]
+        assert not serious, (name, serious)
 
 
 def test_every_picture_is_there_and_described(book):

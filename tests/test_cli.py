@@ -68,6 +68,14 @@ def test_train_by_name_and_progress_per_epoch(capsys):
     assert "epoch 1/1" in capsys.readouterr().out
 
 
+def test_count_and_time_are_those_of_the_run_asked_for(capsys):
+    several = [*SMOKE[:2], "--seeds", "3", *SMOKE[4:]]
+    cli.main(["runs", *several, "--missing"])
+    name = capsys.readouterr().out.split()[0]
+    assert cli.main(["train", name, *several, "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith(f"[1/1] {name}")
+
+
 def test_a_reader_of_the_pipe_may_leave_early():
     command = f"{sys.executable} -m calibkit runs --edition paper --paper all | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
@@ -94,12 +102,15 @@ def test_runs_of_another_process_come_last(capsys):
 
 
 def test_ctrl_c_is_one_line(capsys, monkeypatch):
-    def interrupted(run, **options):
+    def interrupted(*_, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("calibkit.training.loop.train", interrupted)
     assert cli.main(["train", *SMOKE]) == 130
     assert capsys.readouterr().err == "calibkit: interrupted; the same command resumes from here\n"
+    monkeypatch.setattr("calibkit.report.build", interrupted)
+    assert cli.main(["report", "preds.npz"]) == 130
+    assert capsys.readouterr().err == "calibkit: interrupted\n"
 
 
 def test_a_run_in_bfloat16_waits_for_a_processor_that_has_it(capsys, monkeypatch):

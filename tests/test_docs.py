@@ -89,6 +89,14 @@ def test_python_runs(page, folder, capsys):
             assert (folder / "report" / "report.html").stat().st_size > 10_000
 
 
+def test_the_table_of_sample_sizes_is_that_of_the_simulation(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    sample_sizes = import_module("sample_sizes")
+    found = json.loads((ROOT / "benchmarks/results/sample_sizes.json").read_text())
+    assert sample_sizes.TABLES.read_text(encoding="utf-8") == sample_sizes.as_tables(found)
+    assert [row["n"] for row in found["confidence"]] == list(sample_sizes.SIZES)
+
+
 def test_every_page_is_looked_at():
     """A fence in another spelling would pass unseen."""
     known = {"python", "bash", "console", "text", ""}
@@ -125,6 +133,22 @@ def test_papermill_commands(call):
     assert given <= known
 
 
+@pytest.mark.parametrize(
+    "call", [call for path in PAGES for call in commands(path, "papermill") if "network" in call]
+)
+def test_papermill_commands_have_records(call, monkeypatch):
+    """A pair of data set and network that nobody has trained is an error in a fresh clone."""
+    from calibkit.training import store
+
+    chosen = {call[i + 1]: call[i + 2] for i, word in enumerate(call) if word == "-p"}
+    monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
+    selection = plan.Selection(
+        "released", dataset=chosen.get("dataset", ""), network=chosen["network"]
+    )
+    (page,) = (Path(word).stem for word in call if word.startswith("notebooks/"))
+    assert any(store.load(run) for run in selection.of_page(page))
+
+
 @pytest.mark.parametrize("call", every("make"))
 def test_make_commands(call):
     targets = re.findall(r"^(\w+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -150,7 +174,6 @@ def test_pages_load_no_script_unasked():
     static = ROOT / "book/_static"
     found = sorted(str(path.relative_to(static)) for path in static.rglob("*.js"))
     assert found == sorted(asked["html_js_files"])
-    assert (static / asked["mathjax_path"]).exists()
 
 
 # --- docstrings, which pytest runs as doctests ---

@@ -312,6 +312,18 @@ def test_overfitting(page, place, model):
     assert f"AUROC {percent(metrics.auroc(*answers(*make(400, seed=stored))))}" in picture
 
 
+def times(factor):
+    if factor < 9.95:
+        return f"{fixed(factor, 2 if factor < 1.095 else 1)}×"
+    if factor < 99999.5:
+        return f"{round(factor):,}×"
+    return (
+        "10"
+        + str(round(np.log10(factor))).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        + "×"
+    )
+
+
 @pytest.mark.parametrize("loss", explorable.LOSSES)
 def test_gradients(page, loss):
     figure = Figure(page, "gradients")
@@ -321,11 +333,11 @@ def test_gradients(page, loss):
         figure.slide("gamma", gamma)
         figure.slide("beta", beta)
         brier, norm = explorable.gradient_norms(TRACKED["moments"][moment], loss, gamma, beta)
-        expected = plots.prepare_gradient_norms(brier, norm)
-        assert figure.number("spearman") == fixed(expected["spearman"][0], 3)
-        assert figure.number("pearson") == fixed(expected["pearson"][0], 3)
-        half = norm[brier < np.median(brier)].sum() / norm.sum()
-        assert figure.number("sure") == percent(half)
+        spread = plots.prepare_gradient_norms(brier, norm)["spread"]
+        easier = norm[brier < np.median(brier)].sum()
+        assert figure.number("spread") == times(spread)
+        assert figure.number("harder") == times((norm.sum() - easier) / easier)
+        assert times(spread) in figure.says()
     gamma_used, beta_used = explorable.LOSSES[loss]
     assert figure.root.locator("[name=gamma]").is_enabled() == gamma_used
     assert figure.root.locator("[name=beta]").is_enabled() == beta_used
@@ -346,9 +358,41 @@ def test_risk_coverage(page, place):
             continue
         assert float(figure.number("threshold", row)) == threshold
         assert figure.number("risk", row) == percent((~z[accept]).mean(), 2)
+        assert f"{percent((~z[accept]).mean())} of them wrong" in figure.says()
         low, high = stats.wilson((~z & accept).sum(), accept.sum())
         assert f"{fixed(100 * low, 1)} to {percent(high)}" in figure.text()
-    assert f"at most {100 * target:g}\u00a0% errors" in figure.says()
+    assert f"Aimed at {100 * target:g}\u00a0% errors" in figure.says()
+
+
+def test_an_address_brings_back_what_was_seen(chromium, url):
+    page = visit(chromium, url)
+    figure = Figure(page, "gradients")
+    figure.root.locator("select").select_option("dual_focal")
+    figure.slide("gamma", 2.5)
+    figure.choose("axes", "log")
+    page.wait_for_function(
+        "location.hash.includes('gamma=2.5') && location.hash.includes('axes=log')"
+    )
+    said, address = figure.says(), page.evaluate("location.href")
+    assert "#explorable-4&" in address  # the fourth figure of the page
+    again = visit(chromium, address)
+    assert Figure(again, "gradients").says() == said and "γ = 2.5" in said
+    assert again.locator("fieldset[name=axes] input[value=log]").is_checked()
+    # The fitted temperature lies between two places of its slider.
+    other = Figure(again, "reliability")
+    other.root.get_by_role("button", name="fitted: T = 1.73").click()
+    again.wait_for_function("location.hash.startsWith('#explorable-1&')")
+    found = visit(chromium, again.evaluate("location.href"))
+    assert "temperature 1.73" in Figure(found, "reliability").says()
+
+
+@pytest.mark.parametrize("state", ["bins=9999&temperature=x", "model=7&scheme=<img>", "", "&&=&%"])
+def test_an_address_that_makes_no_sense_changes_nothing(chromium, url, page, state):
+    found = visit(chromium, f"{url}#explorable-1&{state}")
+    figure = Figure(found, "reliability")
+    figure.settle()
+    assert "temperature 1.00" in figure.says() and found.complaints == []
+    assert figure.root.locator("[name=bins]").input_value() == "15"
 
 
 def test_still_pictures_stand_where_scripts_are_off(chromium, url):

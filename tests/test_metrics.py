@@ -284,20 +284,25 @@ def test_of_tied_classes_the_first_is_predicted(k):
     assert metrics.ece(probs, labels, bins=1) == pytest.approx(abs(mean), abs=1e-12)
 
 
-def test_smooth_ece_is_relplots():
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 400), st.floats(0.05, 6.0), st.sampled_from([2, 9]))
+def test_smooth_ece_is_relplots(seed, n, scale, k):
     relplot = pytest.importorskip("relplot")
-    logits, labels = sample(300)
-    probs = softmax(logits, axis=1)
+    logits, labels = sample(n, k, seed)
+    probs = softmax(scale * logits, axis=1)
     confidence, correct = top(probs, labels)
     expected = relplot.smECE(confidence, correct.astype(float))
-    assert metrics.smooth_ece(probs, labels) == pytest.approx(expected, rel=1e-12)
-    assert metrics.smooth_ece(probs, labels) == pytest.approx(metrics.ece(probs, labels), abs=0.03)
+    assert metrics.smooth_ece(probs, labels) == pytest.approx(expected, rel=1e-9)
 
 
-def test_smooth_ece_without_relplot_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "relplot", None)
-    with pytest.raises(ImportError, match="^smooth_ece needs the library relplot: pip install"):
-        metrics.smooth_ece([[0.9, 0.1]], [0])
+def test_smooth_ece_of_a_calibrated_model_is_small():
+    relplot = pytest.importorskip("relplot")
+    confidence = np.random.default_rng(0).uniform(0.5, 1, 40_000)
+    probs = np.stack([confidence, 1 - confidence], axis=1)
+    labels = (np.random.default_rng(1).random(40_000) > confidence).astype(int)
+    found = metrics.smooth_ece(probs, labels)  # in a kernel so narrow that the grid is finer
+    assert found < 0.01
+    assert found == pytest.approx(relplot.smECE(confidence, 1.0 - labels), rel=1e-9)
 
 
 # ------------------------------------------------------------------------ failure prediction
@@ -337,13 +342,6 @@ def test_conventions_differ_as_surveyed_and_by_no_more():
         confidence, correct, convention="fmfp"
     )
     assert 0 < abs(gap) < 1e-3
-
-
-def test_the_former_name_of_the_nearest_point_is_taken_with_a_warning():
-    data = [0.9, 0.8, 0.7, 0.6, 0.5], [True, False, True, True, False]
-    with pytest.warns(DeprecationWarning, match='now called "nearest"'):
-        former = metrics.fpr_at_tpr(*data, 0.6, "fmfp")
-    assert former == metrics.fpr_at_tpr(*data, 0.6, "nearest")
 
 
 def test_aurc_by_hand():
@@ -492,15 +490,6 @@ def test_confidence_gap_overlap_and_ece_correct_follow_their_formulas(data, bins
     assert overlap == pytest.approx(np.minimum(*shares).sum(), abs=1e-12)
 
 
-@given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 2**32 - 1))
-@quick
-def test_learned_epoch_is_the_first_of_the_last_unbroken_run(epochs, n, seed):
-    history = np.random.default_rng(seed).random((epochs, n)) < 0.6
-    for i, epoch in enumerate(metrics.learned_epoch(history)):
-        runs = [e for e in range(1, epochs + 1) if history[e - 1 :, i].all()]
-        assert epoch == (min(runs) if runs else 0)
-
-
 # --------------------------------------------------------------------- what must not matter
 
 
@@ -522,7 +511,7 @@ def test_the_order_of_the_samples_does_not_matter(data, seed):
 @quick
 @undefined
 def test_temperature_moves_neither_accuracy_nor_for_two_classes_the_ranking(gaps, temperature):
-    logits = np.c_[np.array(gaps, float), np.zeros(len(gaps))]
+    logits = np.c_[np.array(gaps, float), np.zeros(len(gaps))] - 9  # no row is a distribution
     labels = np.arange(len(gaps)) % 2
     before, after = metrics.summary(logits, labels), metrics.summary(logits / temperature, labels)
     same = ("accuracy", "auroc", "aurc", "eaurc", "augrc", "aupr_success", "aupr_error")
@@ -605,7 +594,6 @@ def test_arrays_come_back_as_the_kind_given():
         )
         labels = correct.astype(int)
         assert all(type(a) is kind for a in metrics.per_sample(logits, labels).values())
-    assert type(metrics.learned_epoch(torch.ones(2, 3, dtype=torch.bool))) is torch.Tensor
 
 
 # ------------------------------------------------- what chance alone shows, and what is left
@@ -705,6 +693,34 @@ def test_floor_of_certainty_is_zero_and_an_unknown_error_is_refused():
     for call in (metrics.ece_floor, metrics.excess_ece):
         with pytest.raises(ValueError, match="^of: got 'mce', expected one of ece, adaptive_ece"):
             call([[1.0, 0.0]], [0], of="mce")
+
+
+# ------------------------------------------------------------- NLL by temperature
+
+
+def test_nll_decomposition_by_hand():
+    # Four predictions of probability 0.98, three of them right: at the temperature that says
+    # 0.75, what is left is the entropy of a coin that falls right three times in four.
+    temperature = 4 / np.log(3)
+    parts = metrics.nll_decomposition([[4.0, 0.0]] * 4, [0, 0, 0, 1], temperature)
+    sure = 1 / (1 + np.exp(-4))
+    assert parts["nll"] == pytest.approx(-(3 * np.log(sure) + np.log(1 - sure)) / 4)
+    assert parts["refinement"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4)
+    assert parts["nll"] == parts["calibration"] + parts["refinement"]
+
+
+@undefined
+@given(st.integers(0, 10_000), st.floats(0.2, 5.0), st.floats(0.2, 5.0))
+def test_scaled_logits_keep_their_refinement(seed, temperature, scale):
+    rng = np.random.default_rng(seed)
+    logits, labels = rng.normal(size=(30, 4)), rng.integers(0, 4, 30)
+    parts = metrics.nll_decomposition(logits, labels, temperature)
+    assert parts["nll"] == pytest.approx(metrics.nll(softmax(logits, axis=1), labels))
+    scaled = metrics.nll_decomposition(scale * logits, labels, scale * temperature)
+    assert scaled["refinement"] == pytest.approx(parts["refinement"])
+    values = metrics.summary(logits, labels, temperature=temperature)
+    assert values["nll_refinement"] == parts["refinement"]
+    assert values["nll_calibration"] == parts["calibration"]
 
 
 # ------------------------------------------------------------------------------ summary
@@ -883,6 +899,7 @@ def test_a_class_without_samples_is_no_trouble():
 # --------------------------------------------------------------------- what is refused
 
 GOOD_PROBS, GOOD_LABELS = [[0.9, 0.1], [0.4, 0.6]], [0, 0]
+GOOD_LOGITS = [[0.9, 2.1], [0.4, -0.6]]
 FROM_PROBS = [metrics.ece, metrics.adaptive_ece, metrics.classwise_ece, metrics.mce, metrics.nll,
               metrics.overconfidence_error, metrics.brier, metrics.brier_decomposition,
               metrics.smooth_ece]  # fmt: skip
@@ -900,7 +917,7 @@ FROM_RANKING = [metrics.auroc, metrics.aupr_success, metrics.aupr_error, metrics
 @pytest.mark.parametrize("matrix, labels, culprit", [
     ([[np.nan, 0.1], [0.4, 0.6]], GOOD_LABELS, "(probs|logits): got NaN"),
     ([[np.inf, 0.1], [0.4, 0.6]], GOOD_LABELS, "(probs|logits): got infinity"),
-    ([0.9, 0.1], GOOD_LABELS, r"(probs|logits): got shape \(2,\)"),
+    ([1.9, 0.1], GOOD_LABELS, r"(probs|logits): got shape \(2,\)|confidence: got values from"),
     ([[[0.9, 0.1]]], GOOD_LABELS, r"(probs|logits): got shape \(1, 1, 2\)"),
     ([[1.0], [1.0]], GOOD_LABELS, r"(probs|logits): got shape \(2, 1\)"),  # a single class
     (np.zeros((0, 2)), [], "(probs|logits): got an empty array"),
@@ -912,8 +929,43 @@ FROM_RANKING = [metrics.auroc, metrics.aupr_success, metrics.aupr_error, metrics
     (GOOD_PROBS, [], r"labels: got shape \(0,\)"),
 ])  # fmt: skip
 def test_bad_arrays_are_refused_by_name(f, matrix, labels, culprit):
-    with pytest.raises(ValueError, match=f"^{culprit}.*expected"):
+    if f in FROM_LOGITS and matrix is GOOD_PROBS:
+        matrix = GOOD_LOGITS
+    with pytest.raises(ValueError, match=f"^({culprit}).*expected"):
         f(matrix, labels)
+
+
+@pytest.mark.parametrize("f", [
+    metrics.summary,
+    metrics.per_sample,
+    lambda x, y, **kind: metrics.nll_decomposition(x, y, 1.5, **kind),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [np.array, np.float32, torch.tensor])
+def test_probabilities_are_not_taken_for_logits(f, kind):
+    logits, labels = sample(50, 4)
+    probs = kind(softmax(logits, axis=1))
+    with pytest.raises(ValueError, match=r'^logits: got probabilities .* np.log .* kind="probs"'):
+        f(probs, labels)
+    found, expected = f(probs, labels, kind="probs"), f(logits, labels)
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_probability_of_zero_is_almost_zero():
+    values = metrics.summary([[1.0, 0.0], [0.5, 0.5]], [1, 0], kind="probs")
+    assert math.isfinite(values["nll"]) and values["nll"] > 300
+
+
+@pytest.mark.parametrize("f", [metrics.ece, metrics.adaptive_ece, metrics.mce, metrics.excess_ece,
+                               metrics.debiased_ece, metrics.overconfidence_error])  # fmt: skip
+def test_errors_of_the_top_label_take_confidence_and_correctness(f):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(3), 200), rng.integers(3, size=200)
+    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
+    assert f(confidence, correct) == f(confidence, correct.astype(int)) == f(probs, labels)
+    with pytest.raises(ValueError, match="correct: got 199 values, expected 200"):
+        f(confidence, correct[1:])
 
 
 @pytest.mark.parametrize("f", FROM_PROBS)
@@ -951,17 +1003,15 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
 @pytest.mark.parametrize("call, message", [
     (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=0), "bins: got 0, expected"),
     (lambda: metrics.classwise_ece(GOOD_PROBS, GOOD_LABELS, bins=2.5), "bins: got 2.5, expected"),
-    (lambda: metrics.summary(GOOD_PROBS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
-    (lambda: metrics.summary(GOOD_PROBS, [0, 1], convention="x"), "convention: got 'x', expected"),
+    (lambda: metrics.summary(GOOD_LOGITS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
+    (lambda: metrics.summary(GOOD_LOGITS, [0, 1], convention="x"), "convention: got 'x', expected"),
+    (lambda: metrics.nll_decomposition([[0, 1]], [1], 0), "temperature: got 0, expected a posit"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], convention="x"), "convention: got 'x', expected"),
     (lambda: metrics.aupr_success([0.5], [1], convention="x"), "convention: got 'x', expected"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], tpr=0), r"tpr: got 0, expected a number in \(0, 1\]"),
     (lambda: metrics.risk_at_coverage([0.5], [1], 95), r"coverage: got 95, expected"),
     (lambda: metrics.coverage_at_risk([0.5], [1], -1), r"risk: got -1, expected"),
     (lambda: metrics.reliability_bins([0.5], [1], scheme="x"), "scheme: got 'x', expected"),
-    (lambda: metrics.learned_epoch([True]), r"correct_by_epoch: got shape \(1,\), expected"),
-    (lambda: metrics.learned_epoch(np.zeros((0, 3))), r"correct_by_epoch: got shape \(0, 3\), exp"),
-    (lambda: metrics.learned_epoch([[0, 2]]), "correct_by_epoch: got values other than 0 and 1"),
 ])  # fmt: skip
 def test_bad_options_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
@@ -994,15 +1044,15 @@ SIGNATURES = {
     "coverage_at_risk": "confidence correct risk",
     "threshold_at_risk": "confidence correct risk",
     "refinement_decomposition": "confidence correct bins=100",
-    "summary": "logits labels bins=15 convention='exact'",
+    "summary": "logits labels bins=15 convention='exact' temperature=None p=None kind='logits'",
+    "nll_decomposition": "logits labels temperature kind='logits'",
     "confidence_gap": "confidence correct",
     "histogram_overlap": "confidence correct bins=15",
     "ece_correct": "confidence correct",
     "mean_deviation": "count total squares",
-    "learned_epoch": "correct_by_epoch",
     "reliability_bins": "confidence correct bins=15 scheme='equal_width'",
     "smooth_ece": "probs labels",
-    "per_sample": "logits labels",
+    "per_sample": "logits labels kind='logits'",
 }
 
 

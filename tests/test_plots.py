@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 import warnings
+from typing import NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -183,13 +184,11 @@ def test_gradient_norms_against_scipy_and_the_law():
         assert numbers["spearman"][i] == pytest.approx(
             scipy.stats.spearmanr(brier[i], norm[i]).statistic
         )
-        assert numbers["pearson"][i] == pytest.approx(
-            scipy.stats.pearsonr(brier[i], norm[i]).statistic
-        )
     assert numbers["scale"] == pytest.approx(3, rel=0.02)
     assert 0.998 * 4000 <= numbers["counts"].sum() <= 4000
     law = 3 * numbers["middle"] ** 2.5
     np.testing.assert_allclose(numbers["median"][5:], law[5:], rtol=0.15)
+    assert numbers["spread"] == pytest.approx(np.exp(2 * 1.2816 * 0.2), rel=0.3)
     np.testing.assert_allclose(
         (numbers["high"] / numbers["low"])[8:], np.exp(2 * 1.2816 * 0.2), rtol=0.3
     )
@@ -206,15 +205,7 @@ def test_gradient_norms_on_logarithmic_cells():
 
 def test_constant_norms_have_no_correlation():
     numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
-    assert np.isnan(numbers["spearman"]).all() and np.isnan(numbers["pearson"]).all()
-
-
-def test_forest_by_hand():
-    numbers = plots.prepare_forest({"erm": [0.90, 0.92], "fmfp": 0.95}, {"fmfp": 0.94})
-    assert numbers["method"] == ["erm", "fmfp"]
-    np.testing.assert_allclose(numbers["mean"], [0.91, 0.95])
-    np.testing.assert_array_equal(np.isnan(numbers["low"]), [False, True])
-    np.testing.assert_array_equal(np.isnan(numbers["published"]), [True, False])
+    assert np.isnan(numbers["spearman"]).all() and np.isnan(numbers["spread"])
 
 
 def test_tensors_are_arrays():
@@ -230,6 +221,62 @@ def test_tensors_are_arrays():
         for key in expected:
             np.testing.assert_allclose(found[key], expected[key])
             np.testing.assert_allclose(stacked[key], expected[key])
+
+
+def test_confident_errors_are_counted_from_the_threshold_on():
+    numbers = plots.prepare_confidence_histogram(
+        [0.1, 0.6, 0.95, 0.9, 1.0], [False, True, False, False, True], bins=10, threshold=0.9
+    )
+    assert numbers["confident"] == [pytest.approx(2 / 3)]
+    ax = plots.plot_confidence_histogram(numbers)
+    assert "67 %" in words(ax) and "of the errors\nare above 0.9" in words(ax)
+    assert "overlap" not in words(ax) and ax.get_yscale() == "linear"
+    ax = plots.plot_confidence_histogram(plots.prepare_confidence_histogram([0.4, 0.6], [0, 1]))
+    assert "errors" not in words(ax)
+    numbers = plots.prepare_confidence_histogram([[0.4, 0.6]] * 2, [[0, 1], [0, 1]], threshold=0.3)
+    ax = plots.plot_confidence_histogram(numbers, root=True)
+    assert numbers["confident"].tolist() == [1, 1] and "100 ± 0 %" in words(ax)
+    assert ax.get_yscale() == "function"
+
+
+def test_style_in_points_sets_all_text():
+    with plots.style(8):
+        sizes = {
+            mpl.rcParams[key] for key in mpl.rcParams if key.endswith(("labelsize", ".fontsize"))
+        }
+        assert sizes >= {8.0} and max(s for s in sizes if isinstance(s, float)) == 8
+    assert mpl.rcParams["font.size"] != 8
+
+
+class Row(NamedTuple):
+    method: str
+    estimate: float
+    low: float
+    high: float
+    seeds: int
+    outcome: str
+    metric: str = "auroc"
+
+
+def test_forest_of_differences_says_what_its_rows_say():
+    rows = [
+        Row("fmfp", 0.012, 0.004, 0.02, 5, "higher"),
+        Row("focal", -0.003, -0.006, 0.001, 5, "unclear"),
+        Row("crl", 0.002, 0.001, 0.003, 2, "unclear"),
+    ]
+    ax = plots.forest(iter(rows), {"fmfp": 0.017, "mixup": 0.5})
+    dots = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert [line.get_xdata()[0] for line in dots] == pytest.approx([1.2, -0.3, 0.2])
+    bars = {line.get_ydata()[0]: tuple(line.get_xdata()) for line in ax.lines[1:]
+            if len(line.get_xdata()) == 2}  # fmt: skip
+    assert bars == {0: pytest.approx((0.4, 2.0)), 1: pytest.approx((-0.6, 0.1))}
+    assert [line.get_markerfacecolor() == "white" for line in dots] == [False, False, True]
+    assert (dots[0].get_alpha(), dots[2].get_alpha()) == (1, None) and dots[1].get_alpha() < 1
+    (theirs,) = [line for line in ax.lines if line.get_marker() == "D" and len(line.get_xdata())]
+    assert theirs.get_xdata()[0] == pytest.approx(1.7) and theirs.get_ydata()[0] == 0
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["FMFP", "Focal", "CRL"]
+    assert ax.lines[0].get_xdata() == [0, 0]  # no difference
+    assert plots.forest(rows[:1]).get_legend() is None
 
 
 # --- errors ---
@@ -261,7 +308,13 @@ def test_tensors_are_arrays():
         (lambda: plots.prepare_gradient_norms([0.1, 3.0], [1, 1]), "brier: got"),
         (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
         (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
-        (lambda: plots.prepare_forest({}), "values: got nothing"),
+        (lambda: plots.forest([]), "rows: got none"),
+        (
+            lambda: plots.forest(
+                [Row("erm", 0, 0, 0, 3, "unclear", metric) for metric in ("auroc", "ece")]
+            ),
+            "rows: got .*, expected one metric",
+        ),
         (lambda: plots.panels({}, plots.plot_reliability), "table: got nothing"),
     ],
 )
@@ -384,11 +437,8 @@ def every_figure() -> dict:
             m: plots.prepare_gradient_norms(
                 [brier] * len(epochs), [brier**e] * len(epochs), exponent=e, log=log
             )
-            for m, e, log in (("erm", 0.5, False), ("bsce_gra", 2.5, False), ("focal", 1.0, True))
+            for m, e, log in (("bsce_gra", 2.5, False), ("focal", 1.0, True))
         }
-        aurocs = {m: [metrics.auroc(c, z) for c, z in zip(*runs[m], strict=True)] for m in runs}
-        if name == "single":
-            aurocs = {m: v[0] for m, v in aurocs.items()}
         figures |= {
             (name, "histogram"): plots.plot_confidence_histogram(
                 per(plots.prepare_confidence_histogram)["erm"]
@@ -398,13 +448,7 @@ def every_figure() -> dict:
             (name, "overfitting"): plots.plot_overfitting(curves),
             (name, "density"): plots.plot_gradient_norms(density["bsce_gra"]),
             (name, "log density"): plots.plot_gradient_norms(density["focal"]),
-            (name, "bands"): plots.plot_gradient_bands(
-                {m: density[m] for m in ("erm", "bsce_gra")}
-            ),
             (name, "risk"): plots.plot_risk_coverage(per(plots.prepare_risk_coverage)),
-            (name, "forest"): plots.plot_forest(
-                plots.prepare_forest(aurocs, {"erm": 0.9}), metric="auroc"
-            ),
         }
     return figures
 
@@ -416,8 +460,8 @@ def test_every_figure_draws_without_a_warning_and_labels_its_axes():
         for name, ax in every_figure().items():
             ax.figure.canvas.draw()
             assert ax.get_xlabel(), name
-            assert ax.get_ylabel() or name[1] == "forest", name
-            if name[1] not in ("reliability", "lines", "log density", "overfitting", "forest"):
+            assert ax.get_ylabel(), name
+            if name[1] not in ("reliability", "lines", "log density", "overfitting"):
                 assert ax.get_ylim()[0] == pytest.approx(0, abs=1e-9), name
 
 
@@ -454,15 +498,6 @@ def test_over_confidence_is_red_and_under_confidence_blue():
         (bar,) = (p for p in ax.patches if p.get_y() == pytest.approx(0.8))
         assert bar.get_facecolor()[:3] == mpl.colors.to_rgb(color)
         assert bar.get_height() == pytest.approx(accuracy - 0.8)
-
-
-def test_published_values_are_hollow():
-    numbers = plots.prepare_forest({"erm": [0.90, 0.92], "fmfp": [0.95, 0.96]}, {"fmfp": 0.93})
-    ax = plots.plot_forest(numbers, metric="auroc")
-    at = {float(np.ravel(line.get_xdata())[0]): line for line in ax.lines if len(line.get_xdata())}
-    assert at[0.93].get_markerfacecolor() == "white"
-    assert at[numbers["mean"][1]].get_markerfacecolor() == plots.COLORS["fmfp"]
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["ERM", "FMFP"]
 
 
 def test_labels_at_line_ends_do_not_overlap():
@@ -510,71 +545,9 @@ def test_methods_in_words():
     assert terms.header("ece") == "ECE (%)" and terms.header("nll") == "NLL"
 
 
-def test_inputs_of_every_kind_can_be_looked_at():
-    rng = np.random.default_rng(0)
-    image = plots.plot_input(torch.from_numpy(rng.random((2, 3, 8, 8))), 1)
-    assert image.images[0].get_array().shape == (8, 8, 3) and not image.axison
-    signal = rng.random((4, 1, 40))
-    line = plots.plot_input(signal, 2).lines[0]
-    np.testing.assert_array_equal(line.get_ydata(), signal[2, 0])
-    points = rng.random((5, 2))
-    ax = plots.plot_input(points, 3)
-    assert ax.lines[0].get_xydata().tolist() == [points[3].tolist()]
-    assert len(ax.collections[0].get_offsets()) == 5
-    text = plots.plot_input(np.array([[4, 9, 0, 0]]), 0).texts[0]
-    assert text.get_text() == "a text of 2 tokens"
-
-
-def test_severity_by_hand_whatever_the_order_of_the_columns():
-    by_seed = pd.DataFrame({5.0: [0.7, 0.8], 0.0: [0.9, 0.92], 1.0: [0.8, 0.8]})
-    numbers = plots.prepare_severity(by_seed)
-    assert numbers["severity"].tolist() == [0, 1, 5]
-    assert numbers["mean"] == pytest.approx([0.91, 0.8, 0.75])
-    expected = stats.seed_interval([0.7, 0.8])
-    assert (numbers["low"][2], numbers["high"][2]) == pytest.approx(expected[1:])
-    ax = plots.plot_severity({"erm": numbers, "fmfp": numbers}, metric="auroc")
-    assert [line.get_label() for line in ax.lines] == ["ERM", "FMFP"]
-    assert ax.lines[0].get_ydata() == pytest.approx(numbers["mean"])
-    assert ax.get_title() == "AUROC" or ax.get_title(loc="left") == "AUROC"
-
-
-def test_table():
-    frame = pd.DataFrame(
-        {"auroc": [0.90, 0.95], "ece": [0.05, 0.01], "odd": [1.0, 2.0]}, index=["erm", "fmfp"]
-    )
-    spread = frame * 0 + 0.001
-    page = plots.style_table(frame, spread, digits=1).to_html()
-    assert "95.0 ± 0.1" in page and "AUROC (%) ↑" in page and "ECE (%) ↓" in page
-    assert "FMFP" in page and 'class="dataframe calibkit-table"' in page
-    # Both best cells are those of the second row; the column without a direction has none.
-    best = [rule for rule in page.split("}") if "font-weight: bold" in rule]
-    assert len(best) == 1 and "row1_col0" in best[0] and "row1_col1" in best[0]
-    assert "col2" not in best[0]
-    assert "rgba(" in page and "color: black" not in page
-
-
-def test_table_with_a_gap():
-    frame = pd.DataFrame({"ece": [0.05, np.nan]}, index=["erm", "fmfp"])
-    assert "–" in plots.style_table(frame).to_html()
-
-
-def test_table_names_rows_in_words_where_it_knows_them():
-    frame = pd.DataFrame({"ece": [0.1, 0.2, 0.3]}, index=["focal(gamma=5)", "erm+swa", "a_b(c)"])
-    page = plots.style_table(frame).to_html()
-    assert all(f">{name}</th>" in page for name in ("Focal (γ\u00a0=\u00a05)", "SWA", "a_b(c)"))
-
-
 def test_importing_plots_changes_no_setting():
     code = (
         "import matplotlib as mpl; before = dict(mpl.rcParams); import calibkit.plots, sys;"
         "assert dict(mpl.rcParams) == before; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_cells_that_read_the_same_look_the_same():
-    frame = pd.DataFrame({"accuracy": [0.90001, 0.90002, 0.8], "auroc": [0.70001, 0.70002, 0.7]})
-    frame.index = ["erm", "fmfp", "sam"]
-    page = plots.style_table(frame, digits=1).to_html()
-    best = [rule for rule in page.split("}") if "font-weight: bold" in rule]
-    assert len(best) == 1 and best[0].count("_col0") == 2 and "_col1" not in best[0]

@@ -1,6 +1,7 @@
 """Post-hoc calibration against independent optimisers and libraries, its warnings and errors."""
 
 import gc
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
@@ -32,9 +35,12 @@ METHODS = [
     posthoc.HistogramBinning(10, "equal_mass"),
     posthoc.IsotonicCalibration(),
     posthoc.BetaCalibration(),
+    posthoc.TopVersusAll(),
     posthoc.VectorScaling(),
     posthoc.MatrixScaling(),
     posthoc.MatrixScaling(l2=0.01),
+    posthoc.StructuredScaling(),
+    posthoc.StructuredScaling("vector"),
 ]
 ids = [repr(model) for model in METHODS]
 
@@ -196,6 +202,32 @@ def test_degenerate_logits_have_a_temperature():
     for objective in ("nll", "ece"):
         assert posthoc.optimal_temperature(saturated, labels, objective)[1] == 0
     assert np.isfinite(posthoc.optimal_temperature(-saturated, labels, "nll")[1])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40), st.integers(2, 5), st.floats(-4, 4))
+@settings(max_examples=100, deadline=None)
+def test_no_other_temperature_has_a_lower_nll(seed, n, k, scale):
+    """From logits that are all but equal to saturated ones; most labels are right."""
+    rng = np.random.default_rng(seed)
+    logits = 10**scale * rng.normal(size=(n, k))
+    labels = np.where(rng.random(n) < 0.8, logits.argmax(axis=1), rng.integers(k, size=n))
+    found, value = posthoc.optimal_temperature(logits, labels)
+    others = [nll(logits / t, labels).item() for t in np.geomspace(*posthoc.RANGE, 200)]
+    assert posthoc.RANGE[0] <= found <= posthoc.RANGE[1]
+    assert value <= min(others) + 1e-9 * max(1, min(others))
+
+
+def test_a_search_that_starts_on_a_part_ends_on_all(monkeypatch):
+    logits, labels = sampled(n=3000, k=8, temperature=2.3)
+    whole = posthoc.optimal_temperature(logits, labels)
+    sizes = []
+    monkeypatch.setattr(posthoc, "MANY", 6000)
+    init = posthoc._Scaled.__init__
+    monkeypatch.setattr(
+        posthoc._Scaled, "__init__", lambda self, z, y: sizes.append(len(z)) or init(self, z, y)
+    )
+    assert posthoc.optimal_temperature(logits, labels) == pytest.approx(whole, rel=1e-9)
+    assert sizes == [3000, 188]
 
 
 def test_a_confidence_on_an_edge_belongs_to_the_bin_below():
@@ -416,6 +448,29 @@ def test_missing_classes_keep_their_probability(model):
     assert np.corrcoef(probs[:, 3], softmax(logits)[:, 3])[0, 1] > 0.9
 
 
+def test_top_versus_all_is_the_binary_method_on_the_confidence():
+    """As netcal's beta calibration of (confidence, correct) has it."""
+    from netcal.scaling import BetaCalibration  # seconds, which only the worker here need spend
+
+    logits, labels = sampled(n=4000, k=20, temperature=2.0)
+    probs = softmax(logits)
+    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
+    model = posthoc.TopVersusAll().fit(logits, labels)
+    theirs = BetaCalibration()
+    theirs.fit(confidence, correct.astype(int), random_state=0)
+    found = model.predict_proba(logits)
+    np.testing.assert_allclose(found.max(axis=1), theirs.transform(confidence), atol=2e-3)
+    assert (found.argmax(axis=1) == probs.argmax(axis=1)).all()
+    others = probs.copy()
+    others[np.arange(4000), probs.argmax(axis=1)] = 0
+    kept = found.max(axis=1) > 0.6  # where none of the others has to be flattened
+    np.testing.assert_allclose(
+        np.where(others > 0, found, 0)[kept] / (1 - found.max(axis=1))[kept, None],
+        others[kept] / others[kept].sum(axis=1, keepdims=True),
+        atol=1e-9,
+    )
+
+
 # --- affine functions of the logits ---------------------------------------------------------------
 
 
@@ -461,6 +516,49 @@ def test_matrix_scaling_with_l2_against_torch():
     np.testing.assert_allclose(model.bias_, other[4], atol=1e-5)
     alone = posthoc.MatrixScaling(l2=1e6).fit(logits, labels)
     np.testing.assert_allclose(alone.predict_proba(logits), softmax(logits), atol=1e-5)
+
+
+@pytest.mark.parametrize("structure", ["matrix", "vector"])
+def test_structured_scaling_against_torch(structure):
+    logits, labels = biased(n=300)
+    n, k = logits.shape
+    model = posthoc.StructuredScaling(structure).fit(logits, labels)
+    temperature = posthoc.TemperatureScaling().fit(logits, labels).temperature_
+    assert model.temperature_ == pytest.approx(temperature, rel=1e-9)
+    x = torch.log((n * torch.softmax(torch.tensor(logits) / temperature, 1) + 1 / k) / (n + 1))
+    diagonal = torch.eye(k, dtype=torch.bool)
+
+    def scores(w):
+        change = torch.where(diagonal | (structure == "matrix"), w[:k], 0.0)
+        return x + x @ change.T + w[k], change
+
+    def loss(w):
+        scaled, change = scores(w)
+        square = change.square()
+        penalty = (w[k].square().sum() + square[diagonal].sum()) * k / n
+        return nll(scaled, labels) + penalty + square[~diagonal].sum() * k * (k - 1) / n
+
+    best = torch.tensor(torch_minimum(loss, np.zeros((k + 1, k))))
+    expected = torch.softmax(scores(best)[0], dim=1)
+    np.testing.assert_allclose(model.predict_proba(logits), expected, atol=1e-5)
+    np.testing.assert_allclose(model.matrix_ - np.eye(k), scores(best)[1], atol=1e-4)
+
+
+def test_structured_scaling_is_a_temperature_on_few_samples_and_a_matrix_on_many():
+    few, labels = biased(n=10)
+    close = posthoc.StructuredScaling().fit(few, labels)
+    assert np.abs(close.matrix_ - np.eye(4)).max() < 0.2
+    logits, labels = biased(n=20_000)
+    test, test_labels = biased(n=5000, seed=1)
+    values = [
+        metrics.nll(model.fit(logits, labels).predict_proba(test), test_labels)
+        for model in (
+            posthoc.MatrixScaling(),
+            posthoc.StructuredScaling(),
+            posthoc.TemperatureScaling(),
+        )
+    ]
+    assert values[0] < values[1] < values[0] + 0.3 * (values[2] - values[0])
 
 
 def test_more_parameters_fit_the_held_out_data_better():
@@ -559,6 +657,154 @@ def test_scikit_learn_finds_the_penalty_of_matrix_scaling():
             model = posthoc.MatrixScaling(l2).fit(logits[train], labels[train])
             by_hand.append(metrics.nll(model.predict_proba(logits[test]), labels[test]))
         assert found == pytest.approx(-np.mean(by_hand))
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+def test_predict_and_score_as_scikit_learn_would(model):
+    logits, labels = sampled(n=300, temperature=1.5)
+    found = model.fit(logits, labels).predict(logits)
+    np.testing.assert_array_equal(found, model.predict_proba(logits).argmax(axis=1))
+    assert model.score(logits, labels) == pytest.approx(accuracy_score(labels, found))
+    tensor = model.predict(torch.tensor(logits))
+    assert isinstance(tensor, torch.Tensor) and (tensor.numpy() == found).all()
+    scores = cross_val_score(model, logits, labels, cv=3)  # no scoring named
+    assert scores.shape == (3,) and (scores > 0.5).all()
+
+
+def test_a_search_without_a_scoring_runs():
+    search = GridSearchCV(posthoc.HistogramBinning(), {"bins": [5, 10]}, cv=3)
+    assert search.fit(*sampled(n=300, temperature=1.5)).best_params_["bins"] in (5, 10)
+
+
+def animals(n=600, seed=0):
+    """Inputs, and names of classes that they suggest."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(n, 4))
+    scores = inputs[:, :3] + rng.gumbel(size=(n, 3))
+    return inputs, np.array(["dog", "ant", "cat"])[scores.argmax(axis=1)]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("base", [LogisticRegression(C=100), RandomForestClassifier(30)])
+def test_a_calibrated_model_equals_scikit_learns(base, classes):
+    inputs, names = (part[:900] for part in animals(1400))
+    if classes == 2:
+        names = np.where(names == "ant", "ant", "other")
+    base = clone(base).set_params(random_state=0).fit(inputs[:400], names[:400])
+    for estimator, rest in ((base, slice(400, 900)), (clone(base), slice(0, 900))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PosthocWarning)  # for the zeros of a forest
+            ours = posthoc.CalibratedModel(estimator).fit(inputs[rest], names[rest])
+        theirs = CalibratedClassifierCV(
+            FrozenEstimator(base) if estimator is base else clone(base),
+            method="temperature",
+            ensemble=False,
+        ).fit(inputs[rest], names[rest])
+        assert ours.classes_.tolist() == theirs.classes_.tolist() == sorted(set(names))
+        probs, expected = (model.predict_proba(inputs) for model in (ours, theirs))
+        # Their search stops at a relative 1e-4 of the temperature; its NLL is not below ours.
+        np.testing.assert_allclose(probs, expected, atol=2e-4)
+        assert ours.predict(inputs).tolist() == theirs.predict(inputs).tolist()
+        if estimator is base:
+            values = [log_loss(names[rest], p[rest]) for p in (probs, expected)]
+            assert values[0] <= values[1] + 1e-12
+
+
+def test_a_calibrated_model_is_scored_searched_and_cloned():
+    inputs, names = animals()
+    fitted = LogisticRegression().fit(inputs[:300], names[:300])
+    model = posthoc.CalibratedModel(FrozenEstimator(fitted), posthoc.HistogramBinning())
+    assert clone(model).map == model.map
+    assert cross_val_score(model, inputs[300:], names[300:], cv=3).min() > 0.4
+    search = GridSearchCV(model, {"map__bins": [2, 30]}, scoring="neg_log_loss", cv=3)
+    with np.errstate(divide="ignore"):
+        search.fit(inputs[300:], names[300:])
+    assert search.best_params_["map__bins"] in (2, 30)
+    assert search.best_estimator_.score(inputs, names) > 0.4
+    other = np.where(names == "cat", "cow", names)
+    with pytest.raises(ValueError, match="y: got .*cow.*, expected classes the estimator knows"):
+        posthoc.CalibratedModel(fitted).fit(inputs, other)
+    with pytest.raises(AttributeError, match="has no attribute 'Calibrated'"):
+        _ = posthoc.Calibrated
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+@pytest.mark.parametrize("k", [2, 5])
+def test_a_saved_map_gives_the_same_probabilities(model, k, tmp_path):
+    logits, labels = sampled(n=300, k=k, temperature=1.5)
+    model.fit(logits, labels).save(tmp_path / "map.json", class_names=list("abcde")[:k])
+    kept = posthoc.load(tmp_path / "map.json")
+    assert kept == model and kept.about_ == {"class_names": list("abcde")[:k]}
+    test = sampled(n=500, k=k, scale=5, seed=1)[0]
+    np.testing.assert_array_equal(kept.predict_proba(test), model.predict_proba(test))
+    assert list(tmp_path.iterdir()) == [tmp_path / "map.json"]
+    fresh = type(model)(**model.get_params())
+    if "Fixed" not in repr(model):
+        with pytest.raises(ValueError, match="not fitted"):
+            fresh.save(tmp_path / "map.json")
+
+
+def test_an_isotonic_map_keeps_its_corners_only():
+    """And is the function through all points that the regression gives."""
+    from sklearn.isotonic import IsotonicRegression
+
+    logits, labels = sampled(n=3000, k=2, temperature=2.0)
+    model = posthoc.IsotonicCalibration().fit(logits, labels)
+    p = softmax(logits)[:, 1]
+    assert len(model.points_[1][0]) < 200
+    theirs = IsotonicRegression().fit(p, labels == 1)
+    test = np.random.default_rng(0).uniform(p.min(), p.max(), 1000)
+    np.testing.assert_allclose(np.interp(test, *model.points_[1]), theirs.predict(test), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"calibkit_map": 2}, "later version"),
+        ({"map": "pickle"}, "map: expected one of temperature"),
+        ({"map": []}, "unhashable"),
+        ({"classes": 1}, "classes: got 1"),
+        ({"classes": "2"}, "classes: got '2'"),
+        ({"classes": 3}, r"scale: got shape \(2,\), expected \(3,\)"),
+        ({"options": {"power": 2}}, "unexpected keyword"),
+        ({"options": 3}, "mapping"),
+        ({"fitted": {"scale": [1, 2]}}, "no 'bias'"),
+        ({"fitted": {"scale": [1, None], "bias": [0, 0]}}, "scale: got null"),
+        ({"fitted": {"scale": ["a", 1], "bias": [0, 0]}}, "could not convert"),
+        ({"map": "temperature", "fitted": {"temperature": 0}}, "expected a positive number"),
+        ({"map": "histogram", "fitted": {"edges": [0.5], "values": [1]}}, "one more than edges"),
+        ({"map": "isotonic", "fitted": {"points": [None]}}, "got 1 classes, expected 2"),
+        ({"map": "isotonic", "fitted": {"points": [None, [[1, 0], [0, 1]]]}}, "in no order"),
+    ],
+)
+def test_a_damaged_map_is_refused_in_one_line(change, message, tmp_path):
+    file = tmp_path / "map.json"
+    logits, labels = sampled(n=50, k=2)
+    posthoc.VectorScaling().fit(logits, labels).save(file)
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(ValueError, match=f"map.json: .*{message}") as error:
+        posthoc.load(file)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_map_is_refused(tmp_path):
+    file = tmp_path / "map.json"
+    for text, message in (
+        ("{", "Expecting"),
+        ("[1]", "no key 'calibkit_map'"),
+        ("[" * 100_000, "recursion|Expecting"),
+        ("\x00", "Expecting"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=f"map.json: .*({message})"):
+            posthoc.load(file)
+    with pytest.raises(OSError):
+        posthoc.load(tmp_path / "none.json")
+    with pytest.raises(ValueError, match="about: got map"):
+        posthoc.FixedTemperature(2.0).save(file, map="mine")
 
 
 # --- warnings -------------------------------------------------------------------------------------
@@ -695,9 +941,7 @@ def test_bad_data_are_refused(fit, case):
 def test_labels_of_a_single_class(model):
     logits, _ = sampled(n=50, k=3)
     labels = np.zeros(50, dtype=int)
-    if isinstance(model, posthoc.TemperatureScaling | posthoc.HistogramBinning) or "Fix" in repr(
-        model
-    ):
+    if not model._needs_two_classes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PosthocWarning)
             probs = model.fit(logits, labels).predict_proba(logits)

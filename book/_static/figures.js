@@ -30,3 +30,32 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("toggle", all, true); // what was folded had no width
   all();
 });
+
+// A click on a figure shows it as large as the window; another click, or Escape, closes it again.
+document.addEventListener("DOMContentLoaded", () => {
+  const shown = document.createElement("dialog");
+  shown.className = "calibkit-large";
+  shown.addEventListener("click", () => shown.close());
+  const close = (event) => event.key === "Escape" && shown.close(); // the theme keeps the key
+  addEventListener("keydown", close, true);
+  document.body.append(shown);
+  const open = (image) => {
+    const large = new Image();
+    [large.src, large.alt] = [image.src, image.alt];
+    shown.replaceChildren(large);
+    shown.setAttribute("aria-label", image.alt);
+    shown.showModal();
+  };
+  for (const image of document.querySelectorAll(".bd-article figure img")) {
+    if (image.closest("a")) continue; // leads elsewhere
+    image.classList.add("calibkit-enlarges");
+    image.tabIndex = 0;
+    image.setAttribute("role", "button");
+    image.addEventListener("click", () => open(image));
+    image.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      open(image);
+    });
+  }
+});

@@ -1,96 +1,103 @@
-"""Your own method beside the published ones: trained, measured, judged, on one page.
+"""Something of one's own beside what is published: a method, a recalibration, a score, a metric.
 
-`build` does all of it. Its steps serve as well in a notebook: `bench` (trains what is missing),
-`measure` (numbers), `verdict` (in words), `tables` and `draw` (what is shown). The same goes for
-a recalibration, which needs no training: `recalibrate`. Everything is compared within a setting:
-data, network, protocol and seeds are those of the published methods.
+`build` writes the page. Its parts serve in a notebook as well: `kind` says what a file holds,
+`trained` trains a method and plain training where they have no record, and `rows` compares, by
+`results.Results.compare` and nothing else. Within a setting all have the same data, network,
+protocol and seeds; methods are compared with plain training (ERM), a recalibration with one
+temperature, a score with the maximum probability.
 """
 
+import ast
 import json
-import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 import calibkit
-from calibkit import plots, stats, terms
-from calibkit.companion import notebook, plan, recalibrations
-from calibkit.companion.bench_words import outcome, verdict
-from calibkit.companion.recalibrations import (
-    SCALED,
-    apply,
-    recalibrate,
-    recalibrates,
-    recalibration_table,
-    recalibration_verdict,
-)
+from calibkit import metrics, plots, stats, terms
+from calibkit.arrays import softmax
+from calibkit.companion import plan, results
+from calibkit.companion.results import Number, Results, Row, Rows, Series
 from calibkit.report import html
-from calibkit.stats import Interval
-from calibkit.training import store
-from calibkit.training.runs import PASSES
+from calibkit.training import plugins, store
 
-__all__ = [
-    "Bench",
-    "apply",
-    "bench",
-    "build",
-    "draw",
-    "measure",
-    "outcome",
-    "recalibrate",
-    "recalibrates",
-    "recalibration_table",
-    "recalibration_verdict",
-    "tables",
-    "verdict",
-]
-
-# What a page shows; of it, what decides.
-CALIBRATION = ("ece", "excess_ece", "excess_adaptive_ece", "excess_classwise_ece")
+KINDS = ("method", "recalibration", "score", "metric")
 RANKING = ("auroc", "aurc", "eaurc", "aupr_error", "fpr_at_tpr", "risk_at_coverage_0.8")
-SHOWN = ("accuracy", *CALIBRATION, "nll", "brier", *RANKING)
+SHOWN = (
+    "accuracy",
+    "ece",
+    "excess_ece",
+    "nll",
+    "nll_refinement",
+    "nll_calibration",
+    "brier",
+    *RANKING,
+)
 SHIFTED = ("accuracy", "ece", "nll", "brier", "auroc", "aurc")
+RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc")
+SCALED = "ts_nll"
+DRAWS = 200  # resamples of the test set, as records keep
+# The questions at the head of the page, each answered by one row.
+QUESTIONS = {
+    "method": (
+        ("Calibrated as trained", Number("ece")),
+        ("Finding its errors", Number("auroc")),
+        ("What no temperature repairs", Number("nll_refinement")),
+        ("Accuracy", Number("accuracy")),
+    ),
+    "recalibration": (
+        ("Calibration", Number("ece")),
+        ("Likelihood", Number("nll")),
+        ("Finding errors", Number("auroc")),
+    ),
+    "score": (("Finding errors", Number("auroc")), ("Risk of what is accepted", Number("aurc"))),
+}
 
 
-@dataclass
-class Bench:
-    """The records of one's own method and of all others in a setting."""
+def kind(text: str) -> str:
+    """What a name stands for: one of `KINDS`.
 
-    method: str
-    title: str
-    page: notebook.Page
-
-    @property
-    def rivals(self) -> list[str]:
-        """ERM, and of the published methods the one that ranks best and the one calibrated best."""
-        whole = [m for m, r in self.page.records.items() if not all(x.light for x in r)]
-        others = [m for m in whole if m not in (self.method, "erm")]
-        best = [
-            min(others, key=lambda m: float(np.mean(_estimates(self.page, m, name))))
-            for name in ("aurc", "excess_ece")
-            if others
-        ]
-        return [m for m in dict.fromkeys(["erm", *best]) if m in whole]
+    A class is a recalibration. Of a function the first arguments tell: ``(logits)`` is a score,
+    ``(logits, labels)`` or ``(probs, labels)`` a metric, anything else a method.
+    """
+    name, _ = plugins.split(text)
+    if ".py:" not in name:
+        return "recalibration" if name in plugins.entries("posthoc") else "method"
+    source = plugins.source(plugins.named("posthoc", name))
+    if source.is_class:
+        return "recalibration"
+    arguments = _arguments(source)
+    if arguments == ["logits"]:
+        return "score"
+    return "metric" if arguments in (["logits", "labels"], ["probs", "labels"]) else "method"
 
 
-# --- bringing the records -------------------------------------------------------------------------
+def _arguments(source: plugins.Source) -> list[str]:
+    """Names of the arguments of a function that have no default; the file is read, not run."""
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.FunctionDef) and node.name == source.function:
+            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+            return names[: len(names) - len(node.args.defaults)]
+    return []
 
 
-def bench(
+# --- a method -------------------------------------------------------------------------------------
+
+
+def trained(
     method: str,
     selection: plan.Selection | str = "demo",
     *,
     device: str = "",
     log: Callable = lambda line: None,
     **changes,
-) -> Bench:
-    """Train a method and ERM where they have no record, and collect the records of all others.
+) -> Results:
+    """The results of a setting, in which a method and ERM are trained where they have no record.
 
     Parameters
     ----------
@@ -102,419 +109,434 @@ def bench(
     Raises
     ------
     ValueError
-        An unknown name, or something wrong with the file, in one line.
+        An unknown name, something wrong with the file, or every run diverged; in one line.
     """
     selection = plan.Selection.of(selection, **changes)
-    ours = selection.runs([method])
-    both = list(dict.fromkeys([*ours, *selection.runs(["erm"])]))
-    missing = [run for run in both if store.verify(run) is None]
+    both = [*selection.runs([method]), *selection.runs(["erm"])]
+    missing = [run for run in dict.fromkeys(both) if store.verify(run) is None]
     if missing:
         from calibkit.training.loop import train  # late: torch is slow to import, may be absent
 
-        for number, run in enumerate(missing, 1):
-            log(f"training {number}/{len(missing)}: {run.name}")
+        began = time.perf_counter()
+        for done, run in enumerate(missing):
+            left = (time.perf_counter() - began) / done * (len(missing) - done) if done else 0
+            about = f", about {left / 60:.1f} min left" if left else ""
+            log(f"training {done + 1}/{len(missing)}: {run.name}{about}")
             train(run, device=device, log=log)
-    everything = dict.fromkeys(["erm", *plan.applicable(plan.METHODS, both[0].dataset)])
-    others = replace(selection, seeds=None).runs(everything)
-    page = notebook.collect(selection.edition, [*both, *others])
-    page.runs = list(dict.fromkeys(page.runs))
-    for records in page.records.values():  # ERM was asked for twice
-        records[:] = map(_with_replicates, {record.name: record for record in records}.values())
-    page.settings = dict(selection.settings)
-    elsewhere = selection.dataset or selection.network
-    title = "" if elsewhere else plan.setting(selection.edition, selection.setting or "").title
-    return Bench(ours[0].method, title or page.setting, page)
+    runs = Results(selection, train=False)
+    for one in (both[0].method, "erm"):
+        if not runs.records(one):
+            raise ValueError(f"{terms.label(one)}: every run diverged, so there is nothing to rank")
+        for record in runs.records(one):
+            if not record.light and record.tables is None:
+                with suppress(OSError):  # it keeps its replicates then: they take seconds to make
+                    store.lighten(record, whole=True)
+    return Results(selection, train=False)
 
 
-def _with_replicates(record: store.Record) -> store.Record:
-    """The record, with its replicates kept where that is possible: they take seconds to make."""
-    with suppress(OSError):
-        return store.lighten(record, whole=True) if not record.light else record
-    return record
+def rows(runs: Results, method: str, level: float = 0.95) -> dict[str, Rows]:
+    """A method minus ERM: ``before`` and ``after`` a temperature each, ``shifted``."""
+    name = plan.method_name(plan.method(method))
+    after = [m for m in SHOWN if not m.startswith("nll_")]
+    return {
+        "before": runs.compare(name, metric=SHOWN, level=level),
+        "after": runs.compare(name, metric=after, recalibration=SCALED, level=level),
+        "shifted": runs.compare(name, metric=SHIFTED, test_set="shifted", level=level),
+    }
 
 
-# --- numbers --------------------------------------------------------------------------------------
+def cost(runs: Results, method: str) -> dict[str, float]:
+    """Forward and backward passes of a method, as multiples of those of ERM.
+
+    Seconds would say what else the machine did.
+    """
+    name = plan.method_name(plan.method(method))
+    own, erm = (_passes(runs.records(m)) for m in (name, "erm"))
+    return {"forward": own[0] / erm[0], "backward": own[1] / erm[1]}
 
 
-def measure(trial: Bench) -> dict:
-    """Every number of a page about one setting.
+def _passes(records: Sequence[store.Record]) -> np.ndarray:
+    """Passes of a training sample in an epoch; older records did not count them."""
+    from calibkit.training.runs import PASSES
+
+    each = []
+    for record in records:
+        run, provenance = record.info["run"], record.info["provenance"]
+        recipe = run["method"]
+        if "passes" in provenance:
+            scored = provenance["training_samples"] * run["protocol"]["epochs"]
+            each.append([provenance["passes"][way] / scored for way in ("forward", "backward")])
+        else:
+            factor = 2 if recipe.get("update") == "sam" else 1
+            each.append(factor * np.array(PASSES.get(recipe.get("objective", ""), (1, 1))))
+    return np.mean(each, axis=0)
+
+
+# --- what needs no training -----------------------------------------------------------------------
+
+
+def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
+    """A recalibration, a score or a metric on every run of a setting that keeps its predictions.
 
     Returns
     -------
-    dict
-        ``before``, ``after`` (temperature scaling) and ``shifted``: for each metric ``own`` and
-        ``erm`` (means over seeds), ``difference`` (interval, paired by seed and by sample),
-        ``place``, ``of``, ``first``, ``last`` (rank among all methods; the places that differences
-        leave open). Then ``temperature``, ``cost``, ``judged`` (differences that the verdict is
-        about), ``methods`` (runs of each), ``diverged``, ``samples``, ``seeds``.
+    Rows
+        By method and metric: a recalibration minus one temperature (of lowest validation NLL), a
+        score minus the maximum probability; a metric of each method minus that of ERM.
     """
-    page, method = trial.page, trial.method
-    if method not in page.records or "erm" not in page.records:
-        failed = method if method not in page.records else "erm"
-        raise ValueError(f"{terms.label(failed)}: every run diverged, so there is nothing to rank")
-    own, erm = page.records[method], page.records["erm"]
-    judged = {
-        "above temperature": {  # as trained, against ERM behind a temperature
-            name: _difference(page, method, "erm", name, f"{name}_{SCALED}")
-            for name in ("excess_ece", "nll", "brier")
-        },
-        "binned": _difference(page, method, "erm", "excess_ece_binned"),
-        "optimal": _difference(page, method, "erm", "ece_optimal"),
-    }
-    return {
-        "method": method,
-        "label": terms.label(method),
-        "title": trial.title,
-        "setting": page.setting,
-        "seeds": len(own),
-        "samples": len(page.labels),
-        "methods": {m: len(records) for m, records in page.records.items()},
-        "diverged": [run.name for run in page.diverged],
-        "before": {name: _row(page, method, name) for name in SHOWN},
-        "after": {name: _row(page, method, name, f"{name}_{SCALED}") for name in SHOWN[1:]},
-        "shifted": _shifted(page, method),
-        "temperature": {
-            who: float(np.mean([r.replicates.temperatures.get(SCALED, math.nan) for r in records]))
-            for who, records in (("own", own), ("erm", erm))
-        },
-        "judged": judged,
-        "cost": {"own": _cost(own), "erm": _cost(erm)},
-        "caution": _same_device(own, erm),
-    }
+    name, chosen = plugins.split(text)
+    key = plugins.named("posthoc", name)
+    options = {k: int(v) if v == int(v) else v for k, v in chosen.items()}
+    function = plugins.guarded(plugins.source(key), plugins.load(key), **options)
+    measure = {"recalibration": _recalibrated, "score": _scored, "metric": _measured}[kind(text)]
+    by_method: dict[str, dict[str, Series]] = {}
+    for method in runs.methods:
+        whole = [r for r in runs.records(method) if not r.light]
+        if whole:
+            log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
+            by_method[method] = measure(plugins.source(key), function, whole)
+    found = Rows()
+    for method, series in by_method.items():
+        for metric, own in series.items():
+            if kind(text) == "metric":
+                if method == "erm" or "erm" not in by_method:
+                    continue
+                own = own - by_method["erm"][metric]
+            to = {"recalibration": "temperature", "score": "max probability", "metric": "erm"}
+            found[method, metric] = results.row(
+                own, Number(metric), runs.name, method, to[kind(text)]
+            )
+    return found
 
 
-def _estimates(page: notebook.Page, method: str, name: str) -> list[float]:
-    return [record.replicates.estimate(name) for record in page.records[method]]
+def _recalibrated(source, make: Callable, records: list[store.Record]) -> dict[str, Series]:
+    values: dict[str, dict] = {name: {} for name in RECALIBRATED}
+    draws: dict[str, dict] = {name: {} for name in RECALIBRATED}
+    for record in records:
+        seed, labels = record.info["run"]["seed"], record.arrays["test_labels"].astype(np.int64)
+        logits = np.log(np.maximum(apply(source, make(), record.arrays), 1e-30))
+        summary, scaled = metrics.summary(logits, labels), record.replicates
+        many = scaled.deviations.shape[1]  # the same resamples
+        (drawn,) = stats.replicates([logits], labels, RECALIBRATED, n=many)
+        for i, name in enumerate(RECALIBRATED):
+            usual = f"{name}_{SCALED}"
+            values[name][seed] = summary[name] - scaled.estimate(usual)
+            draws[name][seed] = drawn[:, i] - summary[name] - scaled.deviation(usual)
+    n = len(labels)
+    return {name: Series(values[name], draws[name], n, "clean") for name in RECALIBRATED}
 
 
-def _difference(
-    page: notebook.Page, method: str, reference: str, name: str, reference_name: str = ""
-) -> Interval:
-    """A metric of a method minus one (the same, or `reference_name`) of a reference, paired."""
-    ours, reference_runs = (
-        {r.info["run"]["seed"]: r.replicates for r in page.records[m]} for m in (method, reference)
-    )
-    pairs = [
-        (ours[s], name, reference_runs[s], reference_name or name)
-        for s in ours
-        if s in reference_runs
-    ]
-    if not pairs or any(a not in x or b not in y for x, a, y, b in pairs):
-        return Interval(*[math.nan] * 3)
-    values = [x.estimate(a) - y.estimate(b) for x, a, y, b in pairs]
-    draws = [x.deviation(a) - y.deviation(b) for x, a, y, b in pairs]
-    spread = [y.estimate(reference_name or name) for y in reference_runs.values()]
-    # One run says nothing about the next: then it is taken to vary as those of the reference do.
-    interval = stats.mean_over_seeds(values, draws, math.sqrt(2) * np.array(spread)).interval()
-    return stats.Unjudged(*interval) if name.split("_ts")[0] in stats.UNJUDGED else interval
+def _scored(source, score: Callable, records: list[store.Record]) -> dict[str, Series]:
+    values: dict[str, dict] = {name: {} for name in RANKING}
+    draws: dict[str, dict] = {name: {} for name in RANKING}
+    for record in records:
+        seed, labels = record.info["run"]["seed"], record.arrays["test_labels"].astype(np.int64)
+        logits = record.arrays["test_logits"]
+        usual = metrics.per_sample(logits, labels)
+        own = np.asarray(score(logits.copy()), dtype=np.float64)
+        if own.shape != labels.shape or not np.isfinite(own).all():
+            raise plugins.PluginError(
+                f"{source.result()}: gives {own.shape}, expected {labels.shape}, finite numbers"
+            )
+        both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
+        drawn = stats.replicates(both, None, RANKING, n=DRAWS)
+        functions = metrics.ranked_metrics(coverages=[0.8])
+        whole = [metrics.Ranking.of(*one) for one in both]
+        for i, name in enumerate(RANKING):
+            gap = functions[name](whole[0]) - functions[name](whole[1])
+            values[name][seed] = float(gap)
+            draws[name][seed] = drawn[0, :, i] - drawn[1, :, i] - gap
+    return {name: Series(values[name], draws[name], len(labels), "clean") for name in RANKING}
 
 
-def _row(page: notebook.Page, method: str, metric: str, name: str = "") -> dict:
-    name = name or metric
-    higher = terms.METRICS[metric][2]
-    means = {
-        m: float(np.mean(_estimates(page, m, name)))
-        for m, records in page.records.items()
-        if all(name in r.replicates for r in records)
-    }
-    if method not in means or "erm" not in means:
-        return _missing(means.get(method, math.nan), means.get("erm", math.nan))
-    against = {m: _difference(page, method, m, name) for m in means if m != method}
-    return _ranked(means, method, against, higher)
+def _measured(source, metric: Callable, records: list[store.Record]) -> dict[str, Series]:
+    values, draws = {}, {}
+    takes_probs = _arguments(source)[0] == "probs"
+    for record in records:
+        seed, labels = record.info["run"]["seed"], record.arrays["test_labels"].astype(np.int64)
+        given = record.arrays["test_logits"]
+        given = softmax(given) if takes_probs else given
+        values[seed] = float(metric(given, labels))
+        rng = np.random.default_rng(0)  # the same resamples for every run
+        picks = (rng.integers(len(labels), size=len(labels)) for _ in range(DRAWS))
+        draws[seed] = np.array([metric(given[p], labels[p]) for p in picks]) - values[seed]
+    return {source.function: Series(values, draws, len(labels), "clean")}
 
 
-def _missing(own: float, erm: float) -> dict:
-    gap = Interval(*[math.nan] * 3)
-    return {"own": own, "erm": erm, "difference": gap, "place": 0, "of": 0, "first": 0, "last": 0}
+def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Fit a recalibration on validation data and give its probabilities (n, k) of the test set.
+
+    Raises
+    ------
+    plugins.PluginError
+        In one line: it fails, or what it gives are no probabilities.
+    """
+    import warnings
+
+    from calibkit import posthoc
+
+    held_out, labels = arrays["validation_logits"], arrays["validation_labels"].astype(np.int64)
+    logits = arrays["test_logits"]
+    for name in ("fit", "predict_proba"):
+        if not callable(getattr(model, name, None)):
+            raise plugins.PluginError(f"{source.result()}: {source.function} has no {name}")
+    with plugins.quoted(source), warnings.catch_warnings():
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        fitted = model.fit(held_out.copy(), labels.copy())
+        fitted = model if fitted is None else fitted
+        probs = np.asarray(fitted.predict_proba(logits.copy()), dtype=np.float64)
+        one = np.asarray(fitted.predict_proba(logits[:1].copy()))
+    if probs.shape != logits.shape or one.shape != (1, logits.shape[1]):
+        shape = probs.shape if probs.shape != logits.shape else one.shape
+        expected = logits.shape if probs.shape != logits.shape else (1, logits.shape[1])
+        raise plugins.PluginError(f"{source.result()}: gives {shape}, expected {expected}")
+    if not (np.isfinite(probs).all() and (probs >= 0).all()):
+        raise plugins.PluginError(
+            f"{source.result()}: gives {float(np.nanmin(probs)):g}, expected probabilities, 0 to 1"
+        )
+    if np.abs(probs.sum(axis=1) - 1).max() > 1e-3:
+        raise plugins.PluginError(f"{source.result()}: its rows do not sum to 1")
+    return probs
 
 
-def _ranked(means: dict, method: str, against: dict[str, Interval], higher: bool) -> dict:
-    sign = -1 if higher else 1
-    place = 1 + sum(sign * value < sign * means[method] for value in means.values())
-    clear = [outcome(difference, higher) for difference in against.values()]
-    return {
-        "own": means[method],
-        "erm": means["erm"],
-        "difference": against.get("erm", Interval(0.0, 0.0, 0.0)),
-        "place": place,
-        "of": len(means),
-        "first": 1 + clear.count("worse"),
-        "last": len(means) - clear.count("better"),
-    }
+# --- words and tables -----------------------------------------------------------------------------
 
 
-def _shifted(page: notebook.Page, method: str) -> dict:
-    """Means over all shifts of the test set and severities, by seed."""
-    table = page.shifted()
-    if table.empty or method not in table.index.get_level_values(0):
-        return {}
-    by_seed = table[[name for name in SHIFTED if name in table]].groupby(level=[0, 1]).mean()
-    rows = {}
-    for name in by_seed:
-        values = {m: by_seed[name].xs(m) for m in by_seed.index.get_level_values(0).unique()}
-        if "erm" not in values:
-            return {}
-        against = {}
-        for other in values:
-            gap = (values[method] - values[other]).dropna()
-            spread = math.sqrt(2) * values[other].to_numpy()
-            if other != method and len(gap):
-                interval = stats.mean_over_seeds(gap, None, spread).interval()
-                unjudged = name in stats.UNJUDGED
-                against[other] = stats.Unjudged(*interval) if unjudged else interval
-        means = {m: float(v.mean()) for m, v in values.items()}
-        rows[name] = _ranked(means, method, against, terms.METRICS[name][2])
-    return rows
+def answers(found: Mapping, questions: Iterable[tuple[str, Number]], method: str) -> list[dict]:
+    """The rows at the head of a page: ``title``, ``text``, ``tone`` (good, fair, bad, unsure)."""
+    said = []
+    for question, number in questions:
+        row = found.get((method, number.metric))
+        if row is not None:
+            label, scale, _ = terms.metric_label(row.metric, unit=False)
+            unit = {100: " points", 1000: " thousandths"}.get(scale, "")
+            word, tone = judged(row)
+            text = f"{label}: {row.format()}{unit} against {terms.label(row.to)}"
+            text += f", {row.seeds} seed{'s' * (row.seeds != 1)}, over {row.covers or 'one run'}."
+            said.append({"title": f"{question}: {word}", "text": text, "tone": tone})
+    return said
 
 
-def _cost(records: list[store.Record]) -> dict:
-    """Forward and backward passes a training sample, and seconds of training a run."""
-    provenance = [r.info["provenance"] for r in records]
-    seconds = float(np.mean([p.get("seconds_in_epochs", math.nan) for p in provenance]))
-    forward, backward = np.mean([_passes(r) for r in records], axis=0)
-    return {"forward": float(forward), "backward": float(backward), "seconds": seconds}
+def judged(row: Row) -> tuple[str, str]:
+    """The outcome of a row as better or worse, and its tone.
+
+    >>> judged(results.row(Series({0: .1, 1: .11, 2: .12}), Number("ece"), to="erm"))
+    ('worse', 'bad')
+    """
+    higher = terms.METRICS.get(row.metric, ("", 1, None))[2]
+    if row.outcome in ("no difference", "unclear") or higher is None:
+        word = row.outcome if row.covers else "one run cannot tell"
+        return word, "fair" if row.outcome == "no difference" else "unsure"
+    better = (row.outcome == "higher") == higher
+    return ("better", "good") if better else ("worse", "bad")
 
 
-def _passes(record: store.Record) -> tuple[float, float]:
-    """Of a sample in an epoch, on average; older records did not count them."""
-    run, provenance = record.info["run"], record.info["provenance"]
-    if "passes" in provenance:
-        scored = provenance["training_samples"] * run["protocol"]["epochs"]
-        return tuple(provenance["passes"][way] / scored for way in ("forward", "backward"))
-    recipe = run["method"]
-    forward, backward = PASSES.get(recipe.get("objective", ""), (1, 1))
-    factor = 2 if recipe.get("update") == "sam" else 1
-    return factor * forward, factor * backward
-
-
-def _same_device(own: list, erm: list) -> str:
-    devices = {r.info["provenance"].get("device", "") for r in [*own, *erm]}
-    return "" if len(devices) == 1 else "Seconds were measured on different machines."
-
-
-# --- tables and figures ---------------------------------------------------------------------------
-
-
-def tables(numbers: dict) -> dict[str, pd.DataFrame]:
-    """The numbers as tables of text: ``before``, ``after``, ``shifted`` and ``cost``."""
-    frames = {}
-    for part in ("before", "after", "shifted"):
-        rows = {}
-        for name, row in numbers[part].items():
-            label, scale, higher = terms.METRICS[name]
-            unit = {100: " (%)", 1000: " × 1000", 1: ""}[scale]
-            judged = outcome(row["difference"], higher)
-            rows[label + unit] = {
-                numbers["label"]: _bare(row["own"], scale),
-                "ERM": _bare(row["erm"], scale),
-                "Difference [95 %]": row["difference"].format(scale, sign=True),
-                "Verdict": judged,
-                "Place": f"{row['place']} of {row['of']}" if row["of"] else "–",
-                "Possible places": f"{row['first']} to {row['last']}" if row["of"] else "–",
+def table(found: Rows) -> pd.DataFrame:
+    """Rows as text: difference with its interval, outcome, what the interval covers."""
+    lines = []
+    for row in found.values():
+        lines.append(
+            {
+                "Method": terms.label(row.method),
+                "Metric": terms.header(row.metric),
+                "Difference [95 %]": row.format(),
+                "Outcome": row.outcome,
+                "Seeds": str(row.seeds),
+                "Interval over": row.covers or "–",
             }
-        if rows:
-            frames[part] = pd.DataFrame(rows).T.rename_axis(index=None, columns="Metric")
-    cost = {
-        who: {
-            "Forward passes per sample and epoch": f"{c['forward']:.3g}",
-            "Backward passes": f"{c['backward']:.3g}",
-            "Seconds per run": f"{c['seconds']:.1f}",
-        }
-        for who, c in ((numbers["label"], numbers["cost"]["own"]), ("ERM", numbers["cost"]["erm"]))
-    }
-    frames["cost"] = pd.DataFrame(cost).T.rename_axis(index=None, columns="Method")
-    return frames
-
-
-def _bare(value: float, scale: int) -> str:
-    return Interval(value, math.nan, math.nan).format(scale, 2 if scale > 1 else 4)
-
-
-def draw(name: str, trial: Bench) -> Figure | None:
-    """Draw "histograms", "reliability", "overfitting", "gradients" or "forest"; None if it cannot.
-
-    The first four are of the method, ERM and the best published ones whose predictions are there.
-    """
-    predictions = any(not record.light for record in trial.page.records[trial.method])
-    if name in ("histograms", "reliability", "gradients") and not predictions:
-        return None
-    with plots.style():
-        return _DRAWN[name](trial)
-
-
-def _histograms(trial: Bench) -> Figure:
-    table = {}
-    for method in (trial.method, *trial.rivals):
-        by_seed = trial.page.predictions(trial.page.logits(method))
-        table[method] = plots.prepare_confidence_histogram(*by_seed)
-    return plots.panels(table, plots.plot_confidence_histogram, columns=3, size=(2.5, 2.4))
-
-
-def _reliability(trial: Bench) -> Figure:
-    table = {
-        method: plots.prepare_reliability(*trial.page.predictions(trial.page.logits(method)))
-        for method in (*trial.rivals, trial.method)
-    }
-    fig, ax = plt.subplots(figsize=(6.4, 4.4))
-    plots.plot_reliability_lines(table, ax)
-    return fig
-
-
-def _overfitting(trial: Bench) -> Figure | None:
-    if len(trial.page.records[trial.method][0].history["epoch"]) < 2:
-        return None
-    fig, axes = plt.subplots(2, 1, figsize=(6.4, 6.6), sharex=True)
-    for ax, metric in zip(axes, ("auroc", "ece"), strict=True):
-        table = {}
-        for method in (*trial.rivals, trial.method):
-            histories = [record.history for record in trial.page.records[method]]
-            table[method] = plots.prepare_overfitting(histories, metric)
-        plots.plot_overfitting(table, ax)
-    axes[0].set_xlabel("")
-    return fig
-
-
-def _gradients(trial: Bench) -> Figure | None:
-    """At the middle one of the epochs that all records have."""
-    table, methods = {}, (*trial.rivals, trial.method)
-    epochs = [r.arrays["train_epochs"].tolist() for m in methods for r in trial.page.whole(m)]
-    shared = sorted(set.intersection(*map(set, epochs)))
-    if not shared:
-        return None
-    for method in methods:
-        brier, norm = trial.page.gradients(method, shared[len(shared) // 2], faint=False)
-        if all(len(n) and np.isfinite(n).all() for n in norm):
-            table[method] = plots.prepare_gradient_norms(brier, norm)
-    if trial.method not in table:
-        return None
-    fig, ax = plt.subplots(figsize=(6.4, 4.4))
-    plots.plot_gradient_bands(table, ax)
-    ax.set_title(f"Epoch {shared[len(shared) // 2]}")
-    return fig
-
-
-def _forest(trial: Bench) -> Figure:
-    """Every method, the lowest AURC first."""
-    page = trial.page
-    order = sorted(page.methods, key=lambda m: np.mean(_estimates(page, m, "aurc")))
-    order = ["erm", *[m for m in order if m != "erm"]]  # the one that lines are drawn at
-    fig, axes = plt.subplots(1, 2, figsize=(9.6, 1.0 + 0.32 * len(order)), sharey=True)
-    for ax, metric in zip(axes, ("aurc", "excess_ece"), strict=True):
-        values = {m: _estimates(page, m, metric) for m in order}
-        plots.plot_forest(plots.prepare_forest(values), ax, metric)
-        _keep_legible(ax, {m: float(np.mean(v)) for m, v in values.items()}, trial.method, metric)
-    label, scale, _ = terms.METRICS["excess_ece"]
-    axes[1].set_xlabel(f"{label} (lower is better)")
-    axes[1].xaxis.set_major_formatter(lambda x, _: f"{scale * x:g}")
-    own = order.index(trial.method)
-    for ax in axes:
-        ax.axhspan(own - 0.5, own + 0.5, color=plots.look(trial.method)["color"], alpha=0.1)
-    return fig
-
-
-def _keep_legible(ax: plt.Axes, means: dict[str, float], own: str, metric: str) -> None:
-    """Cut the axis before methods that are far off all others; they show as a number at its end."""
-    low, high = np.percentile(list(means.values()), [25, 75])
-    end = high + 4 * (high - low)
-    near = [v for m, v in means.items() if v <= end or m in ("erm", own)]
-    if len(near) == len(means):
-        return
-    left, right = ax.get_xlim()
-    right = min(right, max(near) + 2 * (high - low))
-    ax.set_xlim(left, right)
-    for row, value in enumerate(means.values()):
-        if value > right:
-            words = f"{terms.METRICS[metric][1] * value:.3g} →"
-            ax.annotate(words, (right, row), (-2, 5), textcoords="offset points", ha="right")
-
-
-_DRAWN = {
-    "histograms": _histograms,
-    "reliability": _reliability,
-    "overfitting": _overfitting,
-    "gradients": _gradients,
-    "forest": _forest,
-}
+        )
+    frame = pd.DataFrame(lines)
+    if frame["Method"].nunique() == 1:
+        frame = frame.drop(columns="Method").set_index("Metric").rename_axis(columns="Metric")
+        return frame.rename_axis(index=None)
+    return frame.set_index("Method").rename_axis(index=None, columns="Method")
 
 
 # --- the page -------------------------------------------------------------------------------------
 
 
 def build(
-    method: str,
+    what: str,
     selection: plan.Selection | str = "demo",
     out: str | Path = "bench",
     setting: Sequence[str] = (),
     *,
+    chosen: str = "",
     device: str = "",
     log: Callable = lambda line: None,
     **changes,
 ) -> Path:
-    """Take a method or a recalibration through the bench; write ``bench.html``, ``bench.json``.
+    """Take something of one's own through the bench; write ``bench.html`` and ``bench.json``.
 
     Parameters
     ----------
-    method : ``FILE.py:NAME`` or an entry point: a loss, a factory or a recalibration class
-    selection, device, log, changes : as `bench` takes them
+    what : ``FILE.py:NAME`` or an entry point: a loss, a factory, a recalibration class, a score, a
+        metric
+    selection, device, log, changes : as `trained` takes them
     out : folder to write to; it is made if need be
-    setting : names of settings of the edition, each judged for itself; by default the selection's
+    setting : names of settings of the edition; by default, for a method, the one that all share and
+        the edition's other data where plain training has records; for what needs no training, all
+        that keep predictions
+    chosen : how its coefficients were chosen, in words, which the page repeats
 
     Returns
     -------
     Path
         Of the page.
+
+    Raises
+    ------
+    ValueError
+        As `trained`, and where no record keeps predictions.
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    places = list(setting) or [selection.setting]
-    if recalibrates(method):
-        numbers = recalibrate(
-            method, selection.edition, [p for p in places if p], log, **_where(selection)
+    of_kind = kind(what)
+    places = [replace(selection, setting=s) for s in setting] or _places(selection, what, of_kind)
+    # Each headline answer is one of so many: their intervals hold together.
+    many = len(QUESTIONS.get(of_kind, (None,))) * len(places)
+    level = 1 - 0.05 / many
+    blocks = []
+    for at in places:
+        if of_kind == "method":
+            blocks.append(_of_method(what, trained(what, at, device=device, log=log), level))
+        else:
+            runs = Results(at, train=False)
+            found = tried(what, runs, log)
+            if found:
+                blocks.append(_of_map(what, runs, found))
+    if not blocks:
+        raise ValueError(
+            f"edition {selection.edition}: no record here keeps predictions; train some first"
         )
-        values = {"kind": "recalibration", "blocks": [recalibrations.block(numbers)]}
-        name, numbers = numbers["label"], [numbers]
-    else:
-        trials = [bench(method, selection, device=device, log=log, setting=p) for p in places]
-        numbers = [measure(one) for one in trials]
-        values = {
-            "kind": "method",
-            "blocks": [_block(a, b) for a, b in zip(trials, numbers, strict=True)],
-        }
-        name = numbers[0]["label"]
-    words = [{"title": b["title"], "verdict": b["verdict"]} for b in values["blocks"]]
-    text = {"name": name, "edition": selection.edition, "calibkit": calibkit.__version__}
-    text |= {"settings": numbers, "verdicts": words}
-    text = json.dumps(html.plain(text), indent=1, ensure_ascii=False)
+    name = blocks[0]["name"]
+    facts = {
+        "kind": of_kind,
+        "name": name,
+        "edition": selection.edition,
+        "calibkit": calibkit.__version__,
+        "chosen": chosen or "not stated",
+        "level": round(level, 4),
+        "source": _source(what),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    numbers = facts | {
+        "verdicts": [{"title": b["title"], "verdict": b["verdict"]} for b in blocks],
+        "settings": [{"title": b["title"], "rows": b["rows"]} for b in blocks],
+    }
+    text = json.dumps(html.plain(numbers), indent=1, ensure_ascii=False)
     html.write(out / "bench.json", text + "\n")
     template = Path(__file__).with_name("bench.html.jinja")
-    values |= {"name": name, "edition": selection.edition, "version": calibkit.__version__}
-    page = html.render(template, **values)
-    html.write(out / "bench.html", page)
+    html.write(out / "bench.html", html.render(template, blocks=blocks, **facts))
     return out / "bench.html"
 
 
-def _where(selection: plan.Selection) -> dict:
-    """What of a selection is a matter of the records that a recalibration is tried on."""
-    names = ("dataset", "network", "seeds", "epochs")
-    return {name: value for name in names if (value := getattr(selection, name))}
+def _places(selection: plan.Selection, what: str, of_kind: str) -> list[plan.Selection]:
+    if selection.dataset or selection.network or selection.setting:
+        return [selection]
+    if of_kind != "method":
+        names = dict.fromkeys(s.name for s in plan.settings(selection.edition))
+        return [replace(selection, setting=name) for name in names]
+    others = [
+        replace(selection, dataset=dataset, network=network, seeds=selection.seeds or seeds)
+        for dataset, network, seeds in plan.EDITIONS[selection.edition].others
+        if plan.applicable([what], dataset)
+    ]
+    return [selection, *(o for o in others if Results(o, train=False).records("erm"))]
 
 
-def _block(trial: Bench, numbers: dict) -> dict:
-    figures = {name: draw(name, trial) for name in _DRAWN}
-    notes = [f"{len(numbers['methods'])} methods have records in this setting."]
-    if numbers["seeds"] < 3:
-        notes.append(
-            f"Only {numbers['seeds']} run{'s' * (numbers['seeds'] > 1)} of the method: what "
-            "another seed would give is a guess, based on how the seeds of others differ."
-        )
-    notes += [f"Diverged: {name}." for name in numbers["diverged"]]
-    notes += [numbers["caution"]] if numbers["caution"] else []
+def _source(what: str) -> dict[str, str]:
+    """The file and its hash, for whoever wants to repeat it."""
+    name, _ = plugins.split(what)
+    if ".py:" not in name:
+        return {"name": what}
+    source = plugins.source(plugins.named("posthoc", name))
+    return {"name": what, "file": source.path.name, "sha256": source.sha256}
+
+
+def _of_method(what: str, runs: Results, level: float) -> dict:
+    name = plan.method_name(plan.method(what))
+    found, at_level = rows(runs, name), rows(runs, name, level)["before"]
+    passes = cost(runs, name)
+    said = answers(at_level, QUESTIONS["method"], name)
+    words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
+    dear = max(passes.values()) > 1.01
+    said.append(
+        {
+            "title": "Cost: " + (f"{max(passes.values()):.2g} times" if dear else "none"),
+            "text": f"It takes {words} passes of plain training.",
+            "tone": "fair" if dear else "good",
+        }
+    )
+    tables = {part: html.table(table(its)) for part, its in found.items() if its}
     return {
-        "title": numbers["title"],
-        "facts": numbers["setting"],
-        "verdict": verdict(numbers),
-        "notes": notes,
-        "rivals": terms.named(trial.rivals),
-        "pictures": {name: html.picture(fig) for name, fig in figures.items() if fig is not None},
-        "tables": {name: html.table(frame) for name, frame in tables(numbers).items()},
+        "name": terms.label(name),
+        "title": runs.title,
+        "facts": runs.caption_of([name, "erm"]),
+        "verdict": said,
+        "notes": _notes(runs, name),
+        "pictures": {k: html.picture(f) for k, f in _drawn(runs, name).items()},
+        "tables": tables,
+        "rows": [_plain(row) for its in found.values() for row in its.values()],
     }
+
+
+def _of_map(what: str, runs: Results, found: Rows) -> dict:
+    of_kind, name = kind(what), plugins.split(what)[0].rpartition(":")[2]
+    said = []
+    if "erm" in {row.method for row in found.values()}:
+        said = answers(found, QUESTIONS.get(of_kind, ()), "erm")
+    return {
+        "name": name,
+        "title": runs.title,
+        "facts": runs.caption_of(dict.fromkeys(row.method for row in found.values())),
+        "verdict": said,
+        "notes": [],
+        "pictures": {},
+        "tables": {of_kind: html.table(table(found))},
+        "rows": [_plain(row) for row in found.values()],
+    }
+
+
+def _notes(runs: Results, method: str) -> list[str]:
+    devices = {
+        r.info["provenance"].get("device", "") for m in (method, "erm") for r in runs.records(m)
+    }
+    commits = {r.info["provenance"].get("commit", "") for r in runs.records(method)} - {""}
+    notes = [f"Trained on {', '.join(sorted(filter(None, devices)))}."] if any(devices) else []
+    notes += [f"calibkit at commit {', '.join(sorted(commits))}."] if commits else []
+    seeds = len(runs.records(method))
+    if seeds < 3:
+        notes.append(f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds.")
+    missing = [run.name for run in runs.missing(method)]
+    return notes + [f"Diverged or not trained: {name}." for name in missing]
+
+
+def _plain(row: Row) -> dict:
+    kept = [f for f in Row._fields if f not in ("series", "number")]
+    return {f: getattr(row, f) for f in kept} | row.number._asdict()
+
+
+def _drawn(runs: Results, method: str) -> dict:
+    """Everybody's ranking and refinement, and reliability and histograms of what is drawable."""
+    from matplotlib import pyplot as plt
+
+    drawn = {}
+    everybody = [m for m in dict.fromkeys([*runs.methods, method]) if m != "erm"]
+    with plots.style():
+        fig, axes = plt.subplots(
+            1, 2, figsize=(6.9, 0.8 + 0.22 * len(everybody)), sharey=True, layout="constrained"
+        )
+        for ax, metric in zip(axes, ("auroc", "nll_refinement"), strict=True):
+            plots.forest(runs.compare(everybody, metric=metric).values(), ax=ax)
+        drawn["forest"] = fig
+        some = runs.drawable(["erm", method])
+        if method in some:
+            each = {m: [results.Predictions.of(r) for r in runs.records(m) if not r.light]
+                    for m in some}  # fmt: skip
+            confident = {m: list(zip(*(p.confident() for p in its), strict=True))
+                         for m, its in each.items()}  # fmt: skip
+            fig, ax = plt.subplots(figsize=(6.9, 3.6), layout="constrained")
+            lines = {m: plots.prepare_reliability(*c) for m, c in confident.items()}
+            plots.plot_reliability_lines(lines, ax)
+            drawn["reliability"] = fig
+    return drawn

@@ -190,10 +190,12 @@ def _on_fashion(protocol: Protocol, paper: str, seeds: int = 20, **more) -> Sett
 
 _OWN = {
     "fmfp": (
-        _on_cifar10(PLAIN, "no augmentation", "cifar10-plain", seeds=3, more=_PLAIN_MORE),
+        _on_cifar10(
+            PLAIN, "memorised (no augmentation)", "cifar10-plain", seeds=3, more=_PLAIN_MORE
+        ),
         _on_cifar10(
             AUGMENTED,
-            "crops and flips",
+            "augmented (crops and flips)",
             "cifar10-augmented",
             seeds=3,
             more=(("erm", 6), ("label_smoothing", 6)),
@@ -426,33 +428,28 @@ _ON_TOY = Need(("erm",), on=("gaussians", "mlp"))
 # What each notebook needs.
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
-    "intro": (Need((*_FOUR, "l1_norm", "cs_kd", "bsce_gra", "sam", "fmfp"), paper="fmfp"),),
+    "intro": PAPERS["fmfp"],
     "tour": (Need(("erm",)),),
-    "confidence_histograms": (Need((*_FOUR, "fmfp"), paper="fmfp"),),
+    "confidence_histograms": PAPERS["fmfp"],
     "reliability_diagrams": (
         Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp"), paper="fmfp"),
     ),
-    "reliable_overfitting": (
-        Need(("erm", "label_smoothing", "mixup", "sam", "swa", "fmfp"), paper="fmfp"),
-    ),
+    "reliable_overfitting": PAPERS["fmfp"],
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), paper="bsce"),),
     "fmfp": PAPERS["fmfp"],
-    "fmfp_2": PAPERS["fmfp"],
     "darkside": PAPERS["darkside"],
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
     "bsce": (*PAPERS["bsce"], _ON_TOY),
-    "bsce_2": PAPERS["bsce"],
     "claims": (*_ALL, _ON_TEXTS, _ON_TOY),
-    "published": _ALL,
     "deviations": _ALL + _SWITCHES,
     "matrix": _ALL + _CROSSED,
     "other_data": (Need(CARRIED, paper="fmfp"), Need(CARRIED, on="others")),
-    "full_length": (Need(("erm",), paper="fmfp"),),
-    "results": _ALL + _SWITCHES + _CROSSED,
+    "full_length": (),
+    "people": (),
+    "numbers": _ALL + _SWITCHES + _CROSSED,
     "your_model": (),
-    "your_method": (Need((*_FOUR, "fmfp")),),
-    "explore": (Need((*_FOUR, "fmfp")),),
+    "your_method": (),
     "benchmarks": (),
 }
 
@@ -560,6 +557,7 @@ class Selection:
             place = replace(
                 edition.shared,
                 dataset=dataset,
+                title=f"{terms.DATASETS.get(dataset, dataset)}, one protocol for all methods",
                 protocol=edition.protocol(dataset),
                 seeds=edition.seeds_on.get(dataset, edition.seeds),
             )

@@ -74,7 +74,8 @@ class Cell(NamedTuple):
         for suffix, recalibration in _RECALIBRATED.items():
             if metric.endswith(suffix):
                 metric, after = metric.removesuffix(suffix), recalibration
-        return Number(metric, after, test_set=TEST_SETS.get(self.dataset, "clean"))
+        score = "confidnet" if self.method == "confidnet" else "max_probability"
+        return Number(metric, after, score, TEST_SETS.get(self.dataset, "clean"))
 
 
 @cache
@@ -421,3 +422,42 @@ def _differs(runs: Results, lines: Sequence[Line], exhibit: str) -> str:
     ]
     there = any(x.seeds for x in lines)
     return f"Published: {'; '.join(theirs)}. Ours: {runs.caption if there else 'no runs'}."
+
+
+def paired(*tables: Beside):
+    """One line a method and, for each metric, the printed number and ours: narrow, without spreads.
+
+    Parameters
+    ----------
+    tables : from `beside`, of one or several exhibits; of two cells for one place the first counts
+
+    Examples
+    --------
+    >>> from calibkit.companion import results
+    >>> both = paired(beside(results.load("fmfp"), "fmfp-tab1", "cifar10", "resnet110", ["auroc"]))
+    >>> both.data.columns.tolist()
+    [('AUROC (%)', 'paper'), ('AUROC (%)', 'here')]
+    >>> both.data.index[1]
+    'Mixup'
+    """
+    import pandas as pd
+
+    from calibkit.companion import page
+
+    lines = [x for table in tables for x in table.lines]
+    usual = lines[0].dataset
+    wide: dict[str, dict[tuple[str, str], str]] = {}
+    for x in lines:
+        head = terms.header(x.metric)
+        if x.dataset != usual:
+            head += f", {terms.DATASETS.get(x.dataset, x.dataset)}"
+        its = wide.setdefault(_label(x.method), {})
+        its.setdefault((head, "paper"), _shown(x.published, nan, x.metric, 1))
+        its.setdefault((head, "here"), _shown(x.ours, nan, x.metric, 1))
+    frame = pd.DataFrame.from_dict(wide, orient="index").fillna("–")
+    order = [terms.header(m) for m in terms.METRICS]
+    frame.columns = pd.MultiIndex.from_tuples(
+        list(dict.fromkeys(head for its in wide.values() for head in its))
+    )
+    frame = frame[sorted(frame, key=lambda head: order.index(head[0].split(",")[0]))]
+    return page.table(frame).set_caption(tables[0].differs)

@@ -24,17 +24,22 @@ A calibration error is compared as its column says: ``ece`` is the error that th
 """
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from calibkit import arrays, metrics, stats, terms
 from calibkit.companion import derived, plan
+from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
 
 if TYPE_CHECKING:
@@ -597,7 +602,9 @@ class Results:
     # --- numbers ---
 
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of a method by seed."""
+        """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
+        if method == "ts":
+            method, number = "erm", number._replace(recalibration="ts_nll")
         if number.score in SCORES:
             changes |= self.scored()
         return series(self.records(method, **changes), number)
@@ -661,8 +668,9 @@ class Results:
             for method in methods:
                 its = self.series(method, number)
                 if any(not isnan(v) for v in its.values.values()):
-                    found = row(its, number, self.name, method, "", level)
-                    rows[(method, one) if several else method] = _within(found)
+                    than = "its best epoch" if number.since_best else ""  # a change has a word
+                    found = row(its, number, self.name, method, than, level)
+                    rows[(method, one) if several else method] = found if than else _within(found)
         return rows
 
     def predictions(self, method: str, seed: int | None = None) -> Predictions:
@@ -683,6 +691,21 @@ class Results:
     def drawable(self, methods: Iterable[str]) -> list[str]:
         """Those methods of which a run keeps its predictions."""
         return [m for m in methods if any(not r.light for r in self.records(m))]
+
+    def keeping(self, *methods: str) -> "Results":
+        """The first setting of the page, from this one on, whose runs keep predictions of them all.
+
+        Raises
+        ------
+        NoRecords
+            None does; the message has the command that trains them again.
+        """
+        each = [self, *(one for one in self.settings if one.name != self.name)]
+        found = (one for one in each if one.drawable(methods) == list(methods))
+        if (first := next(found, None)) is None:
+            lacking = f"no run here keeps its predictions of {terms.named(methods)}"
+            raise NoRecords(f"{lacking}; train it: {self.command(methods)}")
+        return first
 
     # --- tables ---
 
@@ -736,9 +759,9 @@ class Results:
         for name, estimate in zip(
             record.replicates.names, record.replicates.estimates, strict=True
         ):
-            metric, recalibration = tables.split(name)
+            metric, recalibration, score = tables.split(name)
             seen.add((metric, recalibration))
-            yield base | {"metric": metric, "recalibration": recalibration} | {
+            yield base | {"metric": metric, "recalibration": recalibration, "score": score} | {
                 "value": float(estimate), "n": n}  # fmt: skip
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
@@ -791,6 +814,9 @@ class Results:
         """The command that trains some methods here."""
         return self.selection.command(methods)
 
+    def __repr__(self) -> str:
+        return f"<results: {self.name}, {self.caption}>"
+
     def _repr_html_(self) -> str:
         from calibkit.companion import page
 
@@ -800,6 +826,7 @@ class Results:
 def _within(found: Row) -> Row:
     """The level of a share with its interval cut where it cannot be."""
     signed = found.metric.startswith(("excess_", "confidence_gap", "debiased"))
+    signed |= bool(found.number.since_best)  # a change
     most = {"nll": np.inf, "brier": 2.0, "temperature": np.inf}.get(found.metric, 1.0)
     if terms.METRICS.get(found.metric, ("", 1))[1] == 1 and most == 1.0:
         most = np.inf
@@ -859,6 +886,8 @@ def load(
     selection = plan.Selection(
         edition, setting, dataset=dataset, network=network, seeds=seeds, epochs=epochs, **changes
     )
+    if edition == "released":
+        _bring()
     if setting:
         plan.setting(edition, setting)  # there is such a one
         return Results(selection, page)
@@ -874,6 +903,20 @@ def load(
             f"no run of this setting has a record; train it: {each[0].command(methods)}"
         )
     return first
+
+
+def _bring() -> None:
+    """Clone the released records where a notebook runs without a checkout, as on Colab."""
+    root = cache_root()
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or (root / "runs").is_dir() or (root / "released").is_dir():
+        return
+    folder = Path("calibkit-book").resolve()
+    if not folder.is_dir():
+        source = os.environ.get("CALIBKIT_SOURCE", "https://github.com/calibkit/calibkit")
+        print(f"bringing the released records from {source}", flush=True)
+        subprocess.run(["git", "clone", "--quiet", "--depth", "1", source, folder], check=True)
+    os.environ["CALIBKIT_CACHE"] = str(folder / "data_cache")
 
 
 def _settings(page: str, selection: plan.Selection) -> list[str]:
@@ -954,5 +997,5 @@ def collect(edition: str = "released", say: Callable = print) -> None:
             and all(r.tables for r in records)
         ):
             continue  # a finished setting's tables never change again
-        tables.write(folder, records)
+        tables.write(folder, records, derived.rows)
         say(f"{name}: {len(records)} runs")

@@ -130,6 +130,11 @@ def _lossy(files: list[Path]) -> str:
     return "images went through JPEG (lossy)" if jpeg else ""
 
 
+def shuffled(n: int) -> np.ndarray:
+    """The random order, always the same, in which n files of a folder are kept."""
+    return np.random.RandomState(42).permutation(n)
+
+
 def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
     """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), in a random order that stays the same.
 
@@ -140,7 +145,7 @@ def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
     parts = {}
     for part, folder in folders.items():
         files, labels = _files(folder, classes)
-        order = np.random.RandomState(42).permutation(len(files))
+        order = shuffled(len(files))
         files, labels = [files[i] for i in order], labels[order]
         parts |= {part: _decode(files, draft / f"{part}.npy", side), f"{part}_labels": labels}
     return Parts(**parts, classes=classes, note="" if side else _lossy(files))
@@ -163,7 +168,7 @@ def arrays(path: Path, draft: Path) -> Parts:
         raise _damaged(path, error) from None
     names = [f"{part}_{kind}" for part in ("train", "test") for kind in ("inputs", "labels")]
     if {"inputs", "labels"} <= loaded.keys() and len(loaded["inputs"]) == len(loaded["labels"]):
-        order = np.random.RandomState(42).permutation(len(loaded["labels"]))
+        order = shuffled(len(loaded["labels"]))
         cut = len(order) // 5
         for part, rows in (("train", order[cut:]), ("test", order[:cut])):
             loaded |= {f"{part}_{kind}": loaded[kind][rows] for kind in ("inputs", "labels")}

@@ -5,7 +5,7 @@ Its steps can also be run one at a time, in a notebook for instance: `read` (pre
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -33,13 +33,19 @@ def build(
     against: str | os.PathLike | Predictions | None = None,
     labels: str | os.PathLike | None = None,
     target_risk: Sequence[float] = (),
+    *,
+    positive: str | None = None,
+    rules: Sequence[tuple[str, float]] = (),
+    group: Sequence[str] = (),
+    tokens: bool = False,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write the report on a prediction file: ``report.html`` and ``report.json``.
 
     Parameters
     ----------
     path : path or Predictions
-        What to report on; `calibkit.report.predictions` lists the formats.
+        What to report on; `calibkit.report.predictions` lists the formats. "-" is standard input.
     out : path
         Folder to write to; created if missing.
     against : path or Predictions, optional
@@ -48,6 +54,16 @@ def build(
         Labels in a file of their own.
     target_risk : sequence of float
         Error rates to find thresholds for; by default, some below the model's own.
+    positive : str, optional
+        Of two classes, the name of the one of interest; by default it is guessed, and said.
+    rules : sequence of (str, float)
+        What a threshold on the probability of that class should keep: pairs of a name
+        ("cost_ratio", "budget", "precision", "recall") and a value, as in
+        `calibkit.report.positive.choose_threshold`; by default, several.
+    group, tokens
+        As in `read`.
+    log : function of str
+        Called with a few words at the start of each step.
 
     Returns
     -------
@@ -58,7 +74,7 @@ def build(
     ------
     ValueError
         In one line, as from `predictions.read`; if the labels of the two models differ; if a
-        target is not between 0 and 1.
+        target is not between 0 and 1, or a rule makes no sense.
     OSError
         A file cannot be read or written.
 
@@ -71,9 +87,17 @@ def build(
     'report.html'
     """
     check_files(path, against, labels)
+    log("reading")
     data, other = (
-        x if x is None or isinstance(x, Predictions) else read(x, labels) for x in (path, against)
+        x
+        if x is None or isinstance(x, Predictions)
+        else read(x, labels, group=group, tokens=tokens)
+        for x in (path, against)
     )
+    if positive is not None:
+        data = data.about(positive)
     from calibkit.report import assessment, page  # late: drawing takes a second to import
 
-    return page.write(assessment.assess(data, other, target_risk), Path(out), data, other)
+    numbers = assessment.assess(data, other, target_risk, rules, log)
+    log("page")
+    return page.write(numbers, Path(out), data, other)

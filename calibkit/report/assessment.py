@@ -7,12 +7,14 @@ and scores are computed once, by `assess`, and passed to every part.
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 
 from calibkit import __version__, curves, metrics, posthoc, stats
-from calibkit.arrays import Array
+from calibkit.arrays import Array, softmax
 from calibkit.report import predictions
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
@@ -20,9 +22,10 @@ from calibkit.stats import Interval
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
 LEAST = 10  # samples
 MANY = 20_000  # so many samples that half are plenty to choose on
-FIT = 8_000_000  # numbers (samples × classes) to fit on: bounds memory, costs no accuracy
+FIT = 8_000_000  # numbers (samples × classes) to recalibrate: bounds time and memory
 BLOCK = 4_000_000  # numbers recalibrated at a time
 GROUPS = 50  # shown at most
+SHOWN = 20  # classes one by one; of more, those that are furthest off
 FEW = 30  # errors, or samples of a group, below which nothing is certain
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
 RECALIBRATIONS = {
@@ -30,16 +33,27 @@ RECALIBRATIONS = {
     "histogram binning": posthoc.HistogramBinning,
     "isotonic regression": posthoc.IsotonicCalibration,
 }
+# Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
+# as training with class weights leaves behind, takes more than a temperature.
+OF_TWO = {
+    "temperature scaling": posthoc.TemperatureScaling,
+    "beta calibration": posthoc.BetaCalibration,
+    "isotonic regression": posthoc.IsotonicCalibration,
+}
 
 
 def assess(
-    data: Predictions, against: Predictions | None = None, target_risk: Sequence[float] = ()
+    data: Predictions,
+    against: Predictions | None = None,
+    target_risk: Sequence[float] = (),
+    rules: Sequence[tuple[str, float]] = (),
+    log: Callable[[str], None] = lambda line: None,
 ) -> dict:
     """Compute every number in a report.
 
     Parameters
     ----------
-    data, against, target_risk
+    data, against, target_risk, rules, log
         As in `calibkit.report.build`.
 
     Returns
@@ -49,8 +63,11 @@ def assess(
         `metrics.summary`, ``nan`` ends where there is none); ``gap`` (confidence minus accuracy);
         ``chance_ece`` (the ECE of as many samples of a model without calibration error);
         ``reliability``, ``histogram``, ``risk_coverage`` (of `curves`);
-        ``operating_points``; ``recalibration``; ``groups``, ``predicted``; ``comparison`` (None
-        without a second model); ``checks``.
+        ``operating_points``; ``recalibration``, ``recommended`` (one of these, or None) and
+        ``points_after`` it; ``groups``, ``predicted``, ``by_class``; ``comparison`` (None
+        without a second model); ``checks``; ``conformal`` (None for two classes; see
+        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None
+        unless there are two classes; see `positive.assess_positive`).
 
     Raises
     ------
@@ -69,34 +86,63 @@ def assess(
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
     if len(data.labels) < LEAST:
         raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
+    from calibkit.report import conformal, positive  # which need this module
+
+    if rules and (data.pairs or len(data.class_names) != 2):
+        raise ValueError(
+            f"{rules[0][0]}: got it for {'pairs' if data.pairs else len(data.class_names)}"
+            f"{'' if data.pairs else ' classes'}, expected it only for two classes"
+        )
+    positive.check_rules(rules)
     if against is not None:
         _check_same(data, against)
+    if data.weights is not None or data.val_weights is not None:
+        data, against = by_weight(data, against)
+    if against is not None:
         against = against.sample(ROWS)
     data = data.sample(ROWS)
+    two = len(data.class_names) == 2 and not data.pairs
+    guessed = two and data.positive is None
+    if guessed:
+        data = replace(data, positive=positive.guess(data))
     n, k = data.logits.shape
     with warnings.catch_warnings():
         # What is undefined is shown as such, in its place.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        log(f"{n:,} samples, {k:,} classes: metrics")
         confidence, correct = data.samples["confidence"], data.samples["correct"]
         names, scores = [*metrics.ranked_metrics(), "nll", "brier"], stats.Samples(**data.samples)
-        if n * k <= 200_000:  # each resample costs a pass over the array
+        if n * k <= 200_000 and not data.pairs:  # each resample costs a pass over the array
             names, scores = [*names, "classwise_ece"], data.logits
+        log("intervals")
         intervals = stats.bootstrap(scores, data.labels, names, n=_replicates(n))
-        values = metrics.summary(data.logits, data.labels)
-        del values["n"]
-        with_intervals = {
-            name: intervals.get(name, Interval(value, math.nan, math.nan))
-            for name, value in values.items()
-        }
+        if data.pairs:
+            with_intervals = intervals
+        else:
+            values = metrics.summary(data.logits, data.labels)
+            del values["n"]
+            with_intervals = {
+                name: intervals.get(name, Interval(value, math.nan, math.nan))
+                for name, value in values.items()
+            }
         points = operating_points(data, target_risk)
-        chosen = _main_point(points, 1 - values["accuracy"])
-        predicted = by_group(data.logits.argmax(axis=1), confidence, correct, chosen)
+        chosen = _main_point(points, 1 - with_intervals["accuracy"].estimate)
+        predicted = []
+        if not data.pairs:
+            # All classes, so that the worst of many are among them.
+            predicted = by_group(data.logits.argmax(axis=1), confidence, correct, chosen, most=k)
+            if len(predicted) > GROUPS:
+                predicted = sorted(predicted, key=lambda row: -_evidence(row["gap"]))[:SHOWN]
+        results, found = recalibrated(data, log)
+        best = recommended(results)
+        after = found.get(best, {}).get("confidence")
         return {
             "name": data.name,
             "against": against.name if against else None,
             "calibkit": __version__,
             "samples": n,
             "classes": k,
+            "pairs": data.pairs,
             "errors": int((~correct).sum()),
             "validation": 0 if data.val_labels is None else len(data.val_labels),
             "notes": list(data.notes),
@@ -109,14 +155,166 @@ def assess(
             "risk_coverage": risk_coverage(confidence, correct),
             "operating_points": points,
             "main_point": chosen,
-            "recalibration": recalibration(data),
-            "groups": []
-            if data.groups is None
-            else by_group(data.groups, confidence, correct, chosen),
+            "recalibration": results,
+            "recommended": best,
+            "points_after": _points(*after, target_risk) if after else [],
+            "groups": _by_columns(data, chosen),
             "predicted": [row | {"group": data.class_names[row["group"]]} for row in predicted],
+            "by_class": [] if data.pairs or two else by_class(data),
             "comparison": comparison(data, against) if against else None,
             "checks": checks(data),
+            "conformal": conformal.sets(data),
+            "positive": positive.assess_positive(data, found, best, rules)
+            | {"guessed": guessed, "shift": positive.prior_shift(data)}
+            if two
+            else None,
         }
+
+
+def _by_columns(data: Predictions, point: dict | None) -> list[dict]:
+    """`by_group` of every column of groups; of the positive class, if there is one."""
+    if data.groups is None:
+        return []
+    event, happened = data.samples["confidence"], data.samples["correct"]
+    if data.positive is not None:
+        from calibkit.report import positive
+
+        event = positive.probability(data.logits, data.positive)
+        happened, point = data.labels == data.positive, {"threshold": 0.5}
+    columns = data.groups.reshape(len(data.groups), -1).T
+    among = sum(len(np.unique(column)) for column in columns)
+    rows = []
+    for name, column in zip(data.group_names or ("group",) * len(columns), columns, strict=True):
+        for row in by_group(column, event, happened, point, among=among):
+            several = {"group": f"{name}: {row['group']}"} if len(columns) > 1 else {}
+            rows.append(row | several | {"column": name})
+    return rows
+
+
+def by_weight(
+    data: Predictions, against: Predictions | None = None
+) -> tuple[Predictions, Predictions | None]:
+    """As many samples as the weighted ones are worth, drawn in proportion to their weights.
+
+    n samples of weights w are worth (Σw)² / Σw² equal ones (Kish 1965), which is the size that
+    gives intervals of the right width. They are drawn systematically, in the order of label and
+    confidence, so that the draw adds next to nothing to the error of an estimate.
+
+    Parameters
+    ----------
+    data : Predictions
+        With weights of its test or validation samples.
+    against : Predictions, optional
+        A second model, of which the same samples are drawn.
+
+    Returns
+    -------
+    data, against : Predictions
+        Without weights, and with a note.
+
+    Examples
+    --------
+    >>> arrays = {"probs": [[0.9, 0.1], [0.6, 0.4]] * 40, "labels": [0, 1] * 40}
+    >>> found, _ = by_weight(predictions.from_arrays(arrays | {"weights": [3, 1] * 40}))
+    >>> len(found.labels), float((found.labels == 0).mean())
+    (64, 0.75)
+    """
+    parts: dict[str, Array] = {}
+    notes = list(data.notes)
+    for prefix, weights, samples, labels in (
+        ("", data.weights, data.samples, data.labels),
+        ("val_", data.val_weights, data.val_samples, data.val_labels),
+    ):
+        if weights is None or samples is None:
+            continue
+        order = np.lexsort((samples["confidence"], samples["correct"], labels))
+        rows = _systematic(weights, order)
+        names = ("logits", "labels", "confidences", "weights") + (() if prefix else ("groups",))
+        for name in names:
+            values = getattr(data, prefix + name)
+            if values is not None:
+                parts[prefix + name] = None if name == "weights" else values[rows]
+        which = "validation" if prefix else "test"
+        notes.append(
+            f"Samples are weighted. The {len(weights):,} of the {which} set are worth "
+            f"{len(rows):,} equal ones; all numbers come from so many, drawn in proportion to the "
+            "weights."
+        )
+        if against is not None and not prefix:
+            own = {name: getattr(against, name) for name in names}
+            changes = {name: x[rows] for name, x in own.items() if x is not None}
+            against = replace(against, **changes | {"weights": None})
+    return replace(data, notes=tuple(notes), **parts), against
+
+
+def _systematic(weights: Array, order: Array) -> Array:
+    """Rows drawn at equal steps of the cumulated weight, ascending."""
+    size = max(int(round(weights.sum() ** 2 / (weights**2).sum())), 1)
+    upto = np.cumsum(weights[order])
+    steps = (np.arange(size) + 0.5) * upto[-1] / size
+    return np.sort(order[np.searchsorted(upto, steps)])
+
+
+def by_class(data: Predictions) -> list[dict]:
+    """For each class its mean probability beside its share of the labels, one against the rest.
+
+    Returns
+    -------
+    list of dict
+        Of up to `SHOWN` classes; of more, those whose gap is the least likely by chance.
+        ``group`` (name), ``samples`` (of that class), ``share``, ``mean`` (probability), ``gap``
+        (mean minus share), ``stands_out`` (allowing for the number of classes).
+
+    Examples
+    --------
+    >>> scores = {"probs": [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]] * 20, "labels": [0, 1] * 20}
+    >>> [round(row["gap"].estimate, 2) for row in by_class(predictions.from_arrays(scores))]
+    [0.0, -0.35, 0.35]
+    """
+    n, k = data.logits.shape
+    total, squares = np.zeros(k), np.zeros(k)
+    step = max(BLOCK // k, 1)
+    for rows in (slice(start, start + step) for start in range(0, n, step)):
+        excess = softmax(data.logits[rows])
+        excess[np.arange(len(excess)), data.labels[rows]] -= 1
+        total += excess.sum(axis=0, dtype=np.float64)
+        squares += np.einsum("ij,ij->j", excess, excess, dtype=np.float64)
+    count = np.bincount(data.labels, minlength=k)
+    gap = total / n
+    error = np.sqrt(np.maximum(squares / n - gap**2, 0) / (n - 1))
+    rows = []
+    for i in range(k):
+        ends = {}
+        for level in (0.95, 1 - 0.05 / k):
+            if count[i] >= FEW:
+                reach = _quantile(level) * error[i]
+                ends[level] = Interval(gap[i], gap[i] - reach, gap[i] + reach)
+            else:  # as in `_gap`: of a rare class the labels hardly vary
+                low, high = stats.wilson(count[i], n, level)
+                mean = gap[i] + count[i] / n
+                ends[level] = Interval(gap[i], float(mean - high), float(mean - low))
+        shown, strict = ends.values()
+        rows.append(
+            {
+                "group": data.class_names[i],
+                "samples": int(count[i]),
+                "share": float(count[i] / n),
+                "mean": float(gap[i] + count[i] / n),
+                "gap": Interval(*map(float, shown)),
+                "stands_out": n >= FEW and not strict.low <= 0 <= strict.high,
+            }
+        )
+    return rows if k <= SHOWN else sorted(rows, key=lambda row: -_evidence(row["gap"]))[:SHOWN]
+
+
+def _quantile(level: float) -> float:
+    """Of the normal distribution, two-sided: 1.96 for 0.95."""
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def _evidence(gap: Interval) -> float:
+    """How many half widths of its interval a gap is from 0."""
+    return abs(gap.estimate) / max(gap.high - gap.low, 1e-300)
 
 
 def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[dict]:
@@ -149,8 +347,17 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     >>> point["threshold"], point["accepted"], point["wrong"]
     (0.89, 20, 0)
     """
-    confidence, correct = data.samples["confidence"], data.samples["correct"]
-    chosen_on = [(data.val_samples or data.samples)[name] for name in ("confidence", "correct")]
+    test, held = (
+        samples and (samples["confidence"], samples["correct"])
+        for samples in (data.samples, data.val_samples)
+    )
+    return _points(test, held, target_risk)
+
+
+def _points(
+    test: tuple[Array, Array], held: tuple[Array, Array] | None, target_risk: Sequence[float]
+) -> list[dict]:
+    (confidence, correct), chosen_on = test, held or test
     exact = confidence.astype(np.float64)  # as the page's figures compare it
     if not target_risk:
         target_risk = [t for t in TARGETS if t < np.mean(~chosen_on[1])][-4:]
@@ -159,7 +366,7 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
         threshold = metrics.threshold_at_risk(*chosen_on, target)
         accept = exact >= threshold
         accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
-        if data.val_logits is None and accepted:
+        if held is None and accepted:
             for fit, rest in _folds(len(confidence)):
                 fitted = metrics.threshold_at_risk(confidence[fit], correct[fit], target)
                 accept[rest] = exact[rest] >= fitted
@@ -179,41 +386,67 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
 
 
 def recalibration(data: Predictions) -> dict[str, dict]:
-    """What temperature scaling, histogram binning and isotonic regression would do.
+    """What temperature scaling and two other maps would do.
 
-    Each is fitted on the validation set, or else by cross-fitting as in `operating_points`; with
-    many samples, on a random subset (see `FIT`).
+    The others are histogram binning and isotonic regression or, for two classes and for
+    confidences, beta calibration and isotonic regression. Each is fitted on the validation set, or
+    else by cross-fitting as in `operating_points`; of many samples, a random part is used (`FIT`).
+    Where two classes are of other shares in the validation set than in the test set, one more row
+    is the best of these, corrected for it (`positive.shift_prior`).
 
     Returns
     -------
     dict of str to dict
-        For "none" and each of `RECALIBRATIONS`: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``,
+        For "none" and each map: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``,
         ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
-        ``temperatures`` (one per fit, of temperature scaling), ``fitted_on`` (samples),
-        ``warnings``. One that cannot be fitted has only ``warnings``.
+        ``changed`` (answers), ``judged_on`` (samples); ``temperatures`` (one per fit, of
+        temperature scaling), ``fitted_on`` (samples), ``warnings``. One that cannot be fitted has
+        only ``warnings``.
 
     Examples
     --------
-    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
-    >>> results = recalibration(predictions.from_arrays(scores))
+    >>> probs = [[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1]] * 20
+    >>> results = recalibration(predictions.from_arrays({"probs": probs, "labels": [0, 1, 1] * 20}))
     >>> {name: round(row["ece"], 2) for name, row in results.items() if "binning" not in name}
-    {'none': 0.4, 'temperature scaling': 0.42, 'isotonic regression': 0.0}
+    {'none': 0.4, 'temperature scaling': 0.38, 'isotonic regression': 0.08}
     """
-    n, k = data.logits.shape
-    logits, labels, folds = data.logits, data.labels, _folds(n)
+    return recalibrated(data)[0]
+
+
+def recalibrated(
+    data: Predictions, log: Callable[[str], None] = lambda line: None
+) -> tuple[dict[str, dict], dict[str, dict]]:
+    """`recalibration`, and for each map what becomes of the samples.
+
+    Returns
+    -------
+    results : dict
+        As from `recalibration`.
+    found : dict of str to dict
+        ``confidence``: pairs (confidence, correct) of the test and of the validation set, the
+        second None without one; for two classes ``test`` and ``validation``, pairs (probability
+        of the positive class, whether it is the true one).
+    """
+    k = data.logits.shape[1]
+    data = data.sample(FIT // k)
+    n = len(data.labels)
+    logits, labels, folds = data.logits, data.labels, _folds(n, k)
     if data.val_logits is not None:
         logits, labels = data.val_logits, data.val_labels
         folds = [(np.random.default_rng(0).permutation(len(labels)), np.arange(n))]
-    before = data.samples
-    results = {"none": _scores(before, before)}
-    for name, kind in RECALIBRATIONS.items():
-        temperatures, after = [], {key: np.empty(n) for key in before}
+    before = _event(data, data.logits, data.labels) | data.samples
+    results: dict[str, dict] = {"none": _scores(before, before)}
+    found, models = {"none": _found(data, before, None)}, {}
+    kinds = OF_TWO if k == 2 else RECALIBRATIONS
+    for name, kind in kinds.items():
+        log(f"recalibration: {name}")
+        temperatures, after = [], {key: np.empty(n, x.dtype) for key, x in before.items()}
+        after |= {key: np.empty(n) for key in before if key != "answer"}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", posthoc.PosthocWarning)
             try:
                 for fit, rest in folds:
-                    rows = fit[:: -(-len(fit) * k // FIT)]
-                    model = kind().fit(logits[rows], labels[rows])
+                    model = kind().fit(logits[fit], labels[fit])
                     _apply(model, data, rest, after)
                     temperatures.append(getattr(model, "temperature_", None))
             except (ValueError, ImportError) as error:
@@ -222,24 +455,138 @@ def recalibration(data: Predictions) -> dict[str, dict]:
         messages = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
         results[name] = _scores(after, before)
         results[name]["warnings"] = messages[:1]  # folds repeat each other
-        results[name]["fitted_on"] = len(rows)
+        results[name]["fitted_on"] = len(fit)
         if name == "temperature scaling":
             results[name]["temperatures"] = temperatures
-    return results
+        found[name], models[name] = _found(data, after, None), (model, after)
+    if data.val_logits is not None:  # where thresholds are chosen
+        shifted = data.positive is not None and _prior_shifted(data)
+        for name in models if shifted else {recommended(results)} & models.keys():
+            model, after = models[name]
+            found[name] = _found(data, after, _recalibrated_validation(model, data))
+        if shifted:
+            _correct_prior(data, results, found, before)
+    return results, found
+
+
+def _prior_shifted(data: Predictions) -> bool:
+    from calibkit.report import positive  # which needs this module
+
+    return positive.prior_shift(data) is not None
+
+
+def _recalibrated_validation(model, data: Predictions) -> dict[str, Array]:
+    logits, labels = data.val_logits, data.val_labels
+    probs = [model.predict_proba(logits[rows]) for rows in _steps(np.arange(len(labels)), data)]
+    return _of_probs(data, np.concatenate(probs), labels)
+
+
+def _steps(rows: Array, data: Predictions):
+    step = max(BLOCK // data.logits.shape[1], 1)
+    return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def _apply(model, data: Predictions, rest: Array, after: dict[str, Array]) -> None:
     """Fill in the results for the samples `rest`, block by block."""
-    step = max(BLOCK // data.logits.shape[1], 1)
-    for rows in (rest[start : start + step] for start in range(0, len(rest), step)):
-        probs, labels = model.predict_proba(data.logits[rows]), data.labels[rows]
-        for key, values in metrics.per_sample(predictions.log_probs(probs), labels).items():
+    for rows in _steps(rest, data):
+        probs = model.predict_proba(data.logits[rows])
+        for key, values in _of_probs(data, probs, data.labels[rows]).items():
             after[key][rows] = values
-        never = probs[np.arange(len(rows)), labels] == 0  # whose logarithm was made finite
-        after["nll"][rows[never]] = math.inf
 
 
-def by_group(groups: Array, confidence: Array, correct: Array, point: dict | None) -> list[dict]:
+def _of_probs(data: Predictions, probs: Array, labels: Array) -> dict[str, Array]:
+    """Scores of every sample, as `predictions.of_samples`, and its answer and event."""
+    logits = predictions.log_probs(probs)
+    values = predictions.of_samples(logits, labels, probs[:, 1] if data.pairs else None)
+    never = probs[np.arange(len(labels)), labels] == 0  # whose logarithm was made finite
+    values["nll"] = np.where(never, math.inf, values["nll"])
+    return _event(data, logits, labels, probs) | values
+
+
+def _event(
+    data: Predictions, logits: Array, labels: Array, probs: Array | None = None
+) -> dict[str, Array]:
+    """The answers, and the probability of the positive class if there is one."""
+    event = {"answer": np.zeros(len(labels), int) if data.pairs else logits.argmax(axis=1)}
+    if data.positive is not None:
+        event["p"] = (softmax(logits.astype(np.float64)) if probs is None else probs)[
+            :, data.positive
+        ]
+    return event
+
+
+def _found(data: Predictions, after: dict[str, Array], held: dict[str, Array] | None) -> dict:
+    """Pairs to choose thresholds with: see `recalibrated`."""
+
+    def pairs(event: str, happened) -> list:
+        return [x and (x[event], happened(x, y)) for x, y in ((after, test), (held, validation))]
+
+    test, validation = data.labels, data.val_labels
+    found = {"confidence": pairs("confidence", lambda x, y: x["correct"].astype(bool))}
+    if data.positive is not None:
+        both = pairs("p", lambda x, y: y == data.positive)
+        found |= dict(zip(("test", "validation"), both, strict=True))
+    return found
+
+
+def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) -> None:
+    """Add the best map corrected for another share of positives in the test set."""
+    from calibkit.report import positive
+
+    fitted = [x for x in OF_TWO if "brier" in results[x] and math.isfinite(results[x]["nll"])]
+    if not fitted:
+        return
+    base = min(fitted, key=lambda name: _held_out_nll(found[name]["validation"]))
+    old = float(np.mean(data.val_labels == data.positive))
+    p = found[base]["test"][0]
+    new = positive.estimate_prior(p, old)
+    shifted = positive.shift_prior(p, old, new)
+    probs = np.stack([1 - shifted, shifted], axis=1)
+    probs = probs if data.positive == 1 else probs[:, ::-1]
+    after = _of_probs(data, np.ascontiguousarray(probs), data.labels)
+    name = f"{base}, corrected for prevalence"
+    results[name] = _scores(after, before) | {"warnings": [], "prior": new, "base": base}
+    results[name]["fitted_on"] = results[base]["fitted_on"]
+    # A threshold cannot be chosen on the validation set, whose share of positives is another.
+    found[name] = _found(data, after, None)
+
+
+def _held_out_nll(pair: tuple[Array, Array]) -> float:
+    p, y = pair
+    chance = np.where(y, p, 1 - p)
+    return float(-np.log(np.maximum(chance, 1e-12)).mean())
+
+
+def recommended(results: dict[str, dict]) -> str | None:
+    """The map of `recalibration` that helps most, or None if none clearly helps.
+
+    It lowers the Brier score by more than chance, and does not raise the NLL, which is infinite
+    where something happens that a map has given a probability of 0.
+    """
+    low, high = posthoc.RANGE
+    fitted = results.get("temperature scaling", {}).get("temperatures", [])
+    stuck = any(t and not 1.01 * low < t < high / 1.01 for t in fitted)  # too few errors
+    helping = [
+        name
+        for name, row in results.items()
+        if "brier" in row
+        and name != "none"
+        and row["brier_change"].high < 0
+        and row["nll"] <= results["none"]["nll"]
+        and math.isfinite(row["nll"])
+        and not (stuck and name == "temperature scaling")
+    ]
+    return min(helping, key=lambda name: results[name]["brier"]) if helping else None
+
+
+def by_group(
+    groups: Array,
+    confidence: Array,
+    correct: Array,
+    point: dict | None,
+    most: int = GROUPS,
+    among: int = 0,
+) -> list[dict]:
     """Accuracy, confidence and the effect of a threshold for each group, the largest first.
 
     Parameters
@@ -249,11 +596,15 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
     confidence, correct : arrays (n,)
     point : dict, optional
         One of `operating_points`.
+    most : int
+        Groups to return.
+    among : int
+        How many groups are looked at in all, if there are more columns of them.
 
     Returns
     -------
     list of dict
-        At most `GROUPS`: ``group``, ``samples``, ``errors``, ``accuracy`` (Wilson interval),
+        At most `most`: ``group``, ``samples``, ``errors``, ``accuracy`` (Wilson interval),
         ``confidence``, ``gap`` (confidence minus accuracy), ``stands_out`` (whether the gap differs
         from 0, allowing for the number of groups), ``auroc`` (``nan`` if undefined),
         ``coverage``, ``risk`` (at the threshold).
@@ -268,11 +619,11 @@ def by_group(groups: Array, confidence: Array, correct: Array, point: dict | Non
     names, place = np.unique(groups, return_inverse=True)
     count = np.bincount(place)
     rows = []
-    for i in np.argsort(-count, kind="stable")[:GROUPS]:
-        chosen = place == i
-        c, z = confidence[chosen].astype(np.float64), correct[chosen]
+    by_place = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
+    for i in np.argsort(-count, kind="stable")[:most]:
+        c, z = confidence[by_place[i]].astype(np.float64), correct[by_place[i]]
         accept = c >= (point["threshold"] if point else math.inf)
-        strict = _gap(c, z, level=1 - 0.05 / min(len(names), GROUPS))
+        strict = _gap(c, z, level=1 - 0.05 / max(min(len(names), most), among))
         rows.append(
             {
                 "group": names[i].item(),
@@ -362,7 +713,8 @@ def checks(data: Predictions) -> dict[str, float]:
     Returns
     -------
     dict
-        ``overlap`` (samples that are also in the validation set), ``majority`` (share of the
+        ``overlap`` (samples whose scores a validation sample has, too), ``tied`` (samples
+        for which that is to be expected, see `_tied`), ``majority`` (share of the
         most common class), ``classes_seen``, ``saturated`` (share of confidences that are exactly
         1), ``distinct`` (distinct confidences below 1), ``improbable`` (samples whose true class
         was given a probability below 1e-37, or 0).
@@ -374,13 +726,15 @@ def checks(data: Predictions) -> dict[str, float]:
     >>> round(numbers["majority"], 2), numbers["distinct"]
     (0.67, 3)
     """
-    confidence, overlap = data.samples["confidence"], 0
+    confidence, overlap, ties = data.samples["confidence"], 0, 0
     if data.val_logits is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", posthoc.PosthocWarning)  # the report says it
             overlap = posthoc.check_overlap(data.val_logits, data.logits)
+        ties = _tied(data)
     return {
         "overlap": overlap,
+        "tied": ties,
         "majority": float(np.bincount(data.labels).max() / len(data.labels)),
         "classes_seen": len(np.unique(data.labels)),
         "saturated": float((confidence >= 1).mean()),
@@ -389,11 +743,30 @@ def checks(data: Predictions) -> dict[str, float]:
     }
 
 
+def _tied(data: Predictions) -> int:
+    """How many test samples would share their scores with a validation sample by ties alone.
+
+    Half of the test set is looked up in the other half, both of random samples: what two sets of
+    different samples have in common. A tree has a few leaves, and all its scores are shared.
+    """
+    n, m = len(data.labels), len(data.val_labels)
+    order = np.random.default_rng(0).permutation(n)
+    half = min(n // 2, m)
+    if not half:
+        return 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        shared = posthoc.check_overlap(data.logits[order[:half]], data.logits[order[half:]])
+    return round(shared * n / (n - half))
+
+
 def _check_same(data: Predictions, against: Predictions) -> None:
     if len(data.labels) != len(against.labels):
         raise ValueError(
             f"against: got {len(against.labels):,} samples, expected the same {len(data.labels):,}"
         )
+    if data.pairs or against.pairs:  # each is right or wrong in its own way
+        return
     differ = int((data.labels != against.labels).sum())
     if differ:
         raise ValueError(
@@ -407,10 +780,10 @@ def _replicates(n: int) -> int:
     return int(np.clip(20_000_000 // n, 200, 1000))
 
 
-def _folds(n: int) -> list[tuple[Array, Array]]:
+def _folds(n: int, k: int = 1) -> list[tuple[Array, Array]]:
     """Samples to fit on and to measure on, at random: files are often sorted by class."""
     order = np.random.default_rng(0).permutation(n)
-    parts = np.array_split(order, 5 if n < MANY else 2)
+    parts = np.array_split(order, 5 if n < MANY and n * k < FIT // 4 else 2)
     return [
         (np.concatenate([other for other in parts if other is not part]), part) for part in parts
     ]
@@ -462,4 +835,6 @@ def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:
         "nll": float(after["nll"].mean()),
         "brier": float(after["brier"].mean()),
         "brier_change": stats.seed_interval(after["brier"] - before["brier"]),
+        "changed": int((after["answer"] != before["answer"]).sum()),
+        "judged_on": len(correct),
     }

@@ -13,8 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import calibkit
-from calibkit import metrics, plots, stats, terms
-from calibkit.report import html, predictions
+from calibkit import plots, stats, terms
+from calibkit.report import drift, html, predictions
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
@@ -28,17 +28,23 @@ def build(
     paths: Sequence[str | os.PathLike | Predictions],
     out: str | os.PathLike = "compare",
     labels: str | os.PathLike | None = None,
+    unpaired: bool = False,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
+
+    Files of other samples of one model, or a single table with a column ``date``, are compared
+    with the oldest: see `calibkit.report.drift`.
 
     Parameters
     ----------
     paths : sequence of path or Predictions
-        At least two, on the same samples in the same order.
+        At least two, on the same samples in the same order; or see above.
     out : path
         Folder to write to; created if missing.
     labels : path, optional
         Labels in a file of their own.
+    unpaired : bool
+        The files are of other samples, the oldest first.
 
     Returns
     -------
@@ -50,6 +56,8 @@ def build(
     ValueError
         In one line, as from `predictions.read`; if the samples are not the same.
     """
+    if unpaired or len(paths) == 1:
+        return _drift(paths, Path(out), labels)
     models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
     numbers = compare(models)
     out = Path(out)
@@ -67,6 +75,18 @@ def build(
     )
     html.write(out / "compare.html", page)
     return out / "compare.html"
+
+
+def _drift(paths: Sequence, out: Path, labels: str | os.PathLike | None) -> Path:
+    parts = None
+    if len(paths) == 1 and not isinstance(paths[0], Predictions):
+        parts = drift.by_date(paths[0])
+        if parts is None:
+            raise ValueError(f"{paths[0]}: got one file without a column 'date', expected several")
+    parts = parts or [
+        x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths
+    ]
+    return drift.write(drift.compare(parts), out)
 
 
 def compare(models: Sequence[Predictions]) -> dict:
@@ -100,6 +120,8 @@ def compare(models: Sequence[Predictions]) -> dict:
                 f"{other.name}: got {len(other.labels):,} samples, expected the "
                 f"{len(first.labels):,} of {first.name}"
             )
+        if first.pairs or other.pairs:  # each is right or wrong in its own way
+            continue
         differ = int((other.labels != first.labels).sum())
         if differ:
             raise ValueError(
@@ -112,12 +134,11 @@ def compare(models: Sequence[Predictions]) -> dict:
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
     replicates = max(int(np.clip(20_000_000 // len(first.labels), 200, 1000)), 1000 * len(pairs))
     replicates = min(replicates, 4000)
-    intervals = [stats.bootstrap(m.logits, m.labels, COMPARED, n=200) for m in models]
+    samples = [stats.Samples(**m.samples) for m in models]
+    intervals = [stats.bootstrap(s, None, COMPARED, n=200) for s in samples]
     reliability = {}
-    for name, model in zip(names, models, strict=True):
-        samples = metrics.per_sample(model.logits, model.labels)
-        shown = plots.prepare_reliability(samples["confidence"], samples["correct"])
-        reliability[name] = shown
+    for name, own in zip(names, samples, strict=True):
+        reliability[name] = plots.prepare_reliability(own.confidence, own.correct)
     return {
         "models": names,
         "samples": len(first.labels),
@@ -130,9 +151,9 @@ def compare(models: Sequence[Predictions]) -> dict:
                 "first": names[i],
                 "second": names[j],
                 "difference": stats.compare(
-                    models[i].logits,
-                    models[j].logits,
-                    first.labels,
+                    samples[i],
+                    samples[j],
+                    None,
                     COMPARED,
                     n=replicates,
                     level=level,

@@ -13,9 +13,11 @@ from matplotlib.figure import Figure
 
 from calibkit import explorable, plots
 from calibkit.report import html
-from calibkit.report.assessment import ROWS
+from calibkit.report.assessment import ROWS, SHOWN, by_weight
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import cautions, decimals, percent, tables, verdict
+from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
+
+EXPLORED = 4_000_000  # numbers (samples × classes) behind a figure that can be explored: some MB
 
 
 def write(
@@ -45,7 +47,8 @@ def draw(name: str, numbers: dict) -> Figure:
     Parameters
     ----------
     name : str
-        "reliability", "histogram", "risk_coverage" or, for two models, "comparison".
+        "reliability", "histogram", "risk_coverage"; for two models, "comparison"; for two classes,
+        "probability" (reliability of the positive one), "roc" and "precision_recall".
     numbers : dict
         As `assess` returns them.
 
@@ -70,8 +73,17 @@ def draw(name: str, numbers: dict) -> Figure:
             plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, axes[0])
             plots.plot_risk_coverage({m: x["risk_coverage"] for m, x in pairs.items()}, axes[1])
             return fig
+        if name in ("roc", "precision_recall"):
+            return _ranking(name, numbers["positive"])
         fig, ax = plt.subplots(figsize=(6, 4) if name == "risk_coverage" else (5, 4.6))
-        if name == "reliability":
+        if name == "probability":
+            positive = numbers["positive"]
+            plots.plot_reliability(positive["reliability"], ax)
+            ax.set(xlabel=f"Probability of “{positive['name']}”", ylabel="Share that are")
+            gap = positive["gap"].estimate
+            mean = f"mean − share {number(100 * gap, 1, ' points', sign=True)}"
+            ax.texts[-1].set_text(f"ECE {percent(positive['ece'].estimate)}\n{mean}")
+        elif name == "reliability":
             plots.plot_reliability(numbers["reliability"], ax)
         elif name == "histogram":
             plots.plot_confidence_histogram(numbers["histogram"], ax)
@@ -81,6 +93,32 @@ def draw(name: str, numbers: dict) -> Figure:
         return fig
 
 
+def _ranking(name: str, positive: dict) -> Figure:
+    """ROC or precision–recall curve, with the threshold 0.5 marked."""
+    fig, ax = plt.subplots(figsize=(4.6, 3.9))
+    curve, at = positive[name], positive["decisions"]
+    recall = at["recall"].estimate
+    if name == "roc":
+        others = max(positive["samples"] - positive["positives"], 1)
+        x, y, dot = curve["fpr"], curve["tpr"], (at["false"] / others, recall)
+        chance, label = [0, 1], f"ROC AUC {percent(positive['auroc'].estimate)}"
+        ax.set(xlabel="False alarms among the others", ylabel="Recall")
+    else:
+        x, y, dot = curve["recall"], curve["precision"], (recall, at["precision"].estimate)
+        chance = [positive["base_rate"].estimate] * 2
+        label = f"Average precision {percent(positive['average_precision'].estimate)}"
+        ax.set(xlabel="Recall", ylabel="Precision")
+    ax.plot([0, 1], chance, color="0.7", linestyle="--", linewidth=1.2)
+    ax.plot(x, y, color=plots.CORRECT, linewidth=2)
+    if at["flagged"]:
+        ax.plot(*dot, "o", color=plots.WRONG, zorder=5)
+        side = -12 if name == "roc" else 8
+        ax.annotate("0.5", dot, (8, side), textcoords="offset points")
+    ax.set(xlim=(0, 1), ylim=(0, 1.02))
+    ax.set_title(label, fontsize=12)
+    return fig
+
+
 def explore(
     numbers: dict, data: Predictions, against: Predictions | None, pictures: dict[str, str]
 ) -> dict[str, explorable.Explorable]:
@@ -88,6 +126,8 @@ def explore(
 
     Their still pictures, given as addresses, are shown where scripts are off.
     """
+    if data.weights is not None:
+        data, against = by_weight(data, against)
     models = {"your model": data.sample(ROWS)}
     if against:
         models["the other one"] = against.sample(ROWS)
@@ -100,12 +140,18 @@ def explore(
             samples and (samples["confidence"], samples["correct"])
             for samples in (model.samples, model.val_samples)
         )
-        reliability[name] = explorable.prepare_reliability(model.logits, model.labels, temperature)
+        if not data.pairs:
+            few = min(explorable.MOST, max(EXPLORED // numbers["classes"], 1000))
+            packed = explorable.prepare_reliability(model.logits, model.labels, temperature, few)
+            reliability[name] = packed
         histograms[name] = explorable.prepare_histograms(*test, marks=thresholds)
         risk_coverage[name] = explorable.prepare_risk_coverage(*test, held_out)
     point = numbers["main_point"] or {"threshold": 0.9, "target": 0.05}
-    return {
-        "reliability": explorable.show_reliability(reliability, still=pictures["reliability"]),
+    shown = {}
+    if reliability:
+        still = pictures["reliability"]
+        shown["reliability"] = explorable.show_reliability(reliability, still=still)
+    return shown | {
         "histogram": explorable.show_histograms(
             histograms, point["threshold"], still=pictures["histogram"]
         ),
@@ -146,19 +192,38 @@ def page(numbers: dict, data: Predictions | None = None, against: Predictions | 
         allows; without these arguments there is no script.
     """
     shown = ["reliability", "histogram", "risk_coverage"]
+    shown += ["probability", "roc", "precision_recall"] if numbers["positive"] else []
     shown += ["comparison"] if numbers["comparison"] else []
     pictures = {name: html.picture(draw(name, numbers)) for name in shown}
-    explorables = explore(numbers, data, against, pictures) if data else {}
-    script = explorable.script() if data else ""
-    facts = [f"{numbers['samples']:,} samples", f"{numbers['classes']:,} classes"]
-    facts += [f"{numbers['errors']:,} wrong"]
+    # Of two classes, what can be explored is folded away: a still picture does.
+    lively = data is not None and not numbers["positive"]
+    explorables = explore(numbers, data, against, pictures) if lively else {}
+    script = explorable.script() if lively else ""
+    facts = [f"{numbers['samples']:,} samples"]
+    if positive := numbers["positive"]:
+        guessed = " (guessed)" if positive["guessed"] else ""
+        facts.append(f"two classes, of which “{positive['name']}” is the positive one{guessed}")
+        facts.append(f"{positive['positives']:,} positives")
+    else:
+        facts += [] if numbers["pairs"] else [f"{numbers['classes']:,} classes"]
+        facts += [f"{numbers['errors']:,} wrong"]
     if numbers["validation"]:
         facts.append(f"a validation set of {numbers['validation']:,}")
     if numbers["against"]:
         facts.append(f"compared with {numbers['against']}")
+    fits = [row for row in numbers["recalibration"].values() if "fitted_on" in row]
+    best, note = numbers["recommended"], ""
+    if positive:
+        note = "Thresholds are for the probability as it is"
+        note += f"; after {best}, each is another, as listed." if best else "."
     return html.render(
         Path(__file__).with_name("page.html.jinja"),
         numbers=numbers,
+        positive=positive,
+        threshold_note=note,
+        fitted_on=fits[0]["fitted_on"] if fits else 0,
+        judged_on=numbers["recalibration"]["none"]["judged_on"],
+        worst_shown=len(numbers["predicted"]) == SHOWN < numbers["classes"],
         facts=facts,
         verdict=verdict(numbers),
         cautions=cautions(numbers),

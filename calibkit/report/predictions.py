@@ -6,23 +6,29 @@
 =========================  =====================================================================
 file                       what is in it
 =========================  =====================================================================
-``.npz``                   ``logits`` or ``probs`` (n, k), ``labels`` (n,); optionally:
-                           ``val_logits`` or ``val_probs``, ``val_labels``, ``groups`` (n,),
-                           ``class_names`` (k,)
+``.npz``, ``.pt``          ``logits`` or ``probs`` (n, k), ``labels`` (n,), or ``confidence`` and
+                           ``correct`` (n,); optionally: the same with ``val_`` before the name,
+                           ``groups`` (n,), ``weights`` (n,), ``class_names`` (k,)
 ``.csv``, ``.parquet``     a column ``label``; columns ``prob_NAME`` or ``logit_NAME``, or bare
-                           class names over probabilities; optionally: ``group``, and
-                           ``split`` (``test`` or ``val``); separated by commas, semicolons or
-                           tabs
+``.feather``, ``.jsonl``   class names over probabilities; or ``confidence`` and ``correct``;
+                           optionally: ``group``, ``weight``, and ``split`` (``test`` or ``val``);
+                           text is separated by commas, semicolons or tabs, and may be ``.gz``
+``.json``                  a list of such rows, or arrays by name as in ``.npz``
+lm-evaluation-harness      ``samples_TASK.jsonl`` of ``--log_samples``: multiple choice
 fd-shifts                  ``raw_logits.npz``: one array, columns logits, label, data set
 netcal                     ``.npz``: ``predictions`` (probabilities) and ``ground_truth``
 Hugging Face               ``.npy`` or ``.npz``: ``predictions`` (logits); labels in ``label_ids``,
                            in ``labels.npy`` beside the file, or in the file passed as `labels`
 a calibkit record          ``arrays.npz`` in the folder of a run: test and validation set
+``-``                      standard input, any of these
 =========================  =====================================================================
+
+Arrays and columns may also have the names that other tools give them, such as ``y_proba`` and
+``y_true``; what was read as what is said.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,37 +36,21 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import metrics
-from calibkit.arrays import Array, ArrayLike, as_labels, as_logits, as_probs, row_sums, to_numpy
-
-# Names of the arrays in an .npz file: ours first, then those of other tools.
-_KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
-_KEYS += ("groups", "class_names")
-_LAYOUTS = {
-    "": {key: key for key in _KEYS},
-    "calibkit record": {
-        "logits": "test_logits",
-        "labels": "test_labels",
-        "val_logits": "validation_logits",
-        "val_labels": "validation_labels",
-    },
-    "netcal": {"probs": "predictions", "labels": "ground_truth"},
-    "Hugging Face": {"logits": "predictions", "labels": "label_ids"},
-}
-_LABEL_COLUMNS = ("label", "labels", "y_true", "target", "true_label", "true", "y")
-_GROUP_COLUMNS = ("group", "groups")
-# Columns of the answer alone, which says too little for a report.
-_ANSWER_COLUMNS = (
-    "y_pred",
-    "pred",
-    "prediction",
-    "predicted",
-    "predicted_class",
-    "predicted_label",
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    as_confidence_correct,
+    as_labels,
+    as_logits,
+    as_probs,
+    row_sums,
+    to_numpy,
 )
-_CONFIDENCE_COLUMNS = ("confidence", "conf", "max_prob", "msp")
-_PREFIXES = {"logit_": "logits", "prob_": "probs"}
-_VALIDATION = ("val", "validation")
-_OBJECTS = "holds Python objects, not read as they could run code: save numbers or strings"
+
+# Names of arrays, in the order of messages.
+KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
+KEYS += ("groups", "class_names", "confidence", "correct", "val_confidence", "val_correct")
+KEYS += ("weights", "val_weights")
 _NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
 
 
@@ -76,11 +66,21 @@ class Predictions:
         Scores before the softmax, or the logarithms of probabilities.
     labels : array (n,) of int
     val_logits, val_labels : arrays (m, k) and (m,), or None
-    groups : array (n,) of str, or None
+    groups : array (n,) or (n, c) of str, or None
+        The group of each sample, or one for each of c columns.
     class_names : tuple of str
         One per column; "0" to "k - 1" if nothing better is known.
     notes : tuple of str
         What was assumed or left out on reading, for readers of a report.
+    group_names : tuple of str
+        Names of the columns of `groups`.
+    weights, val_weights : arrays (n,) and (m,), or None
+        How much each sample counts, with a mean of 1.
+    confidences, val_confidences : arrays (n,) and (m,), or None
+        The confidence of each answer, where that and its correctness is all that is known. The
+        two columns of `logits` are then "wrong" and "right", and a label of 1 means right.
+    positive : int or None
+        Of two classes, the one of interest; None if nobody said.
     """
 
     name: str
@@ -91,53 +91,116 @@ class Predictions:
     groups: Array | None = None
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    group_names: tuple[str, ...] = ()
+    weights: Array | None = None
+    val_weights: Array | None = None
+    confidences: Array | None = None
+    val_confidences: Array | None = None
+    positive: int | None = None
+
+    @property
+    def pairs(self) -> bool:
+        """Whether there are only confidences, and no probabilities of classes."""
+        return self.confidences is not None
 
     @cached_property
     def samples(self) -> dict[str, Array]:
         """`metrics.per_sample` of the test set, computed once."""
-        return metrics.per_sample(self.logits, self.labels)
+        return of_samples(self.logits, self.labels, self.confidences)
 
     @cached_property
     def val_samples(self) -> dict[str, Array] | None:
         """The same for the validation set; None without one."""
         if self.val_logits is None:
             return None
-        return metrics.per_sample(self.val_logits, self.val_labels)
+        return of_samples(self.val_logits, self.val_labels, self.val_confidences)
+
+    def about(self, positive: str) -> "Predictions":
+        """The same with a positive class, by its name; for two classes only."""
+        if self.pairs or len(self.class_names) != 2:
+            what = "pairs" if self.pairs else f"{len(self.class_names)} classes"
+            raise ValueError(
+                f"positive: got {few_of([positive])} for {what}, expected it only for two classes"
+            )
+        if str(positive) not in self.class_names:
+            raise ValueError(
+                f"positive: got {few_of([positive])}, expected one of {few_of(self.class_names)}"
+            )
+        return replace(self, positive=self.class_names.index(str(positive)))
 
     def sample(self, most: int, seed: int = 0) -> "Predictions":
         """Return a random subset of at most `most` samples, in order, with a note that says so."""
         rng, n, changes = np.random.default_rng(seed), len(self.labels), {}
+
+        def keep(rows: Array, *names: str) -> None:
+            values = {name: getattr(self, name) for name in names}
+            changes.update({name: x[rows] for name, x in values.items() if x is not None})
+
         if n > most:
             rows = np.sort(rng.choice(n, most, replace=False))
             note = f"All numbers come from a random {most:,} of the {n:,} samples."
-            changes = {"logits": self.logits[rows], "labels": self.labels[rows]}
+            keep(rows, "logits", "labels", "groups", "weights", "confidences")
             changes["notes"] = (*self.notes, note)
-            if self.groups is not None:
-                changes["groups"] = self.groups[rows]
         if self.val_logits is not None and len(self.val_labels) > most:
             rows = np.sort(rng.choice(len(self.val_labels), most, replace=False))
-            changes["val_logits"] = self.val_logits[rows]
-            changes["val_labels"] = self.val_labels[rows]
+            keep(rows, "val_logits", "val_labels", "val_weights", "val_confidences")
         return replace(self, **changes) if changes else self
+
+
+def of_samples(logits: Array, labels: Array, confidence: Array | None = None) -> dict[str, Array]:
+    """`metrics.per_sample`, also of a confidence and whether the answer is right (a label of 1)."""
+    if confidence is None:
+        values = metrics.per_sample(logits, labels)
+        return values | {"confidence": as_printed(values["confidence"])}
+    right = labels == 1
+    nll = -log_probs(np.where(right, confidence, 1 - confidence).astype(np.float64))
+    brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
+    return {"confidence": confidence, "correct": right, "nll": nll, "brier": brier}
+
+
+def as_printed(p: Array) -> Array:
+    """Probabilities without the noise of a softmax in double precision.
+
+    What was 0.79 in a file comes back as 0.79 or as 0.7900000000000001, which would break its ties
+    with others and be a strange threshold.
+
+    >>> as_printed(np.array([0.7900000000000001, 0.123456789012])).tolist()
+    [0.79, 0.123456789012]
+    """
+    if p.dtype != np.float64:
+        return p
+    short = p.round(10)
+    return np.where((np.abs(p - short) <= 1e-15) & (short < 1), short, p)
 
 
 def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
     """Raise a plain `OSError` for the first file that cannot be opened, before reading any."""
     for file in files:
-        if file is not None and not isinstance(file, Predictions):
+        if file is not None and not isinstance(file, Predictions) and str(file) != "-":
             with Path(file).open("rb"):
                 pass
 
 
-def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Predictions:
+def read(
+    path: str | os.PathLike,
+    labels: str | os.PathLike | None = None,
+    *,
+    group: Sequence[str] = (),
+    tokens: bool = False,
+) -> Predictions:
     """Read a prediction file; the table above lists the formats.
 
     Parameters
     ----------
     path : path
-        ``.npz``, ``.npy``, ``.csv`` or ``.parquet``.
+        The file; "-" is standard input.
     labels : path, optional
         Labels in a file of their own: ``.npy``, or text with one label per line.
+    group : sequence of str
+        Columns (of a table) or arrays that name groups, instead of one called ``group``.
+    tokens : bool
+        Take scores of shape (texts, tokens, k) for as many samples as there are tokens with a
+        label.
 
     Returns
     -------
@@ -160,37 +223,56 @@ def read(path: str | os.PathLike, labels: str | os.PathLike | None = None) -> Pr
     >>> found.class_names, found.labels.tolist()
     (('cat', 'dog'), [0, 1])
     """
+    from calibkit.report import files  # which needs this module
+
     path = Path(path)
-    readers = {".npz": _npz, ".npy": _npy, ".csv": _table, ".parquet": _table}
-    if path.suffix.lower() not in readers:
-        raise ValueError(f"{path}: got a file {path.suffix!r}, expected {', '.join(readers)}")
+    if str(path) != "-":
+        try:
+            files.format_of(path)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
     check_files(path, labels)  # before any library wraps the error
+    if str(path) == "-":
+        with files.standard_input() as copy:
+            try:
+                return replace(read(copy, labels, group=group, tokens=tokens), name="your model")
+            except ValueError as error:
+                raise ValueError(str(error).replace(str(copy), "standard input")) from error
     try:
-        arrays, notes = readers[path.suffix.lower()](path)
+        arrays, notes = files.arrays_of(path, tuple(group))
         if labels is not None:
-            arrays["labels"] = _label_file(Path(labels))
-        elif "labels" not in arrays:
+            arrays["labels"] = files.label_file(Path(labels))
+        elif not {"labels", "correct"} & set(arrays):
             beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
             labels_file = next((file for file in beside if file.exists()), None)
             if labels_file is None:
-                raise ValueError("got scores without labels, expected labels.npy beside them")
-            arrays["labels"] = _label_file(labels_file)
-        result = from_arrays(arrays, path.stem)
+                raise ValueError(
+                    "got scores without labels, expected labels.npy beside them or a file of "
+                    "labels (--labels)"
+                )
+            arrays["labels"] = files.label_file(labels_file)
+        result = from_arrays(arrays, _stem(path), tokens=tokens)
     except ImportError:  # pandas is not installed
         raise
     except ValueError as error:
-        raise ValueError(f"{path}: {_one_line(error)}") from error
+        raise ValueError(f"{path}: {one_line(error)}") from error
     except MemoryError as error:
         raise ValueError(f"{path}: too large for the memory of this machine") from error
     except Exception as error:  # whatever a decoder stumbles over in a damaged file
         if getattr(error, "filename", None):  # the file of labels does not exist
             raise
-        reason = _one_line(error)
+        reason = one_line(error)
         raise ValueError(f"{path}: damaged, or not what its name says ({reason})") from error
     return replace(result, notes=(*notes, *result.notes))
 
 
-def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Predictions:
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+
+
+def from_arrays(
+    arrays: Mapping[str, ArrayLike], name: str = "your model", *, tokens: bool = False
+) -> Predictions:
     """Check arrays, named as in the ``.npz`` file above.
 
     Parameters
@@ -199,8 +281,11 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
         Scores may also be (n,): the logit or probability of class 1 of two. Logits whose rows are
         probabilities are read as such, with a note. Labels may be numbers from 0, names of
         ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
+        ``groups`` may be (n, c), with the names of its columns in ``group_names``.
     name : str
         For the title of a report.
+    tokens : bool
+        As in `read`.
 
     Returns
     -------
@@ -219,30 +304,43 @@ def from_arrays(arrays: Mapping[str, ArrayLike], name: str = "your model") -> Pr
     ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
     """
     notes: list[str] = []
-    unknown = [key for key in arrays if key not in _KEYS]
+    unknown = [key for key in arrays if key not in (*KEYS, "group_names")]
     if unknown:
-        raise ValueError(f"got {_few(unknown)}, expected names among {', '.join(_KEYS)}")
-    names = _class_names(arrays.get("class_names"))
-    logits, labels, keep = _part(arrays, "", names, notes)
+        raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
+    if tokens:
+        arrays = _flattened(arrays, notes)
+    pairs = "confidence" in arrays and not {"logits", "probs"} & set(arrays)
+    part = _pairs if pairs else _part
+    names = ("wrong", "right") if pairs else _class_names(arrays.get("class_names"))
+    logits, labels, keep = part(arrays, "", names, notes)
     if names and len(names) != logits.shape[1]:
         raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
+    more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
     val_logits = val_labels = None
     if any(key.startswith("val_") for key in arrays):
-        val_logits, val_labels, _ = _part(arrays, "val_", names, notes)
+        val_logits, val_labels, val_keep = part(arrays, "val_", names, notes)
         if val_logits.shape[1] != logits.shape[1]:
             columns = val_logits.shape[1]
             raise ValueError(f"val_logits: got {columns} classes, expected {logits.shape[1]}")
+        more["val_weights"] = _weights(arrays, "val_weights", val_keep)
+    if pairs:
+        more["confidences"] = as_confidence_correct(arrays["confidence"], labels)[0]
+        if val_logits is not None:
+            more["val_confidences"] = as_confidence_correct(arrays["val_confidence"], val_labels)[0]
+    more["weights"] = _weights(arrays, "weights", keep)
     groups = arrays.get("groups")
     if groups is not None:
         groups = np.asarray(to_numpy(groups))
-        if groups.shape != keep.shape or groups.dtype.kind not in "biufUS":
+        if groups.shape[:1] != keep.shape or groups.ndim > 2 or groups.dtype.kind not in "biufUS":
             raise ValueError(
                 f"groups: got shape {groups.shape} of type {groups.dtype}, "
                 f"expected {keep.shape} of names or numbers"
             )
-        groups = _text(groups)[keep]
+        groups = text_of(groups)[keep]
     names = names or tuple(str(i) for i in range(logits.shape[1]))
-    return Predictions(name, logits, labels, val_logits, val_labels, groups, names, tuple(notes))
+    return Predictions(
+        name, logits, labels, val_logits, val_labels, groups, names, tuple(notes), **more
+    )
 
 
 def log_probs(probs: Array) -> Array:
@@ -258,6 +356,72 @@ def log_probs(probs: Array) -> Array:
 # --- arrays: scores, labels, names ---
 
 
+def _flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
+    """Scores (texts, tokens, k) as (texts × tokens, k), and what belongs to them."""
+    flat = dict(arrays)
+    for prefix in ("", "val_"):
+        for kind in ("logits", "probs"):
+            scores = to_numpy(flat.get(prefix + kind, 0.0))
+            if scores.ndim != 3:
+                continue
+            texts, length, k = scores.shape
+            flat[prefix + kind] = scores.reshape(-1, k)
+            labels = to_numpy(flat.get(f"{prefix}labels", ()))
+            if labels.shape != (texts, length):
+                raise ValueError(
+                    f"{prefix}labels: got shape {labels.shape}, expected {(texts, length)}, one "
+                    "for each token"
+                )
+            flat[f"{prefix}labels"] = labels.reshape(-1)
+            for name in (f"{prefix}weights", "" if prefix else "groups"):
+                if name in flat and len(to_numpy(flat[name])) == texts:
+                    flat[name] = np.repeat(np.asarray(to_numpy(flat[name])), length, axis=0)
+            notes.append(
+                f"{texts:,} {'validation ' * bool(prefix)}texts of {length:,} tokens: each token "
+                "is a sample. Tokens of one text are alike, so the intervals are too narrow."
+            )
+    return flat
+
+
+def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
+    """Weights of the samples kept, with a mean of 1."""
+    if name not in arrays:
+        return None
+    weights = to_numpy(arrays[name])
+    if weights.shape != keep.shape or weights.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: got shape {weights.shape}, expected {keep.shape} of numbers")
+    weights = weights.astype(np.float64)[keep]
+    if not np.isfinite(weights).all() or weights.min() < 0 or not weights.sum():
+        raise ValueError(
+            f"{name}: got values from {weights.min():g} to {weights.max():g}, expected weights "
+            "from 0 that are not all 0"
+        )
+    return weights / weights.mean()
+
+
+def _pairs(
+    arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
+) -> tuple[Array, Array, Array]:
+    """Confidence and correctness as the probabilities of "wrong" and "right"."""
+    if f"{prefix}confidence" not in arrays or f"{prefix}correct" not in arrays:
+        raise ValueError(f"got {few_of(arrays)}, expected {prefix}confidence and {prefix}correct")
+    try:
+        confidence, correct = as_confidence_correct(
+            arrays[f"{prefix}confidence"], arrays[f"{prefix}correct"], unit=True
+        )
+    except ValueError as error:
+        values = to_numpy(arrays[f"{prefix}confidence"])
+        hint = ""
+        if values.dtype.kind in "fiu" and values.size:
+            if 1 < values.max() <= 100 and values.min() >= 0:
+                hint = " (divide percentages by 100)"
+            elif values.max() <= 0:
+                hint = " (if these are log-probabilities, name them logprob)"
+        raise ValueError(f"{prefix}{error}{hint}") from error
+    both = np.stack([1 - confidence, confidence], axis=1).clip(0, 1)
+    return log_probs(both), correct.astype(np.int64), np.ones(len(correct), bool)
+
+
 def _part(
     arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
 ) -> tuple[Array, Array, Array]:
@@ -265,7 +429,8 @@ def _part(
     kinds = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
     if not kinds or f"{prefix}labels" not in arrays:
         raise ValueError(
-            f"got {_few(arrays)}, expected {prefix}logits or {prefix}probs, and {prefix}labels"
+            f"got {few_of(arrays)}, expected {prefix}logits or {prefix}probs, and {prefix}labels "
+            f"(or {prefix}confidence and {prefix}correct)"
         )
     logits = _scores(arrays[prefix + kinds[0]], prefix + kinds[0], notes)
     n, k = logits.shape
@@ -288,15 +453,29 @@ def _part(
 def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
     scores = to_numpy(scores)
     probs = name.endswith("probs")
+    if scores.ndim == 3:
+        raise ValueError(
+            f"{name}: got shape {scores.shape}, expected (n, k); if these are scores of tokens, "
+            "say so (--tokens)"
+        )
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
-    if scores.ndim == 1 and scores.dtype.kind in "fiu":
+    if scores.ndim == 1 and scores.dtype.kind in "fiu" and scores.size:
+        if probs:  # before a second column is derived from them
+            try:
+                as_confidence_correct(scores, np.zeros(len(scores), bool), unit=True)
+            except ValueError as error:
+                percent = 20 < scores.max() <= 100 and scores.min() >= 0
+                hint = " (divide percentages by 100)" if percent else ""
+                hint = hint or " (if these are scores of another scale, name them logits)"
+                reason = str(error).removeprefix("confidence")
+                raise ValueError(f"{name}{reason}{hint}") from error
         inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
         other = 1 - scores if probs or inside else np.zeros_like(scores)
         scores = np.stack([other, scores], axis=1)
         notes.append(f"One column of {name}: read as class 1 of two.")
     if not probs:
-        scores = as_logits(scores, name)
+        scores = as_logits(scores, name, kind=None)
         probs = len(scores) > 1 and _are_probs(scores)
         if not probs:
             return scores
@@ -380,7 +559,7 @@ def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
         raise ValueError(
             f"class_names: got shape {array.shape} of type {array.dtype}, expected (k,) of names"
         )
-    class_names = tuple(_text(array).tolist())
+    class_names = tuple(text_of(array).tolist())
     if len(set(class_names)) < len(class_names):
         twice = next(name for i, name in enumerate(class_names) if name in class_names[:i])
         raise ValueError(f"class_names: got {twice!r} twice, expected a name for each class")
@@ -403,19 +582,19 @@ def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: s
             raise ValueError(f"{name}: got {odd:g}, expected whole numbers 0 to {k - 1}")
         array = array.astype(np.int64)
     if array.dtype.kind in "US":
-        return _by_name(_text(array), k, names, name)
+        return _by_name(text_of(array), k, names, name)
     if array.dtype.kind not in "biu":
         raise ValueError(f"{name}: got type {array.dtype}, expected whole numbers or names")
     if k == 2 and set(np.unique(array)) == {-1, 1}:
         raise ValueError(f"{name}: got -1 and 1, expected 0 and 1 (-1 stands for no label)")
     own = [str(i) for i in range(k)]
-    if names and all(_is_number(x) for x in names) and list(names) != own:
+    if names and all(is_number(x) for x in names) and list(names) != own:
         if sorted(names) == sorted(own):  # a number may be a position or a name
             raise ValueError(
-                f"class_names: got the numbers {_few(names)} in another order than the columns, "
+                f"class_names: got the numbers {few_of(names)} in another order than the columns, "
                 f"and {name} that are numbers too; write the {name} as text"
             )
-        return _by_name(_text(array), k, names, name)  # columns called 1 to k, or 7 and 9
+        return _by_name(text_of(array), k, names, name)  # columns called 1 to k, or 7 and 9
     return array.astype(np.int64)
 
 
@@ -426,9 +605,9 @@ def _one_hot(array: Array) -> bool:
 def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
     distinct, place = np.unique(labels, return_inverse=True)
     number = {str(i): i for i in _NO_LABEL} | {x: i for i, x in enumerate(names)}
-    if not all(x in number for x in distinct) and all(_is_number(x) for x in distinct):
+    if not all(x in number for x in distinct) and all(is_number(x) for x in distinct):
         places = {x: int(x) for x in distinct}
-        if set(places.values()) <= {*_NO_LABEL, *range(k)} or not all(_is_number(x) for x in names):
+        if set(places.values()) <= {*_NO_LABEL, *range(k)} or not all(is_number(x) for x in names):
             number = places
     unknown = [str(x) for x in distinct if x not in number]
     if unknown and not names:
@@ -437,253 +616,27 @@ def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
             "or class_names with the name of each column"
         )
     if unknown:
-        raise ValueError(f"{name}: got {_few(unknown)}, expected names among {_few(names)}")
+        raise ValueError(f"{name}: got {few_of(unknown)}, expected names among {few_of(names)}")
     return np.array([number[x] for x in distinct], dtype=np.int64)[place]
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and len(text) < 19
 
 
-def _text(array: Array) -> Array:
+def text_of(array: Array) -> Array:
     """An array of names: numbers as written, bytes decoded."""
     if array.dtype.kind == "S":
         return np.char.decode(array, "utf-8", "replace")
     return array.astype(str)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     return " ".join((str(error) or type(error).__name__).split())[:300]
 
 
-def _few(names) -> str:
+def few_of(names) -> str:
     """The first names of many, quoted so that no control character gets through."""
     names = [str(name) for name in names]
     shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])
     return (shown or "nothing") + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-# --- files ---
-
-
-def _npz(path: Path) -> tuple[dict[str, Array], list[str]]:
-    with _load(path) as archive:
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError("got a single array, expected an archive of named arrays")
-        keys = set(archive.files)
-        if keys == {"arr_0"}:
-            return _fd_shifts(_member(archive, "arr_0"))
-        source = next((x for x, layout in _LAYOUTS.items() if _fits(layout, keys)), None)
-        if source is None:
-            raise ValueError(
-                f"got arrays {_few(sorted(keys))}, expected 'logits' or 'probs', and 'labels'"
-            )
-        layout = _LAYOUTS[source]
-        names = {ours: name for ours, name in layout.items() if name in keys}
-        if "logits" in names:
-            names.pop("probs", None)
-        if "val_logits" in names:
-            names.pop("val_probs", None)
-        unused = sorted(keys - set(layout.values()))
-        notes = [f"File format: {source}."] if source else []
-        if unused and source != "calibkit record":
-            notes.append(f"Not used: {_few(unused)}.")
-        return {ours: _member(archive, name) for ours, name in names.items()}, notes
-
-
-def _fits(layout: dict[str, str], keys: set[str]) -> bool:
-    scores = bool({layout.get("logits"), layout.get("probs")} & keys)
-    return scores and (layout["labels"] in keys or layout is _LAYOUTS[""])  # labels may lie beside
-
-
-def _load(path: Path):
-    try:
-        return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        if "pickle" in str(error):
-            raise ValueError(f"{path.name!r} is not a NumPy file, or {_OBJECTS}") from error
-        raise
-
-
-def _member(archive, key: str) -> Array:
-    # A few kilobytes can unpack to any size; the archive says how large.
-    info = archive.zip.getinfo(f"{key}.npy" if f"{key}.npy" in archive.zip.namelist() else key)
-    if info.file_size > _memory():
-        raise ValueError(
-            f"{key!r} is {info.file_size / 1e9:.0f} GB, more than the memory of this machine"
-        )
-    try:
-        return archive[key]
-    except ValueError as error:
-        if "pickle" in str(error):
-            raise ValueError(f"{key!r} {_OBJECTS}") from error
-        raise
-
-
-def _memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
-        return 1 << 40
-
-
-def _fd_shifts(array: Array) -> tuple[dict[str, Array], list[str]]:
-    """raw_logits.npz: logits in columns 0 to k - 1, then the label, then the data set's number."""
-    if array.ndim != 2 or array.shape[1] < 4 or array.dtype.kind != "f":
-        raise ValueError(
-            f"got one array without a name, of shape {array.shape} and type {array.dtype}, "
-            "expected 'logits' or 'probs', and 'labels', or raw logits from fd-shifts"
-        )
-    scores, label, dataset = array[:, :-2], array[:, -2], array[:, -1]
-    if not (np.isfinite(dataset).all() and (dataset == np.round(dataset)).all()):
-        raise ValueError("got one array whose last column does not number data sets (fd-shifts)")
-    notes = ["File format: raw logits from fd-shifts."]
-    sets = np.unique(dataset.astype(np.int64))
-    if len(sets) == 1:
-        return {"logits": scores, "labels": label}, notes
-    test = dataset != sets[0]
-    notes.append(
-        f"Data set {sets[0]} was read as the validation set (val_tuning), "
-        f"data set{'s' * (len(sets) > 2)} {', '.join(map(str, sets[1:]))} as the test set."
-    )
-    arrays = {
-        "logits": scores[test],
-        "labels": label[test],
-        "val_logits": scores[~test],
-        "val_labels": label[~test],
-    }
-    if len(sets) > 2:
-        names = np.char.add("data set ", dataset[test].astype(np.int64).astype(str))
-        arrays["groups"] = names
-    return arrays, notes
-
-
-def _npy(path: Path) -> tuple[dict[str, Array], list[str]]:
-    return {"logits": _load(path)}, []
-
-
-def _label_file(path: Path) -> Array:
-    if path.suffix.lower() == ".npy":
-        return _load(path)
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
-    lines = [line.strip() for line in lines if line.strip()]
-    return np.array(lines[1:] if lines and lines[0] in _LABEL_COLUMNS else lines, dtype=str)
-
-
-def _table(path: Path) -> tuple[dict[str, Array], list[str]]:
-    import pandas as pd  # late: slow to import
-
-    notes = []
-    if path.suffix.lower() == ".csv":
-        if not path.stat().st_size:
-            raise ValueError("the file is empty")
-        form, notes = _form(path)
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""], **form)  # NA: a class?
-    else:
-        try:
-            frame = pd.read_parquet(path)
-        except ImportError as error:
-            raise ValueError("a .parquet file needs pyarrow: pip install pyarrow") from error
-    frame.columns = [str(column) for column in frame.columns]
-    if frame.empty or frame.columns.has_duplicates:
-        raise ValueError(
-            f"got {len(frame)} rows and columns {_few(frame.columns)}, expected at least one row "
-            "and no column twice"
-        )
-    label, group, split = (
-        next((name for name in names if name in frame.columns), None)
-        for names in (_LABEL_COLUMNS, _GROUP_COLUMNS, ("split",))
-    )
-    if label is None:
-        raise ValueError(
-            f"got columns {_few(frame.columns)}, expected one called 'label' "
-            f"(or {', '.join(map(repr, _LABEL_COLUMNS[1:]))})"
-        )
-    kind, columns, names, unused = _class_columns(frame, {label, group, split})
-    single = all(frame[column].dtype == np.float32 for column in columns)
-    scores = frame[columns].to_numpy(dtype=np.float32 if single else np.float64)
-    labels = _values(frame[label])
-    if labels.dtype.kind in "iu" and all(map(_is_number, names)):
-        labels = labels.astype(str)  # names of columns, in whatever order they come
-    arrays = {kind: scores, "labels": labels, "class_names": np.array(names)}
-    if group is not None:
-        known = frame[group].astype(object).where(frame[group].notna(), "(none)")
-        arrays["groups"] = known.astype(str).to_numpy(dtype=str)
-    if split is not None:
-        part = frame[split].astype(str).str.lower().to_numpy(dtype=str)
-        odd = [x for x in np.unique(part) if x not in ("test", *_VALIDATION)]
-        if odd:
-            raise ValueError(
-                f"split: got {_few(odd)}, expected 'test' and 'val' (leave training samples out)"
-            )
-        test = part == "test"
-        for key in (kind, "labels"):
-            if not test.all():
-                arrays[f"val_{key}"] = arrays[key][~test]
-            arrays[key] = arrays[key][test]
-        if group is not None:
-            arrays["groups"] = arrays["groups"][test]
-    notes += [f"Columns not used: {_few(unused)}."] if unused else []
-    return arrays, notes
-
-
-def _form(path: Path) -> tuple[dict[str, str], list[str]]:
-    """Separator and decimal mark of a CSV file, judging by its first two lines."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        head, row = file.readline(1_000_000), file.readline(1_000_000)
-    separator = max(",;\t", key=head.count)  # a comma if there is none of them
-    if separator == ",":
-        return {}, []
-    form = {"sep": separator, "decimal": "," if "," in row else "."}
-    notes = [f"Columns are separated by {'semicolons' if separator == ';' else 'tabs'}."]
-    return form, notes + (["Decimals are written with a comma."] if form["decimal"] == "," else [])
-
-
-def _values(column) -> Array:
-    """A column's labels as numbers or strings, never objects."""
-    if column.isna().any():
-        row = int(column.isna().argmax()) + 1
-        raise ValueError(f"{column.name}: got an empty cell in row {row} below the header")
-    if column.dtype.kind in "biuf":
-        return column.to_numpy()
-    return column.astype(str).to_numpy(dtype=str)
-
-
-def _class_columns(frame, assigned: set) -> tuple[str, list[str], list[str], list[str]]:
-    """The kind of scores, their columns, the names of the classes, and the columns left over."""
-    import pandas as pd
-
-    rest = [c for c in frame.columns if c not in assigned and not c.startswith("Unnamed:")]
-    prefix = next((p for p in _PREFIXES if any(c.startswith(p) for c in rest)), "")
-    if prefix:
-        columns = [c for c in rest if c.startswith(prefix)]
-    else:
-        columns = [c for c in rest if frame[c].dtype.kind in "fiu"]
-        if not columns:
-            raise ValueError(f"got columns {_few(rest)}, expected prob_NAME for each class")
-        answer = any(c.lower() in _ANSWER_COLUMNS for c in rest)
-        if answer or all(c.lower() in _CONFIDENCE_COLUMNS for c in columns):
-            raise ValueError(
-                f"got columns {_few(rest)}, expected prob_NAME or logit_NAME for each class, since "
-                "an answer and its confidence do not say what the other classes got; "
-                "calibkit.metrics and calibkit.stats take the confidence alone"
-            )
-    names = [c.removeprefix(prefix) for c in columns]
-    text = [c for c in columns if frame[c].dtype.kind not in "fiu"]
-    empty = next((c for c in columns if c not in text and frame[c].isna().any()), None)
-    if empty:
-        row = int(frame[empty].isna().argmax()) + 1
-        raise ValueError(f"{empty}: got an empty cell in row {row} below the header")
-    if text:
-        cells = frame[text[0]]
-        cell = str(cells[pd.to_numeric(cells, errors="coerce").isna()].iloc[0])
-        raise ValueError(f"{text[0]}: got {cell[:40]!r}, expected numbers")
-    if len(columns) == 1:  # the probability or logit of class 1
-        names = ["not " + names[0], names[0]]
-    kind = _PREFIXES.get(prefix, "probs")
-    if not prefix and ((frame[columns] < -1e-6) | (frame[columns] > 1 + 1e-6)).any(axis=None):
-        raise ValueError(
-            f"got columns {_few(columns)}, read as probabilities of these classes, but some are "
-            "not between 0 and 1; name the columns of scores prob_NAME or logit_NAME"
-        )
-    return kind, columns, names, [c for c in rest if c not in columns]

@@ -1,0 +1,104 @@
+"""Everything on a page can be pointed at, and a link tells where it leads.
+
+* A link to the bibliography whose words are a citation, ``[Guo et al. (2017)](bibliography.md)``,
+  leads to that entry and shows authors, title and venue. Notebooks write citations so, because a
+  role in braces is raw text in JupyterLab.
+* On the page `claims`, the first element that holds nothing but a claim's name, such as "fmfp-c09",
+  in a cell, a summary or code, is the anchor of that name.
+* A link that HTML in a notebook writes with capitals (``overconf.html#overconf-figA``) finds the
+  anchor, which docutils writes without.
+* The first time a page uses an abbreviation of `abbreviations` (in _config.yml), it is explained.
+  Anything else is explained in place: ``<abbr title="what it means">term</abbr>``.
+"""
+
+import re
+
+from docutils import nodes
+from pybtex.plugin import find_plugin
+from sphinx import addnodes
+
+CITATION = re.compile(r"(?P<name>[A-Z]\w[\w-]*).*?(?P<year>(?:19|20)\d\d)?\)?")
+CLAIM = re.compile(r"<(\w+)([^<>]*)>\s*([a-z]+-c\d\d)\s*</\1>")
+APART = (nodes.reference, nodes.title, nodes.literal, nodes.literal_block, nodes.math,
+         nodes.raw, nodes.abbreviation, addnodes.desc, nodes.caption)  # fmt: skip
+
+
+def cited(domain, words: str):
+    """The one citation that words such as "Guo et al. (2017)" mean, or None."""
+    if not (match := CITATION.fullmatch(words.strip())):
+        return None
+    found = [
+        its
+        for its in domain.citations
+        if (its.entry.persons["author"][0].last_names or [""])[-1] == match["name"]
+        and match["year"] in (None, its.entry.fields["year"])
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def link_citations(app, doctree, page) -> None:
+    """Lead links to the top of the bibliography to the entry that their words name."""
+    domain = app.env.get_domain("cite")
+    plain = find_plugin("pybtex.backends", "plaintext")()
+    for link in doctree.findall(nodes.reference):
+        if not link.get("refuri", "").endswith("bibliography.html"):
+            continue
+        if citation := cited(domain, link.astext()):
+            link["refuri"] += f"#{citation.citation_id}"
+            link["reftitle"] = citation.formatted_entry.text.render(plain)
+
+
+def explain(app, doctree, page) -> None:
+    """Mark up the first use of each abbreviation of a page."""
+    left = dict(app.config.abbreviations)
+    if not left:
+        return
+    pattern = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, left))})(?![\w-])")
+    for text in list(doctree.findall(nodes.Text)):
+        above, inside = text.parent, False
+        while above is not None and not inside:
+            inside, above = isinstance(above, APART), above.parent
+        if inside or not isinstance(text.parent, nodes.paragraph | nodes.emphasis | nodes.strong):
+            continue
+        parts = []
+        for i, part in enumerate(pattern.split(text)):
+            if i % 2 and part in left:
+                parts.append(nodes.abbreviation(part, part, explanation=left.pop(part)))
+            elif part:
+                parts.append(nodes.Text(part))
+        if any(isinstance(part, nodes.abbreviation) for part in parts):
+            text.parent.replace(text, parts)
+
+
+def anchor_html(app, page, template, context, doctree) -> None:
+    """Anchors for the lines of the scoreboard, and links in HTML as docutils writes anchors."""
+    body = context.get("body")
+    if not body:
+        return
+    if page.rpartition("/")[2] == "claims":
+        named = set(re.findall(r'\bid="([\w-]+)"', body))
+        body = CLAIM.sub(lambda its: as_anchor(its, named), body)
+    context["body"] = re.sub(
+        r'(href="(?:[\w./-]+\.html)?#)([a-z]\w*-[\w-]*)"',
+        lambda link: f'{link[1]}{link[2].lower()}"',
+        body,
+    )
+
+
+def as_anchor(match: re.Match, named: set[str]) -> str:
+    """An element that holds nothing but the name of a claim, as its anchor the first time."""
+    tag, attributes, claim = match.groups()
+    if claim in named or " id=" in attributes:
+        return match[0]
+    named.add(claim)
+    link = f'<a class="headerlink" href="#{claim}" aria-label="Link to {claim}">#</a>'
+    return f'<{tag} id="{claim}"{attributes}>{claim}{link if tag != "a" else ""}</{tag}>'
+
+
+def setup(app) -> dict:
+    """Sphinx calls this."""
+    app.add_config_value("abbreviations", {}, "env")
+    app.connect("doctree-resolved", link_citations)
+    app.connect("doctree-resolved", explain)
+    app.connect("html-page-context", anchor_html)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

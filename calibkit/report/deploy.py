@@ -1,0 +1,277 @@
+"""From saved predictions to what is deployed: a fitted map, and thresholds for its probabilities.
+
+``calibkit recalibrate preds.npz --save map.json`` in steps. The map is fitted to the validation set
+and judged on the test set. Without a validation set it is fitted to all samples and judged by
+cross-fitting: each sample by a map, and each threshold by a choice, that has not seen it.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibkit import __version__, metrics, posthoc
+from calibkit.arrays import Array, softmax
+from calibkit.report import assessment, positive
+from calibkit.report.assessment import FIT, LEAST, TARGETS
+from calibkit.report.predictions import Predictions, log_probs
+from calibkit.report.text import decimals, number, percent
+from calibkit.stats import Interval
+
+NAMES = {
+    "temperature": "Temperature scaling",
+    "structured": "Structured matrix scaling",
+    "vector": "Vector scaling",
+    "matrix": "Matrix scaling",
+    "beta": "Beta calibration",
+    "top": "Beta calibration of the top label",
+    "isotonic": "Isotonic regression",
+    "histogram": "Histogram binning",
+}  # of the maps on offer
+MEASURED = ("accuracy", "ece", "nll", "brier")
+
+
+def recalibrate(
+    data: Predictions,
+    name: str = "temperature",
+    of: str | None = None,
+    target_risk: Sequence[float] = (),
+    rules: Sequence[tuple[str, float]] = (),
+) -> tuple[posthoc.Recalibration, dict]:
+    """Fit a map, and choose thresholds for the probabilities behind it.
+
+    Parameters
+    ----------
+    data : Predictions
+    name : str
+        One of `NAMES`.
+    of : str, optional
+        Of two classes, the one that `rules` are about; by default as in a report.
+    target_risk : sequence of float
+        Error rates for thresholds on the highest probability; by default, for more than two
+        classes, some below the error rate.
+    rules : sequence of (str, float)
+        Of two classes, what a threshold on the probability of that one is for: pairs of a name of
+        `positive.RULES` and a value; by default, some of each.
+
+    Returns
+    -------
+    Recalibration
+        Fitted; ``model.save(path, **about)`` writes both.
+    dict
+        ``class_names``; ``scores`` ("logits" or "log-probabilities", which the map takes);
+        ``fitted_on`` (file, samples, their part); ``measured`` (``samples``, and `MEASURED`
+        ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its ``value``, the
+        ``column`` it is about (None: the highest), ``threshold`` (None if none keeps the rule) and
+        what it does to samples it was not chosen on, as [estimate, low, high]; ``warnings``.
+
+    Raises
+    ------
+    ValueError
+        In one line: too few samples, a map that these cannot fit, or a rule that makes no sense.
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
+    >>> model, about = recalibrate(from_arrays(scores), rules=[("precision", 0.6)])
+    >>> about["measured"]["samples"], about["thresholds"][0]["rule"]
+    (60, 'precision')
+    """
+    if name not in NAMES:
+        raise ValueError(f"map: got {name!r}, expected one of {', '.join(NAMES)}")
+    if len(data.labels) < LEAST:
+        raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
+    if data.pairs:
+        raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
+    if not all(0 < risk < 1 for risk in target_risk):
+        raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
+    positive.check_rules(rules)
+    column = _column(data, of, rules)
+    if data.weights is not None or data.val_weights is not None:
+        data, _ = assessment.by_weight(data)
+    held = data.val_logits is not None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", posthoc.PosthocWarning)
+        if held:
+            model = _fit(name, data.val_logits, data.val_labels)
+            after = _double(model, data.logits)
+            chosen_on = _double(model, data.val_logits), data.val_labels
+        else:
+            model = _fit(name, data.logits, data.labels)
+            after = np.empty(data.logits.shape)
+            for fit, rest in assessment._folds(len(data.labels)):
+                part = _fit(name, data.logits[fit], data.labels[fit])
+                after[rest] = _double(part, data.logits[rest])
+            chosen_on = None
+    said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
+    others = [str(w.message) for w in caught if w.category is not posthoc.PosthocWarning]
+    rows = []
+    if column is None or target_risk:
+        errors = float((after.argmax(axis=1) != data.labels).mean())
+        targets = target_risk or [t for t in TARGETS if t < errors][-4:]
+        score = _top(after, data.labels)
+        on = score if chosen_on is None else _top(*chosen_on)
+        rows += [_judged("target_risk", t, None, score, on, held) for t in sorted(targets)]
+    if column is not None and (rules or not target_risk):
+        score = after[:, column], data.labels == column
+        on = score
+        if chosen_on is not None:
+            on = chosen_on[0][:, column], chosen_on[1] == column
+        for rule, value in rules or _usual(float(score[1].mean())):
+            rows.append(_judged(rule, value, column, score, on, held))
+    before = softmax(data.logits.astype(np.float64))
+    fitted = data.val_labels if held else data.labels
+    return model, {
+        "class_names": list(data.class_names),
+        "scores": "log-probabilities" if _normalised(data.logits) else "logits",
+        "fitted_on": {
+            "file": data.name,
+            "part": "validation" if held else "all",
+            "samples": len(fitted),
+        },
+        "measured": {
+            "samples": len(data.labels),
+            "before": _measure(before, data.labels),
+            "after": _measure(after, data.labels),
+        },
+        "thresholds": rows,
+        "warnings": list(dict.fromkeys(said[:1] + others)),
+        "calibkit": __version__,
+    }
+
+
+def lines(name: str, model: posthoc.Recalibration, about: dict) -> list[str]:
+    """What `recalibrate` found, in words."""
+    fitted, measured = about["fitted_on"], about["measured"]
+    what = NAMES[name]
+    if name == "temperature":
+        what += f", T = {model.temperature_:.4g}"
+    part = "validation samples" if fitted["part"] == "validation" else "samples"
+    how = "test samples" if fitted["part"] == "validation" else "samples by cross-fitting"
+    said = [
+        f"{what}: fitted to {fitted['samples']:,} {part}, judged on {measured['samples']:,} {how}."
+    ]
+    for metric in MEASURED:
+        two = [measured[when][metric] for when in ("before", "after")]
+        shown = [percent(x) if metric in ("accuracy", "ece") else _digits(x) for x in two]
+        label = metric.upper() if len(metric) == 3 else metric.capitalize()
+        said.append(f"  {label:9}{shown[0]} → {shown[1]}")
+    for row in about["thresholds"]:
+        said.append("  " + _sentence(row, about["class_names"]))
+    return said + [f"! {warning}" for warning in about["warnings"]]
+
+
+def _sentence(row: dict, names: Sequence[str]) -> str:
+    rule, value = row["rule"], row["value"]
+    wish = {
+        "target_risk": f"at most {percent(value)} errors",
+        "precision": f"precision {percent(value)}",
+        "recall": f"recall {percent(value)}",
+        "cost_ratio": f"a miss costs {value:g} false alarms",
+        "budget": f"at most {percent(value) if value < 1 else f'{value:,.0f}'} flagged",
+    }[rule]
+    score = "confidence" if row["column"] is None else f"P({names[row['column']]})"
+    if row["threshold"] is None:
+        return f"{wish}: no threshold on {score} keeps that"
+    shares = {
+        key: number(Interval(*row[key]), 100, " %") for key in ("accepted", "error") if key in row
+    }
+    shares |= {
+        key: number(Interval(*row[key]), 100, " %")
+        for key in ("flagged", "precision", "recall")
+        if key in row
+    }
+    listed = ", ".join(f"{key} {text}" for key, text in shares.items())
+    return f"{wish}: {score} ≥ {decimals(row['threshold'])}: {listed}"
+
+
+def _choose(rule: str, value: float, score: Array, hit: Array) -> float:
+    if rule == "target_risk":
+        return metrics.threshold_at_risk(score, hit, value)
+    return positive.choose_threshold(rule, value, score, hit)
+
+
+def _judged(
+    rule: str,
+    value: float,
+    column: int | None,
+    score: tuple[Array, Array],
+    on: tuple[Array, Array],
+    held: bool,
+) -> dict:
+    """A threshold chosen on the samples `on`, and what it does to others."""
+    (p, hit), asked = score, value
+    if rule == "budget" and value >= 1:  # so many of the test samples
+        asked = min(value / len(p), 1 - 1e-9)
+    threshold = _choose(rule, asked, *on)
+    flag = p >= threshold
+    if not held and threshold < math.inf:
+        for fit, rest in assessment._folds(len(p)):
+            flag[rest] = p[rest] >= _choose(rule, asked, p[fit], hit[fit])
+    row = {"rule": rule, "value": float(value), "column": column}
+    row["threshold"] = threshold if threshold < math.inf else None
+    right, n = int((flag & hit).sum()), int(flag.sum())
+    if column is None:
+        return row | {"accepted": _share(n, len(p)), "error": _share(n - right, n)}
+    shares = {"flagged": _share(n, len(p)), "precision": _share(right, n)}
+    return row | shares | {"recall": _share(right, int(hit.sum()))}
+
+
+def _share(some: int, of: int) -> list[float | None]:
+    return [x if math.isfinite(x) else None for x in assessment._share(some, of)]
+
+
+def _usual(base_rate: float) -> list[tuple[str, float]]:
+    """Rules where none are asked for."""
+    budget = 0.01 if base_rate < 0.1 else 0.1
+    return [("budget", budget), ("precision", 0.5), ("precision", 0.9), ("cost_ratio", 10.0)]
+
+
+def _column(data: Predictions, name: str | None, rules: Sequence) -> int | None:
+    """The class that rules are about, if there are two."""
+    if name is not None:
+        return data.about(name).positive
+    if len(data.class_names) == 2:
+        return data.positive if data.positive is not None else positive.guess(data)
+    if rules:
+        k = len(data.class_names)
+        raise ValueError(f"{rules[0][0]}: got it for {k} classes, expected it only for two classes")
+    return None
+
+
+def _fit(name: str, logits: Array, labels: Array) -> posthoc.Recalibration:
+    step = -(-logits.size // FIT)
+    return posthoc.MAPS[name]().fit(logits[::step], labels[::step])
+
+
+def _double(model: posthoc.Recalibration, logits: Array) -> Array:
+    """Probabilities in double precision, as the map gives them where it is deployed."""
+    return model.predict_proba(logits.astype(np.float64))
+
+
+def _top(probs: Array, labels: Array) -> tuple[Array, Array]:
+    return probs.max(axis=1), probs.argmax(axis=1) == labels
+
+
+def _normalised(logits: Array) -> bool:
+    """Whether logits are logarithms of probabilities."""
+    few = logits[:: len(logits) // 1000 + 1].astype(np.float64)
+    return bool(np.abs(np.exp(few).sum(axis=1) - 1).max() < 1e-4)
+
+
+def _measure(probs: Array, labels: Array) -> dict[str, float | None]:
+    rows = np.arange(len(labels))
+    samples = metrics.per_sample(log_probs(probs.copy()), labels)
+    nll = float(samples["nll"].mean()) if (probs[rows, labels] > 0).all() else None
+    return {
+        "accuracy": float(samples["correct"].mean()),
+        "ece": metrics.ece(probs, labels),
+        "nll": nll,  # None: infinite
+        "brier": float(samples["brier"].mean()),
+    }
+
+
+def _digits(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.4f}"

@@ -1,0 +1,417 @@
+"""The same model on other samples: has its calibration drifted beyond chance, and where?
+
+Calibration is whether the outcome follows the score: of all answers given 80 %, how many are right.
+A change in the mix of samples changes accuracy and mean confidence together; it is no drift here.
+So samples are compared at equal scores: in bins of the score, is what was observed less what was
+claimed the same as before? Under no drift each bin's difference has mean 0 and the variance of a
+permutation of the pooled samples; the squares of the standardised differences add up to chi².
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import chi2, norm
+
+from calibkit import __version__, plots
+from calibkit.arrays import Array, softmax
+from calibkit.report import files, html, predictions
+from calibkit.report.assessment import FEW, LEAST, _gap, _share
+from calibkit.report.predictions import Predictions
+from calibkit.report.text import number, percent
+from calibkit.stats import Interval
+
+LEVEL = 0.05
+BINS = 10  # at most
+EVENTS = 10  # expected variance of a bin in the smaller set: enough for a normal approximation
+PARTS = 24  # periods of a column of dates, at most
+_PERIODS = ("Y", "Q", "M", "W", "D")  # the finest that leaves at least LARGE samples a period
+LARGE = 200
+
+
+def compare(parts: Sequence[Predictions]) -> dict:
+    """Compare every part with the first.
+
+    Parameters
+    ----------
+    parts : sequence of Predictions
+        Of one model, the oldest first.
+
+    Returns
+    -------
+    dict
+        ``parts``: ``name``, ``samples``, ``claimed``, ``observed`` and ``gap`` (claimed less
+        observed) of each; ``changes``: for each but the first, ``p`` (corrected for the number of
+        parts), ``drifted``, ``change`` (of the gap), ``bins``, ``groups`` and ``predicted`` (see
+        `differences`); ``drifted``: how many have; ``p``: the smallest; ``score``: what is claimed.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two parts, other classes, or fewer than `LEAST` samples in a part.
+    """
+    if len(parts) < 2:
+        raise ValueError(f"predictions: got {len(parts)} part, expected at least two to compare")
+    first = parts[0]
+    for part in parts:
+        if part.class_names != first.class_names:
+            raise ValueError(f"{part.name}: got other classes than {first.name}")
+        if len(part.labels) < LEAST:
+            raise ValueError(
+                f"{part.name}: got {len(part.labels)} samples, expected at least {LEAST}"
+            )
+    positive = int(2 * (first.labels == 1).sum() <= len(first.labels))
+    scored = [_scored(part, positive) for part in parts]
+    m = len(parts) - 1
+    changes = [_change(parts[0], parts[i], scored[0], scored[i], m) for i in range(1, m + 1)]
+    return {
+        "score": f"P({first.class_names[positive]})" if _two(first) else "confidence",
+        "parts": [
+            {
+                "name": part.name,
+                "samples": len(s),
+                "claimed": float(s.mean()),
+                "observed": _share(hit.sum(), len(hit)),
+                "gap": _gap(s, hit),
+            }
+            for part, (s, hit) in zip(parts, scored, strict=True)
+        ],
+        "changes": changes,
+        "drifted": sum(change["drifted"] for change in changes),
+        "p": min(change["p"] for change in changes),
+        "notes": [f"{part.name}: {note}" for part in parts for note in part.notes],
+        "calibkit": __version__,
+    }
+
+
+def _two(data: Predictions) -> bool:
+    return data.logits.shape[1] == 2
+
+
+def _scored(data: Predictions, positive: int) -> tuple[Array, Array]:
+    """Of two classes the probability of one and whether it is true, else those of the answer."""
+    if _two(data):
+        probs = softmax(data.logits.astype(np.float64))
+        return probs[:, positive], data.labels == positive
+    return data.samples["confidence"].astype(np.float64), data.samples["correct"]
+
+
+def _change(old: Predictions, new: Predictions, was: tuple, now: tuple, m: int) -> dict:
+    edges = bin_edges(np.concatenate([was[0], now[0]]), min(len(was[0]), len(now[0])))
+    places = [np.searchsorted(edges, s) for s, _ in (was, now)]
+    ends = [0.0, *edges.tolist(), 1.0]
+    residuals = [hit - s for s, hit in (was, now)]
+    names = [f"{a:.2g} to {b:.2g}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    bins = differences(residuals, places, names, LEVEL / m)
+    z = np.array([row["z"] for row in bins if row["z"] is not None])
+    overall = differences(residuals, [np.zeros(len(r), int) for r in residuals], ["all"], LEVEL / m)
+    z_all = overall[0]["z"] or 0.0
+    p_bins = float(chi2.sf((z**2).sum(), len(z))) if len(z) else 1.0
+    p = min(1.0, 2 * m * min(p_bins, float(2 * norm.sf(abs(z_all)))))
+    found = {"part": new.name, "p": p, "drifted": p < LEVEL, "change": overall[0]["change"]}
+    by_class = [part.logits.argmax(axis=1) for part in (old, new)]
+    found |= {"bins": bins}
+    found["predicted"] = differences(residuals, by_class, old.class_names, LEVEL / m)
+    found["groups"] = []
+    if old.groups is not None and new.groups is not None:
+        columns = [part.groups.reshape(len(part.labels), -1)[:, 0] for part in (old, new)]
+        names = np.intersect1d(*columns)
+        place = [np.where(np.isin(c, names), np.searchsorted(names, c), -1) for c in columns]
+        found["groups"] = differences(residuals, place, names.tolist(), LEVEL / m)
+    return found
+
+
+def bin_edges(scores: Array, fewest: int) -> Array:
+    """Edges between bins of equal expected variance, so that each says about as much.
+
+    Scores near 0 and 1 say little each: a bin of equal mass there would hardly have an event.
+
+    >>> bin_edges(np.repeat([0.01, 0.5, 0.6], 100), 300).round(2).tolist()
+    [0.5]
+    """
+    ordered = np.sort(scores)
+    variance = ordered * (1 - ordered) + 0.005
+    total = np.cumsum(variance)
+    bins = int(np.clip(total[-1] * fewest / len(scores) / EVENTS, 1, BINS))
+    at = np.searchsorted(total, total[-1] * np.arange(1, bins) / bins)
+    edges = np.unique(ordered[at])
+    return edges[edges < ordered[-1]]
+
+
+def differences(
+    residuals: Sequence[Array], places: Sequence[Array], names: Sequence[str], level: float
+) -> list[dict]:
+    """For each place what was observed less what was claimed, before and now.
+
+    Parameters
+    ----------
+    residuals : two arrays (n,) and (m,)
+        Outcome (0 or 1) less score, of the old and of the new samples.
+    places : two arrays of int
+        Where each sample belongs: an index into `names`, or -1.
+    names : sequence of str
+    level : float
+        Of the test at all places together.
+
+    Returns
+    -------
+    list of dict
+        ``name``, ``samples`` (old and new), ``old``, ``new`` (mean residuals), ``change`` (interval
+        at 95 %), ``z`` (None if it cannot be told), ``stands_out`` (beyond chance, allowing for the
+        number of places).
+
+    Examples
+    --------
+    >>> old, new = np.tile([0.2, -0.2], 50), np.tile([0.1, -0.3], 50)
+    >>> (row,) = differences([old, new], [np.zeros(100, int)] * 2, ["all"], 0.05)
+    >>> round(row["change"].estimate, 3), row["stands_out"]
+    (-0.1, True)
+    """
+    rows = []
+    for i, name in enumerate(names):
+        old, new = (r[place == i] for r, place in zip(residuals, places, strict=True))
+        if len(old) < 2 or len(new) < 2:
+            continue
+        pooled = np.concatenate([old, new])
+        change = float(new.mean() - old.mean())
+        error = math.sqrt(pooled.var(ddof=1) * (1 / len(old) + 1 / len(new)))
+        half = 1.96 * math.sqrt(old.var(ddof=1) / len(old) + new.var(ddof=1) / len(new))
+        rows.append(
+            {
+                "name": str(name),
+                "samples": [len(old), len(new)],
+                "old": float(old.mean()),
+                "new": float(new.mean()),
+                "change": Interval(change, change - half, change + half),
+                "z": change / error if error > 0 else None,
+            }
+        )
+    limit = norm.isf(level / max(len(rows), 1) / 2)
+    for row in rows:
+        row["stands_out"] = abs(row["z"] or 0) > limit and min(row["samples"]) >= FEW
+    return rows
+
+
+# --- one file with a column of dates ---
+
+
+def by_date(path: str | Path) -> list[Predictions] | None:
+    """A table with a column ``date``, cut into periods; None if there is no such column.
+
+    Calendar years, quarters, months, weeks or days: the finest that leaves enough samples in
+    each period for a comparison. A validation set (``split``) is left out.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        return None
+    import pandas as pd
+
+    head = path.suffix.lower() == ".csv"
+    if head:
+        form, _ = files._form(path.read_bytes())
+        if "date" not in pd.read_csv(path, nrows=0, **form).columns:
+            return None
+        dates = pd.read_csv(path, usecols=["date"], **form)["date"]
+    else:
+        frame = pd.read_parquet(path)
+        if "date" not in frame.columns:
+            return None
+        dates = frame["date"]
+    try:
+        dates = pd.to_datetime(dates, utc=True, format="ISO8601").dt.tz_localize(None)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: date: {' '.join(str(error).split())[:150]}") from error
+    if dates.isna().any():
+        raise ValueError(f"{path}: date: got an empty cell in row {int(dates.isna().argmax()) + 1}")
+    data = predictions.read(path)
+    if len(data.labels) != len(dates):
+        raise ValueError(
+            f"{path}: got {len(dates)} dates for {len(data.labels)} test samples with a label, "
+            "expected a file of such samples only"
+        )
+    period = _period(dates)
+    return [
+        _rows(data, np.flatnonzero(period == name), str(name)) for name in sorted(period.unique())
+    ]
+
+
+def _period(dates):
+    """Periods of `dates`: the finest of `_PERIODS` with enough samples, at most `PARTS`."""
+    for length in reversed(_PERIODS):
+        period = dates.dt.to_period(length)
+        counts = period.value_counts()
+        # The first and the last may be cut off.
+        if 2 <= len(counts) <= PARTS and counts.median() >= LARGE and counts.min() >= LEAST:
+            return period
+    raise ValueError(
+        f"date: got {len(dates)} samples from {dates.min():%Y-%m-%d} to {dates.max():%Y-%m-%d}, "
+        f"expected at least two periods of some {LARGE} samples"
+    )
+
+
+def _rows(data: Predictions, rows: Array, name: str) -> Predictions:
+    from dataclasses import replace
+
+    groups = None if data.groups is None else data.groups[rows]
+    return replace(
+        data,
+        name=name,
+        logits=data.logits[rows],
+        labels=data.labels[rows],
+        groups=groups,
+        notes=(),
+        val_logits=None,
+        val_labels=None,
+    )
+
+
+# --- words and pictures ---
+
+
+def verdict(numbers: dict) -> list[dict[str, str]]:
+    """``title``, ``text`` and ``tone``: whether, and where."""
+    parts, changes = numbers["parts"], numbers["changes"]
+    worst = min(changes, key=lambda change: change["p"])
+    old = parts[0]
+    new = parts[1 + changes.index(worst)]
+    sentences = [
+        f"In {part['name']} the mean {numbers['score']} is {percent(part['claimed'])}, and "
+        f"{percent(part['observed'])} {'are' if numbers['score'] != 'confidence' else 'are right'}."
+        for part in (old, new)
+    ]
+    if numbers["score"] != "confidence":
+        sentences = [s.replace(" are.", " are of that class.") for s in sentences]
+    change = number(worst["change"], 100, " points", sign=True)
+    text = f"{' '.join(sentences)} Observed less claimed changed by {change} (p = {_p(worst)})."
+    which = [change["part"] for change in changes if change["drifted"]]
+    if not which:
+        title, tone = f"No drift since {old['name']} that chance would not show", "good"
+    elif len(changes) == 1:
+        title, tone = f"Calibration has drifted from {old['name']} to {new['name']}", "bad"
+    else:
+        title = f"Calibration has drifted since {old['name']}, first in {which[0]}"
+        tone = "bad"
+        text = f"In {len(which)} of {len(changes)} periods. Most clearly: {text}"
+    answers = [{"title": title, "text": text, "tone": tone}]
+    if which:
+        answers.append(_where(worst, numbers["score"]))
+    return answers
+
+
+def _where(change: dict, score: str) -> dict[str, str]:
+    lines = []
+    for key, what in (
+        ("bins", f"at a {score} of"),
+        ("groups", "in group"),
+        ("predicted", "where the answer is"),
+    ):
+        rows = [row for row in change[key] if row["stands_out"]]
+        for row in sorted(rows, key=lambda row: -abs(row["z"]))[:3]:
+            points = number(row["change"], 100, " points", sign=True)
+            lines.append(f"{what} {row['name']}: {points}")
+    if not lines:
+        text = "No bin, group or class stands out alone; it is spread over all."
+        return {"title": "Drifted a little everywhere", "text": text, "tone": "unsure"}
+    text = "Observed less claimed, " + "; ".join(lines) + "."
+    return {"title": f"Where {change['part']} differs most", "text": text, "tone": "fair"}
+
+
+def _p(change: dict) -> str:
+    return f"{change['p']:.2g}" if change["p"] >= 1e-4 else "below 0.0001"
+
+
+def write(numbers: dict, out: Path) -> Path:
+    """Write ``compare.html`` and ``compare.json``; return the path of the first."""
+    import json
+
+    out.mkdir(parents=True, exist_ok=True)
+    words = verdict(numbers)
+    title = f"{len(numbers['parts'])} sets of samples"
+    kept = html.plain(numbers | {"verdicts": [{"title": title, "verdict": words}]})
+    lines = json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    html.write(out / "compare.json", lines)
+    worst = min(numbers["changes"], key=lambda change: change["p"])
+    page = html.render(
+        Path(__file__).with_name("drift.html.jinja"),
+        numbers=numbers,
+        verdict=words,
+        worst=worst,
+        pictures={name: html.picture(draw(name, numbers)) for name in ("gaps", "bins")},
+        tables=[
+            (title, _table(worst[key], head))
+            for key, title, head in (
+                ("bins", f"By {numbers['score']}", numbers["score"]),
+                ("groups", "By group", "Group"),
+                ("predicted", "By answer", "Answer"),
+            )
+            if worst[key]
+        ],
+        parts=_parts(numbers),
+    )
+    html.write(out / "compare.html", page)
+    return out / "compare.html"
+
+
+def _parts(numbers: dict) -> dict:
+    rows = []
+    for part, change in zip(numbers["parts"], [None, *numbers["changes"]], strict=True):
+        rows.append(
+            [
+                part["name"],
+                f"{part['samples']:,}",
+                percent(part["claimed"]),
+                percent(part["observed"]),
+                number(change["change"], 100, " points", sign=True) if change else "–",
+                _p(change) if change else "–",
+                ("yes" if change["drifted"] else "no") if change else "–",
+            ]
+        )
+    head = ["Samples of", "How many", "Claimed", "Observed", "Change of the gap", "p", "Drifted?"]
+    return {"head": head, "rows": rows}
+
+
+def _table(rows: list[dict], first: str) -> dict:
+    return {
+        "head": [first, "Samples before", "now", "Observed − claimed before", "now", "Change", ""],
+        "rows": [
+            [
+                row["name"],
+                *(f"{n:,}" for n in row["samples"]),
+                *(number(row[key], 100, " points", sign=True) for key in ("old", "new")),
+                number(row["change"], 100, " points", sign=True),
+                "stands out" if row["stands_out"] else "",
+            ]
+            for row in rows[:50]
+        ],
+    }
+
+
+def draw(name: str, numbers: dict) -> Figure:
+    """Draw "gaps" (observed less claimed, of each part) or "bins" (of the first and the worst)."""
+    with plots.style():
+        fig, ax = plt.subplots(figsize=(6.4, 3.6))
+        ax.axhline(0, color="0.4", linewidth=1, linestyle="--")
+        if name == "gaps":
+            gaps = np.array([tuple(part["gap"]) for part in numbers["parts"]])
+            low, middle, high = -100 * gaps[:, 2], -100 * gaps[:, 0], -100 * gaps[:, 1]
+            x = np.arange(len(gaps))
+            drifted = np.r_[False, [change["drifted"] for change in numbers["changes"]]]
+            for colour, chosen in ((plots.CORRECT, ~drifted), (plots.WRONG, drifted)):
+                ends = np.stack([middle - low, high - middle])[:, chosen]
+                ax.errorbar(x[chosen], middle[chosen], ends, fmt="o", color=colour, capsize=3)
+            ax.set_xticks(x, [part["name"] for part in numbers["parts"]], rotation=30, ha="right")
+            ax.set(ylabel="Observed − claimed, points")
+            return fig
+        worst = min(numbers["changes"], key=lambda change: change["p"])
+        x = np.arange(len(worst["bins"]))
+        ends = 100 * np.array([tuple(row["change"]) for row in worst["bins"]])
+        colours = [plots.WRONG if row["stands_out"] else "0.5" for row in worst["bins"]]
+        for i, (estimate, low, high) in enumerate(ends):
+            ax.plot([i, i], [low, high], color=colours[i], linewidth=2.2)
+            ax.plot(i, estimate, "o", color=colours[i], markersize=6)
+        ax.set_xticks(x, [row["name"] for row in worst["bins"]], rotation=30, ha="right")
+        ax.set(xlabel=numbers["score"][0].upper() + numbers["score"][1:], ylabel="Change, points")
+        return fig

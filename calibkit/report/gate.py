@@ -1,0 +1,101 @@
+"""Conditions on a report's numbers, for ``--fail-if``: ``excess_ece>0.05``."""
+
+import operator
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+_SIGNS = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+FAILED = 3  # exit code
+
+
+class Condition(NamedTuple):
+    """A number of a report, a comparison, and what to compare it with."""
+
+    text: str
+    key: str
+    sign: str
+    limit: float
+
+
+def parse(text: str) -> Condition:
+    """Read a condition: the path of a number, a comparison, a number.
+
+    A path follows the keys of the JSON file, with dots; the estimate of an interval and the keys
+    under ``metrics`` need not be spelled out.
+
+    Raises
+    ------
+    ValueError
+        In one line.
+
+    Examples
+    --------
+    >>> parse("metrics.ece.low > 0.02")[1:]
+    ('metrics.ece.low', '>', 0.02)
+    """
+    found = re.fullmatch(r"\s*([\w. -]*[\w])\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*", text)
+    try:
+        return Condition(text.strip(), found[1].strip(), found[2], float(found[3]))
+    except (TypeError, ValueError):
+        message = f"fail-if: got {text!r}, expected a condition such as 'excess_ece>0.05'"
+        raise ValueError(message) from None
+
+
+def failures(numbers: Mapping, conditions: list[Condition]) -> list[str]:
+    """A line for each condition that holds, or whose number is undefined.
+
+    Parameters
+    ----------
+    numbers : mapping
+        What a JSON file of the report holds.
+    conditions : list of Condition
+
+    Raises
+    ------
+    ValueError
+        There is no such key, or what is there is no number.
+
+    Examples
+    --------
+    >>> numbers = {"errors": 3, "metrics": {"ece": {"estimate": 0.08, "low": 0.07, "high": 0.09}}}
+    >>> failures(numbers, [parse("ece>0.05"), parse("metrics.ece.low>0.05"), parse("errors>5")])
+    ['ece is 0.08 (ece>0.05)', 'metrics.ece.low is 0.07 (metrics.ece.low>0.05)']
+    """
+    lines = []
+    for condition in conditions:
+        value = _number(numbers, condition.key)
+        if value is None:
+            lines.append(f"{condition.key} is undefined ({condition.text})")
+        elif _SIGNS[condition.sign](value, condition.limit):
+            lines.append(f"{condition.key} is {value:.6g} ({condition.text})")
+    return lines
+
+
+def _number(numbers: Mapping, key: str) -> float | None:
+    places = [numbers, numbers.get("metrics") or {}]
+    for place in places:
+        try:
+            value = place
+            for part in key.split("."):
+                value = value[int(part)] if isinstance(value, list) else value[part]
+        except (KeyError, TypeError, ValueError, IndexError):
+            continue
+        if isinstance(value, Mapping) and "estimate" in value:
+            value = value["estimate"]
+        if value == "inf":
+            value = float("inf")
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        raise ValueError(f"fail-if: {key} is no number in the report")
+    near = get_close_matches(key, [*places[0], *places[1]], n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else "report.json beside the page has them"
+    raise ValueError(f"fail-if: no number {key!r} in the report; {hint}")

@@ -1,0 +1,368 @@
+"""Two classes, of which one is of interest: its probability, its decisions, their threshold.
+
+Everything here is about one event, "the sample is positive": the probability p that the model gives
+it, and whether it happened. Where positives are rare this is another question than that of the top
+label, which is nearly always "negative" and nearly always right.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibkit import curves, metrics, stats
+from calibkit.arrays import Array, softmax
+from calibkit.report import assessment
+from calibkit.report.predictions import Predictions, as_printed
+
+RULES = ("cost_ratio", "budget", "precision", "recall")
+RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
+POINTS = 300  # of a curve
+SURE = 0.01  # level of the test for another share of positives in the validation set
+_POSITIVE = ("1", "1.0", "true", "yes", "y", "positive", "pos", "fraud", "spam", "anomaly")
+_POSITIVE += ("abnormal", "malignant", "disease", "churn", "default", "toxic", "attack", "defect")
+_NEGATIVE = ("0", "0.0", "false", "no", "n", "negative", "neg", "legit", "legitimate", "ham")
+_NEGATIVE += ("normal", "benign", "healthy", "ok", "genuine", "none", "other")
+
+
+def guess(data: Predictions) -> int:
+    """The class of interest if nobody named it: by its name, else the rarer one.
+
+    >>> from calibkit.report.predictions import from_arrays
+    >>> probs = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]
+    >>> guess(from_arrays({"probs": probs, "labels": [0, 1, 0], "class_names": ["fraud", "legit"]}))
+    0
+    """
+    names = [name.strip().lower() for name in data.class_names]
+    for positive, negative in ((0, 1), (1, 0)):
+        if names[positive] in _POSITIVE or names[negative] in _NEGATIVE:
+            return positive
+        if names[negative] == f"not {names[positive]}":
+            return positive
+    return int(2 * (data.labels == 1).sum() <= len(data.labels))
+
+
+def assess_positive(data: Predictions, found: dict[str, dict], recommended: str | None, rules):
+    """Every number about the positive class.
+
+    Parameters
+    ----------
+    data : Predictions
+        Of two classes, with `positive` chosen.
+    found : dict of str to dict
+        For each recalibration ``test`` and perhaps ``validation``: its probabilities of the
+        positive class. From `assessment.recalibrated`.
+    recommended : str or None
+        One of them.
+    rules : sequence of (str, float)
+        Rules for a threshold: a name of `RULES` and its value.
+
+    Returns
+    -------
+    dict
+        ``name``, ``other``, ``samples``, ``positives``; ``base_rate`` (Wilson interval), ``mean``
+        (probability), ``gap`` (mean minus base rate); ``ece``, ``auroc``, ``average_precision``
+        (bootstrap intervals), ``chance_ece``; ``reliability``, ``roc``, ``precision_recall``
+        (curves); ``decisions`` (see `decide`) at 0.5, and ``claimed``, the mean of p there;
+        ``thresholds`` (see `thresholds`) and ``thresholds_after`` the ``recommended`` map;
+        ``maps``: for "none" and each recalibration ``mean``, ``ece``, ``average_precision``,
+        ``decisions`` at 0.5 and ``same``, the threshold that flags as many as before.
+    """
+    p, y = probability(data.logits, data.positive), data.labels == data.positive
+    held = None
+    if data.val_logits is not None:
+        held = probability(data.val_logits, data.positive), data.val_labels == data.positive
+    names = ["ece", "auroc", "aupr_success"]
+    draws = assessment._replicates(len(y))
+    intervals = stats.bootstrap(stats.Answers(p, y), None, names, n=draws)
+    ranking = metrics.Ranking.of(p, y)
+    thin = np.unique(np.linspace(0, len(ranking.confidence) - 1, POINTS).round().astype(int))
+    before = decide(p, y, 0.5)
+    chosen = list(rules) or default_rules(float(y.mean()))
+    return {
+        "name": data.class_names[data.positive],
+        "other": data.class_names[1 - data.positive],
+        "samples": len(y),
+        "positives": int(y.sum()),
+        "base_rate": assessment._share(y.sum(), len(y)),
+        "mean": float(p.mean()),
+        "gap": assessment._gap(p, y),
+        "ece": intervals["ece"],
+        "chance_ece": assessment._chance_ece(p, draws // 5),
+        "auroc": intervals["auroc"],
+        "average_precision": intervals["aupr_success"],
+        "reliability": curves.prepare_reliability(p, y)
+        | {"count": metrics.reliability_bins(p, y)["count"]},
+        "roc": {
+            "fpr": np.r_[0, ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1)],
+            "tpr": np.r_[0, ranking.accepted_right[thin] / max(ranking.all_right, 1)],
+        },
+        "precision_recall": {
+            "recall": ranking.accepted_right[thin] / max(ranking.all_right, 1),
+            "precision": 1 - ranking.risk()[thin],
+        },
+        "decisions": before | {"claimed": float(p[p >= 0.5].mean()) if before["flagged"] else 0.0},
+        "thresholds": thresholds(p, y, held, chosen),
+        "recommended": recommended,
+        "thresholds_after": thresholds(
+            found[recommended]["test"][0], y, found[recommended]["validation"], chosen
+        )
+        if recommended in found and len(found[recommended]["test"][0]) == len(y)
+        else [],
+        "maps": {
+            name: _of_map(*of["test"], before["flagged"] / len(y)) for name, of in found.items()
+        },
+    }
+
+
+def probability(logits: Array, positive: int) -> Array:
+    """Probability of one of two classes, in double precision."""
+    return as_printed(softmax(np.asarray(logits, np.float64))[:, positive])
+
+
+def _of_map(p: Array, y: Array, flagged: float) -> dict:
+    ranking = metrics.Ranking.of(p, y)
+    ranked = metrics.ranked_metrics()
+    place = int(np.clip(round(flagged * len(p)), 1, len(p))) - 1
+    return {
+        "mean": float(p.mean()),
+        "ece": ranked["ece"](ranking),
+        "average_precision": ranked["aupr_success"](ranking),
+        "decisions": decide(p, y, 0.5),
+        "same": float(np.partition(p, -place - 1)[-place - 1]) if flagged else None,
+    }
+
+
+def decide(p: Array, y: Array, threshold: float) -> dict:
+    """What a threshold does: those with p of at least so much are flagged.
+
+    Returns
+    -------
+    dict
+        ``threshold``; counts ``flagged``, ``found`` (positives flagged), ``false`` (negatives
+        flagged), ``missed``; ``share`` (flagged), ``precision``, ``recall`` (Wilson intervals).
+
+    Examples
+    --------
+    >>> found = decide(np.array([0.9, 0.7, 0.2]), np.array([True, False, True]), 0.5)
+    >>> found["flagged"], found["found"], found["false"], found["missed"]
+    (2, 1, 1, 1)
+    """
+    return _counted(np.asarray(p) >= threshold, y) | {"threshold": threshold}
+
+
+def _counted(flag: Array, y: Array) -> dict:
+    flagged, found, positives = int(flag.sum()), int((flag & y).sum()), int(y.sum())
+    return {
+        "flagged": flagged,
+        "found": found,
+        "false": flagged - found,
+        "missed": positives - found,
+        "share": assessment._share(flagged, len(y)),
+        "precision": assessment._share(found, flagged),
+        "recall": assessment._share(found, positives),
+    }
+
+
+def default_rules(base_rate: float) -> list[tuple[str, float]]:
+    """Rules to show if none are asked for.
+
+    >>> default_rules(0.4)[:2]
+    [('cost_ratio', 10.0), ('precision', 0.9)]
+    """
+    if base_rate < RARE:
+        rules = [("cost_ratio", 10.0), ("cost_ratio", 100.0), ("budget", 0.01), ("budget", 0.05)]
+        return [*rules, ("precision", 0.5), ("recall", 0.9)]
+    rules = [("cost_ratio", 10.0), ("precision", 0.9), ("precision", 0.95)]
+    return [*rules, ("recall", 0.9), ("recall", 0.95)]
+
+
+def check_rules(rules: Sequence[tuple[str, float]]) -> None:
+    """Refuse a rule with an unknown name or a value that makes no sense."""
+    for name, value in rules:
+        if name not in RULES:
+            raise ValueError(f"rules: got {name!r}, expected one of {', '.join(RULES)}")
+        top = math.inf if name in ("cost_ratio", "budget") else 1
+        if not 0 < value <= top or not math.isfinite(value):
+            kind = "a number above 0" if top > 1 else "a share above 0 and at most 1"
+            raise ValueError(f"{name}: got {value:g}, expected {kind}")
+
+
+def choose_threshold(rule: str, value: float, p: Array, y: Array) -> float:
+    """The threshold that a rule asks for on these samples; ``inf`` if none keeps it.
+
+    Parameters
+    ----------
+    rule : {"cost_ratio", "budget", "precision", "recall"}
+        "cost_ratio": least cost if a missed positive costs `value` times a false alarm; "budget":
+        flag at most `value` samples (below 1, that share of them); "precision" and "recall": flag
+        as many, or as few, as keep it at `value`.
+    value : float
+    p : array (n,)
+        Probability of the positive class.
+    y : array (n,) of bool
+        Whether it is the true one.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> p, y = np.array([0.9, 0.8, 0.6, 0.3]), np.array([True, False, True, False])
+    >>> [choose_threshold(*rule, p, y) for rule in (("precision", 0.6), ("recall", 0.5))]
+    [0.59, 0.89]
+    >>> choose_threshold("budget", 2, p, y), choose_threshold("cost_ratio", 3, p, y)
+    (0.79, 0.59)
+    """
+    ranking = metrics.Ranking.of(p, y)
+    if rule == "precision":
+        fits = np.flatnonzero(ranking.risk() <= 1 - value + 1e-12)
+        return ranking.at(fits[-1]) if len(fits) else math.inf
+    if rule == "recall":
+        reached = ranking.accepted_right >= value * ranking.all_right - 1e-9
+        return ranking.at(int(reached.argmax())) if ranking.all_right else math.inf
+    if rule == "budget":
+        fits = np.flatnonzero(ranking.accepted <= (value * len(y) if value < 1 else value))
+        return ranking.at(fits[-1]) if len(fits) else math.inf
+    cost = value * (ranking.all_right - ranking.accepted_right) + ranking.accepted_wrong
+    best = int(cost.argmin())
+    return ranking.at(best) if cost[best] < value * ranking.all_right else math.inf
+
+
+def thresholds(
+    p: Array, y: Array, held: tuple[Array, Array] | None, rules: Sequence[tuple[str, float]]
+) -> list[dict]:
+    """For each rule the threshold, and what it does to samples it was not chosen on.
+
+    Parameters
+    ----------
+    p, y : arrays (n,)
+        Probability of the positive class, and whether it is the true one.
+    held : pair of arrays, or None
+        The same of a validation set, to choose thresholds on. Without one, ``precision``,
+        ``recall`` and ``share`` are cross-fitted, as in `assessment.operating_points`.
+    rules : sequence of (str, float)
+
+    Returns
+    -------
+    list of dict
+        As from `decide`, and ``rule``, ``value``, ``cost`` (of a sample, in false alarms; for a
+        cost ratio), ``cost_at_half`` (with a threshold of 0.5), ``kept`` (True or False if the
+        interval of a precision or recall is on one side of the value, else None). ``threshold``
+        is None if none keeps the rule.
+    """
+    rows = []
+    for rule, value in rules:
+        asked = value
+        if rule == "budget" and value >= 1:  # of as many samples as are in the test set
+            asked = min(value / len(y), 1 - 1e-9)
+        threshold = choose_threshold(rule, asked, *(held or (p, y)))
+        row = decide(p, y, threshold)
+        if held is None:
+            flag = np.zeros(len(y), bool)
+            for fit, rest in assessment._folds(len(y)):
+                flag[rest] = p[rest] >= choose_threshold(rule, asked, p[fit], y[fit])
+            fitted = _counted(flag, y)
+            row |= {key: fitted[key] for key in ("precision", "recall", "share")}
+        row |= {"rule": rule, "value": float(value)}
+        if rule == "cost_ratio":
+            half = decide(p, y, 0.5)
+            row["cost"], row["cost_at_half"] = (
+                (value * x["missed"] + x["false"]) / len(y) for x in (row, half)
+            )
+        row["kept"] = None
+        if rule in ("precision", "recall") and row["flagged"]:
+            found = row[rule]
+            row["kept"] = True if found.low >= value else False if found.high < value else None
+        row["threshold"] = threshold if threshold < math.inf else None
+        rows.append(row)
+    return rows
+
+
+# --- another share of positives than in the validation set ---
+
+
+def shift_prior(p: Array, old: float, new: float) -> Array:
+    """Probabilities of the positive class where another share of samples is positive.
+
+    By Bayes' rule, odds change by the factor new (1 - old) / (old (1 - new)), if positives and
+    negatives look as they did (Saerens et al. 2002, eq. 2.4).
+
+    Parameters
+    ----------
+    p : array (n,)
+        Calibrated where a share `old` is positive.
+    old, new : float
+        Shares of positives, above 0 and below 1.
+
+    Returns
+    -------
+    array (n,)
+
+    Examples
+    --------
+    >>> shift_prior(np.array([0.5, 0.9]), 0.5, 0.1).round(3).tolist()
+    [0.1, 0.5]
+    """
+    p = np.asarray(p, np.float64)
+    up, down = p * (new / old), (1 - p) * ((1 - new) / (1 - old))
+    return up / (up + down)
+
+
+def estimate_prior(p: Array, old: float, steps: int = 1000) -> float:
+    """The share of positives in unlabelled samples, by maximum likelihood (Saerens et al. 2002).
+
+    Their EM algorithm: the new share is the mean of the probabilities as `shift_prior` corrects
+    them for it, until that no longer changes.
+
+    Parameters
+    ----------
+    p : array (n,)
+        Probabilities that are calibrated where a share `old` is positive.
+    old : float
+        That share, above 0 and below 1.
+    steps : int
+        At most.
+
+    Returns
+    -------
+    float
+        Above 0 and below 1.
+
+    Examples
+    --------
+    >>> round(estimate_prior(np.array([0.9] * 3 + [0.1] * 7), 0.5), 2)
+    0.25
+    """
+    new = old
+    for _ in range(steps):
+        after = float(np.clip(shift_prior(p, old, new).mean(), 1e-9, 1 - 1e-9))
+        if abs(after - new) < 1e-10:
+            break
+        new = after
+    return new
+
+
+def prior_shift(data: Predictions) -> dict | None:
+    """Shares of positives of validation and test set, if they differ by more than chance.
+
+    Returns
+    -------
+    dict or None
+        ``validation``, ``test`` (Wilson intervals) and the ``p_value`` of the chi-squared test;
+        None without a validation set, or if the shares could be the same.
+    """
+    if data.val_logits is None:
+        return None
+    from scipy.stats import chi2_contingency
+
+    val, test = data.val_labels == data.positive, data.labels == data.positive
+    table = [[val.sum(), (~val).sum()], [test.sum(), (~test).sum()]]
+    if 0 in np.sum(table, axis=0):
+        return None
+    p_value = float(chi2_contingency(table).pvalue)
+    if p_value > SURE:
+        return None
+    shares = (assessment._share(x.sum(), len(x)) for x in (val, test))
+    return dict(zip(("validation", "test"), shares, strict=True)) | {"p_value": p_value}

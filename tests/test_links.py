@@ -1,0 +1,202 @@
+"""The book's own extensions of Sphinx: formulas, links, and what a page does without."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from docutils import nodes
+from pybtex.database import parse_file
+
+from tests.browser import browser, visit
+
+ROOT = Path(__file__).parent.parent
+BOOK = ROOT / "book"
+CONFIG = yaml.safe_load((BOOK / "_config.yml").read_text())["sphinx"]["config"]
+
+
+@pytest.fixture(autouse=True)
+def of_the_book(monkeypatch):
+    monkeypatch.syspath_prepend(str(BOOK / "_ext"))
+    yield
+    for name in ("formulas", "links", "assets"):
+        sys.modules.pop(name, None)
+
+
+def extension(name):
+    return importlib.import_module(name)
+
+
+# --- formulas ---
+
+
+@pytest.mark.parametrize(
+    ("latex", "parts"),
+    [
+        (r"\frac{a}{b}", ["<mfrac><mi>a</mi><mi>b</mi></mfrac>"]),
+        (r"\conf", ["<mover", "<mi>p</mi>"]),
+        (r"a &= b \\ c &= d", ["<mtable", "<mtr", "<mi>d</mi>"]),
+        (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", ["<mtable"]),
+    ],
+)
+def test_a_formula_is_mathml(latex, parts):
+    formulas = extension("formulas")
+    config = SimpleNamespace(formula_macros=CONFIG["formula_macros"])
+    app = SimpleNamespace(config=config)
+    translator = SimpleNamespace(builder=SimpleNamespace(app=app))
+    written = formulas.mathml(translator, nodes.math_block(latex, latex), True)
+    assert written.startswith("<math")
+    assert all(part in written for part in parts), written
+
+
+# --- links ---
+
+
+@pytest.fixture(scope="module")
+def bibliography():
+    entries = parse_file(BOOK / "references.bib").entries
+    citations = [SimpleNamespace(citation_id=k, entry=e) for k, e in entries.items()]
+    return SimpleNamespace(citations=citations)
+
+
+@pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        ("Guo et al. (2017)", "guo2017"),
+        ("Wang et al., 2021", "wang2021"),
+        ("Wang et al. (2023)", "wang2023"),
+        ("Hendrycks and Gimpel, 2017", "hendrycks2017"),
+        ("Brier, 1950", "brier1950"),
+        ("Zhu et al.", "zhu2022"),
+        ("Wang et al.", None),  # which of the two?
+        ("Guo et al. (2018)", None),
+        ("Bibliography", None),
+    ],
+)
+def test_words_of_a_citation_name_one_entry(bibliography, words, entry):
+    found = extension("links").cited(bibliography, words)
+    assert (found and found.citation_id) == entry
+
+
+def test_almost_every_entry_leads_to_its_paper(bibliography):
+    known = {"doi", "eprint", "url"}
+    without = {c.citation_id for c in bibliography.citations if not known & set(c.entry.fields)}
+    assert without <= {"zadrozny2001"}  # in no archive that we know of
+
+
+def test_citations_in_notebooks_name_an_entry(bibliography):
+    """Else the reader is left at the top of the bibliography."""
+    links = extension("links")
+    for path in (*(ROOT / "notebooks").glob("*.ipynb"), *BOOK.glob("*.md")):
+        for words in re.findall(r"\[([^]\[]+)\]\([./]*bibliography\.md\)", path.read_text()):
+            ambiguous = words in ("Wang et al.", "bibliography", "Bibliography")
+            assert ambiguous or links.cited(bibliography, words), (path.name, words)
+
+
+def test_claims_have_anchors_and_html_finds_those_of_docutils():
+    links = extension("links")
+    fold = '<details><summary><span class="name">fmfp-c09</span> Words</summary>fmfp-c11</details>'
+    body = fold + "<td>fmfp-c10</td><td>fmfp-c10</td>" + '<td id="own">bsce-c01</td>'
+    context = {"body": body + '<a href="overconf.html#overconf-figA">'}
+    elsewhere = dict(context)
+    links.anchor_html(None, "notebooks/claims", "", context, None)
+    assert re.findall(r'<\w+ id="([\w-]+)"', context["body"]) == ["fmfp-c09", "fmfp-c10", "own"]
+    assert 'href="#fmfp-c10"' in context["body"]
+    assert 'href="overconf.html#overconf-figa"' in context["body"]
+    again = dict(context)
+    links.anchor_html(None, "notebooks/claims", "", again, None)
+    assert again == context
+    links.anchor_html(None, "notebooks/fmfp", "", elsewhere, None)  # other pages only name them
+    assert elsewhere["body"].startswith(body)
+
+
+def test_the_first_use_of_an_abbreviation_is_explained():
+    links = extension("links")
+    first, code, second = "An ECE of 0. BSCE-GRA.", nodes.literal("ECE", "ECE"), "ECE again"
+    paragraph = nodes.paragraph("", "", code, nodes.Text(first))
+    doctree = nodes.section("", nodes.title("", "ECE"), paragraph, nodes.paragraph("", second))
+    app = SimpleNamespace(
+        config=SimpleNamespace(
+            abbreviations={"ECE": "a gap", "BSCE-GRA": "gradients", "BSCE": "no"}
+        )
+    )
+    links.explain(app, doctree, "page")
+    found = [(n.astext(), n["explanation"]) for n in doctree.findall(nodes.abbreviation)]
+    assert found == [("ECE", "a gap"), ("BSCE-GRA", "gradients")]
+    assert doctree.astext().count("ECE") == 4  # no word is lost
+
+
+# --- what a page does without ---
+
+
+def test_a_page_keeps_the_scripts_that_it_uses():
+    assets = extension("assets")
+    names = ("fontawesome.js", "searchindex.js", "togglebutton.js", "copybutton.js", "figures.js")
+    head = "".join(f'<script src="../_static/{name}?v=1"></script>' for name in names)
+    page = f"<head>{head}</head><body>{{}}</body>"
+    assert re.findall(r"/([\w]+)\.js", assets.lighten(page.format(""))) == ["figures"]
+    code = assets.lighten(page.format('<div class="highlight-python"></div>'))
+    assert re.findall(r"/([\w]+)\.js", code) == ["copybutton", "figures"]
+    search = assets.lighten(page.format('<div id="search-results"></div>'))
+    assert re.findall(r"/([\w]+)\.js", search) == ["searchindex", "figures"]
+    assert assets.lighten(code) == code
+
+
+def test_only_icons_in_use_keep_their_rule_and_their_sign(tmp_path):
+    from fontTools.ttLib import TTFont
+    from pydata_sphinx_theme import __file__ as theme
+
+    assets = extension("assets")
+    static = Path(theme).parent / "theme" / "pydata_sphinx_theme" / "static"
+    css = (static / "styles" / "pydata-sphinx-theme.css").read_text()
+    for font in (static / "vendor" / "fontawesome" / "webfonts").glob("*.ttf"):
+        (tmp_path / font.name).write_bytes(font.read_bytes())
+    lighter = assets.with_icons(css, {"fa-sun", "fa-magnifying-glass"}, tmp_path)
+    assert re.search(r"\.fa-sun:before\{content:", lighter)
+    assert ".fa-dice-three" in css and ".fa-dice-three" not in lighter
+    assert ".woff2" not in lighter
+    signs = TTFont(tmp_path / "fa-solid-900.woff").getBestCmap()
+    assert 0xF185 in signs and 0xF527 not in signs  # the sun, not the dice
+    assert (tmp_path / "fa-solid-900.woff").stat().st_size < 20_000
+
+
+# --- in a browser ---
+
+SMALL = """<!doctype html><title>t</title><style>{css}</style>
+<div class="bd-article"><figure><img alt="two curves" src="data:image/svg+xml,
+%3Csvg xmlns='http://www.w3.org/2000/svg' width='90' height='60'/%3E"></figure>
+<details><summary>more</summary><details><summary>and more</summary>
+<p id="fmfp-figa">here</p></details></details></div>
+<script>{figures}</script><script>{anchors}</script>"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    static = BOOK / "_static"
+    parts = {"css": "", **{n: (static / f"{n}.js").read_text() for n in ("figures", "anchors")}}
+    (tmp_path / "small.html").write_text(SMALL.format(**parts))
+    return (tmp_path / "small.html").as_uri()
+
+
+def test_a_figure_is_enlarged_by_click_and_key_and_closed_by_both(small):
+    with browser() as chromium:
+        page = visit(chromium, small)
+        large = page.locator("dialog[open] img")
+        page.locator("figure img").click()
+        assert large.get_attribute("alt") == "two curves"
+        page.keyboard.press("Escape")
+        assert large.count() == 0
+        page.locator("figure img").focus()
+        page.keyboard.press("Enter")
+        assert large.count() == 1
+        large.click()
+        assert large.count() == 0 and not page.complaints
+
+
+def test_an_anchor_with_capitals_is_found_and_unfolds_what_hides_it(small):
+    with browser() as chromium:
+        page = visit(chromium, f"{small}#fmfp-figA")
+        page.locator("#fmfp-figa").wait_for(state="visible")
