@@ -460,4 +460,4 @@ def paired(*tables: Beside):
         list(dict.fromkeys(head for its in wide.values() for head in its))
     )
     frame = frame[sorted(frame, key=lambda head: order.index(head[0].split(",")[0]))]
-    return page.table(frame).set_caption(tables[0].differs)
+    return page.table(frame, classes="calibkit-paired").set_caption(tables[0].differs)
