@@ -10,6 +10,7 @@ scaling and top-versus-all temperature stand beside ours.
 """
 
 import argparse
+import importlib.metadata
 import json
 import math
 import os
@@ -23,7 +24,7 @@ import numpy as np
 
 from calibkit import metrics, posthoc, stats
 from calibkit.arrays import softmax
-from calibkit.training import store
+from calibkit.training import store, tables
 
 ROOT = Path(__file__).resolve().parent
 SKIP_MATRIX = 40  # classes from which a free matrix is not fitted: k² parameters, hours of overfit
@@ -107,7 +108,7 @@ def candidates(k: int) -> dict[str, object]:
         "isotonic, smoothed": Smoothed(posthoc.IsotonicCalibration()),
         "isotonic, top versus all": TopVersusAll(posthoc.IsotonicCalibration()),
         "beta": posthoc.BetaCalibration(),
-        "beta, top versus all": TopVersusAll(posthoc.BetaCalibration()),
+        "beta, top versus all": posthoc.TopVersusAll(),
     }
     if k < SKIP_MATRIX:
         maps["matrix"] = posthoc.MatrixScaling()
@@ -125,6 +126,10 @@ def networks() -> Iterator[tuple[str, str, dict]]:
         if not run.startswith("gaussians"):  # a toy
             with np.load(file) as kept:
                 yield run.split("-")[0], run, _arrays(kept, names)
+    for file in sorted(tables.released_root().glob("*/predictions/*.npz")):
+        if not (store.runs_root() / file.stem).exists():
+            with np.load(file) as kept:
+                yield file.stem.split("-")[0], file.stem, _arrays(kept, names)
     names = ("val_logits", "val_labels", "logits", "labels")
     public = Path(os.environ.get("CALIBKIT_DATA", "")) / "public_logits"
     for file in sorted(public.glob("*.npz")):
@@ -208,6 +213,16 @@ def summary(rows: list[dict]) -> list[dict]:
     return table
 
 
+def versions() -> dict[str, str]:
+    found = {}
+    for name in ("calibkit", "numpy", "scipy", "probmetrics"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", nargs="?", type=Path, default=ROOT / "results" / "maps.json")
@@ -230,9 +245,11 @@ def main() -> None:
                 row[f"{metric}_change"] = list(gap) if gap else [math.inf] * 3
             rows.append({"group": group, "network": name, "classes": k, "map": map_name} | row)
         print(name, flush=True)
-    result = {"summary": summary(rows), "networks": rows}
-    options.out.write_text(json.dumps(_rounded(result), indent=1) + "\n")
-    for line in result["summary"]:
+    found = summary(rows)
+    lines = ",\n  ".join(json.dumps(line) for line in _rounded(found))
+    about = {"versions": versions(), "seconds": "of one thread, to fit"}
+    options.out.write_text(f'{json.dumps(about)[:-1]}, "summary": [\n  {lines}\n]}}\n')
+    for line in found:
         print({k: round(v, 4) if isinstance(v, float) else v for k, v in line.items()})
 
 

@@ -405,8 +405,8 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
     targets = {"distance": distance, "squared": squared}
     disputed = people.shares(votes)[np.arange(len(labels)), labels] < 0.9
     subsets = {"all": np.ones(len(labels), bool), "disputed": disputed}
+    known = people.true_correlation(x, probs, votes)
     for images, mask in subsets.items():
-        known = people.true_correlation(x[mask], probs[mask], votes[mask])
         for target, t in targets.items():
             for kind in ("pearson", "spearman"):
                 a, b = x[mask], t[mask]
@@ -414,6 +414,8 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
                     a, b = people.ranks(a), people.ranks(b[:, None])[:, 0]
                 values = people.correlation(a, b)
                 draws = people.correlation(a, b, counts[:, mask])
+                # Of images chosen by their votes the halves are not independent.
+                exact = (images, kind, target) == ("all", "pearson", "squared")
                 for i, name in enumerate(names):
                     ahead = values[i] - values[0]
                     _, low, high = people.interval(values[i], draws[:, i])
@@ -422,7 +424,7 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
                         {"run": run, "images": images, "target": target, "kind": kind,
                          "weight": name, "value": values[i], "low": low, "high": high,
                          "ahead": ahead, "ahead_low": ahead_low, "ahead_high": ahead_high,
-                         "noiseless": known[i] if kind == "pearson" and t is squared else np.nan,
+                         "noiseless": known[i] if exact else np.nan,
                          "n": int(mask.sum())}
                     )  # fmt: skip
     return rows

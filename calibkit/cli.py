@@ -151,7 +151,16 @@ def _parser() -> argparse.ArgumentParser:
     recalibrate.add_argument(
         "--map",
         default="temperature",
-        choices=("temperature", "structured", "vector", "matrix", "beta", "isotonic", "histogram"),
+        choices=(
+            "temperature",
+            "structured",
+            "vector",
+            "matrix",
+            "beta",
+            "top",
+            "isotonic",
+            "histogram",
+        ),
         help="default: %(default)s",
     )
     recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")
@@ -164,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
         help="thresholds on the confidence, for these error rates",
     )
     two = recalibrate.add_argument_group("two classes: thresholds on the probability of one")
-    two.add_argument("--positive", metavar="NAME", help="which (default: the rarer)")
+    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
     for rule, what in (
         ("budget", "flag at most so many samples of the test set; below 1, that share"),
         ("precision", "keep this share of the flagged positive"),
@@ -431,6 +440,7 @@ def _train(options) -> int:
         queue = [by_name[name] for name in options.names]
     else:
         queue = selection
+    asked = list(queue)
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
@@ -448,7 +458,7 @@ def _train(options) -> int:
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
         )
-        print(_progress(selection, record, start), flush=True)
+        print(_progress(asked, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 
 
@@ -569,6 +579,11 @@ def _claims(options) -> int:
     if not any(row.seeds for row in rows):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
+        if options.edition == "released":
+            print(
+                "they come with the repository, and are found from inside it: git clone --depth 1 "
+                "https://github.com/calibkit/calibkit"
+            )
     return 0
 
 
@@ -692,9 +707,10 @@ def _report(options) -> int:
             tokens=options.tokens,
             log=_show_step,
         )
-        _show_step("")
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
+    finally:
+        _show_step("")
     if replaced and not (options.json or options.quiet):
         print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
     return _gated(options, page, _print_report)
@@ -727,10 +743,10 @@ def _gated(options, page, say) -> int:
 
 
 def _recalibrate(options) -> int:
-    from calibkit.report import deploy, predictions
+    from calibkit.report import deploy, positive, predictions
 
     data = predictions.read(options.predictions, options.labels)
-    rules = [(r, x) for r in deploy.RULES for x in getattr(options, r)]
+    rules = [(r, x) for r in positive.RULES for x in getattr(options, r)]
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, rules
     )

@@ -242,9 +242,8 @@ def entropy_regularization(logits: Tensor, targets: Tensor, beta: float = 0.1) -
 def logit_penalty(logits: Tensor, targets: Tensor, p: float = 1, strength: float = 0.01) -> Tensor:
     """Cross-entropy plus a multiple of the norm of the logits, -log p_y + λ ‖z‖_p.
 
-    The L1 and Lp norm of Zhu et al. 2022 and Wang et al. 2021, both with p = 1. `logit_norm` is the
-    former name of this function. The LogitNorm of Wei et al. 2022, which divides the logits by
-    their norm, is another loss.
+    The L1 and Lp norm of Zhu et al. 2022 and Wang et al. 2021, both with p = 1. The
+    LogitNorm of Wei et al. 2022, which divides the logits by their norm, is another loss.
 
     Parameters
     ----------
@@ -277,9 +276,6 @@ def logit_penalty(logits: Tensor, targets: Tensor, p: float = 1, strength: float
     if not p >= 1:
         raise ValueError(f"p: got {p}, expected a number >= 1")
     return cross_entropy(logits, targets) + strength * torch.linalg.vector_norm(logits, p, dim=1)
-
-
-logit_norm = logit_penalty
 
 
 @_loss

@@ -51,7 +51,6 @@ from calibkit.arrays import (
     prob_blocks,
     prob_columns,
     row_sums,
-    to_numpy,
 )
 
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
@@ -1377,8 +1376,7 @@ def fpr_at_tpr(
     convention : {"exact", "nearest"}
         "exact" takes the highest threshold that accepts at least `tpr` of the right predictions.
         "nearest" does as the code of Zhu et al. 2022: of the corners of the ROC curve, the one
-        whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower. The
-        former name "fmfp" still works, with a `DeprecationWarning`.
+        whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower.
 
     Returns
     -------
@@ -1400,10 +1398,7 @@ def fpr_at_tpr(
     1.0
     """
     _check_fraction("tpr", tpr, zero=False)
-    if convention == "fmfp":
-        message = 'convention="fmfp" of fpr_at_tpr is now called "nearest"'
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-    elif convention not in ("exact", "nearest"):
+    if convention not in ("exact", "nearest"):
         raise ValueError(f"convention: got {convention!r}, expected 'exact' or 'nearest'")
     ranking = _ranking(confidence, correct)
     return _defined("fpr_at_tpr", _fpr_at_tpr(ranking, tpr, exact=convention == "exact"))
@@ -1732,41 +1727,6 @@ def _ece_correct(ranking: Ranking) -> float:
     if not ranking.all_right:
         return math.nan
     return float(1 - ranking.right @ ranking.confidence / ranking.all_right)
-
-
-def learned_epoch(correct_by_epoch: ArrayLike) -> ArrayOrTensor:
-    """First epoch from which a sample is right up to the last (Wang et al. 2021).
-
-    Parameters
-    ----------
-    correct_by_epoch : array or tensor of bool, shape (epochs, n)
-        Whether each sample was right after each epoch.
-
-    Returns
-    -------
-    array or tensor of int, shape (n,)
-        Epochs counted from 1; 0 for a sample that is wrong after the last.
-
-    Raises
-    ------
-    ValueError
-        If the array is empty, does not have two axes, or holds anything but booleans or 0 and 1.
-
-    Examples
-    --------
-    >>> learned_epoch([[True, False, True], [False, True, True], [True, True, False]]).tolist()
-    [3, 2, 0]
-    """
-    array = to_numpy(correct_by_epoch)
-    if array.ndim != 2 or array.size == 0:
-        raise ValueError(
-            f"correct_by_epoch: got shape {array.shape}, expected (epochs, n), neither of them 0"
-        )
-    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
-        raise ValueError("correct_by_epoch: got values other than 0 and 1, expected booleans")
-    wrong = array[::-1] == 0
-    run = np.where(wrong.any(axis=0), wrong.argmax(axis=0), len(array))  # right until the last
-    return like(np.where(run == 0, 0, len(array) + 1 - run), correct_by_epoch)
 
 
 # ---------------------------------------------------------------------------- all at once

@@ -16,7 +16,8 @@ The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull
 2017; Zadrozny and Elkan, ICML 2001 and KDD 2002; Singh et al. 2021 ("On the Dark Side of
 Calibration"); Wang et al., NeurIPS 2021 ("Do Not Be Afraid of Overconfidence"); Wang et al., CVPR
 2023 ("On the Pitfall of Mixup"); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradients"); Berta et
-al., AISTATS 2026 ("Structured Matrix Scaling").
+al., AISTATS 2026 ("Structured Matrix Scaling"); Le Coz et al., NeurIPS 2024 ("Confidence
+Calibration of Classifiers with Many Classes").
 """
 
 import json
@@ -25,6 +26,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from math import exp, inf, log
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -41,6 +43,7 @@ from calibkit.arrays import (
     as_logits,
     blocks,
     like,
+    row_sums,
     softmax,
 )
 
@@ -398,8 +401,7 @@ def optimal_temperature(
     3.64
     """
     logits, labels = _data(logits, labels)
-    if objective not in ("ece", "nll"):
-        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+    _check_objective(objective)
     _check_bins(bins)
     temperatures = None if grid is None else _checked_grid(grid)
     if objective == "ece":
@@ -443,11 +445,14 @@ class TemperatureScaling(Recalibration):
     _kept = {"temperature": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        scaled = _Scaled(logits, labels)
+        _check_objective(self.objective)
+        grid = None if self.grid is None else _checked_grid(self.grid)
         if self.objective == "nll":
-            best = _lowest_nll(scaled, None if self.grid is None else _checked_grid(self.grid))
+            scaled = _Scaled(logits, labels)
+            best = _lowest_nll(scaled, grid)
         else:
-            best, _ = optimal_temperature(logits, labels, self.objective, self.grid)
+            scaled = _Scaled(logits, labels, logits.dtype)
+            best, _ = _lowest_ece(scaled.ece, GRID if grid is None else grid)
         self.temperature_ = best
         choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
         if best in (min(choices), max(choices)):
@@ -775,15 +780,7 @@ class BetaCalibration(Recalibration):
         probs = softmax(logits.astype(np.float64))
         self.parameters_ = np.tile([1.0, 1.0, 0.0], (logits.shape[1], 1))  # the identity
         for k in np.unique(labels):
-            features, target = _beta_features(probs[:, k]), labels == k
-
-            def loss(parameters, features=features, target=target):
-                score = features @ parameters
-                nll = np.logaddexp(0, score) - target * score
-                return nll.mean(), features.T @ (expit(score) - target) / len(target)
-
-            bounds = [(0, None), (0, None), (None, None)]
-            self.parameters_[k] = _minimised(loss, self.parameters_[k], bounds)
+            self.parameters_[k] = _beta(probs[:, k], labels == k)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
@@ -791,6 +788,39 @@ class BetaCalibration(Recalibration):
         for k, parameters in enumerate(self.parameters_):
             probs[:, k] = expit(_beta_features(probs[:, k]) @ parameters)
         return _normalised(probs)
+
+
+@dataclass
+class TopVersusAll(Recalibration):
+    """Beta calibration of the top-label confidence: right against wrong (Le Coz et al. 2024).
+
+    Of many classes, each has few held-out samples, but the top label has all of them: three
+    numbers fitted by likelihood, as in `BetaCalibration`, to whether the prediction is right. The
+    other classes share the rest as in `HistogramBinning`, so that predictions stay unless the
+    confidence falls below 1/k.
+
+    Attributes
+    ----------
+    parameters_ : array, shape (3,)
+        a, b and c: the confidence p becomes q with logit q = a ln p - b ln(1 - p) + c.
+
+    Examples
+    --------
+    >>> logits, labels = np.array([[4.0, 0.0, 0.0]] * 4), np.array([0, 0, 0, 1])  # 96% sure
+    >>> TopVersusAll().fit(logits, labels).predict_proba([[4.0, 0.0, 0.0]]).round(3)
+    array([[0.75 , 0.125, 0.125]])
+    """
+
+    _kept = {"parameters": (3,)}
+
+    def _fit(self, logits: Array, labels: Array) -> None:
+        probs = softmax(logits.astype(np.float64))
+        right = probs.argmax(axis=1) == labels
+        self.parameters_ = _beta(probs.max(axis=1), right)
+
+    def _probs(self, logits: Array) -> Array:
+        probs = softmax(logits.astype(np.float64))
+        return _with_top(probs, expit(_beta_features(probs.max(axis=1)) @ self.parameters_))
 
 
 # --- affine functions of the logits ---------------------------------------------------------------
@@ -936,21 +966,22 @@ class StructuredScaling(Recalibration):
         self.temperature_ = _lowest_nll(_Scaled(logits, labels))
         self.smoothing_ = 1 / (n + 1)
         scores = self._scores(logits)
+        inputs = np.append(scores, np.ones((n, 1)), axis=1)
         penalty = np.full((k + 1, k), k * (k - 1) / n)  # rows: D transposed, then b
         penalty[np.arange(k), np.arange(k)] = penalty[k] = k / n
-        free = penalty == k / n if self.structure == "vector" else np.full_like(penalty, True, bool)
+        vector = self.structure == "vector"
+        free = penalty == k / n if vector else np.ones_like(penalty, dtype=bool)
+        unit = np.sqrt(penalty[free])  # of each parameter: equal penalties are solved much faster
+        change = np.zeros_like(penalty)
 
         def loss(parameters):
-            change = np.zeros_like(penalty)
-            change[free] = parameters
-            nll, residual = _nll_and_residual(scores + scores @ change[:k] + change[k], labels)
-            gradient = np.append(scores.T @ residual, residual.sum(axis=0, keepdims=True), axis=0)
-            gradient += 2 * penalty * change
-            return nll + (penalty * change**2).sum(), gradient[free]
+            change[free] = parameters / unit
+            nll, residual = _nll_and_residual(scores + inputs @ change, labels)
+            gradient = (inputs.T @ residual)[free] / unit
+            return nll + parameters @ parameters, gradient + 2 * parameters
 
-        best = np.eye(k + 1, k)
-        best[free] += _minimised(loss, np.zeros(free.sum()))
-        self.matrix_, self.bias_ = best[:k].T.copy(), best[k].copy()
+        change[free] = _minimised(loss, np.zeros(free.sum())) / unit
+        self.matrix_, self.bias_ = np.eye(k) + change[:k].T, change[k].copy()
 
     def _scores(self, logits: Array) -> Array:
         probs = softmax(logits.astype(np.float64) / self.temperature_)
@@ -969,6 +1000,7 @@ MAPS: dict[str, type[Recalibration]] = {
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "beta": BetaCalibration,
+    "top": TopVersusAll,
     "isotonic": IsotonicCalibration,
     "histogram": HistogramBinning,
 }  # their names in files and on the command line
@@ -1062,6 +1094,11 @@ def _warn_missing(labels: Array, k: int) -> None:
         _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
 
 
+def _check_objective(objective: str) -> None:
+    if objective not in ("ece", "nll"):
+        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+
+
 def _check_bins(bins: int) -> None:
     if not isinstance(bins, int | np.integer) or bins < 1:
         raise ValueError(f"bins: got {bins!r}, expected an integer >= 1")
@@ -1092,14 +1129,17 @@ class _Scaled:
         true = logits[np.arange(self.n), labels].astype(np.float64)
         self.true = float((true - logits.max(axis=1)).sum())
 
+    @cached_property
+    def correct(self) -> Array:
+        return self.logits.argmax(axis=1) == self.labels  # at any temperature
+
     def ece(self, temperature: float, bins: int = 15) -> tuple[float, float]:
         """The ECE, and mean confidence - accuracy."""
         confidence = np.concatenate(
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
-        correct = self.logits.argmax(axis=1) == self.labels
         index = np.searchsorted(np.linspace(0, 1, bins + 1).astype(self.dtype)[1:-1], confidence)
-        gaps = np.bincount(index, weights=confidence - correct, minlength=bins) / self.n
+        gaps = np.bincount(index, weights=confidence - self.correct, minlength=bins) / self.n
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
     def nll(self, temperature: float) -> tuple[float, float, float]:
@@ -1213,16 +1253,28 @@ def _beta_features(probs: Array) -> Array:
     return np.column_stack([np.log(probs), -np.log1p(-probs), np.ones_like(probs)])
 
 
+def _beta(probs: Array, target: Array) -> Array:
+    """The a, b and c of `BetaCalibration` for the probability of an event."""
+    features = _beta_features(probs)
+
+    def loss(parameters):
+        score = features @ parameters
+        nll = np.logaddexp(0, score) - target * score
+        return nll.mean(), features.T @ (expit(score) - target) / len(target)
+
+    bounds = [(0, None), (0, None), (None, None)]
+    return _minimised(loss, np.array([1.0, 1.0, 0.0]), bounds)
+
+
 def _nll_and_residual(scores: Array, labels: Array) -> tuple[float, Array]:
-    """Mean NLL of softmax(scores), and its gradient in the scores."""
-    rows = np.arange(len(labels))
-    scores = scores - scores.max(axis=1, keepdims=True)
-    weight = np.exp(scores)
-    total = weight.sum(axis=1, keepdims=True)
-    nll = (np.log(total[:, 0]) - scores[rows, labels]).mean()
-    weight /= total
-    weight[rows, labels] -= 1
-    return nll, weight / len(labels)
+    """Mean NLL of softmax(scores), and its gradient in the scores, in their place."""
+    true = np.arange(len(labels)), labels
+    scores -= scores.max(axis=1, keepdims=True)
+    of_labels = scores[true].mean()
+    total = row_sums(np.exp(scores, out=scores))
+    scores /= total[:, np.newaxis] * len(labels)
+    scores[true] -= 1 / len(labels)
+    return np.log(total).mean() - of_labels, scores
 
 
 def _minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> Array:

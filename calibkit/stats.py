@@ -2,8 +2,8 @@
 
 Two sources of uncertainty are kept apart. *Samples*: another test set of the same size would have
 given another value (`bootstrap`, `compare`, `wilson`). *Seeds*: another run would have given
-another model (`seed_interval`, `welch`). `variance_parts` shows one beside the other, and
-`mean_over_seeds` joins them, from the `Replicates` that each run keeps of its own test set.
+another model (`seed_interval`). `mean_over_seeds` joins the two, from the `Replicates` that each
+run keeps of its own test set.
 
 A bootstrap replicate here is a change of counts, not a new array: confidences are sorted once, and
 each replicate says how often each of them was drawn.
@@ -19,10 +19,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -50,6 +50,10 @@ _RANGES = {
     "debiased_ece": (-1.0, 1.0),
     **dict.fromkeys(_EXCESS, (-1.0, 1.0)),
 }
+
+
+# A name, or a function such as partial(metrics.risk_at_coverage, coverage=0.5).
+Metric: TypeAlias = "str | Callable[[Array, Array], float]"
 
 
 class Interval(NamedTuple):
@@ -235,22 +239,6 @@ class Samples(NamedTuple):
     brier: ArrayLike
 
 
-class WelchTest(NamedTuple):
-    """A difference of means, its t statistic and its two-sided p-value."""
-
-    difference: float
-    t: float
-    p: float
-
-
-class VarianceParts(NamedTuple):
-    """Mean over seeds, standard deviation between seeds, and that of the test set's sampling."""
-
-    mean: float
-    seed_sd: float
-    sample_sd: float
-
-
 def wilson(
     successes: ArrayLike, n: ArrayLike, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -301,7 +289,7 @@ def wilson(
 def bootstrap(
     logits: ArrayLike,
     labels: ArrayLike,
-    metric_names: Sequence[str],
+    metric_names: Sequence[Metric],
     n: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -316,10 +304,11 @@ def bootstrap(
         `Answers` give the metrics of a ranking, `Samples` also "nll" and "brier".
     labels : array or tensor of integers, shape (m,)
         True classes, 0 to k - 1; None without logits.
-    metric_names : sequence of str
+    metric_names : sequence of str or callable
         Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
         ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
-        "classwise_ece", its floor and its excess; with their default number of bins.
+        "classwise_ece", its floor and its excess; with their default number of bins. Or functions
+        of (confidence, correct), such as ``partial(metrics.fpr_at_tpr, tpr=0.9)``: slower.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
@@ -363,14 +352,14 @@ def bootstrap(
     evaluate, m = _evaluator(logits, labels, metric_names, kind)
     values = _replicates([evaluate], m, n, seed)[0]
     intervals = _intervals(metric_names, evaluate(None), values, level)
-    return {name: x.within(*_RANGES.get(name, (0.0, 1.0))) for name, x in intervals.items()}
+    return {_label(metric): x.within(*_range(metric)) for metric, x in intervals.items()}
 
 
 def compare(
     logits_a: ArrayLike,
     logits_b: ArrayLike,
     labels: ArrayLike,
-    metric_names: Sequence[str],
+    metric_names: Sequence[Metric],
     n: int = 1000,
     seed: int = 0,
     level: float = 0.95,
@@ -390,10 +379,11 @@ def compare(
         Those of the second model for the same samples in the same order.
     labels : array or tensor of integers, shape (m,)
         True classes, 0 to k - 1; None without logits.
-    metric_names : sequence of str
+    metric_names : sequence of str or callable
         Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
         ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
-        "classwise_ece", its floor and its excess; with their default number of bins.
+        "classwise_ece", its floor and its excess; with their default number of bins. Or functions
+        of (confidence, correct), such as ``partial(metrics.fpr_at_tpr, tpr=0.9)``: slower.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
@@ -448,26 +438,26 @@ def compare(
     values_a, values_b = _replicates([a, b], m, n, seed)
     intervals = _intervals(names, a(None) - b(None), values_a - values_b, level)
 
-    def difference(name: str) -> Interval:
-        low, high = _RANGES.get(name, (0.0, 1.0))
+    def difference(name: Metric) -> Interval:
+        low, high = _range(name)
         estimate, *ends = intervals[name]
         if name in _EXCESS:
             ends += intervals[_EXCESS[name]][1:]
         kind = Unjudged if name in UNJUDGED else Interval
         return kind(estimate, min(ends), max(ends)).within(low - high, high - low)
 
-    return {name: difference(name) for name in metric_names}
+    return {_label(name): difference(name) for name in metric_names}
 
 
 def replicates(
     models: Sequence[ArrayLike],
     labels: ArrayLike,
-    metric_names: Sequence[str],
+    metric_names: Sequence[Metric],
     n: int = 200,
     seed: int = 0,
     kind: Kind = "logits",
 ) -> Array:
-    """Metrics of several models on the same resamples of their test set: the draws of `seed_means`.
+    """Metrics of several models on the same resamples of their test set.
 
     What is drawn depends only on the size of the test set and on `seed`.
 
@@ -478,10 +468,11 @@ def replicates(
         correctness, which need no labels.
     labels : array or tensor of integers, shape (m,)
         True classes, 0 to k - 1; None where `Answers` stand for logits.
-    metric_names : sequence of str
+    metric_names : sequence of str or callable
         Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
         ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
-        "classwise_ece", its floor and its excess; with their default number of bins.
+        "classwise_ece", its floor and its excess; with their default number of bins. Or functions
+        of (confidence, correct), such as ``partial(metrics.fpr_at_tpr, tpr=0.9)``: slower.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
     seed : int
@@ -628,9 +619,20 @@ class Replicates:
         )
 
     def quantised(self) -> tuple[Array, Array]:
-        """Deviations as whole steps, int8 of shape (names, n), and the size of a step, (names, 1).
+        """Deviations in whole steps, as files keep them.
 
-        -128 stands for undefined.
+        Returns
+        -------
+        steps : array (names, n) of int8
+            From -127 to 127; -128 where a replicate leaves the metric undefined.
+        step : array (names, 1) of float32
+            Size of a step, in the units of the metric.
+
+        Examples
+        --------
+        >>> kept = Replicates(("ece",), np.array([0.1]), np.array([[-0.02, 0.01]]), {})
+        >>> kept.quantised()[0].tolist()
+        [[-127, 64]]
         """
         most = np.nanmax(np.abs(self.deviations), axis=1, initial=0, keepdims=True)
         step = np.where(most > 0, most / 127, 1)
@@ -790,7 +792,7 @@ class MeanOverSeeds:
         """
         _check_level(level)
         chance = (1 + level) / 2
-        half = self._quantile(chance, self.seeds) * math.sqrt(self.variance)
+        half = self._quantile(chance) * math.sqrt(self.variance)
         if level > 0.95 and not math.isnan(half):
             half = max(half, self._safe_half(chance))
         return Interval(self.estimate, self.estimate - half, self.estimate + half)
@@ -820,46 +822,20 @@ class MeanOverSeeds:
         float
             In the units of the metric; ``nan`` where nothing tells the spread between runs.
         """
-        return self._detectable(self.seeds, level, power)
+        if not self.seeds:
+            return math.nan
+        return (self._quantile((1 + level) / 2) + self._quantile(power)) * math.sqrt(self.variance)
 
-    def seeds_for(self, difference: float, level: float = 0.95, power: float = 0.8) -> int | None:
-        """How many runs would tell a true difference of this size from 0 with probability `power`.
-
-        Parameters
-        ----------
-        difference : float
-            The true difference, in the units of the metric.
-        level : float
-            Coverage of the interval that is to exclude 0.
-        power : float
-            The chance, in (0, 1).
-
-        Returns
-        -------
-        int or None
-            At least 2; None if 1,000 would not be enough: the test set is then too small.
-        """
-        for seeds in range(max(self.seeds, 2), 1001):
-            if self._detectable(seeds, level, power) <= abs(difference):
-                return seeds
-        return None
-
-    def _quantile(self, chance: float, seeds: int) -> float:
-        """Quantile of t, on Satterthwaite's degrees of freedom for that many runs."""
+    def _quantile(self, chance: float) -> float:
+        """Quantile of t, on Satterthwaite's degrees of freedom."""
         from scipy.special import stdtrit
 
-        if not seeds or math.isnan(self.own):
+        if not self.seeds or math.isnan(self.own):
             return math.nan
-        freedom = max(self.freedom, seeds - 1.0)
-        part = self.own / seeds
+        freedom = max(self.freedom, self.seeds - 1.0)
+        part = self.own / self.seeds
         share = (self.shared + part) / part if part else math.inf
         return float(stdtrit(min(freedom * share**2, 1e6), chance))
-
-    def _detectable(self, seeds: int, level: float, power: float) -> float:
-        if not seeds:
-            return math.nan
-        at = self._quantile((1 + level) / 2, seeds) + self._quantile(power, seeds)
-        return at * math.sqrt(self.shared + self.own / seeds)
 
 
 def mean_over_seeds(
@@ -943,143 +919,6 @@ def mean_over_seeds(
     return MeanOverSeeds(float(values.mean()), shared, own, k, freedom)
 
 
-@dataclass(frozen=True)
-class SeedMeans:
-    """Means over seeds of several methods, and how certain each one is; made by `seed_means`."""
-
-    mean: Array  # (methods,)
-    variance: Array  # of the mean, between seeds
-    freedom: Array  # degrees of freedom of that variance
-    draws: Array  # (methods, n): the mean on each resample of the test set
-
-    def contrast(self, weights: ArrayLike, level: float = 0.95) -> Interval:
-        """Interval of Σ w_i mean_i: of a difference with weights 1 and -1.
-
-        The half-width is t √(Σ w_i² variance_i + v), with v the variance of the sum over resamples
-        of the test set. The degrees of freedom of t follow Satterthwaite's rule as if all
-        variances were too small or too large together: for two methods of equal freedom, as many
-        as either has. If taken as independent they would be more, and intervals too short.
-
-        Parameters
-        ----------
-        weights : array, shape (methods,)
-            A method of weight 0 does not matter.
-        level : float
-            Coverage, in (0, 1).
-
-        Returns
-        -------
-        Interval
-            ``nan`` if a method has no seeds; ends ``nan`` where nothing tells the spread.
-
-        Raises
-        ------
-        ValueError
-            If there is not one weight for each method, or the level is not between 0 and 1.
-        """
-        _check_level(level)
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != self.mean.shape:
-            raise ValueError(f"weights: got shape {weights.shape}, expected {self.mean.shape}")
-        used = weights != 0
-        w, freedom = weights[used], self.freedom[used]
-        estimate, half = float(w @ self.mean[used]), math.nan
-        if (freedom > 0).all():
-            from scipy.special import stdtrit
-
-            parts = w**2 * self.variance[used]
-            total = float(parts.sum() + (w @ self.draws[used]).var(ddof=1))
-            doubt = float((parts / np.sqrt(freedom)).sum() ** 2)
-            t = stdtrit(min(total**2 / doubt, 1e6) if doubt else 1e6, (1 + level) / 2)
-            half = float(t * math.sqrt(total))
-        return Interval(estimate, estimate - half, estimate + half)
-
-
-def seed_means(values: ArrayLike, draws: ArrayLike) -> SeedMeans:
-    r"""Means of a metric over seeds, for comparing many methods with few seeds each.
-
-    Three seeds say little about the spread of one method; the spreads of many methods say what is
-    usual. The variance of each is moderated towards the usual one (Smyth 2004): with s_i² on d_i
-    degrees of freedom, and s_0² on d_0 as all the s_i² suggest, it is
-
-    .. math:: \frac{d_0 s_0^2 + d_i s_i^2}{d_0 + d_i}
-
-    on d_0 + d_i degrees of freedom, at most those of all methods together. If all spread alike,
-    d_0 is infinite and the spread is pooled; the less alike they are, the more each keeps its own.
-    With two methods d_0 is 0.
-
-    Parameters
-    ----------
-    values : array, shape (methods, seeds)
-        A metric of each run; ``nan`` for one that is not there.
-    draws : array, shape (methods, n)
-        The mean over a method's seeds on each resample of the test set, see `replicates`; zeros
-        for intervals over seeds alone.
-
-    Returns
-    -------
-    SeedMeans
-        The means, and what is needed for intervals of their differences.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit.
-
-    Examples
-    --------
-    >>> values = [[1.0, 1.2, 1.1], [2.1, 2.2, 2.3], [3.0, 3.3, 3.1], [4.0, 4.1, 4.3]]
-    >>> found = seed_means(values, np.zeros((4, 10)))
-    >>> [round(x, 2) for x in found.contrast([-1, 1, 0, 0])]
-    [1.1, 0.86, 1.34]
-    """
-    values, draws = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
-    if values.ndim != 2 or draws.ndim != 2 or len(values) != len(draws):
-        raise ValueError(
-            f"values: got shape {values.shape} with draws {draws.shape}, "
-            "expected (methods, seeds) and (methods, n)"
-        )
-    there = ~np.isnan(values)
-    count = there.sum(axis=1)
-    mean = np.divide(
-        np.where(there, values, 0).sum(axis=1),
-        count,
-        out=np.full(len(count), np.nan),
-        where=count > 0,
-    )
-    freedom = np.maximum(count - 1, 0).astype(np.float64)
-    squares = np.square(np.where(there, values - mean[:, np.newaxis], 0)).sum(axis=1)
-    prior, usual = _usual_variance(squares, freedom)
-    every = freedom + prior
-    if math.isinf(prior):
-        variance = np.full(len(count), usual)
-    else:
-        variance = np.divide(
-            squares + prior * usual, every, out=np.full(len(count), np.nan), where=every > 0
-        )
-    # No spread is known better than from all runs together.
-    every = np.where(count > 0, np.minimum(every, freedom.sum()), 0.0)
-    return SeedMeans(mean, variance / np.maximum(count, 1), every, draws)
-
-
-def _usual_variance(squares: Array, freedom: Array) -> tuple[float, float]:
-    """d_0 and s_0² of `seed_means`, from the moments of the logarithms of the variances."""
-    known = freedom > 0
-    d, s2 = freedom[known], squares[known] / freedom[known]
-    if len(d) < 3 or not s2.any():
-        return 0.0, 0.0
-    from scipy.optimize import brentq
-    from scipy.special import digamma, polygamma
-
-    # A variance of zero would be infinitely unusual: take it for very small.
-    log = np.log(np.maximum(s2, 1e-6 * s2.mean())) - digamma(d / 2) + np.log(d / 2)
-    excess = float(log.var(ddof=1) - polygamma(1, d / 2).mean())
-    if excess <= float(polygamma(1, 1e6)):
-        return math.inf, float((d @ s2) / d.sum())
-    half = brentq(lambda x: float(polygamma(1, x)) - excess, 1e-6, 1e7)
-    return 2 * half, float(np.exp(log.mean() + digamma(half) - np.log(half)))
-
-
 def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     r"""Mean of one value per seed, with Student's t interval.
 
@@ -1121,104 +960,8 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def welch(a: ArrayLike, b: ArrayLike) -> WelchTest:
-    """Welch's two-sample t-test of equal means, without assuming equal variances.
-
-    Welch 1947. Wang et al. 2021 (table 2) mark methods by a two-sample t-test over 5 runs each at
-    level 0.05.
-
-    Parameters
-    ----------
-    a : array or tensor, shape (seeds,)
-        The metric of each run of one method.
-    b : array or tensor, shape (seeds,)
-        Those of the other; the numbers of runs may differ.
-
-    Returns
-    -------
-    WelchTest
-        Mean of a minus mean of b, t and the two-sided p. The last two are ``nan`` with fewer than
-        two values on a side, or if neither side varies.
-
-    Raises
-    ------
-    ValueError
-        If a side has no values, or other than one axis.
-
-    Examples
-    --------
-    >>> test = welch([1.0, 1.1, 0.9], [2.0, 2.2, 1.8])
-    >>> round(test.difference, 3), round(test.p, 4)
-    (-1.0, 0.0048)
-    """
-    a, b = _values(a, "a"), _values(b, "b")
-    difference = float(a.mean() - b.mean())
-    if min(len(a), len(b)) < 2 or np.ptp(a) == np.ptp(b) == 0:
-        return WelchTest(difference, math.nan, math.nan)
-    from scipy.stats import ttest_ind_from_stats  # here, because it takes a second to import
-
-    sides = [(x.mean(), x.std(ddof=1), len(x)) for x in (a, b)]
-    result = ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False)
-    return WelchTest(difference, float(result.statistic), float(result.pvalue))
-
-
-def variance_parts(
-    logits_by_seed: Sequence[ArrayLike],
-    labels: ArrayLike,
-    metric_names: Sequence[str],
-    n: int = 200,
-    seed: int = 0,
-) -> dict[str, VarianceParts]:
-    """Standard deviation between seeds beside that of sampling the test set.
-
-    If the second is as large as the first, more runs will not settle a difference, but a larger
-    test set may.
-
-    Parameters
-    ----------
-    logits_by_seed : sequence of arrays or tensors, shape (m, k)
-        Scores before the softmax of each run for the same samples.
-    labels : array or tensor of integers, shape (m,)
-        True classes, 0 to k - 1.
-    metric_names : sequence of str
-        Any of the names in `calibkit.metrics.ranked_metrics`, ``risk_at_coverage_`` and
-        ``coverage_at_risk_`` followed by any number, and of logits "nll", "brier",
-        "classwise_ece", its floor and its excess; with their default number of bins.
-    n : int
-        Replicates, at least 2. Each draws m samples with replacement.
-    seed : int
-        Same seed, same resamples.
-
-    Returns
-    -------
-    dict of str to VarianceParts
-        In the units of each metric. ``seed_sd`` is ``nan`` for fewer than two seeds; ``sample_sd``
-        is the root of the bootstrap variance averaged over the seeds.
-
-    Raises
-    ------
-    ValueError
-        If there is no run, an argument is empty, malformed or not finite, a label is out of range,
-        a name is unknown, or there are fewer than two replicates.
-
-    Examples
-    --------
-    >>> logits = np.c_[np.linspace(-2, 4, 50), np.zeros(50)]
-    >>> labels = (np.arange(50) % 3 == 0).astype(int)
-    >>> variance_parts([logits, 2 * logits], labels, ["auroc"], n=50)["auroc"].seed_sd
-    0.0
-    """
-    if len(logits_by_seed) == 0:
-        raise ValueError("logits_by_seed: got no arrays, expected one for each seed")
-    pairs = [_evaluator(logits, labels, metric_names) for logits in logits_by_seed]
-    evaluators = [evaluate for evaluate, _ in pairs]
-    estimates = np.array([evaluate(None) for evaluate in evaluators])
-    replicates = _replicates(evaluators, pairs[0][1], n, seed)
-    return _parts(metric_names, estimates, replicates)
-
-
 def _evaluator(
-    logits: ArrayLike, labels: ArrayLike, names: Sequence[str], kind: Kind = "logits"
+    logits: ArrayLike, labels: ArrayLike, names: Sequence[Metric], kind: Kind = "logits"
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
@@ -1242,7 +985,7 @@ def _evaluator(
         coverages=_numbers("risk_at_coverage_", names), risks=_numbers("coverage_at_risk_", names)
     )
     valid = [*ranked, *valid]
-    if any(name not in valid for name in names):
+    if any(name not in valid for name in names if not callable(name)):
         raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
     # One code per sample says both its place, highest confidence first, and whether it is right.
     negative, place = np.unique(-by_sample["confidence"], return_inverse=True)
@@ -1257,7 +1000,11 @@ def _evaluator(
         ranking = metrics.Ranking(distinct, right=counts[groups:], wrong=counts[:groups])
         by_class = classwise(np.bincount(rows, minlength=m)) if classwise else {}
 
-        def value(name: str) -> float:
+        def value(name: Metric) -> float:
+            if callable(name):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+                    return float(name(by_sample["confidence"][rows], by_sample["correct"][rows]))
             if name in ranked:
                 return ranked[name](ranking)
             return by_class[name] if name in by_class else float(by_sample[name][rows].mean())
@@ -1328,8 +1075,8 @@ def _one_thread() -> AbstractContextManager:
 
 
 def _intervals(
-    names: Sequence[str], estimates: Array, replicates: Array, level: float
-) -> dict[str, Interval]:
+    names: Sequence[Metric], estimates: Array, replicates: Array, level: float
+) -> dict[Metric, Interval]:
     _warn_undefined(names, estimates)
     intervals = {}
     for name, estimate, values in zip(names, estimates, replicates.T, strict=True):
@@ -1344,23 +1091,8 @@ def _intervals(
     return intervals
 
 
-def _parts(names: Sequence[str], estimates: Array, replicates: Array) -> dict[str, VarianceParts]:
-    _warn_undefined(names, estimates.mean(axis=0))
-    parts = {}
-    for i, name in enumerate(names):
-        values = estimates[:, i]
-        seed_sd = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-        sample_sd = math.nan
-        if not np.isnan(values).any():
-            defined = [draws[~np.isnan(draws)] for draws in replicates[:, :, i]]
-            if min(map(len, defined)) > 1:
-                sample_sd = float(np.sqrt(np.mean([draws.var(ddof=1) for draws in defined])))
-        parts[name] = VarianceParts(float(values.mean()), seed_sd, sample_sd)
-    return parts
-
-
-def _warn_undefined(names: Sequence[str], estimates: Array) -> None:
-    undefined = [name for name, value in zip(names, estimates, strict=True) if np.isnan(value)]
+def _warn_undefined(names: Sequence[Metric], estimates: Array) -> None:
+    undefined = [_label(m) for m, value in zip(names, estimates, strict=True) if np.isnan(value)]
     if undefined:
         message = f"undefined on these samples, so nan: {', '.join(undefined)}"
         warnings.warn(message, metrics.UndefinedMetricWarning, stacklevel=4)
@@ -1373,14 +1105,29 @@ def _values(values: ArrayLike, name: str) -> Array:
     return array
 
 
-def _numbers(prefix: str, names: Sequence[str]) -> list[float]:
+def _numbers(prefix: str, names: Sequence[Metric]) -> list[float]:
     """The numbers that end such names as "risk_at_coverage_0.8"."""
-    matches = [re.fullmatch(prefix + r"(0\.\d+|1)", name) for name in names]
+    named = filter(lambda name: isinstance(name, str), names)
+    matches = [re.fullmatch(prefix + r"(0\.\d+|1)", name) for name in named]
     return [float(match[1]) for match in matches if match]
 
 
-def _check_names(names: Sequence[str]) -> None:
-    if isinstance(names, str):
+def _label(metric: Metric) -> str:
+    """A metric's name; of a partial function with its arguments."""
+    if isinstance(metric, str):
+        return metric
+    if isinstance(metric, partial):
+        options = [*map(repr, metric.args), *(f"{k}={v!r}" for k, v in metric.keywords.items())]
+        return f"{metric.func.__name__}({', '.join(options)})"
+    return getattr(metric, "__name__", repr(metric))
+
+
+def _range(metric: Metric) -> tuple[float, float]:
+    return (-math.inf, math.inf) if callable(metric) else _RANGES.get(metric, (0.0, 1.0))
+
+
+def _check_names(names: Sequence[Metric]) -> None:
+    if isinstance(names, str) or callable(names):
         raise ValueError(f"metric_names: got {names!r}, expected a list of names")
 
 

@@ -68,6 +68,14 @@ def test_train_by_name_and_progress_per_epoch(capsys):
     assert "epoch 1/1" in capsys.readouterr().out
 
 
+def test_count_and_time_are_those_of_the_run_asked_for(capsys):
+    several = [*SMOKE[:2], "--seeds", "3", *SMOKE[4:]]
+    cli.main(["runs", *several, "--missing"])
+    name = capsys.readouterr().out.split()[0]
+    assert cli.main(["train", name, *several, "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith(f"[1/1] {name}")
+
+
 def test_a_reader_of_the_pipe_may_leave_early():
     command = f"{sys.executable} -m calibkit runs --edition paper --paper all | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)

@@ -1107,3 +1107,19 @@ def test_decoded_copy_of_real_cifar10_is_the_images():
         assert found.classes[found.train.labels[i]] == files[order[i]].parent.name
     info = json.loads((REAL / "decoded" / "cifar10" / "info.json").read_text())
     assert set(info) == {"layout", "origin", "sha256", "facts"}
+
+
+def test_a_notebook_finds_the_records_of_the_checkout_it_lies_in(tmp_path, monkeypatch):
+    """Also if calibkit was installed from a wheel, as papermill does it with --cwd notebooks."""
+    from calibkit.data import cache
+
+    monkeypatch.delenv("CALIBKIT_CACHE", raising=False)
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "site-packages/calibkit/data/cache.py"))
+    clone = tmp_path / "clone"
+    (clone / "notebooks" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(clone / "notebooks" / "mine")
+    assert cache.cache_root() == clone / "notebooks" / "mine" / "data_cache"  # not a checkout yet
+    (clone / "data_cache").mkdir()
+    assert cache.cache_root() == clone / "data_cache"
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "own"))
+    assert cache.cache_root() == tmp_path / "own"

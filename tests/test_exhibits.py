@@ -6,15 +6,16 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from calibkit.companion import published
+from calibkit.companion import printed
 
 PAGES = Path(__file__).parent.parent / "book" / "notebooks"
-EXHIBITS = published.exhibits()
+EXHIBITS = printed.exhibits()
 HIDDEN = {"remove-cell", "remove-output"}
 # In HTML: a table, a box, or a listing (which notebooks colour); in Markdown: a table, a listing.
 SEEN = re.compile(r'<table|class="[^"]*\b(calibkit-page|highlight)\b')
 MARKDOWN = re.compile(r"^\| *:?-+:? *\||```", re.MULTILINE)
 TARGET = re.compile(r'^<a id="([\w-]+)"></a>$', re.MULTILINE)
+KINDS = {"fig": "Figure", "tab": "Table", "alg": "Algorithm", "lst": "Listing", "eq": "Equation"}
 
 
 def seen(output) -> bool:
@@ -28,17 +29,32 @@ def seen(output) -> bool:
     return bool(SEEN.search(data.get("text/html", "")) or MARKDOWN.search(markdown))
 
 
+def row_of(name: str) -> re.Pattern:
+    """How the row of an exhibit begins in a table of coverage: "| Figure 3: ImageNet"."""
+    kind, number = re.fullmatch(r"\w+-(text-|[a-z]+)([\w-]*)", name).groups()
+    words = f"{KINDS[kind]} {number.partition('-')[0]}" if kind in KINDS else ""
+    return re.compile(rf"^\| *{words or '(Section|Text)'}\b", re.MULTILINE)
+
+
 def sections(page, exhibits) -> dict[str, int]:
-    """How much there is to see from the anchor of each exhibit up to that of the next one."""
-    found, here = {}, None
+    """How much there is to see of each exhibit: what follows its anchor, or its row in a table.
+
+    Exhibits whose anchors stand together are seen together, up to the next anchor.
+    """
+    found, here = {}, []
     for cell in page.cells:
         if cell.cell_type == "markdown":
-            for name in TARGET.findall(cell.source):
-                if name in exhibits:
-                    assert name not in found, f"{name} stands twice"
-                    found[name], here = 0, name
-        elif here and not HIDDEN & set(cell.metadata.get("tags", [])):
-            found[here] += sum(map(seen, cell.get("outputs", [])))
+            names = [name for name in TARGET.findall(cell.source) if name in exhibits]
+            assert not (twice := {n for n in names if n in found}), (
+                f"{', '.join(twice)} stands twice"
+            )
+            rows = {name: len(row_of(name).findall(cell.source)) for name in names}
+            covered = len(names) > 1 and MARKDOWN.search(cell.source)
+            found |= rows if covered else dict.fromkeys(names, 0)
+            here = [] if covered else names or here
+        elif not HIDDEN & set(cell.metadata.get("tags", [])):
+            for name in here:
+                found[name] += sum(map(seen, cell.get("outputs", [])))
     return found
 
 
@@ -97,6 +113,14 @@ def test_an_anchor_that_is_missing_or_no_exhibit_is_noticed():
     assert set(sections(a_page([FIGURE], source="## Figure 1"), known)) == {"fmfp-fig2"}
     helper = a_page([FIGURE], source='<a id="helper"></a>\n## Figure 1')
     assert set(sections(helper, known)) == {"fmfp-fig2"}
+    together = '<a id="fmfp-fig1"></a>\n<a id="fmfp-tab5"></a>\n## Both'
+    assert sections(a_page([FIGURE], source=together), known | {"fmfp-tab5"}) == {
+        "fmfp-fig1": 1, "fmfp-tab5": 1, "fmfp-fig2": 1,
+    }  # fmt: skip
+    table = f"{together}\n\n| Exhibit | Where |\n| --- | --- |\n| Figure 1: a sketch | there |"
+    assert sections(a_page([FIGURE], source=table), known | {"fmfp-tab5"}) == {
+        "fmfp-fig1": 1, "fmfp-tab5": 0, "fmfp-fig2": 1,
+    }  # fmt: skip
     twice = '<a id="fmfp-fig1"></a>\n## Figure 1\n\n<a id="fmfp-fig2"></a>\n## Figure 2'
     with pytest.raises(AssertionError, match="fmfp-fig2 stands twice"):
         sections(a_page([FIGURE], source=twice), known)

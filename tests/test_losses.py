@@ -147,13 +147,6 @@ def test_defaults_are_the_papers(loss, written):
     assert repr(loss) == written
 
 
-def test_the_former_name_of_the_logit_penalty_still_works():
-    logits, targets = random_batch()
-    expected = losses.logit_penalty(logits, targets, p=2, strength=0.1)
-    assert torch.equal(losses.logit_norm(logits, targets, p=2, strength=0.1), expected)
-    assert repr(losses.logit_norm()) == repr(losses.logit_penalty())
-
-
 def test_both_ways_of_calling():
     logits, targets = random_batch()
     expected = losses.focal(logits, targets, gamma=2.0)

@@ -344,13 +344,6 @@ def test_conventions_differ_as_surveyed_and_by_no_more():
     assert 0 < abs(gap) < 1e-3
 
 
-def test_the_former_name_of_the_nearest_point_is_taken_with_a_warning():
-    data = [0.9, 0.8, 0.7, 0.6, 0.5], [True, False, True, True, False]
-    with pytest.warns(DeprecationWarning, match='now called "nearest"'):
-        former = metrics.fpr_at_tpr(*data, 0.6, "fmfp")
-    assert former == metrics.fpr_at_tpr(*data, 0.6, "nearest")
-
-
 def test_aurc_by_hand():
     # Risks at coverage 1/4, 2/4, 3/4, 1: 0, 0, 1/3, 1/4.
     data = [0.9, 0.8, 0.7, 0.6], [True, True, False, True]
@@ -497,15 +490,6 @@ def test_confidence_gap_overlap_and_ece_correct_follow_their_formulas(data, bins
     assert overlap == pytest.approx(np.minimum(*shares).sum(), abs=1e-12)
 
 
-@given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 2**32 - 1))
-@quick
-def test_learned_epoch_is_the_first_of_the_last_unbroken_run(epochs, n, seed):
-    history = np.random.default_rng(seed).random((epochs, n)) < 0.6
-    for i, epoch in enumerate(metrics.learned_epoch(history)):
-        runs = [e for e in range(1, epochs + 1) if history[e - 1 :, i].all()]
-        assert epoch == (min(runs) if runs else 0)
-
-
 # --------------------------------------------------------------------- what must not matter
 
 
@@ -527,7 +511,7 @@ def test_the_order_of_the_samples_does_not_matter(data, seed):
 @quick
 @undefined
 def test_temperature_moves_neither_accuracy_nor_for_two_classes_the_ranking(gaps, temperature):
-    logits = np.c_[np.array(gaps, float), np.zeros(len(gaps))]
+    logits = np.c_[np.array(gaps, float), np.zeros(len(gaps))] - 9  # no row is a distribution
     labels = np.arange(len(gaps)) % 2
     before, after = metrics.summary(logits, labels), metrics.summary(logits / temperature, labels)
     same = ("accuracy", "auroc", "aurc", "eaurc", "augrc", "aupr_success", "aupr_error")
@@ -610,7 +594,6 @@ def test_arrays_come_back_as_the_kind_given():
         )
         labels = correct.astype(int)
         assert all(type(a) is kind for a in metrics.per_sample(logits, labels).values())
-    assert type(metrics.learned_epoch(torch.ones(2, 3, dtype=torch.bool))) is torch.Tensor
 
 
 # ------------------------------------------------- what chance alone shows, and what is left
@@ -726,6 +709,7 @@ def test_nll_decomposition_by_hand():
     assert parts["nll"] == parts["calibration"] + parts["refinement"]
 
 
+@undefined
 @given(st.integers(0, 10_000), st.floats(0.2, 5.0), st.floats(0.2, 5.0))
 def test_scaled_logits_keep_their_refinement(seed, temperature, scale):
     rng = np.random.default_rng(seed)
@@ -1028,9 +1012,6 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
     (lambda: metrics.risk_at_coverage([0.5], [1], 95), r"coverage: got 95, expected"),
     (lambda: metrics.coverage_at_risk([0.5], [1], -1), r"risk: got -1, expected"),
     (lambda: metrics.reliability_bins([0.5], [1], scheme="x"), "scheme: got 'x', expected"),
-    (lambda: metrics.learned_epoch([True]), r"correct_by_epoch: got shape \(1,\), expected"),
-    (lambda: metrics.learned_epoch(np.zeros((0, 3))), r"correct_by_epoch: got shape \(0, 3\), exp"),
-    (lambda: metrics.learned_epoch([[0, 2]]), "correct_by_epoch: got values other than 0 and 1"),
 ])  # fmt: skip
 def test_bad_options_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
@@ -1069,7 +1050,6 @@ SIGNATURES = {
     "histogram_overlap": "confidence correct bins=15",
     "ece_correct": "confidence correct",
     "mean_deviation": "count total squares",
-    "learned_epoch": "correct_by_epoch",
     "reliability_bins": "confidence correct bins=15 scheme='equal_width'",
     "smooth_ece": "probs labels",
     "per_sample": "logits labels kind='logits'",

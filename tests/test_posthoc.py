@@ -35,6 +35,7 @@ METHODS = [
     posthoc.HistogramBinning(10, "equal_mass"),
     posthoc.IsotonicCalibration(),
     posthoc.BetaCalibration(),
+    posthoc.TopVersusAll(),
     posthoc.VectorScaling(),
     posthoc.MatrixScaling(),
     posthoc.MatrixScaling(l2=0.01),
@@ -445,6 +446,29 @@ def test_missing_classes_keep_their_probability(model):
     np.testing.assert_allclose(probs.sum(axis=1), 1)
     # Unchanged before the row is normalised, so still in play.
     assert np.corrcoef(probs[:, 3], softmax(logits)[:, 3])[0, 1] > 0.9
+
+
+def test_top_versus_all_is_the_binary_method_on_the_confidence():
+    """As netcal's beta calibration of (confidence, correct) has it."""
+    from netcal.scaling import BetaCalibration  # seconds, which only the worker here need spend
+
+    logits, labels = sampled(n=4000, k=20, temperature=2.0)
+    probs = softmax(logits)
+    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
+    model = posthoc.TopVersusAll().fit(logits, labels)
+    theirs = BetaCalibration()
+    theirs.fit(confidence, correct.astype(int), random_state=0)
+    found = model.predict_proba(logits)
+    np.testing.assert_allclose(found.max(axis=1), theirs.transform(confidence), atol=2e-3)
+    assert (found.argmax(axis=1) == probs.argmax(axis=1)).all()
+    others = probs.copy()
+    others[np.arange(4000), probs.argmax(axis=1)] = 0
+    kept = found.max(axis=1) > 0.6  # where none of the others has to be flattened
+    np.testing.assert_allclose(
+        np.where(others > 0, found, 0)[kept] / (1 - found.max(axis=1))[kept, None],
+        others[kept] / others[kept].sum(axis=1, keepdims=True),
+        atol=1e-9,
+    )
 
 
 # --- affine functions of the logits ---------------------------------------------------------------
@@ -917,9 +941,7 @@ def test_bad_data_are_refused(fit, case):
 def test_labels_of_a_single_class(model):
     logits, _ = sampled(n=50, k=3)
     labels = np.zeros(50, dtype=int)
-    if isinstance(model, posthoc.TemperatureScaling | posthoc.HistogramBinning) or "Fix" in repr(
-        model
-    ):
+    if not model._needs_two_classes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PosthocWarning)
             probs = model.fit(logits, labels).predict_proba(logits)

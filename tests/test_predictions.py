@@ -1,6 +1,7 @@
 """Prediction files of every layout are read right, and hostile ones refused in one line."""
 
 import io
+import json
 import pickle
 import sys
 import zipfile
@@ -585,3 +586,278 @@ def test_what_is_wrong_with_a_table_is_said_where_it_is(tmp_path):
     ):
         (tmp_path / "preds.csv").write_text(text)
         refused(tmp_path / "preds.csv", message)
+
+
+# --- what else people have ---
+
+
+def written(path, rows):
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+def question(scores, target, **more):
+    pairs = [[str(score), "False"] for score in scores]
+    return {
+        "doc_id": 0,
+        "doc": {"subject": "law"},
+        "target": target,
+        "filtered_resps": pairs,
+    } | more
+
+
+def test_multiple_choice_of_the_harness(tmp_path):
+    rows = [question([-3.0, -1.0, -2.0], "1"), question([-1.0, -5.0, -4.0], "2")]
+    found = predictions.read(written(tmp_path / "samples_arc.jsonl", rows), group=["subject"])
+    assert found.labels.tolist() == [1, 2]
+    np.testing.assert_allclose(
+        softmax(found.logits)[0], np.exp([-3, -1, -2]) / np.exp([-3, -1, -2]).sum()
+    )
+    assert found.groups.tolist() == [["law"], ["law"]] and found.group_names == ("subject",)
+    assert "normalised over the choices" in found.notes[0]
+
+
+def test_questions_with_fewer_choices_or_several_answers(tmp_path):
+    rows = [
+        question([-3.0, -1.0, -2.0], 1, acc=1.0),
+        question([-1.0, -5.0], 0, acc=1.0),
+        question([-1.0, -5.0], "[0, 1]", acc=1.0),
+        question([-1.0, -2.0], "4", acc=1.0),
+        question([-1.0, -2.0], 1, acc=1.0, filter="other"),
+    ]
+    for row in rows[:4]:
+        row["filter"] = "none"
+    found = predictions.read(written(tmp_path / "s.jsonl", rows))
+    assert found.labels.tolist() == [1, 0]
+    assert softmax(found.logits)[1, 2] == 0
+    words = " ".join(found.notes)
+    assert "2 to 3 choices" in words and "2 questions without one right choice" in words
+    assert "Only the filter 'none' was read, of 2" in words
+
+
+def test_target_as_text_and_choices_without_their_question(tmp_path):
+    choices = {
+        f"gen_args_{i}": {"arg_0": "Q", "arg_1": f" {x}"} for i, x in enumerate(("no", "yes"))
+    }
+    rows = [question([-3.0, -1.0], "yes", arguments=choices)]
+    rows += [question([-1.0, -3.0, -9.0, -9.0], 0, acc_mutual_info=1.0)]
+    found = predictions.read(written(tmp_path / "s.jsonl", rows))
+    assert found.labels.tolist() == [1, 0] and found.logits.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "answer", [["42"], [["-1.0"]], [], None, [["x", "False"], ["-1", "False"]]]
+)
+def test_generated_text_has_no_probabilities(tmp_path, answer):
+    rows = [question([], "0") | {"filtered_resps": answer}]
+    path = written(tmp_path / "s.jsonl", rows)
+    with pytest.raises(ValueError, match="filtered_resps: expected a pair|two or more choices"):
+        predictions.read(path)
+
+
+PAIRS = {"confidence": [0.9, 0.2, 0.6], "correct": [True, False, False]}
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "jsonl", "json", "parquet", "feather"])
+def test_confidences_of_answers(tmp_path, kind):
+    path, frame = tmp_path / f"p.{kind}", pd.DataFrame(PAIRS)
+    write = {
+        "csv": lambda: frame.to_csv(path, index=False),
+        "csv.gz": lambda: frame.to_csv(path, index=False),
+        "tsv": lambda: frame.to_csv(path, index=False, sep="\t"),
+        "jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+        "json": lambda: frame.to_json(path, orient="records"),
+        "parquet": lambda: frame.to_parquet(path),
+        "feather": lambda: frame.to_feather(path),
+    }
+    write[kind]()
+    found = predictions.read(path)
+    assert found.pairs and found.name == "p"
+    assert found.samples["confidence"].tolist() == PAIRS["confidence"]
+    assert found.samples["correct"].tolist() == PAIRS["correct"]
+    np.testing.assert_allclose(found.samples["brier"], [0.02, 0.08, 0.72])
+    np.testing.assert_allclose(found.samples["nll"], -np.log([0.9, 0.8, 0.4]))
+
+
+@pytest.mark.parametrize(
+    ("text", "confidence", "correct"),
+    [
+        ("conf,is_correct\n0.9,yes\n0.5,no\n", [0.9, 0.5], [True, False]),
+        ("answer,gold,confidence\nB,B,0.9\nA,C,0.5\n", [0.9, 0.5], [True, False]),
+        ("y_pred,y_true,msp\n1,1.0,0.9\n0,1.0,0.5\n", [0.9, 0.5], [True, False]),
+        ("logprob,correct\n0.0,1\n-0.6931471805599453,0\n", [1.0, 0.5], [True, False]),
+        ("confidence,correct,split\n0.9,1,test\n0.5,0,val\n", [0.9], [True]),
+    ],
+)
+def test_confidences_under_other_names(tmp_path, text, confidence, correct):
+    path = tmp_path / "p.csv"
+    path.write_text(text)
+    found = predictions.read(path)
+    np.testing.assert_allclose(found.samples["confidence"], confidence)
+    assert found.samples["correct"].tolist() == correct
+    assert (found.val_samples is None) == ("split" not in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("confidence,correct\n90,1\n50,0\n", "divide percentages by 100"),
+        ("confidence,correct\n0.9,maybe\n0.5,no\n", "correct: got 'maybe', expected 0 and 1"),
+        ("confidence,correct\n0.9,2\n0.5,0\n", "correct: got values"),
+        ("confidence,correct\n-0.9,1\n-0.5,0\n", "name them logprob"),
+        ("confidence,correct\nhigh,1\nlow,0\n", "confidence: got 'high', expected numbers"),
+        ("logprob,correct\n0.9,1\n", "logprob: got 0.9, expected logarithms"),
+        ("label,y_prob\nup,0.3\ndown,0.7\n", "which of them is it the probability of"),
+        ("label,prob_a\na,0.3\nb,0.7\nc,0.1\n", "expected two classes, or a column for each"),
+        ("label,prob_a\n0,3\n1,7\n", "got values from 3 to 7, expected [0, 1] (if these are"),
+        ("label,prob_a\n0,30\n1,70\n", "divide percentages by 100"),
+    ],
+)
+def test_what_is_wrong_with_confidences_is_said(tmp_path, text, message):
+    path = tmp_path / "p.csv"
+    path.write_text(text)
+    assert "-6" not in refused(path, message)  # 1 - 7, which nobody wrote
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "positive"),
+    [
+        ("label,prob_fraud\nlegit,0.1\nfraud,0.8\n", ("legit", "fraud"), [0.1, 0.8]),
+        ("label,prob_fraud\n0,0.1\n1,0.8\n", ("not fraud", "fraud"), [0.1, 0.8]),
+        ("y_true,y_proba\n0,0.1\n1,0.8\n", ("0", "1"), [0.1, 0.8]),
+        ("target,score\n0,-2.0\n1,1.5\n", ("0", "1"), [0.1192029, 0.8175745]),
+        ("label,p_a,p_b\na,0.9,0.1\nb,0.2,0.8\n", ("a", "b"), [0.1, 0.8]),
+        ("label,proba_a,proba_b\na,0.9,0.1\nb,0.2,0.8\n", ("a", "b"), [0.1, 0.8]),
+    ],
+)
+def test_two_classes_in_one_column_or_two(tmp_path, text, names, positive):
+    path = tmp_path / "p.csv"
+    path.write_text(text)
+    found = predictions.read(path)
+    assert found.class_names == names and found.labels.tolist() == [0, 1]
+    np.testing.assert_allclose(softmax(found.logits)[:, 1], positive, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("y_proba", "y_true"), ("probas", "target"), ("scores", "y"), ("val", "test")],
+)
+def test_arrays_under_other_names(tmp_path, names):
+    if names == ("val", "test"):
+        arrays = {"test_probs": PROBS, "test_labels": LABELS}
+        arrays |= {"val_probs": PROBS[:5], "val_labels": LABELS[:5]}
+    else:
+        arrays = {names[0]: PROBS, names[1]: LABELS}
+    found = predictions.read(save(tmp_path / "p.npz", **arrays))
+    np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-5)
+    np.testing.assert_array_equal(found.labels, LABELS)
+    assert (found.val_logits is not None) == (names[0] == "val")
+    assert "Read '" in found.notes[0]
+
+
+def test_tensors_are_read_and_code_is_not(tmp_path):
+    import torch
+
+    torch.save({"logits": torch.tensor(LOGITS), "labels": torch.tensor(LABELS)}, tmp_path / "p.pt")
+    found = predictions.read(tmp_path / "p.pt")
+    np.testing.assert_array_equal(found.logits, LOGITS)
+
+    class Hostile:
+        def __reduce__(self):
+            return print, ("called",)
+
+    torch.save({"logits": Hostile()}, tmp_path / "bad.pt")
+    refused(tmp_path / "bad.pt", "not a dict of tensors")
+    torch.save(torch.tensor(LOGITS), tmp_path / "one.pt")
+    refused(tmp_path / "one.pt", "expected a dict of named tensors")
+
+
+def test_columns_of_groups_by_name(tmp_path):
+    frame = pd.DataFrame({"label": [0, 1], "prob_0": [0.9, 0.2], "prob_1": [0.1, 0.8]})
+    frame = frame.assign(site=["x", "y"], age=[3, None])
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    found = predictions.read(tmp_path / "p.csv", group=["site", "age"])
+    assert found.group_names == ("site", "age")
+    assert found.groups.tolist() == [["x", "3.0"], ["y", "(none)"]]
+    with pytest.raises(ValueError, match="group: got 'town', expected columns"):
+        predictions.read(tmp_path / "p.csv", group=["town"])
+    save(tmp_path / "p.npz", probs=PROBS, labels=LABELS, site=LABELS, age=LABELS % 2)
+    found = predictions.read(tmp_path / "p.npz", group=["site", "age"])
+    assert found.groups.shape == (20, 2) and not found.notes
+    with pytest.raises(ValueError, match="group: got 'town', expected names among"):
+        predictions.read(tmp_path / "p.npz", group=["town"])
+
+
+def test_scores_of_tokens_are_flattened_when_asked(tmp_path):
+    labels = LABELS.reshape(4, 5).copy()
+    labels[:, 3:] = -100
+    save(tmp_path / "p.npz", logits=LOGITS.reshape(4, 5, 3), labels=labels, groups=np.arange(4))
+    refused(tmp_path / "p.npz", "--tokens")
+    found = predictions.read(tmp_path / "p.npz", tokens=True)
+    kept = (np.arange(20) % 5) < 3
+    np.testing.assert_array_equal(found.logits, LOGITS[kept])
+    np.testing.assert_array_equal(found.labels, LABELS[kept])
+    assert found.groups.tolist() == [str(i) for i in np.repeat(np.arange(4), 3)]
+    assert "intervals are too narrow" in found.notes[0]
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "jsonl", "parquet"])
+def test_standard_input(tmp_path, monkeypatch, kind):
+    path, frame = tmp_path / f"p.{kind}", pd.DataFrame(PAIRS)
+    if kind == "npz":
+        save(path, **PAIRS)
+    elif kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_parquet(path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    found = predictions.read("-")
+    assert found.samples["confidence"].tolist() == PAIRS["confidence"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,2\n")))
+    with pytest.raises(ValueError, match="^standard input: got columns 'a', 'b'"):
+        predictions.read("-")
+
+
+def test_json_of_arrays_or_of_rows_with_lists(tmp_path):
+    (tmp_path / "a.json").write_text(
+        json.dumps({"probs": PROBS.tolist(), "labels": LABELS.tolist()})
+    )
+    rows = [{"probs": p.tolist(), "label": int(y)} for p, y in zip(PROBS, LABELS, strict=True)]
+    for path in (tmp_path / "a.json", written(tmp_path / "b.jsonl", rows)):
+        found = predictions.read(path)
+        np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-6)
+        np.testing.assert_array_equal(found.labels, LABELS)
+    for content, message in (
+        ("", "the file is empty"),
+        ("{", "neither JSON nor a JSON object a line"),
+        ("[1, 2]", "expected a list of objects"),
+        ('{"label": 1}\n{"x": [1]}', "got columns"),
+        ('{"embedding": [1], "label": 1}', "expected 'logits' or 'probs'"),
+        ("[" * 100_000, "damaged"),
+    ):
+        (tmp_path / "c.json").write_text(content)
+        refused(tmp_path / "c.json", message)
+
+
+def test_compressed_tables_larger_than_the_memory(tmp_path, monkeypatch):
+    pd.DataFrame(PAIRS).to_csv(tmp_path / "p.csv.gz", index=False)
+    monkeypatch.setattr(files, "_memory", lambda: 100)
+    refused(tmp_path / "p.csv.gz", "too much for this machine")
+
+
+def test_weights_come_along(tmp_path):
+    frame = pd.DataFrame(PAIRS).assign(sample_weight=[1, 2, 3])
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    assert predictions.read(tmp_path / "p.csv").weights.tolist() == [0.5, 1.0, 1.5]
+
+
+def test_printed_probabilities_tie_as_printed():
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 3000).round(2)
+    probs[:, 2] = (1 - probs[:, 0] - probs[:, 1]).clip(0, 1).round(2)
+    data = predictions.from_arrays({"probs": probs, "labels": np.arange(3000) % 3})
+    distinct = np.unique(data.samples["confidence"])
+    assert len(distinct) <= 100 and (distinct == distinct.round(2)).all()
+    tiny = predictions.as_printed(np.array([1 - 1e-16, 1 - 1e-12, 1e-12]))
+    assert tiny.tolist() == [1 - 1e-16, 1 - 1e-12, 1e-12]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibkit import metrics, stats
-from calibkit.companion import page, plan, published, results
+from calibkit.companion import page, plan, printed, results
 from calibkit.companion.results import Number, Series, outcome, row
 from calibkit.training import store, tables
 
@@ -43,10 +43,10 @@ def test_outcome(low, high, margin, word):
 
 
 def test_margins_are_what_the_papers_print():
-    cells = published.cells()
-    printed = cells[cells["std"].notna()].groupby("metric")["std"].median()
+    cells = printed.cells()
+    median = cells[cells["std"].notna()].groupby("metric")["std"].median()
     for metric, margin in results.MARGINS.items():
-        assert margin == pytest.approx(printed[metric], rel=1e-6), metric
+        assert margin == pytest.approx(median[metric], rel=1e-6), metric
 
 
 def test_a_difference_pairs_seeds_and_resamples_by_hand():

@@ -1,5 +1,6 @@
 import math
 import warnings
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
@@ -165,8 +166,6 @@ def test_a_metric_that_no_replicate_defines_has_no_interval():
     seed = next(filter(draws_one_sample_twice, range(50)))
     found = stats.bootstrap(logits, labels, ["auroc"], n=2, seed=seed)["auroc"]
     assert found.estimate == 1 and math.isnan(found.low) and math.isnan(found.high)
-    parts = stats.variance_parts([logits, logits], labels, ["auroc"], n=2, seed=seed)["auroc"]
-    assert parts[:2] == (1, 0) and math.isnan(parts.sample_sd)
 
 
 def test_compare_uses_the_same_resamples_for_both():
@@ -207,58 +206,6 @@ def test_one_seed_has_no_interval():
     assert single.estimate == 0.9 and math.isnan(single.low) and math.isnan(single.high)
 
 
-def test_welch_by_hand_and_by_scipy():
-    a, b = np.array([94.0, 94.4, 93.9, 94.1, 94.2]), np.array([93.5, 94.1, 92.7, 93.9, 93.4])
-    found = stats.welch(a, b)
-    squares = a.var(ddof=1) / 5, b.var(ddof=1) / 5
-    assert found.difference == pytest.approx(a.mean() - b.mean())
-    assert found.t == pytest.approx(found.difference / math.sqrt(sum(squares)))
-    freedom = sum(squares) ** 2 / sum(s**2 / 4 for s in squares)
-    assert found.p == pytest.approx(2 * scipy_stats.t.sf(abs(found.t), freedom))
-    assert stats.welch(b, a).p == pytest.approx(found.p)
-
-
-@pytest.mark.parametrize(
-    "a, b", [([1.0], [2.0, 3.0]), ([1.0, 2.0], [3.0]), ([1.0, 1.0], [2.0, 2.0])]
-)
-def test_welch_says_nothing_without_variance(a, b):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = stats.welch(a, b)
-    assert found.difference < 0 and math.isnan(found.t) and math.isnan(found.p)
-
-
-def test_welch_with_variance_on_one_side_only():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = stats.welch([0.9, 0.9, 0.9], [0.8, 0.9, 0.7])
-    assert found.t == pytest.approx(0.1 / (0.1 / math.sqrt(3)))
-    assert found.p == pytest.approx(2 * scipy_stats.t.sf(found.t, 2))
-
-
-def test_variance_parts_separates_seeds_from_samples():
-    rng = np.random.default_rng(0)
-    base, labels = sample(500)
-    trainings = [base + rng.normal(0, 0.3, base.shape) for _ in range(4)]
-    parts = stats.variance_parts(trainings, labels, ["accuracy", "nll"], n=400)
-    accuracy = [metrics.summary(x, labels)["accuracy"] for x in trainings]
-    assert parts["accuracy"].mean == pytest.approx(np.mean(accuracy))
-    assert parts["accuracy"].seed_sd == pytest.approx(np.std(accuracy, ddof=1))
-    binomial = math.sqrt(np.mean(accuracy) * (1 - np.mean(accuracy)) / 500)
-    assert parts["accuracy"].sample_sd == pytest.approx(binomial, rel=0.15)
-    nll = metrics.per_sample(trainings[0], labels)["nll"]
-    assert parts["nll"].sample_sd == pytest.approx(nll.std() / math.sqrt(500), rel=0.2)
-    assert math.isnan(stats.variance_parts(trainings[:1], labels, ["nll"], n=5)["nll"].seed_sd)
-
-
-def test_variance_parts_of_an_undefined_metric_are_nan_with_one_warning():
-    logits = np.array([[2.0, 0.0], [3.0, 0.0]])
-    with pytest.warns(UndefinedMetricWarning, match="nan: auroc$") as caught:
-        parts = stats.variance_parts([logits, logits], [0, 0], ["auroc", "aurc"], n=5)
-    assert len(caught) == 1 and caught[0].filename == __file__
-    assert all(map(math.isnan, parts["auroc"])) and parts["aurc"] == (0, 0, 0)
-
-
 @pytest.mark.parametrize("values, verdict", [
     ([0.1, 0.11, 0.12], "higher"),
     ([-0.1, -0.11, -0.12], "lower"),
@@ -284,7 +231,6 @@ def test_bad_arrays_are_refused_by_name(logits, labels, message):
     for call in (
         lambda: stats.bootstrap(logits, labels, ["aurc"]),
         lambda: stats.compare(logits, logits, labels, ["aurc"]),
-        lambda: stats.variance_parts([logits], labels, ["aurc"]),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
             call()
@@ -435,6 +381,33 @@ def test_probabilities_are_refused_or_taken_as_such():
         stats.replicates_of_run(logits, labels, probs, labels, n=3)
 
 
+def test_functions_are_as_good_as_names():
+    logits, labels = sample()
+    names = ["auroc", "risk_at_coverage_0.5", "coverage_at_risk_0.1"]
+    functions = [
+        metrics.auroc,
+        partial(metrics.risk_at_coverage, coverage=0.5),
+        partial(metrics.coverage_at_risk, risk=0.1),
+    ]
+    labelled = ["auroc", "risk_at_coverage(coverage=0.5)", "coverage_at_risk(risk=0.1)"]
+    other = logits + np.random.default_rng(0).normal(size=logits.shape)
+    for given in (
+        lambda which: stats.bootstrap(logits, labels, which, n=20),
+        lambda which: stats.compare(logits, other, labels, which, n=20),
+    ):
+        named, called = given(names), given(functions)
+        assert list(called) == labelled
+        for x, y in zip(named.values(), called.values(), strict=True):
+            assert y == pytest.approx(x)
+    mixed = stats.bootstrap(logits, labels, ["nll", lambda c, z: -c.mean()], n=20)
+    assert list(mixed) == ["nll", "<lambda>"] and mixed["<lambda>"].high < 0  # it has no range
+    with pytest.raises(ValueError, match="^metric_names: got <function auroc"):
+        stats.bootstrap(logits, labels, metrics.auroc)
+    with pytest.warns(UndefinedMetricWarning, match="nan: auroc$") as caught:
+        stats.bootstrap(logits, logits.argmax(1), [metrics.auroc], n=5)
+    assert len(caught) == 1
+
+
 def test_all_of_each_sample_gives_what_its_logits_give():
     logits, labels = sample()
     known, names = stats.Samples(**metrics.per_sample(logits, labels)), ["nll", "brier", "aurc"]
@@ -557,7 +530,7 @@ def test_one_run_has_an_interval_only_by_the_spread_of_others():
     assert lent.high - 1 == pytest.approx(scipy_stats.t.ppf(0.975, 2) * 0.1, rel=0.01)
     nothing = stats.mean_over_seeds([math.nan, math.nan])
     assert nothing.seeds == 0 and math.isnan(nothing.interval().estimate)
-    assert math.isnan(nothing.detectable()) and nothing.seeds_for(1.0) is None
+    assert math.isnan(nothing.detectable())
 
 
 @pytest.mark.parametrize("shared, apart, seeds_sd, k", [
@@ -596,9 +569,6 @@ def test_detectable_difference_and_the_seeds_that_would_decide():
         one = stats.MeanOverSeeds(mean, 0.01, variance, 3, 2.0).interval()
         told += one.low > 0
     assert 0.72 < told / 3000 < 0.88
-    many = found.seeds_for(size / 2)
-    assert found.seeds < many < 50 and found.seeds_for(size) == 3
-    assert found.seeds_for(0.2) is None  # 0.1 √1 times 2.8 is what the test set leaves
 
 
 # --- many methods at once ---
@@ -618,80 +588,6 @@ def test_replicates_are_those_of_the_bootstrap_and_shared_by_the_models():
         np.testing.assert_allclose([found[m].high for m in names], high)
 
 
-def test_two_methods_have_the_standard_error_of_welchs_test_and_a_wider_interval():
-    a, b = np.random.default_rng(0).normal(size=(2, 4)) * [[1.0], [3.0]]
-    estimate, low, high = stats.seed_means([a, b], np.zeros((2, 5))).contrast([1, -1])
-    welch = stats.welch(a, b)
-    assert estimate == pytest.approx(welch.difference)
-    half = scipy_stats.t.ppf(0.975, 3) * abs(welch.difference / welch.t)
-    assert (high - estimate, estimate - low) == pytest.approx((half, half))
-    oracle = scipy_stats.ttest_ind(a, b, equal_var=False).confidence_interval()
-    assert low < oracle.low and high > oracle.high
-
-
-def test_methods_that_spread_alike_are_pooled():
-    spread = np.array([-1.0, 0.0, 1.0])
-    values = np.arange(5.0)[:, np.newaxis] + spread
-    values[0] = values[0, ::-1]
-    found = stats.seed_means(values, np.zeros((5, 4)))
-    np.testing.assert_array_equal(found.freedom, 10)
-    np.testing.assert_allclose(found.variance, 1 / 3)
-    weights = np.array([1, -1, -1, 1, 0])  # a difference of differences
-    half = scipy_stats.t.ppf(0.995, 10) * np.sqrt(4 / 3)
-    expected = [weights @ np.arange(5.0) + sign * half for sign in (0, -1, 1)]
-    np.testing.assert_allclose(found.contrast(weights, 0.99), expected, atol=1e-4)
-
-
-def test_usual_variance_and_its_weight_are_recovered():
-    rng = np.random.default_rng(1)
-    variances = 4.0 / (rng.chisquare(6, 4000) / 6)  # scaled inverse chi-square: s_0² = 4, d_0 = 6
-    values = rng.normal(0, np.sqrt(variances), (3, 4000)).T
-    found = stats.seed_means(values, np.zeros((4000, 2)))
-    prior = found.freedom[0] - 2
-    assert 5 < prior < 7.2
-    own = values.var(axis=1, ddof=1)
-    usual = (3 * found.variance * found.freedom - 2 * own) / prior
-    np.testing.assert_allclose(usual, usual[0])
-    assert usual[0] == pytest.approx(4, rel=0.08)
-
-
-def test_doubt_of_the_test_set_is_added_and_what_is_common_cancels():
-    rng = np.random.default_rng(2)
-    values, common = rng.normal(size=(3, 3)), rng.normal(size=50)
-    alone = stats.seed_means(values, np.zeros((3, 50)))
-    shared = stats.seed_means(values, np.tile(common, (3, 1)))
-    np.testing.assert_allclose(shared.contrast([1, -1, 0]), alone.contrast([1, -1, 0]))
-    resampled = np.array([common, -common, common])
-    certain = stats.SeedMeans(values[:, 0], np.zeros(3), np.ones(3), resampled)
-    estimate, _, high = certain.contrast([1, -1, 0])
-    half = scipy_stats.norm.ppf(0.975) * 2 * common.std(ddof=1)
-    assert high - estimate == pytest.approx(half, rel=1e-4)
-
-
-def test_contrast_covers_as_often_as_it_says_with_spreads_and_seeds_unequal():
-    rng, hits, wide = np.random.default_rng(3), 0, 0
-    for _ in range(800):
-        spread = np.sqrt(1 / (rng.chisquare(4, (20, 1)) / 4))
-        values = rng.normal(size=(20, 3)) * spread
-        values[0, 2] = values[5, 1] = np.nan
-        weights = np.r_[1, -1, np.zeros(18)]
-        found = stats.seed_means(values, np.zeros((20, 2))).contrast(weights)
-        pair = values[:2, :2]
-        wide += stats.seed_means(pair, np.zeros((2, 2))).contrast([1, -1]).high - found.high > 0
-        hits += found.low < 0 < found.high
-    assert 0.93 < hits / 800 < 0.975
-    assert wide > 600  # the same two alone would mostly have a wider interval
-
-
-def test_contrast_says_nothing_where_nothing_can_be_told():
-    nothing = [np.nan, np.nan, np.nan]
-    missing = stats.seed_means([[1.0, 2.0], [np.nan] * 2], np.zeros((2, 3))).contrast([1, -1])
-    np.testing.assert_array_equal(missing, nothing)
-    one_seed = stats.seed_means([[1.0], [2.0]], np.zeros((2, 3))).contrast([1, -1])
-    np.testing.assert_array_equal(one_seed, [-1, np.nan, np.nan])
-    assert one_seed.verdict == "cannot be told"
-
-
 @pytest.mark.parametrize("call, message", [
     (lambda: stats.bootstrap(GOOD, [0, 1], ["aur"]), r"metric_names: got \['aur'\], exp.*auroc"),
     (lambda: stats.bootstrap(GOOD, [0, 1], "aurc"), "metric_names: got 'aurc', expected a list"),
@@ -702,12 +598,7 @@ def test_contrast_says_nothing_where_nothing_can_be_told():
     (lambda: stats.wilson(1, 2, level=95), "level: got 95, expected"),
     (lambda: stats.seed_interval([]), r"values: got shape \(0,\), expected"),
     (lambda: stats.seed_interval([1.0, 2.0], level=0), "level: got 0, expected"),
-    (lambda: stats.welch([[1.0]], [1.0]), r"a: got shape \(1, 1\), expected"),
-    (lambda: stats.welch([1.0], []), r"b: got shape \(0,\), expected"),
-    (lambda: stats.variance_parts([], [0], ["aurc"]), "logits_by_seed: got no arrays, expected"),
     (lambda: stats.replicates([], [0], ["aurc"]), "models: got no arrays, expected one for each"),
-    (lambda: stats.seed_means([1.0], [[1.0]]), r"values: got shape \(1,\) with draws \(1, 1\), ex"),
-    (lambda: stats.seed_means([[1.0]], [[1.0]]).contrast([1, -1]), r"weights: got shape \(2"),
 ])  # fmt: skip
 def test_bad_options_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):

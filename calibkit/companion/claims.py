@@ -43,6 +43,7 @@ from calibkit import confidence, metrics, stats, terms
 from calibkit.companion import derived, plan, results
 from calibkit.companion import printed as tables
 from calibkit.companion.results import Number, Results, Series
+from calibkit.training import tables as saved
 
 OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
 SIDES = ("below", "above", "near", "at most", "at least")
@@ -380,7 +381,7 @@ class Place:
     """A setting in which claims are tested, and the column of the board in which it stands."""
 
     name: str
-    runs: Results
+    runs: "Results | Public"
     column: str
     title: str
     _series: dict[Side, Series | tuple[str, str]] = field(default_factory=dict)
@@ -550,16 +551,74 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
     ):
         if dataset not in {place.runs.setting.dataset for place in found}:
             found.append(_of_data(edition, dataset, network))
-    return [place for place in found if place.runs.records("erm")] or found[-1:]
+    found = [place for place in found if place.runs.records("erm")] or found[-1:]
+    if edition == "released" and (public := Public.read()):
+        title = "CIFAR-10, networks trained in full by others"
+        found.append(Place(PUBLIC, public, PUBLIC, title))
+    return found
 
 
-def _of_data(edition: str, dataset: str, network: str) -> Place:
-    runs = Results(plan.Selection(edition, dataset=dataset, network=network), train=False)
-    return Place(dataset, runs, dataset, _data_title(runs.setting))
+PUBLIC = "public"
+
+
+@dataclass(frozen=True)
+class Public:
+    """Networks that others trained in full, on CIFAR-10: what `Place` asks of `Results`.
+
+    All are plain, by several networks and seeds, so they decide only what is said of one network;
+    how well they fit their training set is not known.
+    """
+
+    rows: Mapping[tuple, tuple[float, np.ndarray | None]]  # by run, metric and recalibration
+    n: int
+    selection: plan.Selection = plan.Selection("released")
+
+    @classmethod
+    def read(cls) -> "Public | None":
+        path = saved.released_root() / PUBLIC / "results.parquet"
+        if not path.exists():
+            return None
+        import pyarrow.parquet as parquet
+
+        columns = "run metric recalibration value n step steps".split()
+        plain = [
+            ("dataset", "=", "cifar10"),
+            ("method", "=", "erm"),
+            ("score", "=", "max_probability"),
+        ]
+        table = parquet.read_table(path, columns=columns, filters=plain).to_pydict()
+        rows = {}
+        for run, metric, after, value, _, step, steps in zip(*table.values(), strict=True):
+            drawn = None if steps is None else step * np.frombuffer(steps, np.int8).astype(float)
+            rows[run, metric, after] = value, drawn
+        return cls(rows, max(table["n"], default=0)) if rows else None
+
+    def records(self, method: str, **changes) -> list[str]:
+        return list(dict.fromkeys(run for run, *_ in self.rows)) if method == "erm" else []
+
+    def scored(self) -> dict:
+        return {}
+
+    def series(self, method: str, number: Number, **changes) -> Series:
+        """A number of each network, in place of seeds."""
+        usual = Number(number.metric, number.recalibration)
+        names = self.records(method) if number == usual else []
+        its = [self.rows.get((run, *usual[:2]), (nan, None)) for run in names]
+        draws = {i: drawn for i, (_, drawn) in enumerate(its) if drawn is not None}
+        values = {i: value for i, (value, _) in enumerate(its)} or {0: nan}
+        return Series(values, draws if len(draws) == len(values) else {}, self.n, PUBLIC)
+
+
+def _of_data(edition: str, dataset: str, network: str, seeds: int = 0) -> Place:
+    selection = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds)
+    runs = Results(selection, train=False)
+    name = runs.setting.dataset
+    return Place(name, runs, name, _data_title(runs.setting))
 
 
 def _data_title(setting: plan.Setting) -> str:
-    return f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {setting.network}"
+    network = {"cnn": "small CNN", "textcnn": "text CNN"}.get(setting.network, setting.network)
+    return f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {network}"
 
 
 def computed(name: str) -> float:
@@ -629,13 +688,20 @@ MATHEMATICS = "mathematics"
 ELSEWHERE = "elsewhere"
 
 
-def board(edition: str = "released", paper: str | None = None, seeds: int = 0) -> list[Row]:
+def board(
+    edition: str = "released",
+    paper: str | None = None,
+    seeds: int = 0,
+    dataset: str = "",
+    network: str = "",
+) -> list[Row]:
     """Every claim in every setting of an edition. Trains nothing.
 
     Parameters
     ----------
     edition, seeds : as `plan.Selection`
     paper : only its claims
+    dataset, network : only settings with these; one that no setting has is a setting of its own
 
     Returns
     -------
@@ -653,7 +719,13 @@ def board(edition: str = "released", paper: str | None = None, seeds: int = 0) -
     ['holds']
     """
     plan.choose("edition", edition, plan.EDITIONS)
-    return _board(places(edition, seeds), claims(paper))
+    where = places(edition, seeds)
+    if dataset or network:
+        its = [(p.runs.setting.dataset, p.runs.setting.network) for p in where if p.name != PUBLIC]
+        fits = [dataset in ("", d) and network in ("", n) for d, n in its]
+        where = [p for p, fit in zip(where, fits, strict=False) if fit]
+        where = where or [_of_data(edition, dataset, network, seeds)]
+    return _board(where, claims(paper))
 
 
 def _board(where: list[Place], of: Iterable[Claim]) -> list[Row]:
@@ -693,6 +765,10 @@ def _judge(claim: Claim, place: Place) -> tuple[_Join | None, str]:
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
     if not claim.datasets and not place.runs.records("erm"):
         return None, "no run of ERM"
+    if place.name == PUBLIC and {
+        m for c in claim.comparisons for s in c.sides for m in s.methods
+    } != {"erm"}:
+        return None, "no other method was trained like these networks"
     if why := at.unmet(claim):
         return None, why
     without = []
@@ -1070,9 +1146,11 @@ SIGNS = {
 }
 _COLORS = {"holds": "#0072b2", "smaller than claimed": "#b07d00", "reversed": "#c1440e"}
 _STYLE = """<style>
-.calibkit-claims td, .calibkit-claims th { text-align: left; vertical-align: top; }
+table.calibkit-claims :is(td, th, thead th) { text-align: left; vertical-align: top; }
 .calibkit-claims .where { display: none; font-weight: 600; }
 .calibkit-claims small { color: var(--pst-color-text-muted, #666); }
+.calibkit-claims summary { cursor: pointer; }
+.calibkit-claims details p { margin: .3rem 0 .3rem 1rem; }
 @media (max-width: 700px) {
   .calibkit-claims thead { display: none; }
   .calibkit-claims tr, .calibkit-claims td { display: block; width: auto; }
@@ -1082,19 +1160,25 @@ _STYLE = """<style>
 
 
 def titles(rows: Iterable[Row], edition: str = "released") -> dict[str, str]:
-    """The columns of some rows, in their order, and what to call them."""
+    """The columns in which some claim is tested, in their order, and what to call them."""
     known = {place.column: place.title for place in places(edition)}
-    known |= {MATHEMATICS: "Mathematics", ELSEWHERE: "Other data"}
-    there = dict.fromkeys(row.column for row in rows if row.outcome != "not tested")
+    rows = [row for row in rows if row.outcome != "not tested"]
+    known |= {row.column: row.column for row in rows if row.column not in known}
+    known[MATHEMATICS] = "Mathematics"
+    there = {row.column for row in rows}
     return {column: title for column, title in known.items() if column in there}
 
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """Claims down, the paper's own table and every column of the board across. HTML."""
+    """Claims down, the paper's own table and every column of the board across. HTML.
+
+    `brief`: a sign in each cell, and its reasons behind the statement.
+    """
 
     rows: list[Row]
     titles: Mapping[str, str]
+    brief: bool = False
 
     def _repr_html_(self) -> str:
         import pandas as pd
@@ -1106,33 +1190,43 @@ class Card:
             if row.shown:
                 by_claim.setdefault(row.claim, {})[row.column] = row
         known = {claim.id: claim for claim in claims()}
-        lines = []
-        for identity, its in by_claim.items():
-            claim = known[identity]
-            line = {"Claim": _statement(claim), "Its own table": _own_table(claim)}
-            for column, title in self.titles.items():
-                line[title] = _cell_html(title, its[column]) if column in its else ""
-            if all(row.outcome == "not tested" for row in its.values()) and self.titles:
-                first = next(iter(its.values()))
-                line[next(iter(self.titles.values()))] = _cell_html("", first)
-            lines.append(line)
+        lines = [self._line(known[identity], its) for identity, its in by_claim.items()]
         styled = page.table(pd.DataFrame(lines), words=True, classes="calibkit-claims", index=False)
         return _STYLE + styled.to_html()
 
-
-def _statement(claim: Claim) -> str:
-    ours = "<br><small>Our reading of its tables, not its words.</small>" * claim.ours
-    text = html.escape(claim.statement)
-    return f'<span id="{claim.id}">{text}</span> <small>({claim.id})</small>{ours}'
+    def _line(self, claim: Claim, its: Mapping[str, Row]) -> dict[str, str]:
+        its = {c: its[c] for c in self.titles if c in its} or dict(list(its.items())[:1])
+        text = f"{html.escape(claim.statement)} <small>({claim.id})</small>"
+        text += "<br><small>Our reading of its tables, not its words.</small>" * claim.ours
+        cells = {
+            self.titles.get(c, ""): _cell_html(self.titles.get(c, ""), r) for c, r in its.items()
+        }
+        own = _own_table(claim)
+        if self.brief:
+            support = f"<small>{html.escape(f'{claim.support} {claim.exception}')}</small>"
+            reasons = "".join(f"<p>{cell}</p>" for cell in [f"{own}. {support}", *cells.values()])
+            text = f"<details><summary>{text}</summary>{reasons}</details>"
+            cells = {self.titles.get(c, ""): _sign(r.outcome, r.measured) for c, r in its.items()}
+            own = _sign(printed(claim).outcome, str(printed(claim)))
+        line = {"Claim": f'<span id="{claim.id}">{text}</span>', "Its own table": own}
+        empty = dict.fromkeys(self.titles.values(), "")
+        if "" in cells and empty:  # tested in no column: the reason stands in the first
+            return line | empty | {next(iter(empty)): cells.pop("")}
+        return line | empty | cells
 
 
 def _own_table(claim: Claim) -> str:
     found = printed(claim)
-    text = f"<small>holds in {found.held} of {found.places} by its means</small>"
     if not found.places:
-        return "<small>not printed</small>"
+        return '<span class="where">Its own table: </span><small>not printed</small>'
     mark = f"{_mark(found.outcome)}<br>" if found.outcome in OUTCOMES else ""
+    text = f"<small>holds in {found.held} of {found.places} by its means</small>"
     return f'<span class="where">Its own table: </span>{mark}{text}'
+
+
+def _sign(outcome: str, title: str) -> str:
+    shown = _mark(outcome).partition("</span>")[0] + "</span>" if outcome in SIGNS else outcome
+    return f'<span title="{html.escape(f"{outcome} {title}")}">{shown}</span>'
 
 
 def _mark(outcome: str) -> str:
@@ -1164,13 +1258,13 @@ def card(paper: str, runs: Results) -> Card:
     """
     selection = runs.selection
     where = places(selection.edition, selection.seeds or 0)
-    if runs.setting not in [place.runs.setting for place in where]:
+    if runs.setting not in [p.runs.setting for p in where if p.name != PUBLIC]:
         alone = Results(selection, runs.page, train=False)
         where = [Place(runs.name, alone, runs.name, runs.title)]
     rows = _board(where, claims(paper))
     names = {place.column: place.title for place in where} | {MATHEMATICS: "Mathematics"}
-    there = dict.fromkeys(r.column for r in rows if r.outcome != "not tested")
-    return Card(rows, {c: t for c, t in names.items() if c in there})
+    there = {row.column for row in rows if row.outcome != "not tested"}
+    return Card(rows, {column: name for column, name in names.items() if column in there})
 
 
 def counts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
@@ -1183,25 +1277,31 @@ def counts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
     return found
 
 
-def headline(rows: Iterable[Row], edition: str = "released") -> str:
-    """A sentence for each column: how many claims are tested there, and how they fare. Markdown."""
+class Headline(str):
+    """Markdown."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+def headline(rows: Iterable[Row], edition: str = "released") -> Headline:
+    """A sentence for each column: how many claims are tested there, and how they fare."""
     rows = list(rows)
     found = counts(rows)
     lines = []
     for column, title in titles(rows, edition).items():
         its = found[column]
         tested = sum(its.values()) - its["not tested"]
-        verbs = zip(
-            ("hold", "are smaller than claimed", "are reversed", "are unclear"),
-            OUTCOMES,
-            strict=False,
+        said = ", ".join(
+            f"{its[word]} {'hold' if word == 'holds' and its[word] > 1 else word}"
+            for word in OUTCOMES[:4]
+            if its[word]
         )
-        said = ", ".join(f"{its[word]} {verb}" for verb, word in verbs if its[word])
-        lines.append(f"- **{title}**: of {tested} claims tested, {said}.")
-    return "\n".join(lines)
+        lines.append(f"- **{title}**: of {tested} tested, {said}.")
+    return Headline("\n".join(lines))
 
 
 def table(rows: Iterable[Row], edition: str = "released") -> Card:
-    """The board: every claim that some column tests, and those that none does."""
+    """The board in brief: a sign for each claim and column; a click on a claim has the reasons."""
     rows = list(rows)
-    return Card(rows, titles(rows, edition))
+    return Card(rows, titles(rows, edition), brief=True)

@@ -441,18 +441,15 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
     "bsce": (*PAPERS["bsce"], _ON_TOY),
-    "bsce_2": PAPERS["bsce"],
     "claims": (*_ALL, _ON_TEXTS, _ON_TOY),
-    "published": _ALL,
     "deviations": _ALL + _SWITCHES,
     "matrix": _ALL + _CROSSED,
     "other_data": (Need(CARRIED, paper="fmfp"), Need(CARRIED, on="others")),
     "full_length": (),
     "people": (),
-    "results": _ALL + _SWITCHES + _CROSSED,
+    "numbers": _ALL + _SWITCHES + _CROSSED,
     "your_model": (),
-    "your_method": (Need((*_FOUR, "fmfp")),),
-    "explore": (Need((*_FOUR, "fmfp")),),
+    "your_method": (),
     "benchmarks": (),
 }
 
@@ -560,6 +557,7 @@ class Selection:
             place = replace(
                 edition.shared,
                 dataset=dataset,
+                title=f"{terms.DATASETS.get(dataset, dataset)}, one protocol for all methods",
                 protocol=edition.protocol(dataset),
                 seeds=edition.seeds_on.get(dataset, edition.seeds),
             )

@@ -82,7 +82,8 @@ class Cell(NamedTuple):
         for suffix, recalibration in _RECALIBRATED.items():
             if metric.endswith(suffix):
                 metric, after = metric.removesuffix(suffix), recalibration
-        return Number(metric, after, test_set=TEST_SETS.get(self.dataset, "clean"))
+        score = "confidnet" if self.method == "confidnet" else "max_probability"
+        return Number(metric, after, score, TEST_SETS.get(self.dataset, "clean"))
 
 
 @cache

@@ -23,10 +23,21 @@ ARRAYS = ("train", "train_labels", "test", "test_labels")
 
 
 def cache_root() -> Path:
-    """`$CALIBKIT_CACHE`, else ``data_cache`` in the checkout, else in the working directory."""
+    """`$CALIBKIT_CACHE`, else ``data_cache`` in the checkout, else in the working directory.
+
+    The checkout is the one that calibkit is imported from or, if it was installed from a wheel, the
+    one that the working directory lies in, as that of a notebook does.
+    """
     if os.environ.get("CALIBKIT_CACHE"):
         return Path(os.environ["CALIBKIT_CACHE"])
-    return (_checkout() or Path.cwd()) / "data_cache"
+    checkout = _checkout()
+    if checkout:
+        return checkout / "data_cache"
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "notebooks").is_dir() and (folder / "data_cache").is_dir():
+            return folder / "data_cache"
+    return here / "data_cache"
 
 
 @cache

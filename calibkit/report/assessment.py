@@ -65,8 +65,9 @@ def assess(
         ``reliability``, ``histogram``, ``risk_coverage`` (of `curves`);
         ``operating_points``; ``recalibration``, ``recommended`` (one of these, or None) and
         ``points_after`` it; ``groups``, ``predicted``, ``by_class``; ``comparison`` (None
-        without a second model); ``checks``; ``pairs`` (whether only confidences are known);
-        ``positive`` (None unless there are two classes; see `positive.assess_positive`).
+        without a second model); ``checks``; ``conformal`` (None for two classes; see
+        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None
+        unless there are two classes; see `positive.assess_positive`).
 
     Raises
     ------
@@ -85,7 +86,7 @@ def assess(
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
     if len(data.labels) < LEAST:
         raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
-    from calibkit.report import positive  # which needs this module
+    from calibkit.report import conformal, positive  # which need this module
 
     if rules and (data.pairs or len(data.class_names) != 2):
         raise ValueError(
@@ -162,6 +163,7 @@ def assess(
             "by_class": [] if data.pairs or two else by_class(data),
             "comparison": comparison(data, against) if against else None,
             "checks": checks(data),
+            "conformal": conformal.sets(data),
             "positive": positive.assess_positive(data, found, best, rules)
             | {"guessed": guessed, "shift": positive.prior_shift(data)}
             if two
@@ -195,8 +197,8 @@ def by_weight(
     """As many samples as the weighted ones are worth, drawn in proportion to their weights.
 
     n samples of weights w are worth (Σw)² / Σw² equal ones (Kish 1965), which is the size that
-    gives intervals of the right width. They are drawn systematically, in the order of confidence,
-    so that the draw adds next to nothing to the error of an estimate.
+    gives intervals of the right width. They are drawn systematically, in the order of label and
+    confidence, so that the draw adds next to nothing to the error of an estimate.
 
     Parameters
     ----------
@@ -219,13 +221,14 @@ def by_weight(
     """
     parts: dict[str, Array] = {}
     notes = list(data.notes)
-    for prefix, weights, samples in (
-        ("", data.weights, data.samples),
-        ("val_", data.val_weights, data.val_samples),
+    for prefix, weights, samples, labels in (
+        ("", data.weights, data.samples, data.labels),
+        ("val_", data.val_weights, data.val_samples, data.val_labels),
     ):
         if weights is None or samples is None:
             continue
-        rows = _systematic(weights, np.lexsort((samples["confidence"], samples["correct"])))
+        order = np.lexsort((samples["confidence"], samples["correct"], labels))
+        rows = _systematic(weights, order)
         names = ("logits", "labels", "confidences", "weights") + (() if prefix else ("groups",))
         for name in names:
             values = getattr(data, prefix + name)
@@ -762,6 +765,8 @@ def _check_same(data: Predictions, against: Predictions) -> None:
         raise ValueError(
             f"against: got {len(against.labels):,} samples, expected the same {len(data.labels):,}"
         )
+    if data.pairs or against.pairs:  # each is right or wrong in its own way
+        return
     differ = int((data.labels != against.labels).sum())
     if differ:
         raise ValueError(

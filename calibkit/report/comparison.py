@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import calibkit
-from calibkit import metrics, plots, stats, terms
+from calibkit import plots, stats, terms
 from calibkit.report import drift, html, predictions
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
@@ -120,6 +120,8 @@ def compare(models: Sequence[Predictions]) -> dict:
                 f"{other.name}: got {len(other.labels):,} samples, expected the "
                 f"{len(first.labels):,} of {first.name}"
             )
+        if first.pairs or other.pairs:  # each is right or wrong in its own way
+            continue
         differ = int((other.labels != first.labels).sum())
         if differ:
             raise ValueError(
@@ -132,12 +134,11 @@ def compare(models: Sequence[Predictions]) -> dict:
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
     replicates = max(int(np.clip(20_000_000 // len(first.labels), 200, 1000)), 1000 * len(pairs))
     replicates = min(replicates, 4000)
-    intervals = [stats.bootstrap(m.logits, m.labels, COMPARED, n=200) for m in models]
+    samples = [stats.Samples(**m.samples) for m in models]
+    intervals = [stats.bootstrap(s, None, COMPARED, n=200) for s in samples]
     reliability = {}
-    for name, model in zip(names, models, strict=True):
-        samples = metrics.per_sample(model.logits, model.labels)
-        shown = plots.prepare_reliability(samples["confidence"], samples["correct"])
-        reliability[name] = shown
+    for name, own in zip(names, samples, strict=True):
+        reliability[name] = plots.prepare_reliability(own.confidence, own.correct)
     return {
         "models": names,
         "samples": len(first.labels),
@@ -150,9 +151,9 @@ def compare(models: Sequence[Predictions]) -> dict:
                 "first": names[i],
                 "second": names[j],
                 "difference": stats.compare(
-                    models[i].logits,
-                    models[j].logits,
-                    first.labels,
+                    samples[i],
+                    samples[j],
+                    None,
                     COMPARED,
                     n=replicates,
                     level=level,

@@ -13,19 +13,19 @@ import numpy as np
 
 from calibkit import __version__, metrics, posthoc
 from calibkit.arrays import Array, softmax
-from calibkit.report import assessment
+from calibkit.report import assessment, positive
 from calibkit.report.assessment import FIT, LEAST, TARGETS
 from calibkit.report.predictions import Predictions, log_probs
 from calibkit.report.text import decimals, number, percent
 from calibkit.stats import Interval
 
-RULES = ("cost_ratio", "budget", "precision", "recall")
 NAMES = {
     "temperature": "Temperature scaling",
     "structured": "Structured matrix scaling",
     "vector": "Vector scaling",
     "matrix": "Matrix scaling",
     "beta": "Beta calibration",
+    "top": "Beta calibration of the top label",
     "isotonic": "Isotonic regression",
     "histogram": "Histogram binning",
 }  # of the maps on offer
@@ -35,7 +35,7 @@ MEASURED = ("accuracy", "ece", "nll", "brier")
 def recalibrate(
     data: Predictions,
     name: str = "temperature",
-    positive: str | None = None,
+    of: str | None = None,
     target_risk: Sequence[float] = (),
     rules: Sequence[tuple[str, float]] = (),
 ) -> tuple[posthoc.Recalibration, dict]:
@@ -46,16 +46,14 @@ def recalibrate(
     data : Predictions
     name : str
         One of `NAMES`.
-    positive : str, optional
-        Of two classes, the one that `rules` are about; by default the rarer.
+    of : str, optional
+        Of two classes, the one that `rules` are about; by default as in a report.
     target_risk : sequence of float
         Error rates for thresholds on the highest probability; by default, for more than two
         classes, some below the error rate.
     rules : sequence of (str, float)
-        Of two classes, what a threshold on the probability of the positive one is for:
-        ("budget", flag at most so many samples; below 1, that share), ("precision" or "recall", at
-        least so much of it), ("cost_ratio", least cost if a missed positive costs so many false
-        alarms). By default, some of each.
+        Of two classes, what a threshold on the probability of that one is for: pairs of a name of
+        `positive.RULES` and a value; by default, some of each.
 
     Returns
     -------
@@ -85,8 +83,14 @@ def recalibrate(
         raise ValueError(f"map: got {name!r}, expected one of {', '.join(NAMES)}")
     if len(data.labels) < LEAST:
         raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
-    column = _column(data, positive, rules)
-    _check(target_risk, rules)
+    if data.pairs:
+        raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
+    if not all(0 < risk < 1 for risk in target_risk):
+        raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
+    positive.check_rules(rules)
+    column = _column(data, of, rules)
+    if data.weights is not None or data.val_weights is not None:
+        data, _ = assessment.by_weight(data)
     held = data.val_logits is not None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", posthoc.PosthocWarning)
@@ -183,45 +187,10 @@ def _sentence(row: dict, names: Sequence[str]) -> str:
     return f"{wish}: {score} ≥ {decimals(row['threshold'])}: {listed}"
 
 
-def choose(rule: str, value: float, score: Array, hit: Array) -> float:
-    """The threshold on a score that a rule asks for, on these samples; ``inf`` if none keeps it.
-
-    Parameters
-    ----------
-    rule : one of `RULES`, or "target_risk"
-    value : float
-        See `recalibrate`.
-    score : array (n,)
-    hit : array (n,) of bool
-        Whether the sample is positive or, for "target_risk", the answer right.
-
-    Returns
-    -------
-    float
-        A short number just below a score, so that rounding does not matter.
-
-    Examples
-    --------
-    >>> p, y = np.array([0.9, 0.8, 0.6, 0.3]), np.array([True, False, True, False])
-    >>> choose("precision", 0.6, p, y), choose("recall", 0.5, p, y), choose("budget", 2, p, y)
-    (0.59, 0.89, 0.79)
-    """
-    ranking = metrics.Ranking.of(score, hit)
-    if rule in ("target_risk", "precision"):
-        risk = value if rule == "target_risk" else 1 - value
-        fits = np.flatnonzero(ranking.risk() <= risk + 1e-12)
-    elif rule == "recall":
-        fits = np.flatnonzero(ranking.accepted_right >= value * ranking.all_right - 1e-9)[:1]
-    elif rule == "budget":
-        fits = np.flatnonzero(ranking.accepted <= (value * ranking.n if value < 1 else value))
-    else:
-        cost = value * (ranking.all_right - ranking.accepted_right) + ranking.accepted_wrong
-        best = int(cost.argmin())
-        fits = np.flatnonzero(cost[best] < value * ranking.all_right) + best  # nobody flagged: none
-    if not len(fits):
-        return math.inf
-    last, below = [*ranking.confidence[fits[-1] :][:2], -math.inf][:2]
-    return metrics._short_decimal(float(last), float(below), ranking.dtype)
+def _choose(rule: str, value: float, score: Array, hit: Array) -> float:
+    if rule == "target_risk":
+        return metrics.threshold_at_risk(score, hit, value)
+    return positive.choose_threshold(rule, value, score, hit)
 
 
 def _judged(
@@ -236,11 +205,11 @@ def _judged(
     (p, hit), asked = score, value
     if rule == "budget" and value >= 1:  # so many of the test samples
         asked = min(value / len(p), 1 - 1e-9)
-    threshold = choose(rule, asked, *on)
+    threshold = _choose(rule, asked, *on)
     flag = p >= threshold
-    if not held:
+    if not held and threshold < math.inf:
         for fit, rest in assessment._folds(len(p)):
-            flag[rest] = p[rest] >= choose(rule, asked, p[fit], hit[fit])
+            flag[rest] = p[rest] >= _choose(rule, asked, p[fit], hit[fit])
     row = {"rule": rule, "value": float(value), "column": column}
     row["threshold"] = threshold if threshold < math.inf else None
     right, n = int((flag & hit).sum()), int(flag.sum())
@@ -260,30 +229,16 @@ def _usual(base_rate: float) -> list[tuple[str, float]]:
     return [("budget", budget), ("precision", 0.5), ("precision", 0.9), ("cost_ratio", 10.0)]
 
 
-def _column(data: Predictions, positive: str | None, rules: Sequence) -> int | None:
-    k = data.logits.shape[1]
-    if k > 2 and (positive is not None or rules):
-        raise ValueError(f"positive: got {k} classes, expected two for rules about one of them")
-    if k > 2:
-        return None
-    if positive is None:
-        return int(2 * (data.labels == 1).sum() <= len(data.labels))
-    if positive not in data.class_names:
-        names = ", ".join(map(repr, data.class_names))
-        raise ValueError(f"positive: got {positive!r}, expected one of {names}")
-    return data.class_names.index(positive)
-
-
-def _check(target_risk: Sequence[float], rules: Sequence[tuple[str, float]]) -> None:
-    if not all(0 < risk < 1 for risk in target_risk):
-        raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
-    for rule, value in rules:
-        if rule not in RULES:
-            raise ValueError(f"rules: got {rule!r}, expected one of {', '.join(RULES)}")
-        most = math.inf if rule in ("budget", "cost_ratio") else 1
-        if not (0 < value <= most and value < math.inf):
-            kind = "a positive number" if most > 1 else "a share above 0 and at most 1"
-            raise ValueError(f"{rule}: got {value:g}, expected {kind}")
+def _column(data: Predictions, name: str | None, rules: Sequence) -> int | None:
+    """The class that rules are about, if there are two."""
+    if name is not None:
+        return data.about(name).positive
+    if len(data.class_names) == 2:
+        return data.positive if data.positive is not None else positive.guess(data)
+    if rules:
+        k = len(data.class_names)
+        raise ValueError(f"{rules[0][0]}: got it for {k} classes, expected it only for two classes")
+    return None
 
 
 def _fit(name: str, logits: Array, labels: Array) -> posthoc.Recalibration:

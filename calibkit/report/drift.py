@@ -18,7 +18,7 @@ from scipy.stats import chi2, norm
 
 from calibkit import __version__, plots
 from calibkit.arrays import Array, softmax
-from calibkit.report import html, predictions
+from calibkit.report import files, html, predictions
 from calibkit.report.assessment import FEW, LEAST, _gap, _share
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import number, percent
@@ -211,7 +211,7 @@ def by_date(path: str | Path) -> list[Predictions] | None:
 
     head = path.suffix.lower() == ".csv"
     if head:
-        form, _ = predictions._form(path)
+        form, _ = files._form(path.read_bytes())
         if "date" not in pd.read_csv(path, nrows=0, **form).columns:
             return None
         dates = pd.read_csv(path, usecols=["date"], **form)["date"]
@@ -221,7 +221,7 @@ def by_date(path: str | Path) -> list[Predictions] | None:
             return None
         dates = frame["date"]
     try:
-        dates = pd.to_datetime(dates, utc=True).dt.tz_localize(None)
+        dates = pd.to_datetime(dates, utc=True, format="ISO8601").dt.tz_localize(None)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: date: {' '.join(str(error).split())[:150]}") from error
     if dates.isna().any():

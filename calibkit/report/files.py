@@ -288,7 +288,7 @@ def _json(path: Path, group: tuple[str, ...]) -> Arrays:
             found = [json.loads(line) for line in lines]
         except json.JSONDecodeError as error:
             raise ValueError(f"neither JSON nor a JSON object a line ({error.msg})") from error
-    if isinstance(found, dict) and any(isinstance(x, list) for x in found.values()):
+    if isinstance(found, dict) and format_of(path) == ".json":
         return _named(set(found), lambda name: _array(found[name]), group)
     rows = found if isinstance(found, list) else [found]
     if not all(isinstance(row, dict) for row in rows) or not rows:

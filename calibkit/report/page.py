@@ -17,6 +17,8 @@ from calibkit.report.assessment import ROWS, SHOWN, by_weight
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
 
+EXPLORED = 4_000_000  # numbers (samples × classes) behind a figure that can be explored: some MB
+
 
 def write(
     numbers: dict, out: Path, data: Predictions | None = None, against: Predictions | None = None
@@ -139,7 +141,8 @@ def explore(
             for samples in (model.samples, model.val_samples)
         )
         if not data.pairs:
-            packed = explorable.prepare_reliability(model.logits, model.labels, temperature)
+            few = min(explorable.MOST, max(EXPLORED // numbers["classes"], 1000))
+            packed = explorable.prepare_reliability(model.logits, model.labels, temperature, few)
             reliability[name] = packed
         histograms[name] = explorable.prepare_histograms(*test, marks=thresholds)
         risk_coverage[name] = explorable.prepare_risk_coverage(*test, held_out)

@@ -8,6 +8,7 @@ text and code disagree on the training itself, there is a block for each and `va
 published cell. Free of torch and quick to import: the workflow engine reads it for every job.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -522,6 +523,9 @@ def find(paper: str, exhibit: str, dataset: str, name: str, method: str) -> list
     method = "erm" if method in OF_ERM else method
     place = TRAINED_ON.get(dataset, dataset), network(paper, dataset, name)
     at = _index().get((exhibit, *place), {})
+    if paper == "overconf":  # its public code leaves the focal factor out of the gradient
+        detached = re.sub(r"^focal\b", "focal_gra", method)
+        method = detached if detached in at else method
     if method in at:
         return at[method]
     alike = [m for m in at if terms.parts(m)[::2] == terms.parts(method)[::2]]

@@ -1,0 +1,168 @@
+"""Sets of answers that hold the truth as often as asked for, before and after a temperature.
+
+Split conformal prediction needs no calibrated probabilities for its coverage, but the size of its
+sets follows from them. A temperature is known to make the sets of adaptive scores larger, and their
+coverage more even over the classes; sets by a threshold on the probability hardly change (Xi et
+al., TMLR 2025; Dabah and Tirer, ICML 2025).
+"""
+
+import math
+
+import numpy as np
+
+from calibkit.arrays import Array, softmax
+from calibkit.posthoc import _lowest_nll, _Scaled
+from calibkit.report.assessment import FEW, FIT, _folds, _share
+from calibkit.report.predictions import Predictions
+
+LEVEL = 0.9
+SCORES = {"lac": "by a threshold on the probability", "aps": "by adding up probabilities"}
+
+
+def sets(data: Predictions, level: float = LEVEL) -> dict | None:
+    """Size and coverage of conformal sets with and without a temperature.
+
+    The temperature is fitted to one half of the validation set, and the sets to the other half;
+    without a validation set both are cross-fitted.
+
+    Parameters
+    ----------
+    data : Predictions
+    level : float
+        Coverage asked for.
+
+    Returns
+    -------
+    dict or None
+        ``level``, ``temperature`` (mean over fits) and, for "lac" (Sadinle et al. 2019) and "aps"
+        (Romano et al. 2020, randomised), ``before`` and ``after``: ``coverage`` (Wilson interval),
+        ``size`` (mean number of classes), ``class_gap`` (mean over classes of how far their
+        coverage is off). None for two classes, or fewer than `FEW` samples to fit to.
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(2000, 5))
+    >>> labels = (logits + rng.gumbel(size=(2000, 5))).argmax(axis=1)
+    >>> found = sets(from_arrays({"logits": 3 * logits, "labels": labels}))
+    >>> [round(found[name]["after"]["coverage"].estimate, 1) for name in SCORES]
+    [0.9, 0.9]
+    """
+    k = data.logits.shape[1]
+    held = data.val_logits is not None
+    if k < 3 or len(data.val_labels if held else data.labels) < 4 * FEW:
+        return None
+    rng, most = np.random.default_rng(0), max(FIT // k, 4 * FEW)
+    test = np.arange(len(data.labels))
+    if held:
+        halves = np.array_split(rng.permutation(len(data.val_labels))[:most], 2)
+        parts = [(data.val_logits, data.val_labels, *halves, test[:: -(-len(test) // most)])]
+    else:
+        parts = [
+            (data.logits, data.labels, *np.array_split(fit[:most], 2), rest[:most])
+            for fit, rest in _folds(len(test))
+        ]
+    temperatures, found = [], {(name, when): [] for name in SCORES for when in (0, 1)}
+    judged = np.concatenate([rest for *_, rest in parts])
+    for logits, labels, first, second, rest in parts:
+        temperature = _lowest_nll(_Scaled(logits[first], labels[first]))
+        temperatures.append(temperature)
+        for when, t in enumerate((1.0, temperature)):
+            calibration = softmax(logits[second].astype(np.float64) / t)
+            probs = softmax(data.logits[rest].astype(np.float64) / t)
+            for name in SCORES:
+                u = np.random.default_rng(1)
+                own = scores(name, calibration, u)[np.arange(len(second)), labels[second]]
+                limit = quantile(own, level)
+                inside = scores(name, probs, u) <= limit
+                hit = inside[np.arange(len(rest)), data.labels[rest]]
+                found[name, when].append((hit, inside.sum(axis=1)))
+    result = {"level": level, "temperature": float(np.mean(temperatures))}
+    for name in SCORES:
+        result[name] = {
+            word: _measured(*map(np.concatenate, zip(*found[name, i], strict=True)), data, judged)
+            for i, word in enumerate(("before", "after"))
+        }
+        for row in result[name].values():
+            row["class_gap"] = float(np.mean(np.abs(row.pop("by_class") - level)))
+    return result
+
+
+def _measured(hit: Array, size: Array, data: Predictions, judged: Array) -> dict:
+    labels = data.labels[judged]
+    count = np.bincount(labels)
+    by_class = np.bincount(labels, hit)[count > 0] / count[count > 0]
+    return {
+        "coverage": _share(hit.sum(), len(hit)),
+        "size": float(size.mean()),
+        "by_class": by_class,
+    }
+
+
+def scores(name: str, probs: Array, rng: np.random.Generator) -> Array:
+    """How badly each class fits; a set holds those up to a limit.
+
+    Parameters
+    ----------
+    name : {"lac", "aps"}
+    probs : array (n, k)
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array (n, k)
+        "lac": 1 - p; "aps": the sum of all larger p, and a random part of its own.
+
+    Examples
+    --------
+    >>> class Half:
+    ...     random = staticmethod(lambda shape: np.full(shape, 0.5))
+    >>> scores("aps", np.array([[0.2, 0.7, 0.1]]), Half()).round(2)
+    array([[0.8 , 0.35, 0.95]])
+    """
+    if name == "lac":
+        return 1 - probs
+    order = np.argsort(-probs, axis=1, kind="stable")
+    ranked = np.take_along_axis(probs, order, axis=1)
+    larger = np.cumsum(ranked, axis=1) - ranked
+    ranked = larger + rng.random((len(probs), 1)) * ranked
+    out = np.empty_like(probs)
+    np.put_along_axis(out, order, ranked, axis=1)
+    return out
+
+
+def quantile(values: Array, level: float) -> float:
+    """The limit that a new value keeps with a probability of at least `level`.
+
+    >>> quantile(np.arange(1.0, 10.0), 0.9), quantile(np.arange(1.0, 9.0), 0.9)
+    (9.0, inf)
+    """
+    place = math.ceil((len(values) + 1) * level - 1e-9)
+    return float(np.sort(values)[place - 1]) if place <= len(values) else math.inf
+
+
+def card(found: dict) -> dict[str, str]:
+    """The result in words: ``title``, ``text`` and ``tone``."""
+    lac, aps = found["lac"], found["aps"]
+    ratio = aps["after"]["size"] / max(aps["before"]["size"], 1e-9)
+    effect = "larger" if ratio > 1.05 else "smaller" if ratio < 0.95 else "no larger"
+    even = aps["after"]["class_gap"] - aps["before"]["class_gap"]
+    title = f"Sets of answers: a temperature makes adaptive ones {effect}"
+    if effect == "larger" and even < 0:
+        title += ", and evener"
+    text = (
+        f"For sets that hold the truth in {100 * found['level']:.0f}\u00a0% of cases (conformal "
+        f"prediction): {_pair(lac, 'size', 1)} classes by a threshold on the probability "
+        f"(coverage {_pair(lac, 'coverage', 100)}\u00a0%), {_pair(aps, 'size', 1)} by adding up "
+        f"probabilities (coverage {_pair(aps, 'coverage', 100)}\u00a0%; over the classes it is off "
+        f"by {_pair(aps, 'class_gap', 100)} points), without and with a temperature of "
+        f"{found['temperature']:.3g}."
+    )
+    return {"title": title, "text": text, "tone": "fair"}
+
+
+def _pair(row: dict, key: str, scale: float) -> str:
+    values = (row[when][key] for when in ("before", "after"))
+    estimates = (getattr(value, "estimate", value) for value in values)
+    return " → ".join(f"{scale * x:.{2 if scale == 1 else 1}f}" for x in estimates)

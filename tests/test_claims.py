@@ -1,0 +1,716 @@
+"""What a claim is said to be follows from records: it changes when they do, and says what lacks."""
+
+import json
+import re
+from dataclasses import replace
+from functools import partial
+from math import isnan, nan
+
+import numpy as np
+import pytest
+
+from calibkit import cli, stats, terms
+from calibkit.companion import claims, derivations, derived, plan, printed, results
+from calibkit.companion.claims import Comparison, Side, _Join, _Part
+from calibkit.companion.results import Number
+from calibkit.training import store
+from tests import records
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    # Made records keep no replicates; a few make the same outcomes in a tenth of the time.
+    for name in ("replicates_of_run", "replicates"):
+        monkeypatch.setattr(stats, name, partial(getattr(stats, name), n=20))
+    return tmp_path
+
+
+def write(*methods, edition="smoke", seeds=2, train_size=0, **kind):
+    for run in plan.select(edition, methods, "digits", seeds=seeds, train_size=train_size):
+        records.write(run, **kind)
+
+
+def place(edition="smoke", **where):
+    runs = results.Results(plan.Selection(edition, dataset="digits", **where), train=False)
+    return claims.Place("shared", runs, "digits", "Digits")
+
+
+def judged(identity, where=None, **changed):
+    """The row of a claim on the records that were written; `changed` are fields of the claim."""
+    claim = replace(by_id(identity), **changed)
+    (row,) = claims._rows(claim, [where or place()])
+    return row
+
+
+def by_id(identity):
+    return next(claim for claim in claims.claims() if claim.id == identity)
+
+
+def raw():
+    for paper in plan.PAPERS:
+        path = claims.files("calibkit") / "companion/papers" / f"{paper}.json"
+        yield from json.loads(path.read_text("utf-8"))
+
+
+# --- the claims as data ---------------------------------------------------------------------------
+
+
+def test_every_claim_is_there_once_and_names_known_exhibits():
+    found = claims.claims()
+    assert [claim.id for claim in found] == [entry["id"] for entry in raw()]
+    for paper in plan.PAPERS:
+        its = [claim.id for claim in claims.claims(paper)]
+        assert its == [f"{paper}-c{i + 1:02}" for i in range(len(its))]
+    known = set(printed.exhibits().id)
+    for claim in found:
+        assert claim.exhibits and {*claim.exhibits, *claim.tables} <= known
+        assert all(e.startswith(claim.paper) for e in claim.exhibits)
+        assert len(claim.statement) > 30 and claim.support
+        assert claim.across in ("all", "most", "half", "some")
+        assert claim.untested or list(claim.check.leaves())
+        assert claim.presumes.keys() <= {"overconfident", "memorised", "errors left", "learns"}
+
+
+def test_checks_are_made_of_known_parts():
+    for claim in claims.claims():
+        for leaf in claim.check.leaves():
+            assert leaf.side in claims.SIDES and leaf.margin >= 0
+            if isinstance(leaf, claims.Computed):
+                assert callable(getattr(derivations, leaf.name)) and leaf.says
+                continue
+            for side in leaf.sides:
+                assert all(plan.method(method) for method in side.methods)
+                number = side.number
+                assert number.recalibration in ("none", "ts_nll", "ts_ece", "ts_test", "binned")
+                assert number.score in ("max_probability", *results.SCORES)
+                assert number.test_set in ("clean", "shifted", "collected")
+                known = {**terms.METRICS, **derived.METRICS}
+                assert number.metric in known or number.metric.startswith("risk_at_coverage_")
+
+
+def test_no_key_of_the_data_is_ignored():
+    """A misspelt field would change a claim silently."""
+    known = {*Number._fields, *Side._fields, *claims.QUANTIFIERS, "of", "than", "is", "order"}
+    known |= {"against", "rows", "margin", "by", "rejects", "calibrating", "computed", "says"}
+
+    def keys(entry):
+        if isinstance(entry, dict):
+            yield from entry
+            entry = entry.values()
+        for part in entry if not isinstance(entry, str | float | int) else ():
+            yield from keys(part)
+
+    for entry in raw():
+        assert set(keys(entry["check"])) <= known, entry["id"]
+
+
+def test_no_machine_name_reaches_a_reader():
+    for claim in claims.claims():
+        for leaf in claim.comparisons:
+            words = claims.described(leaf)
+            assert not re.search(r"[a-z]_[a-z]|[a-z]:[a-z]|@", words), words
+            assert words[0].isupper()
+
+
+# --- the margins, and the papers' own tables ------------------------------------------------------
+
+
+def test_margins_are_those_of_the_rule():
+    """Written down with the claims, so that a look at outcomes cannot move them."""
+    stated = {entry["id"] for entry in raw() if '"by": ' in json.dumps(entry)}
+    for claim in claims.claims():
+        for leaf in claim.comparisons:
+            if claim.id not in stated:
+                assert leaf.margin == claims.margin(claim, leaf), (claim.id, leaf)
+    assert len(stated) < 5  # where its support says why
+
+
+def leaf_of(identity, metric, **fields):
+    its = by_id(identity).comparisons
+    wanted = dict(metric=metric, **fields)
+    return next(x for x in its if all(getattr(x.first.number, k) == v for k, v in wanted.items()))
+
+
+def margin(identity, metric, **fields):
+    return claims.margin(by_id(identity), leaf_of(identity, metric, **fields))
+
+
+def test_margins_by_hand():
+    cells = printed.cells("fmfp", "fmfp-tab2")
+    auroc = cells[cells.metric == "auroc"].set_index(["dataset", "network", "method"]).value
+    gains = auroc.xs("fmfp", level="method") - auroc.xs("erm", level="method")
+    half = margin("fmfp-c16", "auroc")  # FMFP above plain training: by the effect
+    assert half == pytest.approx(min(gains) / 2, abs=1e-5) and half > 0.004
+    # By the printed ±, where no harm is claimed.
+    cells = printed.cells("fmfp")
+    table = cells[cells.exhibit.isin(["fmfp-tab1", "fmfp-tab4"]) & (cells.metric == "auroc")]
+    assert margin("fmfp-c01", "auroc") == pytest.approx(0.0035, abs=2e-4)
+    assert 0.0025 < table["std"].median() < 0.0045
+    # Parity without a printed ±: as much as the paper itself calls competitive.
+    assert margin("bsce-c05", "accuracy") == 0.0039
+    assert margin("darkside-c04", "auroc") == 0.0076
+    assert margin("fmfp-c18", "confidence_gap") == 0.005  # printed nowhere
+    # AURC is the mean risk over coverages: half a point would be more than mixup adds to it.
+    aurc = cells[cells.metric == "aurc"]["std"].median()
+    risk = margin("fmfp-c07", "risk_at_coverage_0.7")
+    assert risk == pytest.approx(aurc, rel=0.05) and risk < 0.005
+    scaled = printed.cells("overconf")
+    scaled = scaled[scaled.metric == "ece_scaled"]["std"].median()
+    for identity, after in (("overconf-c08", "ts_ece"), ("overconf-c09", "ts_test")):
+        assert margin(identity, "ece", recalibration=after) == pytest.approx(scaled)
+
+
+def test_right_predictions_may_lose_what_the_papers_own_lose():
+    """The ECE and the accuracy that AURC and E-AURC imply give mean confidence: 97.9, 94.8 %."""
+    cells = printed.table("fmfp-tab2", "cifar10", "resnet110")
+
+    def confidence(method):
+        best = cells[method, "aurc"].value - cells[method, "eaurc"].value  # of a perfect ranking
+        errors = np.linspace(0.01, 0.2, 100_000)
+        error = errors[np.argmin(np.abs(errors + (1 - errors) * np.log1p(-errors) - best))]
+        return 1 - error + cells[method, "ece"].value
+
+    leaf = leaf_of("fmfp-c18", "confidence_correct")
+    assert leaf.margin == pytest.approx(confidence("erm") - confidence("fmfp"), abs=5e-4)
+
+
+# Rules that the paper's own printed numbers fail, or too few of its places: what that says.
+EXCEPTIONS = {
+    "darkside-c03": "6 of 7: focal loss is lower on ImageNet",
+    "darkside-c05": "3 of 6: the words say more than the table",
+}
+
+
+def test_every_rule_was_put_to_the_papers_own_cells():
+    found = {claim.id: claims.printed(claim) for claim in claims.claims()}
+    failing = {i: p for i, p in found.items() if p.places and not p.bears}
+    assert failing.keys() == EXCEPTIONS.keys()
+    for identity, own in failing.items():
+        assert EXCEPTIONS[identity].startswith(f"{own.held} of {own.places}")
+    for claim in claims.claims():
+        assert bool(claim.exception) == (claim.id in EXCEPTIONS)
+        own = found[claim.id]
+        assert own.clear <= own.places and own.held <= own.places
+        assert own.outcome in (*claims.OUTCOMES, "no ±", "not printed")
+    counted = {i: (p.held, p.places) for i, p in found.items()}
+    assert counted["fmfp-c16"] == (8, 8) and counted["darkside-c09"] == (3, 6)
+    assert counted["bsce-c01"] == (8, 9) and counted["bsce-c02"] == (5, 9)
+    assert counted["bsce-c13"][1] == 36  # nine settings, four metrics
+
+
+def test_a_printed_spread_leaves_unclear_what_printed_means_decide():
+    """Three runs of ± 0.6 points do not tell 90.70 from 90.76 %."""
+    found = claims.printed(by_id("fmfp-c20"))
+    assert found.held == 8 and found.outcome == "unclear"
+    found = claims.printed(by_id("fmfp-c16"))
+    assert found.clear == 8 and found.outcome == "holds"
+    assert claims.printed(by_id("bsce-c01")).outcome == "no ±"
+    assert str(claims.printed(by_id("fmfp-c07"))) == "not printed"
+
+
+# --- the rule -------------------------------------------------------------------------------------
+
+
+def part(differences, side="above", by=0.0, **more):
+    leaf = Comparison(Side("fmfp", Number("auroc")), Side("erm", Number("auroc")), side, by)
+    return _Part(leaf, stats.mean_over_seeds(differences or [nan]), **more)
+
+
+@pytest.mark.parametrize(
+    ("differences", "side", "by", "expected"),
+    [
+        ([1.0, 1.1, 0.9], "above", 0, "holds"),
+        ([1.0, 1.1, 0.9], "below", 0, "reversed"),
+        ([-1.0, 1.1, 0.9], "above", 0, "unclear"),
+        ([1.0, 1.1, 0.9], "above", 2, "smaller than claimed"),  # clear, and within the margin
+        ([1.0, 1.1, 0.9], "above", 1, "holds"),
+        # Moving away from what is claimed never makes a refuted claim unclear.
+        ([0.0, 0.1, -0.1], "below", 0.4, "smaller than claimed"),
+        ([0.2, 0.3, 0.1], "below", 0.4, "smaller than claimed"),
+        ([-0.2, -0.3, -0.1], "above", 0.4, "smaller than claimed"),
+        ([0.2, 0.3, 0.1], "below", 0.01, "unclear"),
+        ([1.0, 1.1, 0.9], "below", 0.4, "reversed"),
+        ([0.01, 0.011], "near", 0.1, "holds"),
+        ([0.2, 0.201], "near", 0.1, "reversed"),
+        ([0.01, 0.011], "at most", 0.1, "holds"),
+        ([0.0, 0.0], "at most", 0, "holds"),
+        ([0.0, 0.0], "near", 0, "holds"),
+        ([-0.01, -0.011], "at least", 0.1, "holds"),
+        ([0.2, 0.201], "at most", 0.1, "reversed"),
+        ([-0.05, 0.15, 0.3], "at most", 0.1, "unclear"),
+        ([1.0], "above", 0, "unclear"),
+        ([], "above", 0, "unclear"),
+    ],
+)
+def test_a_comparison_is_judged_by_its_interval(differences, side, by, expected):
+    assert part(differences, side, by).word() == expected
+    other = {"above": "below", "below": "above", "at most": "at least", "at least": "at most"}
+    mirrored = [-d for d in differences]
+    assert part(mirrored, other.get(side, side), by).word() == expected
+
+
+def test_what_is_clear_in_the_claimed_direction_is_never_reversed():
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        low, width, by = rng.uniform(0, 1), rng.uniform(0, 1), rng.uniform(0, 1)
+        interval = stats.Interval(low + width / 2, low + 1e-9, low + width)
+        found = claims.word(interval, "above", by)
+        assert found == ("holds" if interval.high > by else "smaller than claimed")
+        assert claims.word(interval, "above", by) in ("holds", "smaller than claimed")
+        # The word of a page and that of a claim agree on where the difference lies.
+        page = results.outcome(interval, by)
+        assert (page == "higher") == (found == "holds")
+
+
+YES, NO, OPEN, SMALL = [1.0, 1.01], [-1.0, -1.01], [-1.0, 1.0], [0.0, 0.01]
+
+
+@pytest.mark.parametrize(
+    ("quantifier", "parts", "expected"),
+    [
+        ("all", [YES, YES], "holds"),
+        ("all", [YES, NO], "reversed"),
+        ("all", [YES, SMALL], "smaller than claimed"),
+        ("all", [SMALL, NO], "reversed"),
+        ("all", [YES, OPEN], "unclear"),
+        ("any", [YES, NO], "holds"),
+        ("any", [NO, NO], "reversed"),
+        ("any", [NO, SMALL], "smaller than claimed"),
+        ("any", [NO, OPEN], "unclear"),
+        ("most", [YES, YES, NO], "holds"),
+        ("most", [YES, NO], "reversed"),
+        ("most", [YES, NO, SMALL], "smaller than claimed"),
+        ("most", [YES, OPEN, OPEN], "unclear"),
+        ("nearly all", [YES, YES, YES, YES, NO], "holds"),
+        ("nearly all", [YES, YES, YES, NO, NO], "reversed"),
+        ("nearly all", [YES, YES, YES, OPEN, NO], "unclear"),
+        ("all", [YES, None], "not tested"),
+        ("all", [NO, None], "reversed"),
+        ("any", [YES, None], "holds"),
+        ("most", [YES, YES, None], "holds"),
+        ("most", [YES, None, None], "not tested"),
+    ],
+)
+def test_quantifiers(quantifier, parts, expected):
+    leaves = [part(p, by=0.2) if p else part([], lacks=("no run of", "X")) for p in parts]
+    join = _Join(quantifier, leaves)
+    assert join.word() == expected
+    assert any(join.deciding() is leaf for leaf in leaves)
+    if expected in ("reversed", "holds"):
+        assert join.deciding().word() == expected
+
+
+def just(sign):
+    """A comparison that the usual level tells, and half of it does not."""
+    found = _Part(part(YES).leaf, stats.MeanOverSeeds(sign * 2.1, 1.0, 1e-6, 20, 19.0))
+    assert found.word(0.05) != "unclear" and found.word(0.025) == "unclear"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("quantifier", "parts", "expected"),
+    [
+        ("all", [just(1), just(1)], "holds"),  # every one has to: the usual level
+        ("all", [part(YES), just(-1)], "unclear"),  # one fails for all
+        ("any", [part(NO), just(1)], "unclear"),
+        ("any", [just(-1), just(-1)], "reversed"),
+        ("most", [part(YES), just(1), part(NO)], "unclear"),  # any two of three would do
+        ("most", [part(YES), part(YES), just(-1)], "holds"),
+        ("nearly all", [part(YES)] * 3 + [just(1), part(NO)], "unclear"),
+    ],
+)
+def test_the_fewer_decide_the_more_strictly_they_are_judged(quantifier, parts, expected):
+    assert _Join(quantifier, parts).word() == expected
+
+
+def test_a_wrong_majority_is_as_rare_as_the_level_says():
+    """Three of six hold for sure, three are nothing: most of them do not hold."""
+    rng, wrong, trials = np.random.default_rng(0), 0, 2000
+    leaf = part(YES).leaf
+    of = lambda estimate: _Part(leaf, stats.MeanOverSeeds(estimate, 1.0, 1e-9, 20, 19.0))  # noqa: E731
+    for _ in range(trials):
+        parts = [of(99.0)] * 3 + [of(z) for z in rng.normal(size=3)]
+        wrong += _Join("most", parts).word() == "holds"
+    assert wrong / trials < 0.04  # 0.025 on one side; 0.07 if each had the usual level
+
+
+def test_the_deciding_comparison():
+    strong, weak = part([2.0, 2.01]), part([0.5, 0.52])
+    assert _Join("all", [strong, weak]).deciding() is weak
+    assert _Join("any", [strong, weak]).deciding() is strong
+    assert _Join("most", [weak, part(NO), strong]).deciding() is weak
+    for quantifier, parts in (("all", [strong, OPEN, weak]), ("most", [strong, NO, OPEN])):
+        parts = [p if isinstance(p, _Part) else part(p) for p in parts]
+        assert _Join(quantifier, parts).deciding().interval().estimate == 0
+
+
+def test_nested_quantifiers():
+    inner = _Join("all", [part(YES), part(NO)])
+    assert _Join("any", [inner, part(YES)]).word() == "holds"
+    assert _Join("all", [inner, part(YES)]).word() == "reversed"
+    assert len(list(_Join("all", [inner, part(YES)]).leaves())) == 3
+    # Each of two has to hold: what one of three decides for its own part has a third of the level.
+    some = _Join("any", [part(NO), part(NO), just(1)])
+    assert _Join("all", [some, part(YES)]).word() == "unclear"
+
+
+# --- from records ---------------------------------------------------------------------------------
+
+
+def test_an_outcome_turns_with_the_records():
+    free = {"presumes": {}}  # made networks are as over-confident as they come
+    write("erm", separation=0.5)
+    write("fmfp", separation=3.0)
+    found = judged("fmfp-c16", **free)
+    assert (found.outcome, found.seeds, found.setting) == ("holds", 2, "shared")
+    assert found.estimate > 0.1 and found.comparison == "AUROC, FMFP minus ERM"
+    write("erm", separation=3.0)
+    write("fmfp", separation=0.5)
+    assert judged("fmfp-c16", **free).outcome == "reversed"
+    write("fmfp", separation=3.0)
+    assert judged("fmfp-c16", **free).outcome == "smaller than claimed"
+
+
+def test_a_claim_and_a_page_have_one_interval_and_one_word():
+    """Of every method of a setting: the only engine is `results`."""
+    kinds = {"erm": 1.0, "sam": 1.4, "swa": 0.6, "fmfp": 3.0, "crl": 1.0}
+    for method, separation in kinds.items():
+        write(method, separation=separation)
+    where = place()
+    rows = where.runs.compare([m for m in kinds if m != "erm"], metric="auroc")
+    for method, row in rows.items():
+        sides = (Side(m, Number("auroc")) for m in (method, "erm"))
+        found = where.part(Comparison(*sides, "above", row.margin))
+        assert tuple(found.interval()) == pytest.approx(tuple(row.interval))
+        word = {"higher": "holds", "lower": "reversed", "unclear": "unclear"}
+        expected = word.get(row.outcome, "smaller than claimed")
+        assert found.word() in (expected, "smaller than claimed")
+
+
+def test_calibration_errors_are_compared_as_the_papers_print_them():
+    write("erm", sharpness=6.0)
+    write("fmfp", sharpness=1.0)
+    found = judged("fmfp-c17", presumes={})
+    rows = place().runs.compare("fmfp", metric=["ece", "excess_ece"])
+    leaf = leaf_of("fmfp-c17", "ece")
+    mean = place().part(leaf).mean.estimate
+    assert mean == pytest.approx(rows["fmfp", "ece"].estimate)
+    assert mean != pytest.approx(rows["fmfp", "excess_ece"].estimate) and found.seeds == 2
+
+
+def test_seeds_that_disagree_conclude_nothing():
+    write("erm")
+    for run in plan.select("smoke", ["fmfp"], "digits", seeds=2):
+        records.write(run, separation=1.0 + 2.0 * (-1) ** run.seed)
+    found = judged("fmfp-c16", presumes={})
+    assert found.outcome == "unclear" and found.detectable > 0.01
+
+
+def test_one_run_alone_tests_nothing():
+    write("erm", "fmfp", seeds=1)
+    found = judged("fmfp-c16", presumes={})
+    assert found.outcome == "not tested" and "one run only" in found.precondition
+
+
+def test_what_is_missing_is_named():
+    write("erm", "mixup")
+    found = judged("fmfp-c01")
+    assert found.outcome == "not tested"
+    assert "no run of Label smoothing, Focal, CS-KD, L1 norm" in found.precondition
+    assert judged("fmfp-c21").outcome == "not tested"
+    assert isnan(found.estimate) and found.seeds == 0 and found.measured == ""
+
+
+def test_runs_of_another_variant_or_protocol_are_no_evidence():
+    for changed in ({"variant": "paper"}, {"settings": dict(plan.SUMMED)}, {"epochs": 3}):
+        for run in plan.select("smoke", ["erm", "fmfp"], "digits", **changed):
+            records.write(run)
+    assert judged("fmfp-c16").precondition == "no run of ERM"
+
+
+def test_test_sets_collected_again_are_no_corruptions():
+    (run,) = plan.select("released", ["erm"], "digits", seeds=1)
+    record = records.write(run)
+    tables = {"shifted": record.shifted, "collected": dict(record.shifted)}
+    tables["collected"]["shift"] = np.array(["cifar10_1"] * len(record.shifted["shift"]))
+    tables["collected"] |= {"severity": np.zeros(4), "auroc": np.array([0.5] * 4)}
+    made = type("Made", (), {"replicates": record.replicates} | tables)()
+    value = lambda where: results.value(made, Number("auroc", test_set=where))  # noqa: E731
+    assert value("collected") == 0.5 == value("cifar10_1-0")
+    assert value("shifted") == pytest.approx(record.shifted["auroc"].mean())
+    assert isnan(value("cifar10_2-0"))
+
+
+# --- what a claim presumes ------------------------------------------------------------------------
+
+
+def with_erm(**kind):
+    write("erm", **kind)
+    return place()
+
+
+def test_a_claim_about_overconfidence_needs_an_overconfident_network():
+    claim = by_id("fmfp-c16")
+    assert claim.presumes == {"overconfident": True}
+    timid = with_erm(sharpness=0.0, right=0.99, separation=5.0)
+    gap = timid.mean("erm", "confidence") - timid.mean("erm", "accuracy")
+    assert gap < claims.overconfidence("fmfp") / 2
+    assert f"over-confident by {100 * gap:.1f} points" in timid.unmet(claim)
+    assert with_erm(sharpness=6.0, right=0.6).unmet(claim) == ""
+    # Half of what its tables print for plain training on CIFAR-10.
+    cells = printed.cells("fmfp")
+    eces = cells[(cells.dataset == "cifar10") & (cells.method == "erm") & (cells.metric == "ece")]
+    assert claims.overconfidence("fmfp") == pytest.approx(eces.value.median())
+
+
+@pytest.mark.parametrize(
+    ("identity", "learned", "met"),
+    [("overconf-c11", 0.96, False), ("overconf-c11", 0.98, True), ("fmfp-c27", 0.98, False)],
+)
+def test_memorising_is_presumed_or_ruled_out(identity, learned, met):
+    write("fmfp", train_accuracy=[learned] * 7)
+    where = with_erm(train_accuracy=[learned] * 7)
+    assert (where.unmet(by_id(identity)) == "") == met
+
+
+def test_a_method_that_does_not_learn_is_left_out():
+    write("erm", separation=0.5)
+    write("fmfp", separation=3.0, train_accuracy=[0.97] * 7)
+    found = judged("fmfp-c16", presumes={})
+    assert found.outcome == "not tested"
+    assert found.precondition == "without FMFP, which does not fit its training set as well"
+    assert judged("fmfp-c16", presumes={"learns": False}).outcome == "holds"
+    write("fmfp", separation=3.0, train_accuracy=[0.985] * 7)  # within two points
+    assert judged("fmfp-c16", presumes={}).outcome == "holds"
+
+
+def test_a_method_that_does_not_calibrate_decides_nothing_of_those_that_do():
+    five = ["mixup", "label_smoothing", "focal", "cs_kd", "l1_norm"]
+    write("erm", separation=1.0, sharpness=6.0)
+    for method in five:  # two lower the ECE and harm, three do not lower it and help
+        helps = method in five[2:]
+        write(method, separation=3.0 if helps else 0.2, sharpness=9.0 if helps else 1.0)
+    found = judged("fmfp-c01", presumes={})
+    assert found.outcome == "holds"
+    assert found.precondition == "without Focal, CS-KD, L1 norm, which does not lower the ECE"
+
+
+def test_one_setting_cannot_refute_that_something_happens_somewhere():
+    write("erm", sharpness=6.0)
+    write("entropy_regularization", "label_smoothing", "mixup", "focal", sharpness=1.0)
+    found = judged("darkside-c09", presumes={})
+    assert found.outcome in ("unclear", "holds")
+    plain = judged("darkside-c09", presumes={}, exists=False)
+    assert plain.outcome in ("reversed", "smaller than claimed", "unclear", "holds")
+    assert found.outcome == "unclear" or plain.outcome == "holds"
+
+
+def test_what_cannot_be_tested_says_why():
+    for row in claims.board("smoke"):
+        claim = by_id(row.claim)
+        if claim.untested:
+            assert (row.outcome, row.precondition) == ("not tested", claim.untested)
+        if row.outcome == "not tested":
+            assert row.precondition
+    reasons = {claim.id: claim.untested for claim in claims.claims() if claim.untested}
+    assert "corrupt header" in reasons["mixup-c13"] and "constant" in reasons["bsce-c17"]
+    assert "appendix" in reasons["overconf-c10"]
+
+
+# --- the board ------------------------------------------------------------------------------------
+
+
+def test_the_level_is_shared_by_the_columns_that_test_a_claim():
+    write("erm", separation=0.5)
+    write("fmfp", separation=3.0)
+    here = place()
+    claim = replace(by_id("fmfp-c16"), presumes={})
+    alone = claims._rows(claim, [here])
+    other = replace(here, name="other", column="other")
+    empty = replace(place("demo"), name="empty", column="empty")
+    both = claims._rows(claim, [here, other, empty])
+    assert [row.level for row in alone] == [pytest.approx(0.95)]
+    assert [row.level for row in both] == [pytest.approx(0.975)] * 3
+    assert [row.outcome == "not tested" for row in both] == [False, False, True]
+    assert tuple(alone[0][5:8]) == pytest.approx(both[0][5:8])  # the interval shown is the usual
+
+
+def test_a_column_shows_its_papers_own_setting_if_it_tests_the_claim():
+    claim = replace(by_id("fmfp-c16"), presumes={})
+    made = replace(place("released"), column="fashion_mnist")
+    for run in made.runs.runs("erm") + made.runs.runs("fmfp"):
+        records.write(run, separation=3.0 if run.method == "fmfp" else 0.5)
+    shared = replace(made, name="shared")
+    own = replace(made, name="fashion-fmfp")
+    assert [r.shown for r in claims._rows(claim, [shared, own])] == [False, True]
+    empty = replace(place("released", network="mlp"), name="fashion-fmfp", column="fashion_mnist")
+    assert [r.shown for r in claims._rows(claim, [empty, shared])] == [False, True]
+
+
+def test_a_board_has_each_claim_in_each_setting():
+    rows = claims.board("smoke")
+    names = {place.name for place in claims.places("smoke")}
+    for claim in claims.claims():
+        its = [row for row in rows if row.claim == claim.id]
+        own = not claim.comparisons or claim.untested or claim.datasets
+        assert len(its) == (1 if own else len(names))
+        assert len({row.column for row in its}) == sum(row.shown for row in its)
+        assert all(row.outcome in claims.OUTCOMES for row in its)
+    mathematics = [row for row in rows if row.column == claims.MATHEMATICS]
+    assert mathematics and all(row.outcome != "not tested" for row in mathematics)
+    counts = claims.counts(rows)
+    assert sum(sum(its.values()) for its in counts.values()) == sum(row.shown for row in rows)
+    line = claims.headline(rows, "smoke")
+    its = counts[claims.MATHEMATICS]
+    assert f"**Mathematics**: of {len(mathematics)} tested, {its['holds']} hold" in line
+
+
+def test_the_board_trains_nothing(cache):
+    claims.board("smoke", "fmfp")
+    assert not list(cache.glob("runs/*/run.json"))
+
+
+def test_wrong_names_are_refused():
+    with pytest.raises(ValueError, match="did you mean 'demo'"):
+        claims.board("demmo")
+    with pytest.raises(ValueError, match="unknown paper 'mixupp'"):
+        claims.board("smoke", paper="mixupp")
+
+
+def test_command_line(capsys):
+    assert cli.main(["claims", "--edition", "smoke", "--paper", "mixup"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^mixup-c01  With a suitable", text, re.M)
+    assert "its own table      no" in text or "holds in 14 of 16 by its means" in text
+    assert "no records of this edition" in text
+    assert cli.main(["claims", "--edition", "smoke", "--paper", "bsce", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    names = "claim setting precondition outcome comparison estimate low high seeds printed"
+    assert all(list(row) == names.split() for row in rows)
+    identity = next(row for row in rows if row["claim"] == "bsce-c08")
+    assert identity["outcome"] == "holds" and identity["estimate"] < 1e-9
+    assert cli.main(["claims", "--paper", "nobody"]) == 2
+
+
+def test_a_card_has_each_claim_of_a_paper_with_its_anchor():
+    write("erm", separation=0.5, sharpness=6.0)
+    write("fmfp", separation=3.0, sharpness=6.0)
+    runs = place().runs
+    card = claims.card("fmfp", runs)._repr_html_()
+    for claim in claims.claims("fmfp"):
+        assert f'id="{claim.id}"' in card
+    assert "holds in 8 of 8 by its means" in card
+
+
+# --- numbers that only claims ask for -------------------------------------------------------------
+
+
+def found(metric, method="erm", where=None, **fields):
+    side = {k: fields.pop(k) for k in list(fields) if k in Side._fields}
+    return (where or place()).series(Side(method, Number(metric, **fields), **side)).values
+
+
+def test_change_since_the_best_epoch_is_judged_by_the_other_seed():
+    curves = {0: [0.1, 0.9, 0.5, 0.5, 0.5, 0.5, 0.4], 1: [0.2, 0.3, 0.8, 0.5, 0.5, 0.5, 0.6]}
+    for run in plan.select("smoke", ["erm"], "digits"):
+        records.write(run, auroc=curves[run.seed], accuracy=[0, 1, 2, 3, 4, 5, 6])
+    # Seed 0 looks at the third epoch, seed 1 at the second.
+    assert found("auroc", since_best="auroc") == pytest.approx({0: 0.4 - 0.5, 1: 0.6 - 0.3})
+    assert found("accuracy", since_best="auroc") == {0: 4.0, 1: 5.0}
+
+
+def test_periods_of_the_history():
+    for run in plan.select("smoke", ["erm"], "digits", seeds=1):
+        records.write(run, ece=[1, 2, 3, 4, 5, 6, 7])
+    assert found("ece", at="late") == {0: 6.5}  # after 5.25 of 7 epochs
+    assert found("ece", at="settled") == {0: 4.0}
+    assert found("ece", at="second_rate") == {0: 3.5} and found("ece", at="third_rate") == {0: 6.0}
+
+
+def test_differences_and_recalibrations():
+    write("erm", sharpness=3.0)
+    write("mixup", sharpness=1.0)
+    erm, mixup = found("ece"), found("ece", "mixup")
+    assert found("ece", minus="mixup") == {s: erm[s] - mixup[s] for s in (0, 1)}
+    assert found("accuracy", over="mixup") == {0: 1.0, 1: 1.0}
+    assert found("ece", recalibration="ts_nll") != found("ece", recalibration="ts_ece")
+    history = place().runs.records("erm")[0].history
+    scaled = found("ece", recalibration="ts_ece")[0]
+    assert scaled == pytest.approx(history["ece_scaled"][-1], rel=1e-4)
+    assert found("accuracy", recalibration="ts_test") == found("accuracy")
+    few, most = (found("ece", recalibration="binned", validation=n) for n in (20, 0))
+    assert few != most and all(v < erm[s] for s, v in most.items())
+
+
+def test_a_temperature_best_for_ranking_gains_what_a_search_finds():
+    write("erm", seeds=1)
+    predictions = place().runs.predictions("erm")
+    from calibkit import metrics
+
+    def auroc(temperature):
+        return metrics.auroc(*predictions.rescaled(temperature).confident())
+
+    gain = found("auroc_gain_of_temperature")[0]
+    assert 0 <= gain <= max(auroc(t) for t in np.geomspace(0.05, 20, 200)) - auroc(1.0) + 1e-3
+    assert gain >= auroc(2.0) - auroc(1.0) - 2e-3
+
+
+def test_lowest_coefficient():
+    for gamma, sharpness in ((1, 4.0), (3, 0.5), (5, 3.0)):
+        write(f"focal(gamma={gamma})", sharpness=sharpness, separation=2.0, right=0.6)
+    grid = tuple(f"focal(gamma={g})" for g in (1, 3, 5))
+    eces = {g: found("ece", f"focal(gamma={g})") for g in (1, 3, 5)}
+    assert found("ece", "", lowest=grid) == {s: min(eces, key=lambda g: eces[g][s]) for s in (0, 1)}
+
+
+def test_scores_are_read_from_runs_which_keep_them():
+    write("erm")
+    scored = plan.EDITIONS["smoke"].scored
+    for run in plan.select("smoke", ["erm"], "digits", settings=scored):
+        records.write(run)
+    assert found("auroc", score="trust_score") != found("auroc")
+    side = Side("erm", Number("auroc", score="confidnet"))
+    assert set(place().series(side).values) == {0, 1}
+
+
+def test_confidnet_needs_time_to_learn(monkeypatch):
+    write("erm")
+    side = Side("erm", Number("auroc", score="confidnet"))
+    for samples, enough in ((5000, False), (45_000, True)):
+        monkeypatch.setitem(records.TRAINED, "training_samples", samples)
+        for run in plan.select("smoke", ["erm"], "digits", settings=plan.EDITIONS["smoke"].scored):
+            records.write(run)
+        its = place().series(side)
+        assert isinstance(its, tuple) != enough
+        assert enough or "fewer than 20,000" in its[0]
+
+
+# --- mathematics ----------------------------------------------------------------------------------
+
+
+def test_mathematics_is_worked_out_once_for_each_state_of_the_code(monkeypatch):
+    calls = []
+    monkeypatch.setattr(derivations, "brier_offset", lambda: calls.append(1) or 1e-12)
+    assert claims.computed("brier_offset") == claims.computed("brier_offset") == 1e-12
+    derived._files.clear()  # as another process would
+    assert claims.computed("brier_offset") == 1e-12 and len(calls) == 1
+    monkeypatch.setattr(claims, "_mathematics", lambda: "other code")
+    assert claims.computed("brier_offset") == 1e-12 and len(calls) == 2
+
+
+def test_derivations_against_closed_forms():
+    fixed = 1 / (1 + (0.3 / 0.7) ** (1 / 3))  # of 0.7 (1-q)^3 = 0.3 q^3
+    assert derivations.gradient_weight_bias() == pytest.approx(0.7 - fixed, abs=1e-6)
+    assert derivations.focal_factor_peak() == pytest.approx(np.exp(-2), abs=1e-6)  # γ = 1
+    assert derivations.inverse_focal_slope() == pytest.approx(1, abs=1e-3)
+    assert derivations.weight_axes() == 0
+    assert 0.01 < derivations.ternary_alignment() < 0.1 and derivations.binary_brier() < 1e-9
+
+
+def test_diverged_runs_count_for_nothing():
+    write("erm", separation=0.5)
+    write("fmfp", separation=3.0)
+    for run in plan.select("smoke", ["fmfp"], "digits"):
+        store.save(run, "diverged", [], {}, records.TRAINED)
+    assert judged("fmfp-c16", presumes={}).precondition == "no run of FMFP"
