@@ -356,7 +356,7 @@ def _on_probability(numbers: dict) -> dict[str, str]:
         side = "high" if gap.estimate > 0 else "low"
         title, tone = f"Probability of {name} is {much}too {side}", "fair" if slight else "bad"
         size = number(gap, 100, "\u00a0points", sign=True)
-        text = f"{said}: {size}" + (f", {ratio:.2g} times as many." if ratio >= 1.5 else ".")
+        text = f"{said}: {f'{ratio:.2g} times too high' if ratio >= 1.5 else size}."
     else:
         text = f"{said}: {number(gap, 100, chr(160) + 'points', sign=True)}."
         title, tone = "No sign of miscalibration", "good"
@@ -657,13 +657,13 @@ def _map_row(name: str, numbers: dict) -> dict[str, str]:
     change = number(scores["brier_change"], 1, "", sign=True)
     return {
         "Recalibration": name,
-        "Mean probability": percent(at["mean"]),
+        "Mean": percent(at["mean"]),
         "ECE": percent(at["ece"]),
         "Brier change": "–" if name == "none" else change,
         "NLL": number(scores["nll"], 1, ""),
         "Average precision": percent(at["average_precision"]),
         "Found / flagged at 0.5": f"{at['decisions']['found']:,} / {at['decisions']['flagged']:,}",
-        "Flags as many as now": "–" if at["same"] is None else f"at {at['same']:.3g}",
+        "Flags as many at": "–" if at["same"] is None else f"{at['same']:.3g}",
     }
 
 
