@@ -617,7 +617,8 @@ def _of_data(edition: str, dataset: str, network: str, seeds: int = 0) -> Place:
 
 
 def _data_title(setting: plan.Setting) -> str:
-    return f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {setting.network}"
+    network = {"cnn": "small CNN", "textcnn": "text CNN"}.get(setting.network, setting.network)
+    return f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {network}"
 
 
 def computed(name: str) -> float:
@@ -1145,7 +1146,7 @@ SIGNS = {
 }
 _COLORS = {"holds": "#0072b2", "smaller than claimed": "#b07d00", "reversed": "#c1440e"}
 _STYLE = """<style>
-.calibkit-claims td, .calibkit-claims th { text-align: left; vertical-align: top; }
+table.calibkit-claims :is(td, th, thead th) { text-align: left; vertical-align: top; }
 .calibkit-claims .where { display: none; font-weight: 600; }
 .calibkit-claims small { color: var(--pst-color-text-muted, #666); }
 .calibkit-claims summary { cursor: pointer; }

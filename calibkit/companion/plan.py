@@ -557,6 +557,7 @@ class Selection:
             place = replace(
                 edition.shared,
                 dataset=dataset,
+                title=f"{terms.DATASETS.get(dataset, dataset)}, one protocol for all methods",
                 protocol=edition.protocol(dataset),
                 seeds=edition.seeds_on.get(dataset, edition.seeds),
             )

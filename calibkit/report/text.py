@@ -241,6 +241,21 @@ def _on_threshold(numbers: dict) -> dict[str, str]:
 def _on_recalibration(numbers: dict) -> dict[str, str]:
     results, positive = numbers["recalibration"], numbers["positive"]
     best, before = numbers["recommended"], results["none"]
+    if positive:
+        few = min(positive["positives"], positive["samples"] - positive["positives"])
+        if few < 10:
+            return {
+                "title": "Too few samples of one class to recalibrate",
+                "text": f"There are {few:,}; a map fitted to them would fit their chance.",
+                "tone": "unsure",
+            }
+        if positive["auroc"].high < 0.5:
+            return {
+                "title": "No recalibration before the labels are clear",
+                "text": f"{_quoted(numbers)} gets lower probabilities than the rest: what looks "
+                "like a gain would only be a probability that no longer depends on the sample.",
+                "tone": "unsure",
+            }
     tried = [name for name in results if name != "none" and "base" not in results[name]]
     ruled_out = [
         name
