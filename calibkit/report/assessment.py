@@ -66,7 +66,8 @@ def assess(
         ``operating_points``; ``recalibration``, ``recommended`` (one of these, or None) and
         ``points_after`` it; ``groups``, ``predicted``, ``by_class``; ``comparison`` (None
         without a second model); ``checks``; ``conformal`` (None for two classes; see
-        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None unless there are two classes; see `positive.assess_positive`).
+        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None
+        unless there are two classes; see `positive.assess_positive`).
 
     Raises
     ------
@@ -660,7 +661,7 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
     >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
     >>> numbers = comparison(*map(predictions.from_arrays, (first, second)))
-    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].verdict
+    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].outcome()
     (0.5, 'higher')
     """
     names = [*metrics.ranked_metrics(), "nll", "brier"]
