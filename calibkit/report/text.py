@@ -9,7 +9,7 @@ import pandas as pd
 from calibkit import posthoc, terms
 from calibkit.report import conformal
 from calibkit.report.assessment import FEW, OF_TWO, RECALIBRATIONS
-from calibkit.stats import Interval, Unjudged
+from calibkit.stats import UNJUDGED, Interval
 
 # --- words ---
 
@@ -511,10 +511,10 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
 
 def _better(name: str, difference: Interval) -> str:
     """Which is better, as `stats.compare` decides: calibration errors by their excess only."""
-    verdict, higher = difference.verdict, terms.METRICS[name][2]
-    if higher is None or verdict not in ("higher", "lower"):
-        return verdict if isinstance(difference, Unjudged) else "–"
-    return "yours" if (verdict == "higher") == higher else "the other"
+    outcome, higher = difference.outcome(), terms.METRICS[name][2]
+    if higher is None or outcome not in ("higher", "lower"):
+        return "see its excess" if name in UNJUDGED else "–"
+    return "yours" if (outcome == "higher") == higher else "the other"
 
 
 # --- tables ---
