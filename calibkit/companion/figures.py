@@ -83,24 +83,32 @@ def histogram_of_zhu(numbers: dict, ax: Axes) -> Axes:
     return ax
 
 
-def overfitting_of_zhu(curves: Mapping[str, dict]) -> Figure:
-    """Figure 8 of Zhu et al. (2022): accuracy and AUROC in one panel, over all epochs.
+def overfitting_of_zhu(table: Mapping[str, Mapping], since: float = 0.0) -> Figure:
+    """Figure 8 of Zhu et al. (2022): accuracy and AUROC in one panel.
 
-    `curves` are numbers of `plots.prepare_overfitting` by metric.
+    `table` is that of `plots.plot_overfitting_grid`, and so is `since`, which the paper's figure
+    does without: it has all epochs.
     """
-    fig, ax = plt.subplots(figsize=(4.0, 2.8))
-    for (name, numbers), color in zip(curves.items(), ("tab:blue", "tab:red"), strict=False):
-        ax.plot(numbers["epoch"], 100 * numbers["mean"], color=color, label=terms.METRICS[name][0])
-    ax.set(xlabel="Epoch", ylabel="%")
-    ax.legend()
+    fig, axes = plt.subplots(1, len(table), figsize=(4.0 * len(table), 2.8), squeeze=False)
+    for ax, curves in zip(axes[0], table.values(), strict=True):
+        for (name, numbers), color in zip(curves.items(), ("tab:blue", "tab:red"), strict=True):
+            label, scale, _ = terms.metric_label(name, unit=False)
+            ax.plot(numbers["epoch"], scale * numbers["mean"], color=color, label=label)
+        ax.set(xlabel="Epoch", ylabel="%")
+        ax.legend()
     return fig
 
 
-def reliability_of_wang(numbers: dict, ax: Axes) -> Axes:
+def reliability_of_wang(table: Mapping[str, tuple[dict, dict]]) -> Figure:
     """Figure 2 of Wang et al. (2021): bars up to the accuracy, darker where more samples are.
 
-    `numbers` are those of `plots.prepare_reliability`.
+    `table` is that of `plots.plot_before_after`; as in the paper, after the temperature.
     """
+    after = {method: pair[1] for method, pair in table.items()}
+    return plots.panels(after, _bars_of_wang, columns=3, size=(2.2, 2.4))
+
+
+def _bars_of_wang(numbers: dict, ax: Axes) -> Axes:
     share, left = numbers["share"], numbers["edges"][:-1]
     shade = plt.get_cmap("Blues")(0.15 + 0.85 * np.sqrt(share / share.max()))
     bars = {"width": np.diff(numbers["edges"]), "align": "edge", "edgecolor": "black"}
