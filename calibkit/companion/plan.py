@@ -429,7 +429,7 @@ _ON_TOY = Need(("erm",), on=("gaussians", "mlp"))
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "intro": PAPERS["fmfp"],
-    "tour": PAPERS["fmfp"],
+    "tour": (Need(("erm",), paper="fmfp"),),
     "confidence_histograms": PAPERS["fmfp"],
     "reliability_diagrams": (
         Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp"), paper="fmfp"),
@@ -437,7 +437,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "reliable_overfitting": PAPERS["fmfp"],
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), paper="bsce"),),
     "fmfp": PAPERS["fmfp"],
-    "darkside": (*PAPERS["darkside"], *PAPERS["fmfp"]),
+    "darkside": (*PAPERS["darkside"], Need((*_FOUR, "fmfp"), paper="fmfp")),
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
     "bsce": (*PAPERS["bsce"], _ON_TOY),
@@ -648,8 +648,9 @@ def papers_of(page: str) -> list[str]:
     """The papers whose runs a page needs: its own, or those of every paper that it goes over."""
     if page in ("book", "all"):
         return list(PAPERS)
-    needed = NOTEBOOKS.get(page, ())
-    return [paper for paper, its in PAPERS.items() if page == paper or its[0] in needed]
+    if own := [paper for paper in PAPERS if page.startswith(paper)]:
+        return own
+    return [paper for paper, its in PAPERS.items() if its[0] in NOTEBOOKS[page]]
 
 
 def _own_runs(page: str, selection: Selection) -> list[Run]:

@@ -678,7 +678,7 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
     >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
     >>> numbers = comparison(*map(predictions.from_arrays, (first, second)))
-    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].verdict
+    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].outcome()
     (0.5, 'higher')
     """
     names = [*metrics.ranked_metrics(), "nll", "brier"]
