@@ -46,11 +46,9 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
 
     COSTS = {f: progress.RUN for name in NOTEBOOKS for f in wanted(name)}
     COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": progress.PAGE for name in NOTEBOOKS}
-    INDEX = f"{BUILD}/book/_build/html/searchindex.js"  # comes last
+    COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = progress.BOOK  # comes last
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0
-    print(progress.announce(COSTS | {INDEX: progress.BOOK}, workflow.cores, load), flush=True)
-    COSTS[INDEX] = progress.BOOK * workflow.cores  # one core builds the book while the others wait
-    progress.follow(COSTS, say=lambda line: print(line, flush=True))
+    print(progress.announce(COSTS, workflow.cores, load), flush=True)
     logger.addFilter(lambda record: not record.getMessage().startswith(CHATTER))
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)
@@ -105,11 +103,11 @@ rule notebook:
     retries: 1  # kernels can race for a port
     shell:
         f"OMP_NUM_THREADS=1 {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"
-        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.notebook {params.draft} >> {log} 2>&1"
+        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.page {params.draft} >> {log} 2>&1"
         " && cp {params.draft} {output}"  # a page without records is a short one
 
 rule pages:
-    input: [path for path in glob("book/*.*") + glob("book/_*/**", recursive=True) if "/_build/" not in path and os.path.isfile(path)]
+    input: [path for path in glob("book/*.*") + glob("book/_ext/*.py") + glob("book/_static/**", recursive=True) if os.path.isfile(path)]
     output: touch(f"{BUILD}/pages.done")
     shell: f"mkdir -p {BUILD}/book && cp -r book/*.* book/_static book/_ext {BUILD}/book/"
 

@@ -10,7 +10,7 @@ set as the 95 % Wilson interval of a proportion. The former needs two seeds and 
 out.
 
 >>> with style():
-...     ax = plot_forest(prepare_forest({"erm": [0.91, 0.92], "fmfp": [0.94, 0.93]}))
+...     ax = plot_reliability(prepare_reliability([0.9, 0.8, 0.7], [True, True, False]))
 """
 
 import re
@@ -31,16 +31,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
-from calibkit.arrays import to_numpy
 from calibkit.curves import (
-    prepare_before_after,
     prepare_confidence_histogram,
-    prepare_forest,
     prepare_gradient_norms,
     prepare_overfitting,
     prepare_reliability,
     prepare_risk_coverage,
-    prepare_severity,
 )
 
 __all__ = [
@@ -53,28 +49,18 @@ __all__ = [
     "ink",
     "look",
     "panels",
-    "plot_before_after",
     "plot_confidence_histogram",
-    "plot_forest",
-    "plot_gradient_bands",
     "plot_gradient_norms",
-    "plot_input",
     "plot_overfitting",
-    "plot_overfitting_grid",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
-    "plot_severity",
-    "prepare_before_after",
     "prepare_confidence_histogram",
-    "prepare_forest",
     "prepare_gradient_norms",
     "prepare_overfitting",
     "prepare_reliability",
     "prepare_risk_coverage",
-    "prepare_severity",
     "style",
-    "style_table",
 ]
 
 # One look per method in the whole book: display name, colour, marker. Okabe-Ito colours for the
@@ -374,7 +360,7 @@ def panels(
 
 
 def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool = False) -> Axes:
-    """Draw both densities, and in words their overlap and the AUROC.
+    """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
     Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
     or above it are shaded, and their share is written; without, the dashed lines are the means. Two
@@ -417,8 +403,9 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
         confident.set_clip_path(place)
         ax.axvline(threshold, color=_INK, linewidth=0.9)
         share = _text(numbers["confident"], 0, 100, " %")
-        words = f"{share} of the errors\nare above {threshold:g}"
-        _note(ax, words, threshold - 0.02, 0.5, ha="right", va="center", color=ink(WRONG))
+        beside = {"ha": "right", "color": ink(WRONG)}
+        _note(ax, share, threshold - 0.03, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
+        _note(ax, f"of the errors\nare above {threshold:g}", threshold - 0.03, 0.59, **beside)
     _from_zero(ax)
     if root:
         scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
@@ -426,7 +413,10 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
         ax.set_yticks([0, 1, 5, 10, 20])
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel=f"Density{' (square-root axis)' * root}")
     ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
-    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, ' %')}")
+    said = [f"AUROC {_text(numbers['auroc'], 1, 100, ' %')}"]
+    if np.isnan(threshold):
+        said.insert(0, f"overlap {_text(numbers['overlap'])}")
+    _note(ax, "\n".join(said))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
 
@@ -509,59 +499,6 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     else:
         _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=_small() - 1)
     return ax
-
-
-def plot_before_after(table: dict, columns: int = 3) -> Figure:
-    """Reliability of several methods, as trained above and after one temperature below.
-
-    Parameters
-    ----------
-    table : dict
-        ``{title: numbers}`` from `prepare_before_after`; titles as in `panels`.
-    columns : int
-        Methods in a row.
-
-    Returns
-    -------
-    Figure
-        As wide as a page.
-
-    Raises
-    ------
-    ValueError
-        If the table is empty.
-
-    Examples
-    --------
-    >>> numbers = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
-    >>> fig = plot_before_after({"erm": numbers})
-    >>> [ax.get_title() for ax in fig.axes]
-    ['ERM', 'T = 3.64']
-    """
-    if not table:
-        raise ValueError("table: got nothing to draw, expected {title: (before, after)}")
-    columns = min(columns, len(table))
-    blocks = -(-len(table) // columns)
-    height = min(WIDTH / columns, 2.4)
-    fig, axes = plt.subplots(
-        2 * blocks,
-        columns,
-        figsize=(WIDTH, 2 * blocks * height),
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-    )
-    for ax in axes.flat:
-        ax.set_axis_off()
-    for i, (title, pair) in enumerate(table.items()):
-        before, after = axes[2 * (i // columns) :, i % columns][:2]
-        for ax, numbers in zip((before, after), pair, strict=True):
-            ax.set_axis_on()
-            plot_reliability(numbers, ax)
-            ax.label_outer()
-        _title(before, title)
-        after.set_title(f"T = {pair[1]['temperature'].mean():.2f}")
-    return fig
 
 
 def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
@@ -676,7 +613,7 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     return ax
 
 
-def plot_overfitting_grid(table: dict) -> Figure:
+def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     """Metrics over epochs, one above the other, and what each loses from its best epoch on.
 
     A network overfits reliably where its AUROC falls although its accuracy does not.
@@ -686,6 +623,9 @@ def plot_overfitting_grid(table: dict) -> Figure:
     table : dict
         ``{title: {metric: numbers}}``, numbers from `prepare_overfitting`, the same metrics
         ("accuracy" and "auroc", say) for each; a column a title, written as in `panels`.
+    since : float
+        The share of the training after which the axes fit the curves: their first rise would
+        flatten the fall.
 
     Returns
     -------
@@ -717,15 +657,16 @@ def plot_overfitting_grid(table: dict) -> Figure:
         color = look(_title(axes[0, column], title) or "erm")["color"]
         for ax, name in zip(axes[:, column], names, strict=True):
             _fall(ax, by_metric[name], color)
+            first, *_, last = by_metric[name]["epoch"]
+            ax.set_xlim(max(first, (since - 0.1) * last), last)
         axes[-1, column].set_xlabel("Epoch")
         axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
     for row, name in zip(axes, names, strict=True):
         label, scale, _ = terms.metric_label(name, unit=False)
         row[0].set_ylabel(label)
         _scaled(row[0].yaxis, scale)
-        # Of the last three quarters: the rise of the first epochs would flatten the fall.
         late = [
-            np.concatenate([numbers[k][numbers["epoch"] >= numbers["epoch"][-1] / 4]
+            np.concatenate([numbers[k][numbers["epoch"] >= since * numbers["epoch"][-1]]
                             for k in ("mean", "low", "high")])
             for numbers in (by_metric[name] for by_metric in table.values())
         ]  # fmt: skip
@@ -794,7 +735,7 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
     ax.plot(numbers["middle"], numbers["median"], color=WRONG)
-    words = [f"Spearman {_text(numbers['spearman'])}"]
+    words = []
     if np.isfinite(numbers["spread"]):
         words.append(f"spread {numbers['spread']:.{2 if numbers['spread'] < 1.095 else 1}f}×")
     if numbers["exponent"] is not None:
@@ -810,56 +751,6 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
         ax.set(xlim=(0, 2), ylim=(0, y[-1] * (1 + 0.14 * len(words))))  # the note stands above
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
     _note(ax, "\n".join(words))
-    return ax
-
-
-def plot_gradient_bands(table: dict, ax: Axes | None = None) -> Axes:
-    """Draw several losses at once: median norm per Brier bin and the band from 10 to 90 %.
-
-    The norms of a loss are divided by its largest median, since losses differ in scale by orders of
-    magnitude and only shape and blur are compared.
-
-    Parameters
-    ----------
-    table : dict
-        ``{method: numbers of prepare_gradient_norms}``.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> brier = np.linspace(0.01, 2, 2000)
-    >>> linear, steep = (prepare_gradient_norms(brier, 3 * brier**power) for power in (1, 2.5))
-    >>> ax = plot_gradient_bands({"erm": linear, "bsce_gra": steep})
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['ERM', 'BSCE-GRA']
-    """
-    ax = _axes(ax)
-    for method, numbers in table.items():
-        unit = np.nanmax(numbers["median"])
-        line = look(method)
-        x = numbers["middle"]
-        ax.fill_between(
-            x,
-            numbers["low"] / unit,
-            numbers["high"] / unit,
-            color=line["color"],
-            alpha=0.18,
-            linewidth=0,
-        )
-        ax.plot(x, numbers["median"] / unit, **line)
-    if numbers["log"]:  # of the last one, as of all
-        ax.set(xscale="log", yscale="log")
-    else:
-        _from_zero(ax)
-        ax.set(xlim=(0, 2))
-    ax.set(xlabel="Brier score", ylabel="Gradient norm (relative)")
-    ax.legend(loc="upper left")
     return ax
 
 
@@ -909,74 +800,6 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
 # --- f. a metric of many methods ---
 
 
-def plot_forest(numbers: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
-    """Draw one row per method: seeds (small), mean and interval (filled), published value (hollow).
-
-    The dotted line marks the first method, the one to compare with.
-
-    Parameters
-    ----------
-    numbers : dict
-        From `prepare_forest`.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-    metric : str, optional
-        A key of `terms.METRICS`, for the axis.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> numbers = prepare_forest({"erm": [0.91, 0.92], "fmfp": [0.94, 0.93]})
-    >>> ax = plot_forest(numbers, metric="auroc")
-    >>> ax.get_xlabel(), [tick.get_text() for tick in ax.get_yticklabels()]
-    ('AUROC  (higher is better)', ['ERM', 'FMFP'])
-    """
-    count = len(numbers["method"])
-    if ax is None:
-        ax = plt.subplots(figsize=(6.0, 0.8 + 0.34 * count))[1]
-    for y, method in enumerate(numbers["method"]):
-        line = {k: v for k, v in look(method).items() if k in ("color", "marker")}
-        seeds = numbers["values"][y]
-        if len(seeds) > 1:
-            ax.plot(seeds, np.full(len(seeds), y + 0.24), "|", color=line["color"], markersize=5)
-        ax.plot(
-            [numbers["low"][y], numbers["high"][y]],
-            [y, y],
-            color=line["color"],
-            linewidth=2.2,
-            alpha=0.6,
-        )
-        size = 11 if line["marker"] == "*" else 7.5  # a star has little inside
-        ax.plot(numbers["mean"][y], y, **line, markersize=size, linestyle="")
-        ax.plot(
-            numbers["published"][y],
-            y,
-            **line,
-            markersize=size + 0.5,
-            linestyle="",
-            markerfacecolor="white",
-        )
-    ax.axvline(numbers["mean"][0], color=_FAINT, linestyle=":", linewidth=1.2, zorder=0)
-    label, scale, higher = terms.metric_label(metric or "", unit=False)
-    better = "" if higher is None else ("  (higher is better)" if higher else "  (lower is better)")
-    ax.set(xlabel=label + better, ylim=(count - 0.5, -0.5))
-    ax.set_yticks(range(count), [look(m)["label"] for m in numbers["method"]])
-    ax.grid(axis="y", visible=False)
-    ax.xaxis.set_major_locator(MaxNLocator(5))  # numbers with units are wide
-    _scaled(ax.xaxis, scale)
-    if np.isfinite(numbers["published"]).any():
-        handles = [
-            ax.plot([], [], "o", color=_FAINT, label="ours, 95 % interval")[0],
-            ax.plot([], [], "o", color=_FAINT, markerfacecolor="white", label="published")[0],
-        ]
-        ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
-    return ax
-
-
 def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None) -> Axes:
     """Differences of methods from a reference: estimate, 95 % interval and the paper's own value.
 
@@ -1017,7 +840,8 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
         raise ValueError("rows: got none, expected one for each method")
     if len({row.metric for row in rows}) > 1:
         raise ValueError(f"rows: got {sorted({row.metric for row in rows})}, expected one metric")
-    if ax is None:
+    alone = ax is None  # several panels need one explanation, their caption's
+    if alone:
         ax = plt.subplots(figsize=(WIDTH, 0.65 + 0.21 * len(rows)))[1]
     label, scale, higher = terms.metric_label(rows[0].metric, unit=False)
     ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=1)
@@ -1043,182 +867,9 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
     ax.set_yticks(range(len(rows)), [look(row.method)["label"] for row in rows])
     ax.grid(axis="y", visible=False)
     _scaled(ax.xaxis, 1)
-    if any(row.method in published for row in rows):
+    if alone and any(row.method in published for row in rows):
         ours = ax.plot([], [], "o", color=_FAINT, markersize=5, label="here, 95 % interval")[0]
         theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
         diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
         ax.legend(handles=[ours, diamond], loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     return ax
-
-
-# --- g. inputs ---
-
-
-def plot_input(inputs, i: int, ax: Axes | None = None) -> Axes:
-    """Draw sample i of a test set: a signal, an image, a point among others, a text's length.
-
-    Parameters
-    ----------
-    inputs : array_like
-        Images (n, channels, height, width), signals (n, 1, length), points (n, 2) or token ids
-        of texts (n, length), where 0 is padding.
-    i : int
-        Index of the sample.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> ax = plot_input(np.zeros((5, 1, 28, 28)), 3)
-    >>> ax.images[0].get_array().shape
-    (28, 28)
-    """
-    ax = _axes(ax)
-    x = to_numpy(inputs[i])
-    if x.ndim == 3:
-        ax.imshow(x.transpose(1, 2, 0).squeeze(), cmap="gray")
-        ax.set_anchor("W")
-        ax.set_axis_off()
-    elif x.ndim == 2:
-        ax.plot(x.squeeze(0), color="0.15")
-        ax.set(xlabel="Time", xticks=[], yticks=[])
-    elif x.dtype.kind == "f":
-        ax.scatter(*to_numpy(inputs[:1000]).T, s=4, color="0.8")
-        ax.plot(*x, "*", color="0.1", markersize=14)
-        ax.set(xticks=[], yticks=[])
-    else:
-        ax.text(0.5, 0.5, f"a text of {np.count_nonzero(x)} tokens", ha="center")
-        ax.set_axis_off()
-    return ax
-
-
-# --- h. test sets under shift ---
-
-
-def plot_severity(table: dict, ax: Axes | None = None, metric: str | None = None) -> Axes:
-    """Draw a metric of several methods against severity; bands are 95 % intervals over seeds.
-
-    Parameters
-    ----------
-    table : dict
-        ``{method: numbers of prepare_severity}``.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-    metric : str, optional
-        A key of `terms.METRICS`, for the axis.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> accuracy = pd.DataFrame({0: [0.9, 0.8], 1: [0.7, 0.7]})  # rows: seeds, columns: severities
-    >>> ax = plot_severity({"erm": prepare_severity(accuracy)}, metric="accuracy")
-    >>> ax.get_title(), ax.lines[0].get_ydata().round(2).tolist()
-    ('Accuracy', [0.85, 0.7])
-    """
-    ax = _axes(ax)
-    for method, numbers in table.items():
-        line = look(method)
-        x = numbers["severity"]
-        ax.fill_between(
-            x, numbers["low"], numbers["high"], color=line["color"], alpha=0.12, linewidth=0
-        )
-        ax.plot(x, numbers["mean"], **line, markersize=5)
-    label, scale, _ = terms.metric_label(metric or "", unit=False)
-    ax.set(xlabel="Severity (0: unshifted)", title=label)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _scaled(ax.yaxis, scale)
-    return ax
-
-
-# --- i. tables ---
-
-
-def style_table(frame, spread=None, digits: int = 2, higher_is_better: dict | None = None):
-    """Style a table of methods × metrics for light and dark pages: ``mean ± spread``, best in bold.
-
-    Cells are shaded from the worst to the best of their column, as rounded: cells that read the
-    same look the same. The shade is translucent and the text keeps the page's colour, so the table
-    is legible on any background.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Means, a row per method (its key) and a column per metric (its key).
-    spread : pandas.DataFrame, optional
-        Half-widths of the intervals, of the same shape.
-    digits : int
-        Decimals of scaled metrics (per cent, times 1000); others get two more.
-    higher_is_better : dict, optional
-        Direction of columns not in `terms.METRICS`; a column without a direction is not shaded.
-
-    Returns
-    -------
-    pandas.io.formats.style.Styler
-        What a notebook shows as a table.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> means = pd.DataFrame({"auroc": [0.91, 0.94], "nll": [0.5, 0.4]}, index=["erm", "fmfp"])
-    >>> style_table(means).data
-         AUROC (%) ↑   NLL ↓
-    ERM        91.00  0.5000
-    FMFP       94.00  0.4000
-    """
-    labels = {c: terms.metric_label(c) for c in frame.columns}
-    higher = {c: direction for c, (_, _, direction) in labels.items()} | (higher_is_better or {})
-
-    def scale_and_places(column):  # its factor and its decimals
-        scale = labels[column][1]
-        return scale, digits if scale > 1 else digits + 2
-
-    def cell(row, column):
-        scale, places = scale_and_places(column)
-        value = frame.loc[row, column]
-        if not np.isfinite(value):
-            return "–"
-        half = np.nan if spread is None else spread.loc[row, column]
-        return f"{scale * value:.{places}f}" + (
-            f" ± {scale * half:.{places}f}" if np.isfinite(half) else ""
-        )
-
-    def shade(column):
-        scale, places = scale_and_places(column.name)
-        column = (scale * column).round(places)
-        if higher[column.name] is None or not np.ptp(column.dropna()) > 0:
-            return [""] * len(column)
-        good = column if higher[column.name] else -column
-        rank = (good - good.min()) / (good.max() - good.min())
-        return [
-            f"background-color: rgba(68, 119, 170, {0.32 * r:.2f})"
-            + ("; font-weight: bold" if r == 1 else "")
-            if np.isfinite(r)
-            else ""
-            for r in rank
-        ]
-
-    text = frame.astype(object).copy()
-    for column in frame.columns:
-        text[column] = [cell(row, column) for row in frame.index]
-    arrow = {True: " ↑", False: " ↓", None: ""}
-    text.columns = [labels[c][0] + arrow[higher[c]] for c in frame.columns]
-    text.index = [
-        look(row)["label"] if re.split(r"[(+]", str(row))[0] in terms.LABELS else row
-        for row in frame.index
-    ]
-    shades = frame.apply(shade).set_axis(text.columns, axis=1).set_axis(text.index, axis=0)
-    return (
-        text.style.apply(lambda _: shades, axis=None)
-        .set_table_attributes('class="dataframe calibkit-table"')
-        .set_properties(**{"text-align": "right", "white-space": "nowrap"})
-    )

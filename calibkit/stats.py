@@ -63,26 +63,8 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def verdict(self) -> str:
-        """What a difference with this interval says in words: `direction` without a margin.
-
-        Returns
-        -------
-        str
-            "higher", "lower", "no clear difference" or "cannot be told".
-
-        Examples
-        --------
-        >>> Interval(0.2, 0.1, 0.3).verdict, Interval(0.2, -0.1, 0.5).verdict
-        ('higher', 'no clear difference')
-        >>> seed_interval([0.2]).verdict  # one run says nothing about the next
-        'cannot be told'
-        """
-        return self.direction()
-
-    def direction(self, margin: float = 0.0) -> str:
-        """On which side of 0 a difference lies, or whether it is too small to matter.
+    def outcome(self, margin: float = 0.0) -> str:
+        """What a difference with this interval says, in one of four words.
 
         Parameters
         ----------
@@ -92,20 +74,22 @@ class Interval(NamedTuple):
         Returns
         -------
         str
-            "practically none" if the whole interval lies within the margin; else "higher" or
-            "lower" if all of it lies on one side of 0; else "no clear difference". "cannot be told"
-            without an interval.
+            "no difference" if the whole interval lies within the margin; else "higher" or "lower"
+            if all of it lies on one side of 0; else "unclear", as is a difference without an
+            interval.
 
         Examples
         --------
-        >>> [Interval(0.2, 0.1, 0.3).direction(margin) for margin in (0, 0.5)]
-        ['higher', 'practically none']
+        >>> [Interval(0.2, 0.1, 0.3).outcome(margin) for margin in (0, 0.5)]
+        ['higher', 'no difference']
+        >>> Interval(0.2, -0.1, 0.5).outcome(), seed_interval([0.2]).outcome()  # a single run
+        ('unclear', 'unclear')
         """
-        if math.isnan(self.low):
-            return "cannot be told"
+        if math.isnan(self.low) or math.isnan(self.high):
+            return "unclear"
         if -margin <= self.low and self.high <= margin:
-            return "practically none"
-        return "higher" if self.low > 0 else "lower" if self.high < 0 else "no clear difference"
+            return "no difference"
+        return "higher" if self.low > 0 else "lower" if self.high < 0 else "unclear"
 
     def within(self, low: float, high: float) -> "Interval":
         """The same interval, clipped to the metric's range, with the estimate between its ends.
@@ -207,8 +191,8 @@ class Interval(NamedTuple):
 class Unjudged(Interval):
     """An interval of a difference that means nothing by itself; see `UNJUDGED`."""
 
-    def direction(self, margin: float = 0.0) -> str:
-        """No verdict, whatever the interval.
+    def outcome(self, margin: float = 0.0) -> str:
+        """Whatever the interval, it says nothing.
 
         Parameters
         ----------
@@ -218,9 +202,9 @@ class Unjudged(Interval):
         Returns
         -------
         str
-            "see its excess".
+            "unclear".
         """
-        return "see its excess"
+        return "unclear"
 
 
 class Answers(NamedTuple):
@@ -398,7 +382,7 @@ def compare(
     dict of str to Interval
         The estimate is the difference on all samples; all three numbers are ``nan``, with one
         `UndefinedMetricWarning`, where a metric is undefined. Differences of calibration errors
-        (`UNJUDGED`) are `Unjudged`: ask for "excess_ece" to get a verdict.
+        (`UNJUDGED`) are `Unjudged`: ask for "excess_ece" to get an outcome.
 
     Raises
     ------
@@ -457,7 +441,7 @@ def replicates(
     seed: int = 0,
     kind: Kind = "logits",
 ) -> Array:
-    """Metrics of several models on the same resamples of their test set: the draws of `seed_means`.
+    """Metrics of several models on the same resamples of their test set.
 
     What is drawn depends only on the size of the test set and on `seed`.
 
@@ -917,143 +901,6 @@ def mean_over_seeds(
         # Satterthwaite's rule by the spread that was seen, in terms of the one that is taken.
         freedom = (len(runs) - 1) * ((own / spread_of_runs) ** 2 if spread_of_runs else math.inf)
     return MeanOverSeeds(float(values.mean()), shared, own, k, freedom)
-
-
-@dataclass(frozen=True)
-class SeedMeans:
-    """Means over seeds of several methods, and how certain each one is; made by `seed_means`."""
-
-    mean: Array  # (methods,)
-    variance: Array  # of the mean, between seeds
-    freedom: Array  # degrees of freedom of that variance
-    draws: Array  # (methods, n): the mean on each resample of the test set
-
-    def contrast(self, weights: ArrayLike, level: float = 0.95) -> Interval:
-        """Interval of Σ w_i mean_i: of a difference with weights 1 and -1.
-
-        The half-width is t √(Σ w_i² variance_i + v), with v the variance of the sum over resamples
-        of the test set. The degrees of freedom of t follow Satterthwaite's rule as if all
-        variances were too small or too large together: for two methods of equal freedom, as many
-        as either has. If taken as independent they would be more, and intervals too short.
-
-        Parameters
-        ----------
-        weights : array, shape (methods,)
-            A method of weight 0 does not matter.
-        level : float
-            Coverage, in (0, 1).
-
-        Returns
-        -------
-        Interval
-            ``nan`` if a method has no seeds; ends ``nan`` where nothing tells the spread.
-
-        Raises
-        ------
-        ValueError
-            If there is not one weight for each method, or the level is not between 0 and 1.
-        """
-        _check_level(level)
-        weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != self.mean.shape:
-            raise ValueError(f"weights: got shape {weights.shape}, expected {self.mean.shape}")
-        used = weights != 0
-        w, freedom = weights[used], self.freedom[used]
-        estimate, half = float(w @ self.mean[used]), math.nan
-        if (freedom > 0).all():
-            from scipy.special import stdtrit
-
-            parts = w**2 * self.variance[used]
-            total = float(parts.sum() + (w @ self.draws[used]).var(ddof=1))
-            doubt = float((parts / np.sqrt(freedom)).sum() ** 2)
-            t = stdtrit(min(total**2 / doubt, 1e6) if doubt else 1e6, (1 + level) / 2)
-            half = float(t * math.sqrt(total))
-        return Interval(estimate, estimate - half, estimate + half)
-
-
-def seed_means(values: ArrayLike, draws: ArrayLike) -> SeedMeans:
-    r"""Means of a metric over seeds, for comparing many methods with few seeds each.
-
-    Three seeds say little about the spread of one method; the spreads of many methods say what is
-    usual. The variance of each is moderated towards the usual one (Smyth 2004): with s_i² on d_i
-    degrees of freedom, and s_0² on d_0 as all the s_i² suggest, it is
-
-    .. math:: \frac{d_0 s_0^2 + d_i s_i^2}{d_0 + d_i}
-
-    on d_0 + d_i degrees of freedom, at most those of all methods together. If all spread alike,
-    d_0 is infinite and the spread is pooled; the less alike they are, the more each keeps its own.
-    With two methods d_0 is 0.
-
-    Parameters
-    ----------
-    values : array, shape (methods, seeds)
-        A metric of each run; ``nan`` for one that is not there.
-    draws : array, shape (methods, n)
-        The mean over a method's seeds on each resample of the test set, see `replicates`; zeros
-        for intervals over seeds alone.
-
-    Returns
-    -------
-    SeedMeans
-        The means, and what is needed for intervals of their differences.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit.
-
-    Examples
-    --------
-    >>> values = [[1.0, 1.2, 1.1], [2.1, 2.2, 2.3], [3.0, 3.3, 3.1], [4.0, 4.1, 4.3]]
-    >>> found = seed_means(values, np.zeros((4, 10)))
-    >>> [round(x, 2) for x in found.contrast([-1, 1, 0, 0])]
-    [1.1, 0.86, 1.34]
-    """
-    values, draws = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
-    if values.ndim != 2 or draws.ndim != 2 or len(values) != len(draws):
-        raise ValueError(
-            f"values: got shape {values.shape} with draws {draws.shape}, "
-            "expected (methods, seeds) and (methods, n)"
-        )
-    there = ~np.isnan(values)
-    count = there.sum(axis=1)
-    mean = np.divide(
-        np.where(there, values, 0).sum(axis=1),
-        count,
-        out=np.full(len(count), np.nan),
-        where=count > 0,
-    )
-    freedom = np.maximum(count - 1, 0).astype(np.float64)
-    squares = np.square(np.where(there, values - mean[:, np.newaxis], 0)).sum(axis=1)
-    prior, usual = _usual_variance(squares, freedom)
-    every = freedom + prior
-    if math.isinf(prior):
-        variance = np.full(len(count), usual)
-    else:
-        variance = np.divide(
-            squares + prior * usual, every, out=np.full(len(count), np.nan), where=every > 0
-        )
-    # No spread is known better than from all runs together.
-    every = np.where(count > 0, np.minimum(every, freedom.sum()), 0.0)
-    return SeedMeans(mean, variance / np.maximum(count, 1), every, draws)
-
-
-def _usual_variance(squares: Array, freedom: Array) -> tuple[float, float]:
-    """d_0 and s_0² of `seed_means`, from the moments of the logarithms of the variances."""
-    known = freedom > 0
-    d, s2 = freedom[known], squares[known] / freedom[known]
-    if len(d) < 3 or not s2.any():
-        return 0.0, 0.0
-    from scipy.optimize import brentq
-    from scipy.special import digamma, polygamma
-
-    # A variance of zero would be infinitely unusual: take it for very small.
-    log = np.log(np.maximum(s2, 1e-6 * s2.mean())) - digamma(d / 2) + np.log(d / 2)
-    excess = float(log.var(ddof=1) - polygamma(1, d / 2).mean())
-    if excess <= float(polygamma(1, 1e6)):
-        return math.inf, float((d @ s2) / d.sum())
-    half = brentq(lambda x: float(polygamma(1, x)) - excess, 1e-6, 1e7)
-    return 2 * half, float(np.exp(log.mean() + digamma(half) - np.log(half)))
 
 
 def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:

@@ -506,9 +506,9 @@ NOTEBOOK = {
                 (
                     "code",
                     {},
-                    'from calibkit.companion.notebook import page\npage = page(["erm"], edition)',
+                    'from calibkit.companion import results\nruns = results.load("tour", edition)',
                 ),
-                ("code", {}, "page.table().round(4)"),
+                ("code", {}, "runs.frame.round(4)"),
             )
         )
     ],

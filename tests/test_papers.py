@@ -9,12 +9,12 @@ from collections import Counter
 import pytest
 
 from calibkit import cli
-from calibkit.companion import cells, papers, plan, published
+from calibkit.companion import cells, papers, plan, printed
 from calibkit.training import protocols
 from calibkit.training.protocols import Protocol
 
 ROWS = cells.rows()
-CELLS = list(published.cells().itertuples())
+CELLS = printed.every()
 
 # What the papers and their public code say, written down here once more: epochs, batch, rate,
 # weight decay, steps, decay, reduction, clipping, held out, seed of the split, seeds.
@@ -191,7 +191,7 @@ def test_precision_and_augmentation_are_not_shortened():
 
 def test_every_exhibit_that_needs_trainings_has_them():
     without = {b for its in papers.PAPERS.values() for block in its for b in block.exhibits}
-    known = set(published.exhibits().id)
+    known = set(printed.exhibits().id)
     assert without <= known
     free = {  # schematic, listing, derivation, or a row of other cells
         *("fmfp-fig1", "fmfp-fig7", "darkside-eq9", "darkside-eq12", "overconf-eq1"),

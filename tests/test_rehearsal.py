@@ -16,7 +16,7 @@ from scipy.io import savemat
 torch = pytest.importorskip("torch")
 
 from calibkit import data, metrics, posthoc  # noqa: E402
-from calibkit.companion import papers, published  # noqa: E402
+from calibkit.companion import papers, printed, results  # noqa: E402
 from calibkit.data import catalogue, readers, shifts  # noqa: E402
 from calibkit.data.torchvision import torchvision  # noqa: E402
 from calibkit.training import networks, protocols  # noqa: E402
@@ -179,23 +179,22 @@ BLOCKS = {
 def test_every_block_of_a_table_is_filled(miniature, exhibit):
     records = in_miniature(exhibit, miniature)
     paper = exhibit.partition("-")[0]
-    blocks = published.cells(exhibit=exhibit).groupby(["dataset", "network"], sort=False)
+    blocks: dict[tuple, list] = {}
+    for cell in printed.every():
+        if cell.exhibit == exhibit:
+            blocks.setdefault((cell.dataset, cell.network), []).append(cell)
     assert len(blocks) == BLOCKS[exhibit]
-    for (dataset, network), cells in blocks:
+    for (dataset, network), cells in blocks.items():
         place = papers.TRAINED_ON.get(dataset, dataset), papers.network(paper, dataset, network)
         its = records[place]
         assert not any(record.diverged for method in its.values() for record in method)
-        ours = (published.under_shift if place[0] != dataset else published.by_run)(its)
-        table = published.beside(ours, exhibit, dataset, network)
-        trained = table[table.seeds > 0]
         # Two methods, and the temperature of one of them; not what only the code has.
-        wanted = (set(its) | {"ts"}) & set(cells.method)
-        assert set(trained.method) == wanted and len(wanted) >= 2, (dataset, network)
-        assert trained.ours.notna().all(), (dataset, network)
-        lines = published.show(trained).data.unstack()
-        for column in lines.columns.levels[0]:  # where a cell is printed, ours stands below it
-            printed = lines[column, "published"] != "–"
-            assert (lines[column, "ours"] != "–")[printed].all(), (dataset, network, column)
+        wanted = (set(its) | {"ts"}) & {cell.method for cell in cells}
+        assert len(wanted) >= 2, (dataset, network)
+        for cell in cells:
+            for record in its.get({"ts": "erm"}.get(cell.method, cell.method), []):
+                value = results.value(record, cell.number)
+                assert not np.isnan(value), (dataset, network, cell)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -207,8 +206,8 @@ def test_darksides_temperature_is_fixed_and_its_shifts_are_the_published_ones(mi
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
     probs = posthoc.FixedTemperature(1.5).predict_proba(logits)
     assert record.history["ece_scaled"][-1] == pytest.approx(metrics.ece(probs, labels), abs=1e-6)
-    ts = published.by_run({"erm": [record]}).set_index("method").loc["ts"]
-    assert ts.ece == pytest.approx(metrics.ece(probs, labels), abs=1e-6)
+    scaled = results.value(record, results.Number("ece", "ts_ece", at=record.history["epoch"][-1]))
+    assert scaled == pytest.approx(metrics.ece(probs, labels), abs=1e-6)
     assert set(record.collected["shift"]) == {"cifar10_1", "cifar10_2"}
     assert {kind.partition(":")[0] for kind in record.shifted["shift"]} == {"cifar10c"}
     assert len(record.shifted["shift"]) == 15 * 5

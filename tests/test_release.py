@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nbconvert import HTMLExporter
 
-from calibkit.companion import claims, notebook, plan
+from calibkit.companion import claims, plan, results
 from calibkit.training import store
 
 ROOT = Path(__file__).parent.parent
@@ -116,7 +116,7 @@ def test_what_was_worked_out_is_of_these_records_and_this_code():
 
 def test_two_regimes_of_one_data_set_can_be_told_apart(monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
-    said = [page.setting for page in notebook.pages(["erm"], "released", "fmfp")]
+    said = [one.caption for one in results.load("fmfp").settings]
     cropped = [s for s in said if s.startswith("CIFAR-10") and "crops and flips" in s]
     assert len(cropped) == 1 and sum(s.startswith("CIFAR-10") for s in said) == 2
     assert not any("crops" in s for s in said if s.startswith("Fashion"))

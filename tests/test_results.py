@@ -1,13 +1,13 @@
 """One table of results and one comparison: values, intervals and words; tables equal folders."""
 
-from math import isnan, nan
+from math import isnan
 
 import numpy as np
 import pytest
 
 from calibkit import metrics, stats
-from calibkit.companion import page, plan, published, results
-from calibkit.companion.results import Number, Series, outcome, row
+from calibkit.companion import page, plan, printed, results
+from calibkit.companion.results import Number, Series, row
 from calibkit.training import store, tables
 
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
@@ -21,32 +21,11 @@ def plain():
 # --- the ruler ---
 
 
-def interval(low, high):
-    return stats.Interval((low + high) / 2, low, high)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "margin", "word"),
-    [
-        (0.1, 0.3, 0, "higher"),
-        (-0.3, -0.1, 0, "lower"),
-        (-0.1, 0.3, 0, "unclear"),
-        (-0.1, 0.1, 0.2, "no difference"),
-        (0.05, 0.1, 0.2, "no difference"),  # clear, and too small to matter
-        (0.05, 0.3, 0.2, "higher"),
-        (-0.3, 0.1, 0.2, "unclear"),
-        (nan, nan, 0.2, "unclear"),
-    ],
-)
-def test_outcome(low, high, margin, word):
-    assert outcome(interval(low, high), margin) == word
-
-
 def test_margins_are_what_the_papers_print():
-    cells = published.cells()
-    printed = cells[cells["std"].notna()].groupby("metric")["std"].median()
+    cells = printed.cells()
+    median = cells[cells["std"].notna()].groupby("metric")["std"].median()
     for metric, margin in results.MARGINS.items():
-        assert margin == pytest.approx(printed[metric], rel=1e-6), metric
+        assert margin == pytest.approx(median[metric], rel=1e-6), metric
 
 
 def test_a_difference_pairs_seeds_and_resamples_by_hand():

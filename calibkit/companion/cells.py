@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from calibkit import terms
-from calibkit.companion import papers, plan, published
+from calibkit.companion import papers, plan, printed
 from calibkit.training.runs import PASSES, Run
 
 COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
@@ -73,7 +73,7 @@ def rows(paper: str = "", edition: str = "paper") -> list[dict]:
         terms.choose("paper", paper, papers.PAPERS)
     table = []
     stand_ins: dict[str, dict] = {}
-    for cell, raw in zip(published.cells().itertuples(), published.ledger(), strict=True):
+    for cell, raw in zip(printed.every(), printed.ledger(), strict=True):
         if paper and cell.paper != paper:
             continue
         reason = _reason(cell)

@@ -15,26 +15,31 @@ the command line call it and nothing else.
 (`calibkit.stats.mean_over_seeds`), where a record keeps replicates of the number; a row says in
 `covers` when it is over seeds alone. A single run has no interval.
 
-**The words** (`outcome`): *higher* or *lower* if the interval excludes 0 and reaches beyond the
-margin, *no difference* if all of it lies within the margin, else *unclear*. The margin of a metric
-is the ± that the papers print for it, the median over their tables (`MARGINS`).
+**The words** (`stats.Interval.outcome`): *higher* or *lower* if the interval excludes 0 and reaches
+beyond the margin, *no difference* if all of it lies within the margin, else *unclear*. The margin
+of a metric is the ± that the papers print for it, the median over their tables (`MARGINS`).
 
 A calibration error is compared as its column says: ``ece`` is the error that the papers print,
 ``excess_ece`` what is left of it after the part that chance alone shows.
 """
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from calibkit import arrays, metrics, stats, terms
 from calibkit.companion import derived, plan
+from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
 
 if TYPE_CHECKING:
@@ -323,20 +328,7 @@ def margin(metric: str) -> float:
     return MARGINS.get(kind, 0.0)
 
 
-def outcome(interval: stats.Interval, margin: float = 0.0) -> str:
-    """One of `OUTCOMES` for a difference.
-
-    >>> outcome(stats.Interval(0.02, 0.01, 0.03)), outcome(stats.Interval(0, -1, 1), margin=2)
-    ('higher', 'no difference')
-    >>> outcome(stats.Interval(0.2, 0.1, 0.3), margin=0.4), outcome(stats.Interval(1, nan, nan))
-    ('no difference', 'unclear')
-    """
-    _, low, high = interval
-    if isnan(low) or isnan(high):
-        return "unclear"
-    if margin and -margin <= low and high <= margin:
-        return "no difference"
-    return "higher" if low > 0 else "lower" if high < 0 else "unclear"
+outcome = stats.Interval.outcome  # of an interval and a margin
 
 
 class Row(NamedTuple):
@@ -406,7 +398,7 @@ def row(
     estimate, low, high = mean.interval(level)
     within = margin(number.metric)
     covers = "" if isnan(low) else "runs and test set" if of.draws else "runs"
-    word = outcome(stats.Interval(estimate, low, high), within) if to else ""
+    word = stats.Interval(estimate, low, high).outcome(within) if to else ""
     seeds = sum(not isnan(v) for v in of.values.values())
     return Row(
         setting, method, to, number.metric,
@@ -754,9 +746,9 @@ class Results:
         for name, estimate in zip(
             record.replicates.names, record.replicates.estimates, strict=True
         ):
-            metric, recalibration = tables.split(name)
+            metric, recalibration, score = tables.split(name)
             seen.add((metric, recalibration))
-            yield base | {"metric": metric, "recalibration": recalibration} | {
+            yield base | {"metric": metric, "recalibration": recalibration, "score": score} | {
                 "value": float(estimate), "n": n}  # fmt: skip
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
@@ -881,6 +873,8 @@ def load(
     selection = plan.Selection(
         edition, setting, dataset=dataset, network=network, seeds=seeds, epochs=epochs, **changes
     )
+    if edition == "released":
+        _bring()
     if setting:
         plan.setting(edition, setting)  # there is such a one
         return Results(selection, page)
@@ -896,6 +890,20 @@ def load(
             f"no run of this setting has a record; train it: {each[0].command(methods)}"
         )
     return first
+
+
+def _bring() -> None:
+    """Clone the released records where a notebook runs without a checkout, as on Colab."""
+    root = cache_root()
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or (root / "runs").is_dir() or (root / "released").is_dir():
+        return
+    folder = Path("calibkit-book").resolve()
+    if not folder.is_dir():
+        source = os.environ.get("CALIBKIT_SOURCE", "https://github.com/calibkit/calibkit")
+        print(f"bringing the released records from {source}", flush=True)
+        subprocess.run(["git", "clone", "--quiet", "--depth", "1", source, folder], check=True)
+    os.environ["CALIBKIT_CACHE"] = str(folder / "data_cache")
 
 
 def _settings(page: str, selection: plan.Selection) -> list[str]:
@@ -976,5 +984,5 @@ def collect(edition: str = "released", say: Callable = print) -> None:
             and all(r.tables for r in records)
         ):
             continue  # a finished setting's tables never change again
-        tables.write(folder, records)
+        tables.write(folder, records, derived.rows)
         say(f"{name}: {len(records)} runs")

@@ -6,10 +6,10 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 
-from calibkit import terms
+from calibkit import posthoc, terms
 from calibkit.report import conformal
-from calibkit.report.assessment import FEW
-from calibkit.stats import Interval, Unjudged
+from calibkit.report.assessment import FEW, OF_TWO, RECALIBRATIONS
+from calibkit.stats import UNJUDGED, Interval
 
 # --- words ---
 
@@ -302,6 +302,10 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         text += _change_of_decisions(positive, best)
     elif numbers["points_after"]:
         text += " It needs thresholds of its own, which are in the table below it."
+    kind = (OF_TWO | RECALIBRATIONS)[best]
+    name = next((name for name, of in posthoc.MAPS.items() if of is kind), None)
+    if name:
+        text += f" To deploy it: calibkit recalibrate FILE --map {name} --save map.json."
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
     title = f"{best.capitalize()} {'may' if leaks else 'would'} help{little}"
     return {"title": title, "text": text + infinite, "tone": "unsure" if leaks else "fair"}
@@ -522,10 +526,10 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
 
 def _better(name: str, difference: Interval) -> str:
     """Which is better, as `stats.compare` decides: calibration errors by their excess only."""
-    verdict, higher = difference.verdict, terms.METRICS[name][2]
-    if higher is None or verdict not in ("higher", "lower"):
-        return verdict if isinstance(difference, Unjudged) else "–"
-    return "yours" if (verdict == "higher") == higher else "the other"
+    outcome, higher = difference.outcome(), terms.METRICS[name][2]
+    if higher is None or outcome not in ("higher", "lower"):
+        return "see its excess" if name in UNJUDGED else "–"
+    return "yours" if (outcome == "higher") == higher else "the other"
 
 
 # --- tables ---

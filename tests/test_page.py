@@ -1,0 +1,149 @@
+"""Pages: parameters, boxes, settings in words; the source notebooks themselves."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+
+from calibkit.companion import page, plan, results
+
+# --- what a page starts with ---
+
+PARAMETERS = 'edition = "demo"  # which\nseeds = 0'
+
+
+def test_injected_parameters_must_exist():
+    results.check_parameters([PARAMETERS])
+    results.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
+    with pytest.raises(
+        ValueError,
+        match=r"unknown parameter 'sedes' .did you mean 'seeds'\?.; valid: edition, seeds",
+    ):
+        results.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"edition": "smok"}, r"unknown edition 'smok' .did you mean 'smoke'\?.; valid: "),
+        ({"edition": "smoke", "setting": "cifar"}, "unknown setting 'cifar'"),
+    ],
+)
+def test_unknown_names_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        results.load("fmfp", **wrong)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_missing_runs_of_a_large_edition_are_named_with_their_command(cache):
+    with pytest.raises(results.NoRecords, match=r"train it: calibkit train --edition cifar10"):
+        results.load("fmfp", "cifar10")
+
+
+def test_a_cheap_edition_trains_what_is_missing_and_reuses_it(cache, capsys):
+    runs = results.load("tour", "smoke", dataset="gaussians", seeds=1)
+    assert len(runs.records("erm")) == 1 and "training" in capsys.readouterr().out
+    again = results.load("tour", "smoke", dataset="gaussians", seeds=1)
+    assert again.mean("erm", "accuracy")["erm"].estimate > 0.3
+    assert "training" not in capsys.readouterr().out
+    assert "gaussians" in runs.caption or "Gaussians" in runs.caption
+
+
+def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(cache, tmp_path):
+    source = [
+        nbformat.v4.new_markdown_cell("# Title\n\nAbout it."),
+        nbformat.v4.new_code_cell('edition = "cifar10"', metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(
+            'from calibkit.companion import results\nruns = results.load("fmfp", edition)'
+        ),
+        nbformat.v4.new_markdown_cell('<a id="a-label"></a>\n## A section'),
+        nbformat.v4.new_code_cell("runs.caption"),
+    ]
+    path, executed = tmp_path / "page.ipynb", tmp_path / "executed.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=source), path)
+    with pytest.raises(papermill.PapermillExecutionError, match="NoRecords"):
+        papermill.execute_notebook(path, executed, kernel_name="python3", progress_bar=False)
+    assert page.shorten(executed)
+    short = nbformat.read(executed, as_version=4)
+    assert short.cells[0].source == '<a id="a-label"></a>\n# Title\n\nAbout it.'
+    assert len(short.cells) == 3
+    (box,) = short.cells[2].outputs  # and no error
+    assert "calibkit train --edition cifar10" in box["data"]["text/html"]
+
+
+def test_a_page_that_fails_otherwise_is_no_short_page(tmp_path):
+    error = nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])
+    cell = nbformat.v4.new_code_cell("1", outputs=[error])
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "page.ipynb")
+    before = (tmp_path / "page.ipynb").read_bytes()
+    assert not page.shorten(tmp_path / "page.ipynb")
+    assert (tmp_path / "page.ipynb").read_bytes() == before
+
+
+def test_the_card_of_a_setting_has_what_a_paper_says_of_its_experiments():
+    runs = results.load("fmfp", setting="cifar10-plain")
+    said = page.protocol(runs)
+    its = runs.setting.protocol
+    assert f"{its.learning_rate:g}" in said["Learning rate"]
+    assert all(str(m) in said["Learning rate"] for m in its.milestones)
+    assert f"{its.weight_decay:g}" in said["Optimiser"] and str(its.batch_size) in said["Optimiser"]
+    assert runs.title in page.card(runs)
+
+
+def test_html_of_names_is_escaped():
+    assert "<script>" not in page.Box("<script>", "<script>")._repr_html_()
+
+
+# --- the source notebooks ---
+
+SOURCES = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+ROLE = re.compile(r"(?<!`)\{[a-z:]+\}`\w")
+SHUT = {"remove-input", "remove-cell", "hide-input", "hide-cell", "parameters"}
+
+
+def code_of(path) -> list[str]:
+    cells = nbformat.read(path, as_version=4).cells
+    return [c.source for c in cells if c.cell_type == "code"]
+
+
+def test_every_page_is_planned():
+    assert {path.stem for path in SOURCES} == set(plan.NOTEBOOKS)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_a_notebook_reads_the_same_in_jupyterlab(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        assert not ROLE.search(cell.source), f"a role is raw text in JupyterLab: {cell.source}"
+        assert not cell.get("outputs")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_a_notebook_is_short(path):
+    assert sum(len(source.splitlines()) for source in code_of(path)) <= 200
+
+
+def test_most_cells_are_open_and_all_together_are_few():
+    cells = [c for path in SOURCES for c in nbformat.read(path, as_version=4).cells]
+    code = [c for c in cells if c.cell_type == "code"]
+    shown = [c for c in code if not SHUT & set(c.metadata.get("tags", []))]
+    assert len(shown) > len(code) / 2
+    assert not any("remove-input" in c.metadata.get("tags", []) for c in code)
+    assert sum(len(c.source.splitlines()) for c in code) <= 2800
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_number_is_typed_in_prose(path):
+    """Numbers of results stand in figures, tables and findings, which code makes."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            code = r"```[\s\S]*?```|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|^\|.*$|<[^>]*>"
+            prose = re.sub(code, " ", cell.source, flags=re.MULTILINE)
+            found = re.findall(r"(?<![\w.=])[+−-]?\d+\.\d+\s*(?:%|points)", prose)
+            assert not found, found
