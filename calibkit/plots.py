@@ -15,7 +15,7 @@ out.
 
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 
@@ -45,6 +45,7 @@ __all__ = [
     "MARKERS",
     "WIDTH",
     "WRONG",
+    "before_and_after",
     "forest",
     "ink",
     "look",
@@ -781,4 +782,67 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
         theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
         diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
         ax.legend(handles=[ours, diamond], loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
+    return ax
+
+
+def before_and_after(before: Mapping, after: Mapping, ax: Axes | None = None) -> Axes:
+    """A number of each method as trained (ring) and after one temperature (dot).
+
+    Where the two coincide, the dot stands in its ring. Bars are intervals, wide and pale as
+    trained, thin after the temperature; fewer than three seeds have none.
+
+    Parameters
+    ----------
+    before : mapping of str to NamedTuple
+        By method, as in `forest`: fields ``estimate``, ``low``, ``high`` (natural units),
+        ``seeds``, ``metric`` and ``to``, the method that the number is a difference from, or "".
+    after : mapping of str to NamedTuple
+        The same after the temperature. Its methods stand from top to bottom, then any others.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        With a line at 0 for differences.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> Row = namedtuple("Row", "estimate low high seeds metric to")
+    >>> before = {"erm": Row(0.09, 0.08, 0.10, 5, "ece", "")}
+    >>> after = {"erm": Row(0.02, 0.01, 0.03, 5, "ece", "")}
+    >>> ax = before_and_after(before, after)
+    >>> ax.get_xlabel(), [round(float(x), 6) for line in ax.lines[-2:] for x in line.get_xdata()]
+    ('ECE (%)', [9.0, 2.0])
+    """
+    methods = list(dict.fromkeys([*after, *before]))
+    if not methods:
+        raise ValueError("before, after: got no rows, expected one for each method")
+    ax = _axes(ax)
+    some = next(iter((before or after).values()))
+    label, scale, _ = terms.metric_label(some.metric, unit=not some.to)
+    if some.to:
+        label += f", points more than {terms.label(some.to)}"
+        ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=0)
+    for y, method in enumerate(methods):
+        color, rows = look(method)["color"], [before.get(method), after.get(method)]
+        for row, width, alpha in zip(rows, (4.5, 1.5), (0.22, 0.8), strict=True):
+            if row and row.seeds >= 3:
+                ends = [scale * row.low, scale * row.high]
+                ax.plot(ends, [y, y], color=color, linewidth=width, alpha=alpha, zorder=1)
+        start, end = (scale * row.estimate if row else np.nan for row in rows)
+        if abs(end - start) > 0.5:  # of a point: more than the ring is wide
+            ax.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": _FAINT})
+        ring = {"markerfacecolor": "none", "markeredgewidth": 1.2, "markersize": 9}
+        ax.plot(start, y, "o", color=color, zorder=3, **ring)
+        ax.plot(end, y, "o", color=color, zorder=4, markersize=4.5)
+    ax.set_yticks(range(len(methods)), [look(method)["label"] for method in methods])
+    ax.set(ylim=(len(methods) - 0.5, -0.5), xlabel=label)
+    ax.grid(axis="y", visible=False)
     return ax

@@ -255,6 +255,7 @@ class Row(NamedTuple):
     seeds: int
     outcome: str
     metric: str = "auroc"
+    to: str = ""
 
 
 def test_forest_of_differences_says_what_its_rows_say():
@@ -276,6 +277,23 @@ def test_forest_of_differences_says_what_its_rows_say():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["FMFP", "Focal", "CRL"]
     assert ax.lines[0].get_xdata() == [0, 0]  # no difference
     assert plots.forest(rows[:1]).get_legend() is None
+
+
+def test_before_and_after_a_temperature_is_a_ring_and_a_dot():
+    before = {"fmfp": Row("fmfp", 0.012, 0.004, 0.02, 5, "higher", to="erm")}
+    after = {m: Row(m, 0.01, 0.002, 0.018, 2, "unclear", to="erm") for m in ("erm", "fmfp")}
+    ax = plots.before_and_after(before, after)
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    rings = {line.get_ydata()[0]: line.get_xdata()[0] for line in dots[::2]}
+    assert np.isnan(rings[0]) and rings[1] == pytest.approx(1.2)
+    assert [line.get_xdata()[0] for line in dots[1::2]] == pytest.approx([1, 1])
+    bars = [line for line in ax.lines[1:] if line.get_marker() != "o"]  # two seeds have none
+    assert [list(line.get_xdata()) for line in bars] == [pytest.approx([0.4, 2.0])]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["ERM", "FMFP"]
+    assert ax.get_xlabel() == "AUROC, points more than ERM"
+    level = {"mixup": Row("mixup", 0.5, 0.4, 0.6, 3, "", "ece")}
+    ax = plots.before_and_after(level, {})
+    assert ax.get_xlabel() == "ECE (%)" and ax.get_yticklabels()[0].get_text() == "Mixup"
 
 
 # --- errors ---
@@ -308,6 +326,7 @@ def test_forest_of_differences_says_what_its_rows_say():
         (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
         (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
         (lambda: plots.forest([]), "rows: got none"),
+        (lambda: plots.before_and_after({}, {}), "before, after: got no rows"),
         (
             lambda: plots.forest(
                 [Row("erm", 0, 0, 0, 3, "unclear", metric) for metric in ("auroc", "ece")]
