@@ -107,7 +107,7 @@ rule notebook:
         " && cp {params.draft} {output}"  # a page without records is a short one
 
 rule pages:
-    input: [path for path in glob("book/*.*") + glob("book/_*/**", recursive=True) if "/_build/" not in path and os.path.isfile(path)]
+    input: [path for path in glob("book/*.*") + glob("book/_ext/*.py") + glob("book/_static/**", recursive=True) if os.path.isfile(path)]
     output: touch(f"{BUILD}/pages.done")
     shell: f"mkdir -p {BUILD}/book && cp -r book/*.* book/_static book/_ext {BUILD}/book/"
 

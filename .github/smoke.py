@@ -59,7 +59,7 @@ def library():
 def package_data():
     files = resources.files("calibkit")
     for name in (
-        *("py.typed", "report/page.html.jinja", "companion/ledger/claims.json"),
+        *("py.typed", "report/page.html.jinja", "companion/papers/fmfp.json"),
         *("companion/ledger/numbers.csv", "companion/ledger/exhibits.csv"),
     ):
         assert files.joinpath(name).is_file(), name

@@ -2,7 +2,7 @@
 
     python benchmarks/report_files.py [benchmarks/results/report_files.json] [--only NAME]
 
-Every file is written to a temporary folder and reported on, as from a shell. A file has what must be
+Every file is written to a temporary folder and reported on, as from a shell. It has what must be
 said about it and what must not: the truth is known, since the samples are drawn from it. The
 results are a JSON file, and a table beside it (``.md``).
 """

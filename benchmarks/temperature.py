@@ -1,25 +1,27 @@
 """Fitting a temperature: ours beside other libraries', same logits, same process, in turns.
 
-    python benchmarks/temperature.py [benchmarks/results/temperature.json]
+    python -m benchmarks.temperature [benchmarks/results/temperature.json]
 
-Each library fits the temperature of lowest NLL to float32 logits, and the best of several times is
-kept. torch runs with one thread and with all cores; ours uses one. `nll` is the mean NLL at the
-temperature found, in double precision: the lower, the better the fit.
+Each library fits the temperature of lowest NLL to float32 logits; the best of several times is
+kept, in seconds of the processor on one thread, so that other work on the machine hardly matters.
+`nll` is the mean NLL at the temperature found, in double precision: the lower, the better the fit.
 """
 
 import importlib.metadata
 import json
-import os
 import sys
+import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.metrics import Other, best, machine, sample
+from benchmarks.metrics import Other, machine, sample
 from calibkit import posthoc
 
 SIZES = [(10_000, 10), (5_000, 100), (20_000, 1_000)]
+ROUNDS = 3
 
 
 def fits(logits: np.ndarray, labels: np.ndarray, other: Other) -> dict:
@@ -45,11 +47,18 @@ def fits(logits: np.ndarray, labels: np.ndarray, other: Other) -> dict:
     return found
 
 
+def processor_seconds(function: Callable[[], float]) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
 def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     path = path or Path(__file__).parent / "results" / "temperature.json"
     import torch
 
+    torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     rows, other = [], Other()
     for n, k in SIZES:
@@ -57,14 +66,12 @@ def main() -> None:
         logits *= 1.5
         exact = posthoc._Scaled(logits, labels)
         functions = fits(logits, labels, other)
-        for threads in (1, os.cpu_count()):
-            torch.set_num_threads(threads)
-            for name, seconds in zip(functions, best(*functions.values()), strict=True):
-                temperature = float(functions[name]())
-                row = {"size": f"{n} x {k}", "library": name, "torch_threads": threads}
-                row |= {"seconds": seconds, "temperature": temperature}
-                rows.append(row | {"nll": exact.nll(temperature)[0]})
-                print(row, flush=True)
+        for name, function in functions.items():
+            seconds = min(processor_seconds(function) for _ in range(ROUNDS))
+            temperature = float(function())
+            row = {"size": f"{n} x {k}", "library": name, "seconds": seconds}
+            rows.append(row | {"temperature": temperature, "nll": exact.nll(temperature)[0]})
+            print(rows[-1], flush=True)
     names = ("numpy", "torch", "scikit-learn", "probmetrics")
     versions = {}
     for name in names:

@@ -707,9 +707,10 @@ def _report(options) -> int:
             tokens=options.tokens,
             log=_show_step,
         )
-        _show_step("")
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
+    finally:
+        _show_step("")
     if replaced and not (options.json or options.quiet):
         print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
     return _gated(options, page, _print_report)

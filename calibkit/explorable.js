@@ -836,7 +836,7 @@
       const ratios = exponent == null ? [] : Float64Array.from(brier.keys()).map((i) => norm[i] / brier[i] ** exponent)
         .filter((v, i) => brier[i] > 0 && Number.isFinite(v)).sort();
       const factor = ratios.length ? quantile(ratios, 0.5) : NaN;
-      const spreads = Float64Array.from(bands, ([, low, , high]) => high / low).filter(Number.isFinite).sort();
+      const spreads = Float64Array.from(bands.filter(([b]) => log || b > 0.1), ([, low, , high]) => high / low).filter(Number.isFinite).sort();
       const spread = spreads.length ? quantile(spreads, 0.5) : NaN;
       const median = quantile(sortedBrier, 0.5);
       let easier = 0, sum = 0;

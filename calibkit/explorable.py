@@ -567,7 +567,6 @@ LOSSES = {  # key: whether it has γ, whether it has β
     "cross_entropy": (False, False),
     "focal": (True, False),
     "inverse_focal": (True, False),
-    "dual_focal": (True, False),
     "focal_gra": (True, False),
     "dual_focal_gra": (True, False),
     "bsce": (True, True),

@@ -32,6 +32,7 @@ from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
 from calibkit.curves import (
+    prepare_before_after,
     prepare_confidence_histogram,
     prepare_gradient_norms,
     prepare_overfitting,
@@ -45,17 +46,19 @@ __all__ = [
     "MARKERS",
     "WIDTH",
     "WRONG",
-    "before_and_after",
     "forest",
+    "forest_before_after",
     "ink",
     "look",
     "panels",
+    "plot_before_after",
     "plot_confidence_histogram",
     "plot_gradient_norms",
     "plot_overfitting",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
+    "prepare_before_after",
     "prepare_confidence_histogram",
     "prepare_gradient_norms",
     "prepare_overfitting",
@@ -361,7 +364,7 @@ def panels(
 
 
 def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool = False) -> Axes:
-    """Draw both densities, and in words their overlap and the AUROC.
+    """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
     Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
     or above it are shaded, and their share is written; without, the dashed lines are the means. Two
@@ -404,8 +407,9 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
         confident.set_clip_path(place)
         ax.axvline(threshold, color=_INK, linewidth=0.9)
         share = _text(numbers["confident"], 0, 100, " %")
-        words = f"{share} of the errors\nare above {threshold:g}"
-        _note(ax, words, threshold - 0.02, 0.5, ha="right", va="center", color=ink(WRONG))
+        beside = {"ha": "right", "color": ink(WRONG)}
+        _note(ax, share, threshold - 0.03, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
+        _note(ax, f"of the errors\nare above {threshold:g}", threshold - 0.03, 0.59, **beside)
     _from_zero(ax)
     if root:
         scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
@@ -413,7 +417,10 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
         ax.set_yticks([0, 1, 5, 10, 20])
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel=f"Density{' (square-root axis)' * root}")
     ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
-    _note(ax, f"overlap {_text(numbers['overlap'])}\nAUROC {_text(numbers['auroc'], 1, 100, ' %')}")
+    said = [f"AUROC {_text(numbers['auroc'], 1, 100, ' %')}"]
+    if np.isnan(threshold):
+        said.insert(0, f"overlap {_text(numbers['overlap'])}")
+    _note(ax, "\n".join(said))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
 
@@ -496,6 +503,59 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     else:
         _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=_small() - 1)
     return ax
+
+
+def plot_before_after(table: dict, columns: int = 3) -> Figure:
+    """Reliability of several methods, as trained above and after one temperature below.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: numbers}`` from `prepare_before_after`; titles as in `panels`.
+    columns : int
+        Methods in a row.
+
+    Returns
+    -------
+    Figure
+        As wide as a page.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> numbers = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
+    >>> fig = plot_before_after({"erm": numbers})
+    >>> [ax.get_title() for ax in fig.axes]
+    ['ERM', 'T = 3.64']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: (before, after)}")
+    columns = min(columns, len(table))
+    blocks = -(-len(table) // columns)
+    height = min(WIDTH / columns, 2.4)
+    fig, axes = plt.subplots(
+        2 * blocks,
+        columns,
+        figsize=(WIDTH, 2 * blocks * height),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+    )
+    for ax in axes.flat:
+        ax.set_axis_off()
+    for i, (title, pair) in enumerate(table.items()):
+        before, after = axes[2 * (i // columns) :, i % columns][:2]
+        for ax, numbers in zip((before, after), pair, strict=True):
+            ax.set_axis_on()
+            plot_reliability(numbers, ax)
+            ax.label_outer()
+        _title(before, title)
+        after.set_title(f"T = {pair[1]['temperature'].mean():.2f}")
+    return fig
 
 
 def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
@@ -610,6 +670,92 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     return ax
 
 
+def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
+    """Metrics over epochs, one above the other, and what each loses from its best epoch on.
+
+    A network overfits reliably where its AUROC falls although its accuracy does not.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: {metric: numbers}}``, numbers from `prepare_overfitting`, the same metrics
+        ("accuracy" and "auroc", say) for each; a column a title, written as in `panels`.
+    since : float
+        The share of the training after which the axes fit the curves: their first rise would
+        flatten the fall.
+
+    Returns
+    -------
+    Figure
+        As wide as a page, a row a metric. The dot is the best epoch of the mean over seeds; the
+        number is what is lost after it, with a 95 % interval if there are seeds.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> history = {"epoch": [1, 2, 3], "accuracy": [0.7, 0.8, 0.9], "auroc": [0.7, 0.9, 0.8]}
+    >>> numbers = {name: prepare_overfitting(history, name) for name in ("accuracy", "auroc")}
+    >>> fig = plot_overfitting_grid({"erm": numbers})
+    >>> [ax.texts[-1].get_text() for ax in fig.axes]
+    ['best at the end', '−10.0 points']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
+    names = list(next(iter(table.values())))
+    size = (WIDTH, 1.55 * len(names) + 0.3)
+    fig, axes = plt.subplots(
+        len(names), len(table), figsize=size, squeeze=False, sharex="col", sharey="row"
+    )
+    for column, (title, by_metric) in enumerate(table.items()):
+        color = look(_title(axes[0, column], title) or "erm")["color"]
+        for ax, name in zip(axes[:, column], names, strict=True):
+            _fall(ax, by_metric[name], color)
+            first, *_, last = by_metric[name]["epoch"]
+            ax.set_xlim(max(first, (since - 0.1) * last), last)
+        axes[-1, column].set_xlabel("Epoch")
+        axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    for row, name in zip(axes, names, strict=True):
+        label, scale, _ = terms.metric_label(name, unit=False)
+        row[0].set_ylabel(label)
+        _scaled(row[0].yaxis, scale)
+        late = [
+            np.concatenate([numbers[k][numbers["epoch"] >= since * numbers["epoch"][-1]]
+                            for k in ("mean", "low", "high")])
+            for numbers in (by_metric[name] for by_metric in table.values())
+        ]  # fmt: skip
+        low, high = np.nanmin(np.concatenate(late)), np.nanmax(np.concatenate(late))
+        if low < high:
+            row[0].set_ylim(low - 0.3 * (high - low), high + 0.12 * (high - low))
+    return fig
+
+
+def _fall(ax: Axes, numbers: dict, color: str) -> None:
+    """One curve with its best epoch, its end, and the change from one to the other in words."""
+    x, scale = numbers["epoch"], terms.metric_label(numbers["metric"])[1]
+    ax.fill_between(x, numbers["low"], numbers["high"], color=color, alpha=0.15, linewidth=0)
+    ax.plot(x, numbers["mean"], color=color)
+    best = numbers["best_epoch"], numbers["best"]
+    ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
+    words = "best at the end"
+    if numbers["best_epoch"] < x[-1]:
+        unit = " points" if scale == 100 else ""
+        words = _text(numbers["drop"], 1 if scale > 1 else 3, scale, unit, sign=True)
+        ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
+        arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0, "lw": 1}
+        ax.annotate(
+            "",
+            (x[-1], numbers["final"]),
+            (x[-1], best[1]),
+            arrowprops=arrow | {"mutation_scale": 7},
+        )
+    _note(ax, words, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
+    ax.set_xlim(x[0], x[-1])
+
+
 # --- d. gradient norms ---
 
 
@@ -646,7 +792,7 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
     ax.plot(numbers["middle"], numbers["median"], color=WRONG)
-    words = [f"Spearman {_text(numbers['spearman'])}"]
+    words = []
     if np.isfinite(numbers["spread"]):
         words.append(f"spread {numbers['spread']:.{2 if numbers['spread'] < 1.095 else 1}f}×")
     if numbers["exponent"] is not None:
@@ -751,7 +897,8 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
         raise ValueError("rows: got none, expected one for each method")
     if len({row.metric for row in rows}) > 1:
         raise ValueError(f"rows: got {sorted({row.metric for row in rows})}, expected one metric")
-    if ax is None:
+    alone = ax is None  # several panels need one explanation, their caption's
+    if alone:
         ax = plt.subplots(figsize=(WIDTH, 0.65 + 0.21 * len(rows)))[1]
     label, scale, higher = terms.metric_label(rows[0].metric, unit=False)
     ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=1)
@@ -777,7 +924,7 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
     ax.set_yticks(range(len(rows)), [look(row.method)["label"] for row in rows])
     ax.grid(axis="y", visible=False)
     _scaled(ax.xaxis, 1)
-    if any(row.method in published for row in rows):
+    if alone and any(row.method in published for row in rows):
         ours = ax.plot([], [], "o", color=_FAINT, markersize=5, label="here, 95 % interval")[0]
         theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
         diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
@@ -785,7 +932,7 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
     return ax
 
 
-def before_and_after(before: Mapping, after: Mapping, ax: Axes | None = None) -> Axes:
+def forest_before_after(before: Mapping, after: Mapping, ax: Axes | None = None) -> Axes:
     """A number of each method as trained (ring) and after one temperature (dot).
 
     Where the two coincide, the dot stands in its ring. Bars are intervals, wide and pale as
@@ -817,7 +964,7 @@ def before_and_after(before: Mapping, after: Mapping, ax: Axes | None = None) ->
     >>> Row = namedtuple("Row", "estimate low high seeds metric to")
     >>> before = {"erm": Row(0.09, 0.08, 0.10, 5, "ece", "")}
     >>> after = {"erm": Row(0.02, 0.01, 0.03, 5, "ece", "")}
-    >>> ax = before_and_after(before, after)
+    >>> ax = forest_before_after(before, after)
     >>> ax.get_xlabel(), [round(float(x), 6) for line in ax.lines[-2:] for x in line.get_xdata()]
     ('ECE (%)', [9.0, 2.0])
     """

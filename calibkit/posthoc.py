@@ -401,8 +401,7 @@ def optimal_temperature(
     3.64
     """
     logits, labels = _data(logits, labels)
-    if objective not in ("ece", "nll"):
-        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+    _check_objective(objective)
     _check_bins(bins)
     temperatures = None if grid is None else _checked_grid(grid)
     if objective == "ece":
@@ -446,11 +445,14 @@ class TemperatureScaling(Recalibration):
     _kept = {"temperature": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        scaled = _Scaled(logits, labels)
+        _check_objective(self.objective)
+        grid = None if self.grid is None else _checked_grid(self.grid)
         if self.objective == "nll":
-            best = _lowest_nll(scaled, None if self.grid is None else _checked_grid(self.grid))
+            scaled = _Scaled(logits, labels)
+            best = _lowest_nll(scaled, grid)
         else:
-            best, _ = optimal_temperature(logits, labels, self.objective, self.grid)
+            scaled = _Scaled(logits, labels, logits.dtype)
+            best, _ = _lowest_ece(scaled.ece, GRID if grid is None else grid)
         self.temperature_ = best
         choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
         if best in (min(choices), max(choices)):
@@ -1015,7 +1017,7 @@ def load(path: str | os.PathLike) -> Recalibration:
     Returns
     -------
     Recalibration
-        Fitted; its `about_` holds what else the file says, such as ``thresholds``.
+        Fitted; its `about_` holds the rest of the file: thresholds, and where the map is from.
 
     Raises
     ------
@@ -1090,6 +1092,11 @@ def _warn_missing(labels: Array, k: int) -> None:
     missing = k - len(np.unique(labels))
     if missing:
         _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
+
+
+def _check_objective(objective: str) -> None:
+    if objective not in ("ece", "nll"):
+        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
 
 
 def _check_bins(bins: int) -> None:

@@ -1,4 +1,3 @@
-
 import torch.nn.functional as F
 
 

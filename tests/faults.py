@@ -506,8 +506,7 @@ NOTEBOOK = {
                 (
                     "code",
                     {},
-                    "from calibkit.companion import results\n"
-                    'runs = results.load("tour", edition)',
+                    'from calibkit.companion import results\nruns = results.load("tour", edition)',
                 ),
                 ("code", {}, "runs.frame.round(4)"),
             )

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -98,73 +99,51 @@ def test_a_command_names_the_extra_that_it_needs():
 
 # --- a notebook anywhere ---
 
+LINE = '# %pip install -q "calibkit[book] @ git+https://github.com/calibkit/calibkit"  # on Colab'
+
+
+@pytest.mark.parametrize("name", plan.NOTEBOOKS)
+def test_one_visible_line_lets_a_notebook_start_anywhere(name):
+    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    code = [c for c in cells if c["cell_type"] == "code"]
+    assert "".join(code[0]["source"]) == LINE and not code[0]["metadata"].get("tags")
+    assert "parameters" in code[1]["metadata"]["tags"]
+
+
+def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
+    """A package that is installed alone, a source to clone, an empty folder: as on Colab."""
+    source, site, here = (tmp_path / name for name in ("source", "site", "here"))
+    here.mkdir()
+    shutil.copytree(ROOT / "calibkit", site / "calibkit")
+    record = "cifar10-resnet18_w16-erm-s0-a038bbd2"
+    held = ROOT / "data_cache" / "runs" / record
+    if not held.is_dir():
+        pytest.skip("needs the records of a checkout")
+    shutil.copytree(held, source / "data_cache" / "runs" / record)
+    for command in (["init", "-q"], ["add", "-f", "."], ["-c", "user.name=x", "-c",
+                    "user.email=x@x", "commit", "-qm", "x"]):  # fmt: skip
+        subprocess.run(["git", *command], cwd=source, check=True)
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell; InteractiveShell.instance();"
+        "from calibkit.companion import results;"
+        "print(results.load('tour', setting='cifar10-plain').records('erm')[0].name)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "CALIBKIT_CACHE"}
+    environment |= {"PYTHONPATH": str(site), "CALIBKIT_SOURCE": source.as_uri()}
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=environment,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.split()[-1:] == [record], done.stderr[-1000:]
+    assert (here / "calibkit-book" / "data_cache").is_dir()
+
+
+# --- the archive ---
+
 
 def load(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-bootstrap = load("bootstrap")
-
-
-@pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """An empty folder; what the cell would run is noted, and git leaves the folders it would."""
-    calls = []
-
-    def noted(command, check):
-        calls.append(command)
-        if command[0] == "git":
-            Path(command[-1], "notebooks").mkdir(parents=True)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(subprocess, "run", noted)
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    return calls
-
-
-def test_where_calibkit_is_installed_the_cell_does_nothing(elsewhere, tmp_path):
-    exec(bootstrap.CELL, {})
-    assert elsewhere == [] and Path.cwd() == tmp_path
-
-
-def test_in_an_empty_folder_the_cell_fetches_and_installs_once(elsewhere, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setenv("CALIBKIT_SOURCE", "file:///somewhere")
-    exec(bootstrap.CELL, {})
-    clone, install = elsewhere
-    assert clone[:2] == ["git", "clone"] and "file:///somewhere" in clone
-    assert install[1:4] == ["-m", "pip", "install"] and "calibkit-book[train,report]" in install
-    assert Path.cwd() == tmp_path / "calibkit-book" / "notebooks"
-    assert sys.path[0] == str(tmp_path / "calibkit-book")
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    exec(bootstrap.CELL, {})  # the cell again
-    monkeypatch.chdir(tmp_path)
-    exec(bootstrap.CELL, {})  # the kernel restarted, where everything is there already
-    assert len(elsewhere) == 2 and Path.cwd() == tmp_path / "calibkit-book" / "notebooks"
-
-
-def test_the_cell_stands_before_the_parameters_and_is_not_shown():
-    source = json.loads((ROOT / "notebooks" / "tour.ipynb").read_text())
-    once = bootstrap.with_bootstrap(source, "tour")
-    assert bootstrap.with_bootstrap(once, "tour") == once
-    cells = once["cells"]
-    (place,) = [i for i, cell in enumerate(cells) if bootstrap.is_bootstrap(cell)]
-    assert cells[place]["metadata"] == {"tags": ["remove-cell"]}
-    assert "parameters" in cells[place + 1]["metadata"]["tags"]
-    assert [c for c in cells if not bootstrap.is_bootstrap(c)] == [
-        c for c in source["cells"] if not bootstrap.is_bootstrap(c)
-    ]
-
-
-def test_every_notebook_starts_anywhere():
-    assert not bootstrap.outdated(), "run `python .ci/bootstrap.py`"
-
-
-# --- the archive ---
 
 
 @pytest.fixture

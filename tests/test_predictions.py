@@ -709,7 +709,7 @@ def test_confidences_under_other_names(tmp_path, text, confidence, correct):
         ("logprob,correct\n0.9,1\n", "logprob: got 0.9, expected logarithms"),
         ("label,y_prob\nup,0.3\ndown,0.7\n", "which of them is it the probability of"),
         ("label,prob_a\na,0.3\nb,0.7\nc,0.1\n", "expected two classes, or a column for each"),
-        ("label,prob_a\n0,3\n1,7\n", "probs: got values from 3 to 7, expected [0, 1]"),
+        ("label,prob_a\n0,3\n1,7\n", "got values from 3 to 7, expected [0, 1] (if these are"),
         ("label,prob_a\n0,30\n1,70\n", "divide percentages by 100"),
     ],
 )
@@ -851,3 +851,13 @@ def test_weights_come_along(tmp_path):
     frame = pd.DataFrame(PAIRS).assign(sample_weight=[1, 2, 3])
     frame.to_csv(tmp_path / "p.csv", index=False)
     assert predictions.read(tmp_path / "p.csv").weights.tolist() == [0.5, 1.0, 1.5]
+
+
+def test_printed_probabilities_tie_as_printed():
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 3000).round(2)
+    probs[:, 2] = (1 - probs[:, 0] - probs[:, 1]).clip(0, 1).round(2)
+    data = predictions.from_arrays({"probs": probs, "labels": np.arange(3000) % 3})
+    distinct = np.unique(data.samples["confidence"])
+    assert len(distinct) <= 100 and (distinct == distinct.round(2)).all()
+    tiny = predictions.as_printed(np.array([1 - 1e-16, 1 - 1e-12, 1e-12]))
+    assert tiny.tolist() == [1 - 1e-16, 1 - 1e-12, 1e-12]

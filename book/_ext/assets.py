@@ -70,7 +70,7 @@ def with_icons(css: str, used: set[str], fonts: Path) -> str:
     signs |= {int(sign, 16) for sign in re.findall(r'"\\(f[0-9a-f]{3}|e[0-9a-f]{3})"', css)}
     options = subset.Options(flavor="woff", layout_features=[], hinting=False, name_IDs=[])
     for name in {match[1] for match in FONT.finditer(css)}:
-        font = TTFont(fonts / f"{name}.ttf")
+        font = TTFont(fonts / f"{name}.ttf", recalcTimestamp=False)
         chosen = subset.Subsetter(options)
         chosen.populate(unicodes=signs)
         chosen.subset(font)

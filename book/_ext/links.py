@@ -3,7 +3,8 @@
 * A link to the bibliography whose words are a citation, ``[Guo et al. (2017)](bibliography.md)``,
   leads to that entry and shows authors, title and venue. Notebooks write citations so, because a
   role in braces is raw text in JupyterLab.
-* Each line of the scoreboard, marked by ``class="claims-id"``, has its name for an anchor.
+* On the page `claims`, the first element that holds nothing but a claim's name, such as "fmfp-c09",
+  in a cell, a summary or code, is the anchor of that name.
 * A link that HTML in a notebook writes with capitals (``overconf.html#overconf-figA``) finds the
   anchor, which docutils writes without.
 * The first time a page uses an abbreviation of `abbreviations` (in _config.yml), it is explained.
@@ -17,6 +18,7 @@ from pybtex.plugin import find_plugin
 from sphinx import addnodes
 
 CITATION = re.compile(r"(?P<name>[A-Z]\w[\w-]*).*?(?P<year>(?:19|20)\d\d)?\)?")
+CLAIM = re.compile(r"<(\w+)([^<>]*)>\s*([a-z]+-c\d\d)\s*</\1>")
 APART = (nodes.reference, nodes.title, nodes.literal, nodes.literal_block, nodes.math,
          nodes.raw, nodes.abbreviation, addnodes.desc, nodes.caption)  # fmt: skip
 
@@ -73,19 +75,24 @@ def anchor_html(app, page, template, context, doctree) -> None:
     body = context.get("body")
     if not body:
         return
-    body = re.sub(
-        r'<details class="claims-line"(?![^>]* id=)([^>]*>\s*<summary>.*?'
-        r'<span class="claims-id">([\w-]+)</span>)',
-        r'<details class="claims-line" id="\2"\1'
-        r'<a class="headerlink" href="#\2" aria-label="Link to \2">#</a>',
-        body,
-        flags=re.DOTALL,
-    )
+    if page.rpartition("/")[2] == "claims":
+        named = set(re.findall(r'\bid="([\w-]+)"', body))
+        body = CLAIM.sub(lambda its: as_anchor(its, named), body)
     context["body"] = re.sub(
         r'(href="(?:[\w./-]+\.html)?#)([a-z]\w*-[\w-]*)"',
         lambda link: f'{link[1]}{link[2].lower()}"',
         body,
     )
+
+
+def as_anchor(match: re.Match, named: set[str]) -> str:
+    """An element that holds nothing but the name of a claim, as its anchor the first time."""
+    tag, attributes, claim = match.groups()
+    if claim in named or " id=" in attributes:
+        return match[0]
+    named.add(claim)
+    link = f'<a class="headerlink" href="#{claim}" aria-label="Link to {claim}">#</a>'
+    return f'<{tag} id="{claim}"{attributes}>{claim}{link if tag != "a" else ""}</{tag}>'
 
 
 def setup(app) -> dict:

@@ -36,6 +36,8 @@ document.addEventListener("DOMContentLoaded", () => {
   const shown = document.createElement("dialog");
   shown.className = "calibkit-large";
   shown.addEventListener("click", () => shown.close());
+  const close = (event) => event.key === "Escape" && shown.close(); // the theme keeps the key
+  addEventListener("keydown", close, true);
   document.body.append(shown);
   const open = (image) => {
     const large = new Image();

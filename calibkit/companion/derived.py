@@ -242,12 +242,28 @@ def value(record: store.Record, number) -> float:
     return nan if known[name] is None else known[name]
 
 
+_AFTER = {"none": "", "ts_nll": "_nll_scaled", "ts_ece": "_scaled", "ts_test": "_optimal"}
+
+
 def _name(metric: str, recalibration: str, validation: int) -> str:
     """What the file of numbers calls one."""
-    after = {"none": "", "ts_nll": "_nll_scaled", "ts_ece": "_scaled", "ts_test": "_optimal"}
-    return (
-        metric + after.get(recalibration, f"_{recalibration}") + f"@{validation}" * bool(validation)
-    )
+    after = _AFTER.get(recalibration, f"_{recalibration}")
+    return metric + after + f"@{validation}" * bool(validation)
+
+
+def rows(record: store.Record) -> list[dict]:
+    """What is known of a record as rows of the released table of results."""
+    found = []
+    for name, number in _known(record).items():
+        if name == "arrays":
+            continue
+        metric, _, size = name.partition("@")
+        after = next((r for r, s in _AFTER.items() if s and metric.endswith(s)), "none")
+        after = "binned" if metric.endswith("_binned") else after
+        metric = metric.removesuffix(_AFTER.get(after, f"_{after}"))
+        identity = {"metric": metric, "recalibration": after, "validation": int(size or 0)}
+        found.append(identity | {"value": nan if number is None else float(number)})
+    return found
 
 
 # --- kept beside the records ----------------------------------------------------------------------
@@ -282,12 +298,14 @@ def numbers(name: str, checksum: str | None) -> dict:
 
 def _known(record: store.Record) -> dict:
     if record.tables:
-        rows = record.tables.rows("results", record.name)
-        if "validation" in rows:
-            own = [i for i, s in enumerate(rows["steps"]) if s is None]
-            return numbers(record.name, None) | {
-                _name(rows["metric"][i], rows["recalibration"][i], int(rows["validation"][i])):
-                rows["value"][i] for i in own}  # fmt: skip
+        own = record.tables.rows("results", record.name)
+        if "validation" in own:
+            known = np.flatnonzero(~np.isnan(own["validation"]))
+            identity = zip(
+                *(own[k][known] for k in ("metric", "recalibration", "validation")), strict=True
+            )
+            named = (_name(m, r, int(v)) for m, r, v in identity)
+            return numbers(record.name, None) | dict(zip(named, own["value"][known], strict=True))
     return numbers(record.name, record.info["sha256"].get("arrays.npz"))
 
 

@@ -24,17 +24,22 @@ A calibration error is compared as its column says: ``ece`` is the error that th
 """
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from calibkit import arrays, metrics, stats, terms
 from calibkit.companion import derived, plan
+from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
 
 if TYPE_CHECKING:
@@ -741,9 +746,9 @@ class Results:
         for name, estimate in zip(
             record.replicates.names, record.replicates.estimates, strict=True
         ):
-            metric, recalibration = tables.split(name)
+            metric, recalibration, score = tables.split(name)
             seen.add((metric, recalibration))
-            yield base | {"metric": metric, "recalibration": recalibration} | {
+            yield base | {"metric": metric, "recalibration": recalibration, "score": score} | {
                 "value": float(estimate), "n": n}  # fmt: skip
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
@@ -868,6 +873,8 @@ def load(
     selection = plan.Selection(
         edition, setting, dataset=dataset, network=network, seeds=seeds, epochs=epochs, **changes
     )
+    if edition == "released":
+        _bring()
     if setting:
         plan.setting(edition, setting)  # there is such a one
         return Results(selection, page)
@@ -883,6 +890,20 @@ def load(
             f"no run of this setting has a record; train it: {each[0].command(methods)}"
         )
     return first
+
+
+def _bring() -> None:
+    """Clone the released records where a notebook runs without a checkout, as on Colab."""
+    root = cache_root()
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or (root / "runs").is_dir() or (root / "released").is_dir():
+        return
+    folder = Path("calibkit-book").resolve()
+    if not folder.is_dir():
+        source = os.environ.get("CALIBKIT_SOURCE", "https://github.com/calibkit/calibkit")
+        print(f"bringing the released records from {source}", flush=True)
+        subprocess.run(["git", "clone", "--quiet", "--depth", "1", source, folder], check=True)
+    os.environ["CALIBKIT_CACHE"] = str(folder / "data_cache")
 
 
 def _settings(page: str, selection: plan.Selection) -> list[str]:
@@ -963,5 +984,5 @@ def collect(edition: str = "released", say: Callable = print) -> None:
             and all(r.tables for r in records)
         ):
             continue  # a finished setting's tables never change again
-        tables.write(folder, records)
+        tables.write(folder, records, derived.rows)
         say(f"{name}: {len(records)} runs")

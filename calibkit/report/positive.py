@@ -13,7 +13,7 @@ import numpy as np
 from calibkit import curves, metrics, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import assessment
-from calibkit.report.predictions import Predictions
+from calibkit.report.predictions import Predictions, as_printed
 
 RULES = ("cost_ratio", "budget", "precision", "recall")
 RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
@@ -117,7 +117,7 @@ def assess_positive(data: Predictions, found: dict[str, dict], recommended: str 
 
 def probability(logits: Array, positive: int) -> Array:
     """Probability of one of two classes, in double precision."""
-    return softmax(np.asarray(logits, np.float64))[:, positive]
+    return as_printed(softmax(np.asarray(logits, np.float64))[:, positive])
 
 
 def _of_map(p: Array, y: Array, flagged: float) -> dict:

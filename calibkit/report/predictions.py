@@ -150,11 +150,27 @@ class Predictions:
 def of_samples(logits: Array, labels: Array, confidence: Array | None = None) -> dict[str, Array]:
     """`metrics.per_sample`, also of a confidence and whether the answer is right (a label of 1)."""
     if confidence is None:
-        return metrics.per_sample(logits, labels)
+        values = metrics.per_sample(logits, labels)
+        return values | {"confidence": as_printed(values["confidence"])}
     right = labels == 1
     nll = -log_probs(np.where(right, confidence, 1 - confidence).astype(np.float64))
     brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
     return {"confidence": confidence, "correct": right, "nll": nll, "brier": brier}
+
+
+def as_printed(p: Array) -> Array:
+    """Probabilities without the noise of a softmax in double precision.
+
+    What was 0.79 in a file comes back as 0.79 or as 0.7900000000000001, which would break its ties
+    with others and be a strange threshold.
+
+    >>> as_printed(np.array([0.7900000000000001, 0.123456789012])).tolist()
+    [0.79, 0.123456789012]
+    """
+    if p.dtype != np.float64:
+        return p
+    short = p.round(10)
+    return np.where((np.abs(p - short) <= 1e-15) & (short < 1), short, p)
 
 
 def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
@@ -449,15 +465,16 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
             try:
                 as_confidence_correct(scores, np.zeros(len(scores), bool), unit=True)
             except ValueError as error:
-                percent = 1 < scores.max() <= 100 and scores.min() >= 0
+                percent = 20 < scores.max() <= 100 and scores.min() >= 0
                 hint = " (divide percentages by 100)" if percent else ""
-                hint = hint or " (if these are logits, name them logits)"
+                hint = hint or " (if these are scores of another scale, name them logits)"
                 reason = str(error).removeprefix("confidence")
                 raise ValueError(f"{name}{reason}{hint}") from error
         inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
         other = 1 - scores if probs or inside else np.zeros_like(scores)
         scores = np.stack([other, scores], axis=1)
-        notes.append(f"One column of {name}: read as class 1 of two.")
+        if not name.startswith("val_"):  # said once
+            notes.append(f"One column of {name}: read as class 1 of two.")
     if not probs:
         scores = as_logits(scores, name, kind=None)
         probs = len(scores) > 1 and _are_probs(scores)

@@ -1,9 +1,9 @@
 """Records as tables: a folder for each setting, in place of a folder for each run.
 
 - ``runs.parquet``: a row for each run, its identity in columns and its ``run.json`` as text;
-- ``results.parquet``: a row for each number of its end: ``run, metric, recalibration, validation,
-  value`` and, where there are replicates, ``step`` and ``steps`` (a byte each: the deviation is
-  their product, -128 is undefined);
+- ``results.parquet``: a row for each number of its end: ``run, metric, recalibration, score,
+  validation, value`` and, where there are replicates, ``step`` and ``steps`` (a byte each: the
+  deviation is their product, -128 is undefined);
 - ``history.parquet`` and ``shifted.parquet``: what the record's tables hold, a row as there;
 - ``predictions/RUN.npz``: the arrays of those runs that a figure draws, byte for byte.
 
@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,24 +35,31 @@ def released_root() -> Path:
     return cache_root() / "released"
 
 
-def split(name: str) -> tuple[str, str]:
-    """Metric and recalibration of a name in `stats.Replicates`.
+def split(name: str) -> tuple[str, str, str]:
+    """Metric, recalibration and score of a name in `stats.Replicates`.
 
-    >>> split("ece_ts_nll"), split("ece_optimal"), split("fpr_at_tpr")
-    (('ece', 'ts_nll'), ('ece', 'ts_test'), ('fpr_at_tpr', 'none'))
+    >>> split("ece_ts_nll"), split("ece_optimal")
+    (('ece', 'ts_nll', 'max_probability'), ('ece', 'ts_test', 'max_probability'))
+    >>> split("auroc_p_norm")
+    ('auroc', 'none', 'p_norm')
     """
+    if name.endswith("_p_norm"):
+        return name.removesuffix("_p_norm"), "none", "p_norm"
     for suffix in ("ts_nll", "ts_ece", "binned", "optimal"):
         if name.endswith(f"_{suffix}"):
-            return name.removesuffix(f"_{suffix}"), _IN_REPLICATES.get(suffix, suffix)
-    return name, "none"
+            metric, after = name.removesuffix(f"_{suffix}"), _IN_REPLICATES.get(suffix, suffix)
+            return metric, after, "max_probability"
+    return name, "none", "max_probability"
 
 
-def joined(metric: str, recalibration: str) -> str:
-    """The name in `stats.Replicates` of a metric behind a recalibration.
+def joined(metric: str, recalibration: str, score: str = "max_probability") -> str:
+    """The name in `stats.Replicates` of a metric behind a recalibration, by a score.
 
-    >>> joined("ece", "ts_test"), joined("ece", "none")
-    ('ece_optimal', 'ece')
+    >>> joined("ece", "ts_test"), joined("ece", "none"), joined("auroc", "none", "p_norm")
+    ('ece_optimal', 'ece', 'auroc_p_norm')
     """
+    if score != "max_probability":
+        return f"{metric}_{score}"
     if recalibration == "none":
         return metric
     return f"{metric}_{'optimal' if recalibration == 'ts_test' else recalibration}"
@@ -133,10 +140,11 @@ def find(run: str) -> tuple[dict, Tables] | None:
     return None
 
 
-def write(folder: Path, records: Iterable) -> None:
+def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -> None:
     """Write the tables of one setting from `store.Record`, each into a draft that is renamed.
 
-    A setting is written whole: what its tables held before and is not among `records` is gone.
+    `more` gives further rows of a record's results: ``metric, recalibration, validation, value``. A
+    setting is written whole: what its tables held before and is not among `records` is gone.
     """
     with extras():
         import pandas as pd
@@ -154,6 +162,7 @@ def write(folder: Path, records: Iterable) -> None:
             if table:
                 shifted.append(pd.DataFrame(table).assign(run=record.name))
         results += _results(record)
+        results += [{"run": record.name, "score": "max_probability"} | row for row in more(record)]
         if not record.light:
             shutil.copyfile(record.predictions, predictions / f"{record.name}.npz")
     for old in predictions.glob("*.npz"):
@@ -183,12 +192,13 @@ def _results(record) -> list[dict]:
     steps, step = replicates.quantised()
     rows = []
     for i, name in enumerate(replicates.names):
-        metric, recalibration = split(name)
+        metric, recalibration, score = split(name)
         rows.append(
             {
                 "run": record.name,
                 "metric": metric,
                 "recalibration": recalibration,
+                "score": score,
                 "value": float(replicates.estimates[i]),
                 "step": np.float32(step[i, 0]),
                 "steps": steps[i].tobytes(),
@@ -200,7 +210,18 @@ def _results(record) -> list[dict]:
                 "run": record.name,
                 "metric": "temperature",
                 "recalibration": _IN_REPLICATES.get(name, name),
+                "score": "max_probability",
                 "value": float(temperature),
+            }
+        )
+    if replicates.p is not None:
+        rows.append(
+            {
+                "run": record.name,
+                "metric": "p",
+                "recalibration": "none",
+                "score": "p_norm",
+                "value": float(replicates.p),
             }
         )
     return rows
@@ -212,9 +233,9 @@ def replicates(rows: dict[str, np.ndarray]):
 
     drawn = np.array([s is not None for s in rows["steps"]])
     names = tuple(
-        joined(metric, recalibration)
-        for metric, recalibration in zip(
-            rows["metric"][drawn], rows["recalibration"][drawn], strict=True
+        joined(*parts)
+        for parts in zip(
+            *(rows[k][drawn] for k in ("metric", "recalibration", "score")), strict=True
         )
     )
     steps = np.stack([np.frombuffer(s, np.int8) for s in rows["steps"][drawn]])
@@ -222,6 +243,7 @@ def replicates(rows: dict[str, np.ndarray]):
         steps == _UNDEFINED, np.nan, steps * rows["step"][drawn][:, None].astype(np.float32)
     )
     fitted = (rows["metric"] == "temperature") & ~drawn
+    p = rows["value"][(rows["metric"] == "p") & ~drawn]
     temperatures = {
         joined("", recalibration).lstrip("_"): float(value)
         for recalibration, value in zip(
@@ -229,5 +251,9 @@ def replicates(rows: dict[str, np.ndarray]):
         )
     }
     return stats.Replicates(
-        names, rows["value"][drawn], deviations.astype(np.float32), temperatures
+        names,
+        rows["value"][drawn],
+        deviations.astype(np.float32),
+        temperatures,
+        float(p[0]) if len(p) else None,
     )

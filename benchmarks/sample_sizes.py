@@ -1,0 +1,135 @@
+"""How many samples does a statement about calibration need? Intervals by n, by simulation.
+
+    python benchmarks/sample_sizes.py [benchmarks/results/sample_sizes.json]
+
+Test sets are drawn from known models, many of each size, so that the widths are those of the
+numbers themselves and not of a formula. The page `book/guide_samples.md` shows the tables that this
+writes to ``book/_static`` if it writes the JSON file.
+"""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import norm
+
+from calibkit import metrics
+
+TABLES = Path(__file__).parent.parent / "book" / "_static" / "sample_sizes.md"
+SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)
+DRAWS = 400  # test sets of each size
+ERROR = 0.1  # share of wrong answers of the model in the first tables
+GAPS = (0.01, 0.02, 0.05)  # over-confidence to be told from none
+RARE = (0.5, 0.1, 0.02)  # shares of positives
+CUT = 1.8 + norm.ppf(0.3)  # finds 70 % of them
+
+
+def answers(n: int, rng: np.random.Generator, gap: float = 0.0):
+    """Confidences with a mean of 0.9, and answers right so often less `gap`."""
+    confidence = rng.beta(4.5, 0.5, n)
+    return confidence, rng.random(n) < np.clip(confidence - gap, 0, 1)
+
+
+def events(n: int, rate: float, rng: np.random.Generator):
+    """Scores of a ranking with a ROC AUC near 0.9, and whether the event happens."""
+    happened = rng.random(n) < rate
+    return rng.normal(1.8 * happened, 1), happened
+
+
+def width(values) -> float:
+    """Half of what 95 % of the draws span."""
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return float(high - low) / 2
+
+
+def confidence_rows(rng: np.random.Generator) -> list[dict]:
+    """Widths of metrics of a calibrated model; what its ECE shows by chance; power of the gap."""
+    rows = []
+    for n in SIZES:
+        draws = [answers(n, rng) for _ in range(DRAWS)]
+        row = {"n": n, "errors": round(ERROR * n)}
+        row["accuracy"] = width([z.mean() for _, z in draws])
+        row["gap"] = width([c.mean() - z.mean() for c, z in draws])
+        row["auroc"] = width([_auroc(c, z) for c, z in draws])
+        found = [metrics.ece(c, z) for c, z in draws]
+        row["ece_by_chance"] = float(np.mean(found))
+        row["ece_at_most"] = float(np.quantile(found, 0.95))
+        for gap in GAPS:
+            off = [answers(n, rng, gap) for _ in range(DRAWS)]
+            row[f"power_{gap:g}"] = float(np.mean([_sure(c, z) for c, z in off]))
+        rows.append(row)
+    return rows
+
+
+def _auroc(confidence, correct) -> float:
+    if correct.all() or not correct.any():
+        return np.nan
+    return metrics.auroc(confidence, correct)
+
+
+def _sure(confidence, correct) -> bool:
+    """Whether the interval of confidence minus accuracy excludes 0."""
+    excess = confidence - correct
+    return bool(excess.mean() - 1.96 * excess.std(ddof=1) / np.sqrt(len(excess)) > 0)
+
+
+def event_rows(rng: np.random.Generator) -> list[dict]:
+    """Widths of recall and of the ROC AUC, by the number of positives."""
+    rows = []
+    for n in SIZES:
+        row = {"n": n}
+        for rate in RARE:
+            draws = [events(n, rate, rng) for _ in range(DRAWS)]
+            recall = [(y & (s >= CUT)).sum() / y.sum() for s, y in draws if y.any()]
+            row[f"recall_{rate:g}"] = width(recall)
+            row[f"auroc_{rate:g}"] = width([_auroc(s, y) for s, y in draws])
+        rows.append(row)
+    return rows
+
+
+def as_tables(found: dict) -> str:
+    """Both tables in Markdown, as the page includes them."""
+
+    def points(value: float) -> str:
+        return f"±{100 * value:.1f}"
+
+    lines = [
+        "| samples | errors | accuracy | confidence − accuracy | AUROC | ECE by chance (95 % below)"
+        + " | "
+        + " | ".join(f"finds {100 * g:g} too much" for g in GAPS)
+        + " |",
+        "| ---: " * (6 + len(GAPS)) + "|",
+    ]
+    for row in found["confidence"]:
+        powers = " | ".join(f"{100 * row[f'power_{g:g}']:.0f} %" for g in GAPS)
+        lines.append(
+            f"| {row['n']:,} | {row['errors']:,} | {points(row['accuracy'])} "
+            f"| {points(row['gap'])} | {points(row['auroc'])} "
+            f"| {100 * row['ece_by_chance']:.1f} ({100 * row['ece_at_most']:.1f}) | {powers} |"
+        )
+    lines += ["", "<!-- rare -->", ""]
+    heads = [f"{what}, {100 * rate:g} % positive" for rate in RARE for what in ("recall", "AUROC")]
+    lines += ["| samples | " + " | ".join(heads) + " |", "| ---: " * (1 + len(heads)) + "|"]
+    for row in found["events"]:
+        cells = [points(row[f"{what}_{rate:g}"]) for rate in RARE for what in ("recall", "auroc")]
+        lines.append(f"| {row['n']:,} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Simulate, print the tables, and write both files if a path is given."""
+    rng = np.random.default_rng(0)
+    found = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "draws": DRAWS}
+    found |= {"confidence": confidence_rows(rng), "events": event_rows(rng)}
+    print(as_tables(found))
+    if arguments:
+        path = Path(arguments[0])
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        TABLES.write_text(as_tables(found), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
