@@ -9,9 +9,10 @@ import matplotlib.pyplot as plt
 from PIL import Image
 
 from calibkit import plots
-from calibkit.companion import figures, page, results
+from calibkit.companion import page, results
 
 TARGET = Path(__file__).parent / "_static" / "cover.png"
+ONCE = {"recalibration": "ts_nll", "against": {"recalibration": "none"}}
 METHODS = ["erm", "label_smoothing", "mixup", "swa", "fmfp"]
 
 plt.style.use(["calibkit.book", "calibkit.page"])
@@ -19,8 +20,10 @@ runs = results.load("fmfp", setting="cifar10-plain")
 places = [runs, runs.at("cifar10-augmented")]
 fig, axes = plt.subplots(2, 2, figsize=(plots.WIDTH, 4.1), sharex="col")
 for (left, right), place in zip(axes, places, strict=True):
-    figures.before_and_after(place, METHODS, "ece", left).set_title(place.title)
-    figures.before_and_after(place, METHODS, "auroc", right, minus="erm")
+    ece = place.mean(METHODS, "ece"), place.mean(METHODS, "ece", recalibration="ts_nll")
+    plots.forest_before_after(*ece, left).set_title(place.title)
+    auroc = place.compare(METHODS, "erm"), place.compare(METHODS, "erm", **ONCE)
+    plots.forest_before_after(*auroc, right)
 page.stamp(fig, *places, methods=METHODS)
 fig.savefig(TARGET, dpi=150)
 image = Image.open(TARGET).convert("RGB")

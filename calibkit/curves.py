@@ -12,6 +12,7 @@ from calibkit import metrics, stats, terms
 from calibkit.arrays import as_confidence_correct, to_numpy
 
 __all__ = [
+    "prepare_before_after",
     "prepare_confidence_histogram",
     "prepare_gradient_norms",
     "prepare_overfitting",
@@ -181,6 +182,44 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
         "accuracy_all": np.array([z.mean() for _, z in runs]),
         "confidence_all": np.array([c.mean() for c, _ in runs]),
     }
+
+
+def prepare_before_after(logits, labels, temperature, bins: int = 15) -> tuple[dict, dict]:
+    """Reliability of a classifier as trained, and after its temperature.
+
+    Parameters
+    ----------
+    logits : array_like (n, k) or list of them, one per seed
+        Scores before the softmax.
+    labels : array_like (n,)
+        True classes, the same for every seed.
+    temperature : float or list of them, one per seed
+        Fitted to validation data.
+    bins : int
+        Bins (lo, hi] of equal width on [0, 1].
+
+    Returns
+    -------
+    before, after : dict
+        As from `prepare_reliability`; ``after`` has ``temperature`` (seeds,), too.
+
+    Examples
+    --------
+    >>> before, after = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
+    >>> before["ece"].round(3).tolist(), after["ece"].round(3).tolist()
+    ([0.232], [0.0])
+    """
+    several = isinstance(logits, list | tuple) and np.ndim(logits[0]) == 2
+    runs = list(logits) if several or np.ndim(logits) == 3 else [logits]
+    temperatures = np.broadcast_to(np.asarray(temperature, float), len(runs))
+
+    def reliability(runs) -> dict:
+        known = [metrics.per_sample(np.asarray(to_numpy(run)), labels) for run in runs]
+        pairs = ([one[key] for one in known] for key in ("confidence", "correct"))
+        return prepare_reliability(*pairs, bins)
+
+    scaled = [np.asarray(to_numpy(run)) / t for run, t in zip(runs, temperatures, strict=True)]
+    return reliability(runs), reliability(scaled) | {"temperature": temperatures}
 
 
 def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = None) -> dict:

@@ -15,7 +15,7 @@ out.
 
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
 from calibkit.curves import (
+    prepare_before_after,
     prepare_confidence_histogram,
     prepare_gradient_norms,
     prepare_overfitting,
@@ -46,15 +47,18 @@ __all__ = [
     "WIDTH",
     "WRONG",
     "forest",
+    "forest_before_after",
     "ink",
     "look",
     "panels",
+    "plot_before_after",
     "plot_confidence_histogram",
     "plot_gradient_norms",
     "plot_overfitting",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
+    "prepare_before_after",
     "prepare_confidence_histogram",
     "prepare_gradient_norms",
     "prepare_overfitting",
@@ -501,6 +505,59 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def plot_before_after(table: dict, columns: int = 3) -> Figure:
+    """Reliability of several methods, as trained above and after one temperature below.
+
+    Parameters
+    ----------
+    table : dict
+        ``{title: numbers}`` from `prepare_before_after`; titles as in `panels`.
+    columns : int
+        Methods in a row.
+
+    Returns
+    -------
+    Figure
+        As wide as a page.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty.
+
+    Examples
+    --------
+    >>> numbers = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
+    >>> fig = plot_before_after({"erm": numbers})
+    >>> [ax.get_title() for ax in fig.axes]
+    ['ERM', 'T = 3.64']
+    """
+    if not table:
+        raise ValueError("table: got nothing to draw, expected {title: (before, after)}")
+    columns = min(columns, len(table))
+    blocks = -(-len(table) // columns)
+    height = min(WIDTH / columns, 2.4)
+    fig, axes = plt.subplots(
+        2 * blocks,
+        columns,
+        figsize=(WIDTH, 2 * blocks * height),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+    )
+    for ax in axes.flat:
+        ax.set_axis_off()
+    for i, (title, pair) in enumerate(table.items()):
+        before, after = axes[2 * (i // columns) :, i % columns][:2]
+        for ax, numbers in zip((before, after), pair, strict=True):
+            ax.set_axis_on()
+            plot_reliability(numbers, ax)
+            ax.label_outer()
+        _title(before, title)
+        after.set_title(f"T = {pair[1]['temperature'].mean():.2f}")
+    return fig
+
+
 def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
     """Draw the gap accuracy − confidence of several methods per bin, with its Wilson bands.
 
@@ -872,4 +929,67 @@ def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None
         theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
         diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
         ax.legend(handles=[ours, diamond], loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
+    return ax
+
+
+def forest_before_after(before: Mapping, after: Mapping, ax: Axes | None = None) -> Axes:
+    """A number of each method as trained (ring) and after one temperature (dot).
+
+    Where the two coincide, the dot stands in its ring. Bars are intervals, wide and pale as
+    trained, thin after the temperature; fewer than three seeds have none.
+
+    Parameters
+    ----------
+    before : mapping of str to NamedTuple
+        By method, as in `forest`: fields ``estimate``, ``low``, ``high`` (natural units),
+        ``seeds``, ``metric`` and ``to``, the method that the number is a difference from, or "".
+    after : mapping of str to NamedTuple
+        The same after the temperature. Its methods stand from top to bottom, then any others.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+
+    Returns
+    -------
+    Axes
+        With a line at 0 for differences.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> Row = namedtuple("Row", "estimate low high seeds metric to")
+    >>> before = {"erm": Row(0.09, 0.08, 0.10, 5, "ece", "")}
+    >>> after = {"erm": Row(0.02, 0.01, 0.03, 5, "ece", "")}
+    >>> ax = forest_before_after(before, after)
+    >>> ax.get_xlabel(), [round(float(x), 6) for line in ax.lines[-2:] for x in line.get_xdata()]
+    ('ECE (%)', [9.0, 2.0])
+    """
+    methods = list(dict.fromkeys([*after, *before]))
+    if not methods:
+        raise ValueError("before, after: got no rows, expected one for each method")
+    ax = _axes(ax)
+    some = next(iter((before or after).values()))
+    label, scale, _ = terms.metric_label(some.metric, unit=not some.to)
+    if some.to:
+        label += f", points more than {terms.label(some.to)}"
+        ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=0)
+    for y, method in enumerate(methods):
+        color, rows = look(method)["color"], [before.get(method), after.get(method)]
+        for row, width, alpha in zip(rows, (4.5, 1.5), (0.22, 0.8), strict=True):
+            if row and row.seeds >= 3:
+                ends = [scale * row.low, scale * row.high]
+                ax.plot(ends, [y, y], color=color, linewidth=width, alpha=alpha, zorder=1)
+        start, end = (scale * row.estimate if row else np.nan for row in rows)
+        if abs(end - start) > 0.5:  # of a point: more than the ring is wide
+            ax.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": _FAINT})
+        ring = {"markerfacecolor": "none", "markeredgewidth": 1.2, "markersize": 9}
+        ax.plot(start, y, "o", color=color, zorder=3, **ring)
+        ax.plot(end, y, "o", color=color, zorder=4, markersize=4.5)
+    ax.set_yticks(range(len(methods)), [look(method)["label"] for method in methods])
+    ax.set(ylim=(len(methods) - 0.5, -0.5), xlabel=label)
+    ax.grid(axis="y", visible=False)
     return ax

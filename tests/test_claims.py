@@ -259,7 +259,7 @@ def test_what_is_clear_in_the_claimed_direction_is_never_reversed():
         assert found == ("holds" if interval.high > by else "smaller than claimed")
         assert claims.word(interval, "above", by) in ("holds", "smaller than claimed")
         # The word of a page and that of a claim agree on where the difference lies.
-        page = results.outcome(interval, by)
+        page = interval.outcome(by)
         assert (page == "higher") == (found == "holds")
 
 

@@ -239,6 +239,25 @@ def test_confident_errors_are_counted_from_the_threshold_on():
     assert ax.get_yscale() == "function"
 
 
+def test_before_and_after_a_temperature_by_the_metrics():
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 4
+    runs = [3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]) for _ in range(2)]
+    pair = plots.prepare_before_after(runs, labels, [2.0, 4.0])
+    for numbers, scale in zip(pair, ([1, 1], [2, 4]), strict=True):
+        expected = [
+            metrics.summary(run / t, labels)["ece"] for run, t in zip(runs, scale, strict=True)
+        ]
+        assert numbers["ece"] == pytest.approx(expected)
+    stacked = plots.prepare_before_after(torch.tensor(np.stack(runs)), labels, [2.0, 4.0])
+    np.testing.assert_allclose(stacked[1]["accuracy"], pair[1]["accuracy"])
+    fig = plots.plot_before_after(dict.fromkeys(["erm", "mixup", ("focal", "x")], pair), 2)
+    titles = ["ERM", "Mixup", "T = 3.00", "T = 3.00", "Focal · x", "", "T = 3.00", ""]
+    assert [ax.get_title() for ax in fig.axes] == titles
+    assert [ax.axison for ax in fig.axes] == [bool(title) for title in titles]
+    assert fig.get_size_inches()[0] == plots.WIDTH
+
+
 def test_style_in_points_sets_all_text():
     with plots.style(8):
         sizes = {
@@ -256,6 +275,7 @@ class Row(NamedTuple):
     seeds: int
     outcome: str
     metric: str = "auroc"
+    to: str = ""
 
 
 def test_forest_of_differences_says_what_its_rows_say():
@@ -277,6 +297,23 @@ def test_forest_of_differences_says_what_its_rows_say():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["FMFP", "Focal", "CRL"]
     assert ax.lines[0].get_xdata() == [0, 0]  # no difference
     assert plots.forest(rows[:1]).get_legend() is None
+
+
+def test_before_and_after_a_temperature_is_a_ring_and_a_dot():
+    before = {"fmfp": Row("fmfp", 0.012, 0.004, 0.02, 5, "higher", to="erm")}
+    after = {m: Row(m, 0.01, 0.002, 0.018, 2, "unclear", to="erm") for m in ("erm", "fmfp")}
+    ax = plots.forest_before_after(before, after)
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    rings = {line.get_ydata()[0]: line.get_xdata()[0] for line in dots[::2]}
+    assert np.isnan(rings[0]) and rings[1] == pytest.approx(1.2)
+    assert [line.get_xdata()[0] for line in dots[1::2]] == pytest.approx([1, 1])
+    bars = [line for line in ax.lines[1:] if line.get_marker() != "o"]  # two seeds have none
+    assert [list(line.get_xdata()) for line in bars] == [pytest.approx([0.4, 2.0])]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["ERM", "FMFP"]
+    assert ax.get_xlabel() == "AUROC, points more than ERM"
+    level = {"mixup": Row("mixup", 0.5, 0.4, 0.6, 3, "", "ece")}
+    ax = plots.forest_before_after(level, {})
+    assert ax.get_xlabel() == "ECE (%)" and ax.get_yticklabels()[0].get_text() == "Mixup"
 
 
 # --- errors ---
@@ -308,7 +345,9 @@ def test_forest_of_differences_says_what_its_rows_say():
         (lambda: plots.prepare_gradient_norms([0.1, 3.0], [1, 1]), "brier: got"),
         (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
         (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
+        (lambda: plots.plot_before_after({}), "table: got nothing"),
         (lambda: plots.forest([]), "rows: got none"),
+        (lambda: plots.forest_before_after({}, {}), "before, after: got no rows"),
         (
             lambda: plots.forest(
                 [Row("erm", 0, 0, 0, 3, "unclear", metric) for metric in ("auroc", "ece")]

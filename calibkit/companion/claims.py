@@ -250,7 +250,7 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     if side in ("above", "at least"):  # the same, seen from the other side
         low, high = -high, -low
     if side in ("below", "above"):
-        found = results.outcome(stats.Interval(nan, low, high), margin)
+        found = stats.Interval(nan, low, high).outcome(margin)
         if found in ("lower", "higher"):
             return "holds" if found == "lower" else "reversed"
         return "smaller than claimed" if low >= -margin else "unclear"

@@ -13,12 +13,41 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from calibkit import confidence, metrics, stats
 from calibkit.data.cache import cache_root
 from calibkit.training import store
+
+
+class Number(NamedTuple):
+    """Which number of a run.
+
+    Attributes
+    ----------
+    metric : a name in `calibkit.terms.METRICS` or in `METRICS` here
+    recalibration : "none"; "ts_nll", "ts_ece" (a temperature that minimises the NLL or the ECE of
+        the validation data), "ts_test" (the ECE of the test data), "binned" (histogram binning)
+    score : "max_probability", "p_norm", "trust_score" or "confidnet"
+    test_set : "clean"; "shifted" or "collected", the mean over every shifted or newly collected
+        set; or one of them by name and severity, such as "blur-3"
+    at : "end", an epoch, or a period of the training, over which it is averaged: "late" (its last
+        quarter), "settled" (all but its first tenth), "second_rate", "third_rate" (of the learning
+        rate)
+    since_best : a metric; the number is then the change since the epoch that is best by it, chosen
+        on the other seeds
+    validation : on how many validation samples the recalibration is fitted; 0: all
+    """
+
+    metric: str
+    recalibration: str = "none"
+    score: str = "max_probability"
+    test_set: str = "clean"
+    at: str | int = "end"
+    since_best: str = ""
+    validation: int = 0
 
 
 @dataclass(eq=False)
@@ -221,11 +250,8 @@ METRICS: dict[str, Callable[[Recalibrated], float]] = {
 CHEAP = ("passes", "sharpness", "ece_beyond_gap")  # they take no arrays
 
 
-def value(record: store.Record, number) -> float:
-    """A number of `METRICS`, or any on a recalibration fitted on few samples; nan without arrays.
-
-    `number` is a `results.Number`.
-    """
+def value(record: store.Record, number: Number) -> float:
+    """One of `METRICS`, or any on a recalibration fitted on few samples; nan without arrays."""
     if number.metric in CHEAP:
         return METRICS[number.metric](model(record))
     name = _name(number.metric, number.recalibration, number.validation)
@@ -347,10 +373,11 @@ def answers(record: store.Record, score: str) -> stats.Answers | None:
     return stats.Answers(record.arrays[name], of.samples["correct"])
 
 
-def resampled(record: store.Record, number) -> np.ndarray | None:
-    """Deviations of a number on resamples of the test set, drawn by the first who asks and kept."""
-    from calibkit.companion import results
+def resampled(record: store.Record, number: Number, read: Callable) -> np.ndarray | None:
+    """Deviations of a number on resamples of the test set, drawn by the first who asks and kept.
 
+    `read` gives the number of a record itself.
+    """
     known = number.metric in stats.COMPARED + stats.UNCHANGED
     if record.light or not known or number.recalibration != "none":
         return None
@@ -367,7 +394,7 @@ def resampled(record: store.Record, number) -> np.ndarray | None:
         if given is None:
             return None
         drawn = stats.replicates([given], None, [number.metric])
-    deviation = drawn[0, :, 0] - results.value(record, number)
+    deviation = drawn[0, :, 0] - read(record, number)
     with suppress(OSError):  # records may be where nothing can be written
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")

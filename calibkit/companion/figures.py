@@ -1,6 +1,6 @@
-"""Drawings of the book that `calibkit.plots` has no use for: of results, and as papers draw."""
+"""Figures as the papers draw them, for comparison with those of `calibkit.plots`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -8,65 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibkit import plots, terms
-from calibkit.companion.results import Results
-
-FAINT = "0.55"
-
-
-# --- before and after one temperature -------------------------------------------------------------
-
-
-def before_and_after(
-    runs: Results, methods: Iterable[str], metric: str, ax: Axes | None = None, minus: str = ""
-) -> Axes:
-    """A number of each method as trained (ring) and after one temperature (dot).
-
-    Where the two coincide, the dot stands in its ring. Bars are 95 % intervals, wide and pale as
-    trained, thin after the temperature; fewer than three seeds have none.
-
-    Parameters
-    ----------
-    runs : one setting
-    methods : from top to bottom
-    metric : a key of `terms.METRICS`
-    ax : by default new axes
-    minus : a method, from which all are then differences: as it was trained
-
-    Returns
-    -------
-    Axes
-        With a line at 0 for differences.
-    """
-    ax = plt.subplots()[1] if ax is None else ax
-    label, scale, _ = terms.metric_label(metric, unit=not minus)
-    once = {"metric": metric, "recalibration": "ts_nll"}
-    if minus:
-        trained = runs.compare(methods, minus, metric)
-        scaled = runs.compare(methods, minus, against={"recalibration": "none"}, **once)
-        label += f", points more than {terms.label(minus)}"
-        ax.axvline(0, color=FAINT, linewidth=0.9, zorder=0)
-    else:
-        trained, scaled = runs.mean(methods, metric), runs.mean(methods, **once)
-    found = list(dict.fromkeys([*scaled, *trained]))
-    for y, method in enumerate(found):
-        color = plots.look(method)["color"]
-        for row, width, alpha in ((trained[method], 4.5, 0.22), (scaled[method], 1.5, 0.8)):
-            if row.seeds >= 3:
-                ends = [scale * row.low, scale * row.high]
-                ax.plot(ends, [y, y], color=color, linewidth=width, alpha=alpha, zorder=1)
-        start, end = (scale * rows[method].estimate for rows in (trained, scaled))
-        if abs(end - start) > 0.5:  # of a point: more than the ring is wide
-            ax.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": FAINT})
-        ring = {"markerfacecolor": "none", "markeredgewidth": 1.2, "markersize": 9}
-        ax.plot(start, y, "o", color=color, zorder=3, **ring)
-        ax.plot(end, y, "o", color=color, zorder=4, markersize=4.5)
-    ax.set_yticks(range(len(found)), [terms.label(m) for m in found])
-    ax.set(ylim=(len(found) - 0.5, -0.5), xlabel=label)
-    ax.grid(axis="y", visible=False)
-    return ax
-
-
-# --- as the papers draw them ----------------------------------------------------------------------
 
 
 def histogram_of_zhu(numbers: dict, ax: Axes) -> Axes:

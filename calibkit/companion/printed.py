@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from calibkit import terms
 from calibkit.companion import papers, plan
-from calibkit.companion.results import Number, Results
+from calibkit.companion.derived import Number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ _OPTIONS = {
 # Two of three headers of mixup's tables 4 and 5 are the same. Order and values of the columns fit
 # the three settings in the authors' public code; nothing confirms it.
 _COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "mit_a"}
-# Test sets under shift, as `results.Number` names them. What we have on an unshifted one is no
+# Test sets under shift, as `Number` names them. What we have on an unshifted one is no
 # counterpart; our own corruptions are one to published corruptions.
 TEST_SETS = {
     "cifar10c": "shifted",
@@ -349,7 +349,7 @@ class Beside:
 
 
 def beside(
-    runs: Results,
+    runs,
     exhibit: str,
     dataset: str = "",
     network: str = "",
@@ -389,7 +389,7 @@ def beside(
     return Beside(lines, _differs(runs, lines, exhibit))
 
 
-def _line(runs: Results, cell: Cell, exhibit: str) -> Line:
+def _line(runs, cell: Cell, exhibit: str) -> Line:
     its = runs.series(_ours(runs, cell, exhibit), cell.number)
     values = [v for v in its.values.values() if not isnan(v)]
     estimate, low, high = its.mean().interval()
@@ -403,7 +403,7 @@ def _line(runs: Results, cell: Cell, exhibit: str) -> Line:
     )
 
 
-def _ours(runs: Results, cell: Cell, exhibit: str) -> str:
+def _ours(runs, cell: Cell, exhibit: str) -> str:
     """Our method behind a cell: with the coefficient that its exhibit's runs have."""
     if cell.method in papers.OF_ERM or cell.method.startswith(("toy_", "u_")):
         return "erm"
@@ -412,7 +412,7 @@ def _ours(runs: Results, cell: Cell, exhibit: str) -> str:
     return next((m for m in [*names, cell.method] if runs.records(m)), cell.method)
 
 
-def _differs(runs: Results, lines: Sequence[Line], exhibit: str) -> str:
+def _differs(runs, lines: Sequence[Line], exhibit: str) -> str:
     epochs, seeds = papers.FILES[exhibit.partition("-")[0]].TRAINED
     theirs = [
         " and ".join(dict.fromkeys(terms.DATASETS.get(x.dataset, x.dataset) for x in lines)),

@@ -39,6 +39,7 @@ import numpy as np
 
 from calibkit import arrays, metrics, stats, terms
 from calibkit.companion import derived, plan
+from calibkit.companion.derived import Number
 from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
 
@@ -75,34 +76,6 @@ OUTCOMES = ("higher", "lower", "no difference", "unclear")
 SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
 _AFTER = {"ts_ece": "_scaled", "ts_test": "_optimal"}  # in a history or under shift
 _PERIODS = ("late", "settled", "second_rate", "third_rate")
-
-
-class Number(NamedTuple):
-    """Which number of a run.
-
-    Attributes
-    ----------
-    metric : a name in `calibkit.terms.METRICS` or `calibkit.companion.derived`
-    recalibration : "none"; "ts_nll", "ts_ece" (a temperature that minimises the NLL or the ECE of
-        the validation data), "ts_test" (the ECE of the test data), "binned" (histogram binning)
-    score : "max_probability", "p_norm", "trust_score" or "confidnet"
-    test_set : "clean"; "shifted" or "collected", the mean over every shifted or newly collected
-        set; or one of them by name and severity, such as "blur-3"
-    at : "end", an epoch, or a period of the training, over which it is averaged: "late" (its last
-        quarter), "settled" (all but its first tenth), "second_rate", "third_rate" (of the learning
-        rate)
-    since_best : a metric; the number is then the change since the epoch that is best by it, chosen
-        on the other seeds
-    validation : on how many validation samples the recalibration is fitted; 0: all
-    """
-
-    metric: str
-    recalibration: str = "none"
-    score: str = "max_probability"
-    test_set: str = "clean"
-    at: str | int = "end"
-    since_best: str = ""
-    validation: int = 0
 
 
 # Sums of other numbers: a constant, and (metric, recalibration, factor); None: its own.
@@ -158,13 +131,13 @@ def deviation(record: store.Record, number: Number) -> np.ndarray | None:
         each = [(deviation(record, p), f) for p, f in _parts(number, _SUMS[number.metric][1])]
         return None if any(d is None for d, _ in each) else sum(f * d for d, f in each)
     if number.score != "max_probability":
-        return derived.resampled(record, number)
+        return derived.resampled(record, number, value)
     # A period takes the deviations of the end, a fit on few samples those of the fit on all.
     name = tables.joined(number.metric, number.recalibration)
     if name in record.replicates:
         return record.replicates.deviation(name)
     if number.at == "end" and number.recalibration == "none":
-        return derived.resampled(record, number)
+        return derived.resampled(record, number, value)
     return None
 
 
@@ -326,9 +299,6 @@ def margin(metric: str) -> float:
     """
     kind = _LIKE.get(metric, "aurc" if metric.startswith("risk_at_coverage_") else metric)
     return MARGINS.get(kind, 0.0)
-
-
-outcome = stats.Interval.outcome  # of an interval and a margin
 
 
 class Row(NamedTuple):
