@@ -46,11 +46,9 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
 
     COSTS = {f: progress.RUN for name in NOTEBOOKS for f in wanted(name)}
     COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": progress.PAGE for name in NOTEBOOKS}
-    INDEX = f"{BUILD}/book/_build/html/searchindex.js"  # comes last
+    COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = progress.BOOK  # comes last
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0
-    print(progress.announce(COSTS | {INDEX: progress.BOOK}, workflow.cores, load), flush=True)
-    COSTS[INDEX] = progress.BOOK * workflow.cores  # one core builds the book while the others wait
-    progress.follow(COSTS, say=lambda line: print(line, flush=True))
+    print(progress.announce(COSTS, workflow.cores, load), flush=True)
     logger.addFilter(lambda record: not record.getMessage().startswith(CHATTER))
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)

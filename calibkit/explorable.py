@@ -1,6 +1,6 @@
 """Figures to explore in the page itself: offline, without a kernel, by mouse, touch or keys.
 
-As in `calibkit.plots`, each is two functions: ``prepare_x`` returns numbers, ``show_x`` the figure.
+As in `calibkit.plots`, each is two functions: ``x`` returns numbers, ``show_x`` the figure.
 A figure carries its numbers and one plain script, ``explorable.js``. Where scripts are off (in a
 notebook that JupyterLab does not trust, say) a still picture is shown instead. ``show_*`` take the
 numbers of one model, or ``{method: numbers}`` for a choice of several.
@@ -10,7 +10,7 @@ one shared copy.
 
 >>> import numpy as np
 >>> logits = np.random.default_rng(0).normal(size=(200, 3))
->>> figure = show_reliability(prepare_reliability(logits, logits.argmax(1)))
+>>> figure = show_reliability(reliability(logits, logits.argmax(1)))
 >>> "<img" in figure.html and "<script" in figure._repr_html_()
 True
 """
@@ -71,7 +71,7 @@ class Explorable:
 
     Examples
     --------
-    >>> numbers = prepare_reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0])
+    >>> numbers = reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0])
     >>> figure = show_reliability(numbers, still="data:,")  # with a picture of one's own
     >>> figure.label
     'Reliability diagram with a temperature and bins to choose'
@@ -201,7 +201,7 @@ def unpack(packed: dict) -> tuple[Array, Array]:
     Parameters
     ----------
     packed : dict
-        As `pack` returns it, or the numbers of `prepare_reliability`.
+        As `pack` returns it, or the numbers of `reliability`.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def unpack(packed: dict) -> tuple[Array, Array]:
 # ------------------------------------------------------------------------------- 1. reliability
 
 
-def prepare_reliability(
+def reliability(
     logits: ArrayLike, labels: ArrayLike, temperature: float | None = None, most: int = MOST
 ) -> dict:
     """Logits of one model, small enough for a page: see `pack`.
@@ -252,7 +252,7 @@ def prepare_reliability(
 
     Examples
     --------
-    >>> prepare_reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.234)["temperature"]
+    >>> reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.234)["temperature"]
     1.23
     """
     fitted = None if temperature is None else round(float(temperature), 2)
@@ -268,7 +268,7 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
     Parameters
     ----------
     table : dict
-        Numbers of `prepare_reliability`, or ``{method: numbers}``.
+        Numbers of `reliability`, or ``{method: numbers}``.
     bins : int
         Where the slider for bins starts, from 2 to 50.
     still : str, optional
@@ -286,14 +286,14 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
 
     Examples
     --------
-    >>> numbers = prepare_reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.5)
+    >>> numbers = reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.5)
     >>> show_reliability(numbers, bins=10)
     <explorable figure: Reliability diagram with a temperature and bins to choose>
 
     In a notebook of the book, with `page.records` and validation logits at hand::
 
         scaling = posthoc.TemperatureScaling().fit(*page.validation("erm")[0])
-        numbers = explorable.prepare_reliability(
+        numbers = explorable.reliability(
             page.logits("erm")[0], page.labels, scaling.temperature_
         )
         explorable.show_reliability({"erm": numbers})
@@ -325,7 +325,7 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
 # ------------------------------------------------------------------------------- 2. histograms
 
 
-def prepare_histograms(
+def histograms(
     confidence: ArrayLike, correct: ArrayLike, bins: int = 25, marks: Sequence[float] = ()
 ) -> dict:
     """Confidence histograms of right and of wrong answers, and what each threshold accepts.
@@ -351,7 +351,7 @@ def prepare_histograms(
 
     Examples
     --------
-    >>> numbers = prepare_histograms([0.9, 0.8, 0.3], [True, True, False], bins=2)
+    >>> numbers = histograms([0.9, 0.8, 0.3], [True, True, False], bins=2)
     >>> numbers["right"].tolist(), numbers["accepted_wrong"][[300, 301]].tolist()
     ([0, 2], [1, 0])
     """
@@ -385,7 +385,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     Parameters
     ----------
     table : dict
-        Numbers of `prepare_histograms`, or ``{method: numbers}``, with the same bins.
+        Numbers of `histograms`, or ``{method: numbers}``, with the same bins.
     threshold : float
         Where the slider starts, in [0, 1]: at the nearest of its stops.
     still : str, optional
@@ -403,7 +403,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
 
     Examples
     --------
-    >>> numbers = prepare_histograms([0.9, 0.8, 0.7, 0.3], [True, True, False, False])
+    >>> numbers = histograms([0.9, 0.8, 0.7, 0.3], [True, True, False, False])
     >>> show_histograms(numbers, threshold=0.75)
     <explorable figure: Confidence of right and of wrong answers with a threshold to drag>
 
@@ -412,7 +412,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
         by_method = {}
         for method in ("erm", "label_smoothing", "fmfp"):
             (confidence, *_), (correct, *_) = page.predictions(page.logits(method))
-            by_method[method] = explorable.prepare_histograms(confidence, correct)
+            by_method[method] = explorable.histograms(confidence, correct)
         explorable.show_histograms(by_method)
     """
     models = _models(table)
@@ -442,7 +442,7 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
 # ------------------------------------------------------------------------------- 3. overfitting
 
 
-def prepare_overfitting(
+def overfitting(
     histories: Mapping | Sequence[Mapping],
     snapshots: Mapping[int, tuple[ArrayLike, ArrayLike]],
     names: Sequence[str] = ("auroc", "accuracy", "ece", "nll"),
@@ -472,7 +472,7 @@ def prepare_overfitting(
     --------
     >>> history = {"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}
     >>> stored = {3: ([0.9, 0.8, 0.3], [True, True, False])}
-    >>> numbers = prepare_overfitting(history, stored, names=["auroc"])
+    >>> numbers = overfitting(history, stored, names=["auroc"])
     >>> numbers["best"]["auroc"], numbers["snapshots"][0]["auroc"]
     (1, 1.0)
     """
@@ -481,7 +481,7 @@ def prepare_overfitting(
     epochs = first["epoch"].tolist()
     rows = []
     for epoch, predictions in sorted(snapshots.items()):
-        numbers = prepare_histograms(*predictions, bins)
+        numbers = histograms(*predictions, bins)
         rows.append({"epoch": int(epoch)} | {k: numbers[k] for k in ("right", "wrong", "auroc")})
     return {
         "epochs": epochs,
@@ -499,7 +499,7 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
     Parameters
     ----------
     table : dict
-        Numbers of `prepare_overfitting`, or ``{method: numbers}`` with the same epochs and metrics.
+        Numbers of `overfitting`, or ``{method: numbers}`` with the same epochs and metrics.
     still : str, optional
         Address (``data:…``) of another still picture.
 
@@ -517,7 +517,7 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
     --------
     >>> history = {"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}
     >>> stored = {3: ([0.9, 0.8, 0.3], [True, True, False])}
-    >>> show_overfitting(prepare_overfitting(history, stored, names=["auroc"]))
+    >>> show_overfitting(overfitting(history, stored, names=["auroc"]))
     <explorable figure: Metrics over the epochs of training, and the confidence histogram at each>
 
     In a notebook of the book::
@@ -529,7 +529,7 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
                 found = metrics.per_sample(logits, page.labels[: len(logits)])
                 stored[epoch] = found["confidence"], found["correct"]
             histories = [r.history for r in page.records[method]]
-            return explorable.prepare_overfitting(histories, stored)
+            return explorable.overfitting(histories, stored)
 
         explorable.show_overfitting({m: numbers(m) for m in ("erm", "fmfp")})
     """
@@ -575,7 +575,7 @@ LOSSES = {  # key: whether it has γ, whether it has β
 }
 
 
-def prepare_gradients(
+def gradients(
     logits: ArrayLike,
     feature_norm: ArrayLike,
     labels: ArrayLike,
@@ -614,7 +614,7 @@ def prepare_gradients(
     --------
     >>> rng = np.random.default_rng(0)
     >>> logits, labels = rng.normal(size=(2, 50, 3)), rng.integers(3, size=50)
-    >>> numbers = prepare_gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
+    >>> numbers = gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
     >>> [moment["epoch"] for moment in numbers["moments"]]
     [1, 20]
     """
@@ -649,7 +649,7 @@ def show_gradients(
     Parameters
     ----------
     numbers : dict
-        From `prepare_gradients`.
+        From `gradients`.
     loss : str
         A key of `LOSSES`, where the choice starts.
     gamma, beta : float
@@ -673,14 +673,14 @@ def show_gradients(
     --------
     >>> rng = np.random.default_rng(0)
     >>> logits, labels = rng.normal(size=(2, 50, 3)), rng.integers(3, size=50)
-    >>> numbers = prepare_gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
+    >>> numbers = gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
     >>> show_gradients(numbers, loss="focal", gamma=2)
     <explorable figure: Gradient norm against Brier score of training samples, for a loss to choose>
 
     In a notebook of the book, of a record with tracked logits::
 
         a = page.records["erm"][0].arrays
-        explorable.show_gradients(explorable.prepare_gradients(
+        explorable.show_gradients(explorable.gradients(
             a["train_logits"], a["train_feature_norm"], a["train_labels"], a["train_epochs"]
         ))
     """
@@ -727,7 +727,7 @@ def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[
     Parameters
     ----------
     moment : dict
-        One of ``prepare_gradients(...)["moments"]``.
+        One of ``gradients(...)["moments"]``.
     loss : str
         A key of `LOSSES`.
     gamma, beta : float
@@ -742,7 +742,7 @@ def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[
 
     Examples
     --------
-    >>> numbers = prepare_gradients(np.zeros((1, 2, 4)), np.zeros((1, 2)), [0, 1])
+    >>> numbers = gradients(np.zeros((1, 2, 4)), np.zeros((1, 2)), [0, 1])
     >>> [x.round(3).tolist() for x in gradient_norms(numbers["moments"][0], "brier", 0, 0)]
     [[0.75, 0.75], [0.433, 0.433]]
     """
@@ -762,7 +762,7 @@ def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[
 # ------------------------------------------------------------------------------- 5. risk, coverage
 
 
-def prepare_risk_coverage(
+def risk_coverage(
     confidence: ArrayLike,
     correct: ArrayLike,
     validation: tuple[ArrayLike, ArrayLike] | None = None,
@@ -794,7 +794,7 @@ def prepare_risk_coverage(
 
     Examples
     --------
-    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    >>> numbers = risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     >>> numbers["threshold"][0], numbers["accepted"][0]  # without an error
     (np.float64(0.79), np.int64(2))
     """
@@ -825,7 +825,7 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
     Parameters
     ----------
     table : dict
-        Numbers of `prepare_risk_coverage`, or ``{method: numbers}`` of two or three.
+        Numbers of `risk_coverage`, or ``{method: numbers}`` of two or three.
     target : float
         Where the slider starts; it ends at the largest error rate.
     still : str, optional
@@ -843,7 +843,7 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
 
     Examples
     --------
-    >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    >>> numbers = risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     >>> show_risk_coverage(numbers, target=0.1)
     <explorable figure: Risk and coverage with an error rate to allow>
 
@@ -853,7 +853,7 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
         for method in ("erm", "fmfp"):
             test = metrics.per_sample(page.logits(method)[0], page.labels)
             held_out = metrics.per_sample(*page.validation(method)[0])
-            by_method[method] = explorable.prepare_risk_coverage(
+            by_method[method] = explorable.risk_coverage(
                 test["confidence"], test["correct"],
                 (held_out["confidence"], held_out["correct"]),
             )

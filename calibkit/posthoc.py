@@ -1017,7 +1017,7 @@ def load(path: str | os.PathLike) -> Recalibration:
     Returns
     -------
     Recalibration
-        Fitted; its `about_` holds what else the file says, such as ``thresholds``.
+        Fitted; its `about_` holds the rest of the file: thresholds, and where the map is from.
 
     Raises
     ------

@@ -63,26 +63,8 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def verdict(self) -> str:
-        """What a difference with this interval says in words: `direction` without a margin.
-
-        Returns
-        -------
-        str
-            "higher", "lower", "no clear difference" or "cannot be told".
-
-        Examples
-        --------
-        >>> Interval(0.2, 0.1, 0.3).verdict, Interval(0.2, -0.1, 0.5).verdict
-        ('higher', 'no clear difference')
-        >>> seed_interval([0.2]).verdict  # one run says nothing about the next
-        'cannot be told'
-        """
-        return self.direction()
-
-    def direction(self, margin: float = 0.0) -> str:
-        """On which side of 0 a difference lies, or whether it is too small to matter.
+    def outcome(self, margin: float = 0.0) -> str:
+        """What a difference with this interval says, in one of four words.
 
         Parameters
         ----------
@@ -92,20 +74,22 @@ class Interval(NamedTuple):
         Returns
         -------
         str
-            "practically none" if the whole interval lies within the margin; else "higher" or
-            "lower" if all of it lies on one side of 0; else "no clear difference". "cannot be told"
-            without an interval.
+            "no difference" if the whole interval lies within the margin; else "higher" or "lower"
+            if all of it lies on one side of 0; else "unclear", as is a difference without an
+            interval.
 
         Examples
         --------
-        >>> [Interval(0.2, 0.1, 0.3).direction(margin) for margin in (0, 0.5)]
-        ['higher', 'practically none']
+        >>> [Interval(0.2, 0.1, 0.3).outcome(margin) for margin in (0, 0.5)]
+        ['higher', 'no difference']
+        >>> Interval(0.2, -0.1, 0.5).outcome(), seed_interval([0.2]).outcome()  # a single run
+        ('unclear', 'unclear')
         """
-        if math.isnan(self.low):
-            return "cannot be told"
+        if math.isnan(self.low) or math.isnan(self.high):
+            return "unclear"
         if -margin <= self.low and self.high <= margin:
-            return "practically none"
-        return "higher" if self.low > 0 else "lower" if self.high < 0 else "no clear difference"
+            return "no difference"
+        return "higher" if self.low > 0 else "lower" if self.high < 0 else "unclear"
 
     def within(self, low: float, high: float) -> "Interval":
         """The same interval, clipped to the metric's range, with the estimate between its ends.
@@ -207,8 +191,8 @@ class Interval(NamedTuple):
 class Unjudged(Interval):
     """An interval of a difference that means nothing by itself; see `UNJUDGED`."""
 
-    def direction(self, margin: float = 0.0) -> str:
-        """No verdict, whatever the interval.
+    def outcome(self, margin: float = 0.0) -> str:
+        """Whatever the interval, it says nothing.
 
         Parameters
         ----------
@@ -218,9 +202,9 @@ class Unjudged(Interval):
         Returns
         -------
         str
-            "see its excess".
+            "unclear".
         """
-        return "see its excess"
+        return "unclear"
 
 
 class Answers(NamedTuple):
@@ -398,7 +382,7 @@ def compare(
     dict of str to Interval
         The estimate is the difference on all samples; all three numbers are ``nan``, with one
         `UndefinedMetricWarning`, where a metric is undefined. Differences of calibration errors
-        (`UNJUDGED`) are `Unjudged`: ask for "excess_ece" to get a verdict.
+        (`UNJUDGED`) are `Unjudged`: ask for "excess_ece" to get an outcome.
 
     Raises
     ------

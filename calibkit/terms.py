@@ -230,15 +230,6 @@ def named(methods: Iterable[str]) -> str:
     return ", ".join(map(label, methods)) or "none"
 
 
-def minus(method: str, reference: str) -> str:
-    """What to call the difference of two methods.
-
-    >>> minus("fmfp", "erm")
-    'FMFP − ERM'
-    """
-    return f"{label(method)} − {label(reference)}"
-
-
 def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:
     """Label, factor and direction of a metric; unknown names are allowed."""
     label, scale, higher = METRICS.get(metric, (metric.replace("_", " "), 1, None))

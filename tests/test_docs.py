@@ -103,7 +103,7 @@ def test_every_page_is_looked_at():
     for path in [*PAGES, *NOTEBOOKS]:
         for fence in re.findall(r"^```(\S+)", prose(path), re.MULTILINE):
             assert fence in known or fence.startswith("{"), (path.name, fence)
-    for program, least in (("calibkit", 15), ("papermill", 10), ("make", 5), ("snakemake", 2)):
+    for program, least in (("calibkit", 15), ("papermill", 8), ("make", 5), ("snakemake", 2)):
         assert len(every(program)) >= least, program
 
 

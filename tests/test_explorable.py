@@ -67,33 +67,31 @@ def test_many_classes_share_what_is_left():
 
 def test_of_many_samples_a_random_part_is_kept():
     logits, labels = make(500)
-    numbers = explorable.prepare_reliability(logits, labels, most=200)
+    numbers = explorable.reliability(logits, labels, most=200)
     assert (numbers["n"], numbers["total"]) == (200, 500)
     assert len(explorable.show_reliability(numbers).html) < 40_000
 
 
 def test_ten_thousand_samples_of_ten_classes_fit():
-    figure = explorable.show_reliability(
-        explorable.prepare_reliability(*make(10_000)), still="data:,"
-    )
+    figure = explorable.show_reliability(explorable.reliability(*make(10_000)), still="data:,")
     assert len(figure.html) < 150_000
 
 
 def test_thresholds_by_counting():
     c, z = answers(*make())
-    numbers = explorable.prepare_histograms(c, z)
+    numbers = explorable.histograms(c, z)
     for i in (0, 1, 500, 937, 1000):
         assert numbers["accepted_right"][i] == (z & (c.astype(float) >= i / 1000)).sum()
         assert numbers["accepted_wrong"][i] == (~z & (c.astype(float) >= i / 1000)).sum()
     assert numbers["right"].sum() == z.sum() and numbers["wrong"].sum() == (~z).sum()
-    marked = explorable.prepare_histograms(c, z, marks=[0.9, 0.93721])
+    marked = explorable.histograms(c, z, marks=[0.9, 0.93721])
     assert marked["marks"].tolist() == [0.93721]  # 0.9 is a step already
     assert marked["accepted_right"][938] == (z & (c.astype(float) >= 0.93721)).sum()
 
 
 def test_targets_are_those_of_coverage_at_risk():
     c, z = answers(*make())
-    numbers = explorable.prepare_risk_coverage(c, z)
+    numbers = explorable.risk_coverage(c, z)
     for i in range(0, len(explorable.TARGETS), 10):
         expected = metrics.coverage_at_risk(c, z, explorable.TARGETS[i])
         assert numbers["accepted"][i] / len(z) == expected
@@ -101,22 +99,22 @@ def test_targets_are_those_of_coverage_at_risk():
             assert numbers["accepted"][i] == (c >= numbers["threshold"][i]).sum()
             assert numbers["wrong"][i] == (~z & (c >= numbers["threshold"][i])).sum()
     held_out = answers(*make(seed=1))
-    other = explorable.prepare_risk_coverage(c, z, held_out)
+    other = explorable.risk_coverage(c, z, held_out)
     np.testing.assert_array_equal(
-        other["threshold"], explorable.prepare_risk_coverage(*held_out)["threshold"]
+        other["threshold"], explorable.risk_coverage(*held_out)["threshold"]
     )
     assert other["accepted"][60] == (c >= other["threshold"][60]).sum()
 
 
 def test_what_does_not_belong_together_is_refused():
     c, z = answers(*make(100))
-    a, b = (explorable.prepare_histograms(c, z, bins) for bins in (10, 20))
+    a, b = (explorable.histograms(c, z, bins) for bins in (10, 20))
     with pytest.raises(ValueError, match="different edges"):
         explorable.show_histograms({"erm": a, "fmfp": b})
     with pytest.raises(ValueError, match="nothing to show"):
         explorable.show_histograms({})
     with pytest.raises(ValueError, match="expected \\(epochs, n\\)"):
-        explorable.prepare_gradients(np.zeros((1, 5, 3)), np.ones((1, 4)), np.zeros(5, int))
+        explorable.gradients(np.zeros((1, 5, 3)), np.ones((1, 4)), np.zeros(5, int))
     with pytest.raises(ValueError, match="loss: got 'hinge'"):
         explorable.show_gradients({"moments": []}, loss="hinge")
 
@@ -124,7 +122,7 @@ def test_what_does_not_belong_together_is_refused():
 def test_a_book_takes_the_script_once():
     from types import SimpleNamespace
 
-    figure = explorable.show_histograms(explorable.prepare_histograms([0.9, 0.4], [True, False]))
+    figure = explorable.show_histograms(explorable.histograms([0.9, 0.4], [True, False]))
     asked = []
     app = SimpleNamespace(add_js_file=asked.append)
     context = {"body": 2 * f"<p>before</p>{figure._repr_html_()}<p>after</p>"}
@@ -138,7 +136,7 @@ def test_a_book_takes_the_script_once():
 # --- in a browser ---
 
 MODELS = {"erm": make(), "fmfp": make(1500, sharp=0.7, seed=2)}
-PREPARED = {m: explorable.prepare_reliability(*data, 1.73) for m, data in MODELS.items()}
+PREPARED = {m: explorable.reliability(*data, 1.73) for m, data in MODELS.items()}
 EPOCHS = [1, 2, 4, 6, 8]
 
 
@@ -150,14 +148,14 @@ def histories(seed):
 
 def curves(method):
     stored = {e: answers(*make(400, seed=e)) for e in (1, 4, 8)}
-    return explorable.prepare_overfitting([histories(len(method)), histories(9)], stored)
+    return explorable.overfitting([histories(len(method)), histories(9)], stored)
 
 
 def tracked():
     rng = np.random.default_rng(0)
     logits = np.stack([make(600, sharp=s)[0] for s in (0.3, 1.5)])
     norms = 1 + 3 * rng.random((2, 600)).astype(np.float32)
-    return explorable.prepare_gradients(logits, norms, make(600)[1], [1, 30])
+    return explorable.gradients(logits, norms, make(600)[1], [1, 30])
 
 
 OVER = {m: curves(m) for m in MODELS}
@@ -167,12 +165,12 @@ HELD_OUT = answers(*make(seed=5))
 FIGURES = {
     "reliability": lambda: explorable.show_reliability(PREPARED),
     "histograms": lambda: explorable.show_histograms(
-        {m: explorable.prepare_histograms(*pair) for m, pair in ANSWERS.items()}
+        {m: explorable.histograms(*pair) for m, pair in ANSWERS.items()}
     ),
     "overfitting": lambda: explorable.show_overfitting(OVER),
     "gradients": lambda: explorable.show_gradients(TRACKED),
     "risk_coverage": lambda: explorable.show_risk_coverage(
-        {m: explorable.prepare_risk_coverage(*pair, HELD_OUT) for m, pair in ANSWERS.items()}
+        {m: explorable.risk_coverage(*pair, HELD_OUT) for m, pair in ANSWERS.items()}
     ),
 }
 
@@ -426,4 +424,4 @@ def test_phones_have_no_cut_figures_and_dark_pages_dark_ones(chromium, url):
 def test_the_fit_of_the_button_is_that_of_posthoc():
     logits, labels = make()
     fitted = posthoc.TemperatureScaling().fit(logits, labels).temperature_
-    assert explorable.prepare_reliability(logits, labels, fitted)["temperature"] == round(fitted, 2)
+    assert explorable.reliability(logits, labels, fitted)["temperature"] == round(fitted, 2)

@@ -147,6 +147,17 @@ def prediction_file(kind: str) -> bytes:
         np.savez_compressed(buffer, probs=probs, labels=labels)
     elif kind == ".npy":
         np.save(buffer, np.column_stack([probs, labels]))
+    elif kind == ".json":
+        buffer.write(json.dumps({"probs": probs.tolist(), "labels": labels.tolist()}).encode())
+    elif kind == ".jsonl":  # of lm-evaluation-harness
+        rows = [
+            {"target": str(y), "filtered_resps": [[str(x), "False"] for x in np.log(p)]}
+            for p, y in zip(probs, labels, strict=True)
+        ]
+        buffer.write("\n".join(map(json.dumps, rows)).encode())
+    elif kind == ".tsv":  # confidences of answers
+        lines = [f"{p.max():.3f}\t{p.argmax() == y}" for p, y in zip(probs, labels, strict=True)]
+        buffer.write("\n".join(["confidence\tcorrect", *lines]).encode())
     else:
         lines = ["label,prob_a,prob_b,prob_c"]
         lines += [
@@ -162,7 +173,9 @@ def prediction_file(kind: str) -> bytes:
     return buffer.getvalue()
 
 
-FILES = {kind: prediction_file(kind) for kind in (".npz", ".npy", ".csv")}
+FILES = {
+    kind: prediction_file(kind) for kind in (".npz", ".npy", ".csv", ".tsv", ".json", ".jsonl")
+}
 
 
 @quick

@@ -540,7 +540,6 @@ def test_panels_reach_the_tallest_of_them():
 
 def test_methods_in_words():
     assert terms.named(["erm", "fmfp+ts"]) == "ERM, FMFP + TS" and terms.named([]) == "none"
-    assert terms.minus("mixup", "erm") == "Mixup − ERM"
     assert plots.look("ts")["label"] == "ERM + TS"  # a row of published.by_run
     assert terms.header("ece") == "ECE (%)" and terms.header("nll") == "NLL"
 

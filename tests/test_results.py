@@ -1,13 +1,13 @@
 """One table of results and one comparison: values, intervals and words; tables equal folders."""
 
-from math import isnan, nan
+from math import isnan
 
 import numpy as np
 import pytest
 
 from calibkit import metrics, stats
 from calibkit.companion import page, plan, printed, results
-from calibkit.companion.results import Number, Series, outcome, row
+from calibkit.companion.results import Number, Series, row
 from calibkit.training import store, tables
 
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
@@ -19,27 +19,6 @@ def plain():
 
 
 # --- the ruler ---
-
-
-def interval(low, high):
-    return stats.Interval((low + high) / 2, low, high)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "margin", "word"),
-    [
-        (0.1, 0.3, 0, "higher"),
-        (-0.3, -0.1, 0, "lower"),
-        (-0.1, 0.3, 0, "unclear"),
-        (-0.1, 0.1, 0.2, "no difference"),
-        (0.05, 0.1, 0.2, "no difference"),  # clear, and too small to matter
-        (0.05, 0.3, 0.2, "higher"),
-        (-0.3, 0.1, 0.2, "unclear"),
-        (nan, nan, 0.2, "unclear"),
-    ],
-)
-def test_outcome(low, high, margin, word):
-    assert outcome(interval(low, high), margin) == word
 
 
 def test_margins_are_what_the_papers_print():

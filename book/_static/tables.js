@@ -1,6 +1,7 @@
 // A table that is wider than its place, or on a phone a column of single words, is set tighter; if
-// that is not enough, its rows become cards. One that a click sorts keeps its heads and scrolls in a
-// frame instead.
+// that is not enough, its rows become cards. One that a click sorts, or that has the paper's numbers
+// beside ours, keeps its heads and scrolls in a frame instead.
+const KEPT = ".calibkit-sortable, .calibkit-paired";
 const NARROW_PAGE = matchMedia("(max-width: 576px)");
 const TALL = 130; // pixels, some five lines
 
@@ -61,7 +62,7 @@ const fit = (table) => {
   const places = ".calibkit-frame, .cell_output, .pst-scrollable-table-container";
   const place = table.closest(places) ?? table.parentElement;
   table.classList.remove("tight", "stacked");
-  const sorted = table.classList.contains("calibkit-sortable");
+  const sorted = table.matches(KEPT);
   for (const kind of sorted ? ["tight"] : ["tight", "stacked"]) {
     const wide = table.getBoundingClientRect().width > place.clientWidth + 1;
     if (!wide && (sorted || !wordy(table))) return;
@@ -72,7 +73,7 @@ const fit = (table) => {
 
 document.addEventListener("DOMContentLoaded", () => {
   const tables = [...document.querySelectorAll(".bd-article table")].filter((t) => t.tHead);
-  tables.filter((t) => t.classList.contains("calibkit-sortable")).forEach(frame);
+  tables.filter((t) => t.matches(KEPT)).forEach(frame);
   tables.forEach(label);
   tables.forEach(keep);
   let timer;

@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import confidence, metrics, stats, terms
-from calibkit.companion import derived, plan, results
+from calibkit.companion import derived, papers, plan, results
 from calibkit.companion import printed as tables
 from calibkit.companion.results import Number, Results, Series
 from calibkit.training import tables as saved
@@ -48,7 +48,6 @@ from calibkit.training import tables as saved
 OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
 SIDES = ("below", "above", "near", "at most", "at least")
 QUANTIFIERS = ("all", "any", "most", "nearly all")
-_SEEDS = {"fmfp": 3, "darkside": 3, "overconf": 5, "mixup": 3, "bsce": 3}  # behind a printed ±
 
 # --- a claim as data ------------------------------------------------------------------------------
 
@@ -873,7 +872,10 @@ def _printed(identity: str) -> Printed:
         if not means.parts:
             continue
         by_means.append(means.word() == "holds")
-        ruled = _put(case, lambda leaf, at=place: _from_print(leaf, cells, at, _SEEDS[claim.paper]))
+        ruled = _put(
+            case,
+            lambda leaf, at=place: _from_print(leaf, cells, at, papers.FILES[claim.paper].SEEDS),
+        )
         by_rule.append(ruled.word())
         spreads |= any(not isnan(part.interval().low) for part in ruled.leaves())
     total = len(by_means)
@@ -924,8 +926,7 @@ def _from_print(
 
 
 _BESIDE = ("avg_over_backbones",)  # means of the rows above them
-_KINDS = {"cifar10c": "shifted"} | dict.fromkeys(tables.TEST_SETS, "collected")
-_KINDS["cifar10c"] = "shifted"
+_KINDS = dict.fromkeys(tables.TEST_SETS, "collected") | {"cifar10c": "shifted"}
 _SUFFIXES = {"none": "", "ts_ece": "_scaled", "ts_test": "_optimal", "binned": "_binned"}
 
 
@@ -950,7 +951,11 @@ def _signed(leaf: Comparison, cells: Mapping, place: tuple[str, str]) -> list[tu
     """The cells of a comparison in a place, each with its sign; empty if one is not printed."""
     signed = []
     for sign, side in zip((1, -1), leaf.sides, strict=False):
-        where = (side.dataset, _called(side.network)) if side.dataset else place
+        where = place
+        if side.dataset:  # by what this paper's tables call it
+            its = [at for at in cells if at[0] == side.dataset]
+            called = (at for at in its if papers.network(_paper_of(cells), *at) == side.network)
+            where = next(called, (side.dataset, side.network))
         if side.number.metric == "train_accuracy":  # printed without a network
             where = (where[0], "-")
         if side.lowest or side.over:
@@ -963,14 +968,8 @@ def _signed(leaf: Comparison, cells: Mapping, place: tuple[str, str]) -> list[tu
     return signed
 
 
-def _called(network: str) -> str:
-    """What the tables call a network."""
-    return {
-        "resnet50_imagenet": "resnet50",
-        "resnet18_imagenet": "resnet18",
-        "resnet110_bottleneck": "resnet110",
-        "wrn_26_10": "wrn26_10",
-    }.get(network, network)
+def _paper_of(cells: Mapping) -> str:
+    return next(cell.paper for its in cells.values() for cell in its.values())
 
 
 def _printed_cell(cells: Mapping, method: str, number: Number):

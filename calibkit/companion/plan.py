@@ -429,7 +429,7 @@ _ON_TOY = Need(("erm",), on=("gaussians", "mlp"))
 _ALL = tuple(need for needs in PAPERS.values() for need in needs)
 NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "intro": PAPERS["fmfp"],
-    "tour": (Need(("erm",)),),
+    "tour": (Need(("erm",), paper="fmfp"),),
     "confidence_histograms": PAPERS["fmfp"],
     "reliability_diagrams": (
         Need((*_FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp"), paper="fmfp"),
@@ -437,7 +437,7 @@ NOTEBOOKS: dict[str, tuple[Need, ...]] = {
     "reliable_overfitting": PAPERS["fmfp"],
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), paper="bsce"),),
     "fmfp": PAPERS["fmfp"],
-    "darkside": PAPERS["darkside"],
+    "darkside": (*PAPERS["darkside"], Need((*_FOUR, "fmfp"), paper="fmfp")),
     "overconf": (*PAPERS["overconf"], _ON_TEXTS),
     "mixup": PAPERS["mixup"],
     "bsce": (*PAPERS["bsce"], _ON_TOY),

@@ -47,14 +47,6 @@ TEST_SETS = {
     "cifar10.2": "cifar10_2-0",
     "imagenet_v2": "imagenet_v2-0",
 }
-# Epochs and runs behind a published cell; None where the paper does not say.
-_TRAINED = {
-    "fmfp": ("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
-    "darkside": ("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),
-    "overconf": (None, "5 seeds"),
-    "mixup": (None, None),
-    "bsce": ("350 epochs (Tiny-ImageNet: 100)", "3 seeds"),
-}
 
 
 class Cell(NamedTuple):
@@ -130,7 +122,7 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame
 
 def _chosen(paper: str | None = None, exhibit: str | None = None) -> list[Cell]:
     if paper is not None:
-        plan.choose("paper", paper, _TRAINED)
+        plan.choose("paper", paper, papers.FILES)
     if exhibit is not None:
         plan.choose("exhibit", exhibit, [e["id"] for e in _exhibits()])
     return [c for c in every() if paper in (None, c.paper) and exhibit in (None, c.exhibit)]
@@ -195,7 +187,7 @@ def exhibits(paper: str | None = None) -> "pd.DataFrame":
     import pandas as pd
 
     if paper is not None:
-        plan.choose("paper", paper, _TRAINED)
+        plan.choose("paper", paper, papers.FILES)
     return pd.DataFrame([e for e in _exhibits() if paper in (None, e["paper"])])
 
 
@@ -421,7 +413,7 @@ def _ours(runs: Results, cell: Cell, exhibit: str) -> str:
 
 
 def _differs(runs: Results, lines: Sequence[Line], exhibit: str) -> str:
-    epochs, seeds = _TRAINED[exhibit.partition("-")[0]]
+    epochs, seeds = papers.FILES[exhibit.partition("-")[0]].TRAINED
     theirs = [
         " and ".join(dict.fromkeys(terms.DATASETS.get(x.dataset, x.dataset) for x in lines)),
         ", ".join(dict.fromkeys(x.network for x in lines)),
@@ -468,4 +460,4 @@ def paired(*tables: Beside):
         list(dict.fromkeys(head for its in wide.values() for head in its))
     )
     frame = frame[sorted(frame, key=lambda head: order.index(head[0].split(",")[0]))]
-    return page.table(frame).set_caption(tables[0].differs)
+    return page.table(frame, classes="calibkit-paired").set_caption(tables[0].differs)

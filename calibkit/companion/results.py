@@ -15,9 +15,9 @@ the command line call it and nothing else.
 (`calibkit.stats.mean_over_seeds`), where a record keeps replicates of the number; a row says in
 `covers` when it is over seeds alone. A single run has no interval.
 
-**The words** (`outcome`): *higher* or *lower* if the interval excludes 0 and reaches beyond the
-margin, *no difference* if all of it lies within the margin, else *unclear*. The margin of a metric
-is the ± that the papers print for it, the median over their tables (`MARGINS`).
+**The words** (`stats.Interval.outcome`): *higher* or *lower* if the interval excludes 0 and reaches
+beyond the margin, *no difference* if all of it lies within the margin, else *unclear*. The margin
+of a metric is the ± that the papers print for it, the median over their tables (`MARGINS`).
 
 A calibration error is compared as its column says: ``ece`` is the error that the papers print,
 ``excess_ece`` what is left of it after the part that chance alone shows.
@@ -328,20 +328,7 @@ def margin(metric: str) -> float:
     return MARGINS.get(kind, 0.0)
 
 
-def outcome(interval: stats.Interval, margin: float = 0.0) -> str:
-    """One of `OUTCOMES` for a difference.
-
-    >>> outcome(stats.Interval(0.02, 0.01, 0.03)), outcome(stats.Interval(0, -1, 1), margin=2)
-    ('higher', 'no difference')
-    >>> outcome(stats.Interval(0.2, 0.1, 0.3), margin=0.4), outcome(stats.Interval(1, nan, nan))
-    ('no difference', 'unclear')
-    """
-    _, low, high = interval
-    if isnan(low) or isnan(high):
-        return "unclear"
-    if margin and -margin <= low and high <= margin:
-        return "no difference"
-    return "higher" if low > 0 else "lower" if high < 0 else "unclear"
+outcome = stats.Interval.outcome  # of an interval and a margin
 
 
 class Row(NamedTuple):
@@ -411,7 +398,7 @@ def row(
     estimate, low, high = mean.interval(level)
     within = margin(number.metric)
     covers = "" if isnan(low) else "runs and test set" if of.draws else "runs"
-    word = outcome(stats.Interval(estimate, low, high), within) if to else ""
+    word = stats.Interval(estimate, low, high).outcome(within) if to else ""
     seeds = sum(not isnan(v) for v in of.values.values())
     return Row(
         setting, method, to, number.metric,

@@ -426,6 +426,15 @@ def recalibrated(
         ``confidence``: pairs (confidence, correct) of the test and of the validation set, the
         second None without one; for two classes ``test`` and ``validation``, pairs (probability
         of the positive class, whether it is the true one).
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> labels = np.arange(300) % 3
+    >>> logits = 4 * np.eye(3)[(labels + (np.arange(300) % 5 == 0)) % 3]  # one in five is wrong
+    >>> results, found = recalibrated(from_arrays({"logits": logits, "labels": labels}))
+    >>> results["temperature scaling"]["nll"] < results["none"]["nll"], sorted(found)[:2]
+    (True, ['histogram binning', 'isotonic regression'])
     """
     k = data.logits.shape[1]
     data = data.sample(FIT // k)
@@ -562,6 +571,14 @@ def recommended(results: dict[str, dict]) -> str | None:
 
     It lowers the Brier score by more than chance, and does not raise the NLL, which is infinite
     where something happens that a map has given a probability of 0.
+
+    Examples
+    --------
+    >>> from calibkit.stats import Interval
+    >>> plain = {"brier": 0.3, "nll": 0.9}
+    >>> fitted = {"brier": 0.2, "nll": 0.6, "brier_change": Interval(-0.1, -0.15, -0.05)}
+    >>> recommended({"none": plain, "beta calibration": fitted})
+    'beta calibration'
     """
     low, high = posthoc.RANGE
     fitted = results.get("temperature scaling", {}).get("temperatures", [])
@@ -661,7 +678,7 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
     >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
     >>> numbers = comparison(*map(predictions.from_arrays, (first, second)))
-    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].verdict
+    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].outcome()
     (0.5, 'higher')
     """
     names = [*metrics.ranked_metrics(), "nll", "brier"]

@@ -181,10 +181,10 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
         label, scale, higher = terms.METRICS[name]
         wins = {m: set() for m in models}
         for pair in numbers["pairs"]:
-            direction = pair["difference"][name].verdict
-            if direction in ("higher", "lower"):
+            outcome = pair["difference"][name].outcome()
+            if outcome in ("higher", "lower"):
                 both = pair["first"], pair["second"]
-                better, worse = both if (direction == "higher") == higher else both[::-1]
+                better, worse = both if (outcome == "higher") == higher else both[::-1]
                 wins[better].add(worse)
         best = [m for m in models if len(wins[m]) == len(models) - 1]
         values = {m: numbers["metrics"][m][name].estimate for m in models}
@@ -221,10 +221,10 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
 
 
 def _better(pair: dict, name: str) -> str:
-    direction, higher = pair["difference"][name].verdict, terms.METRICS[name][2]
-    if direction not in ("higher", "lower"):
+    outcome, higher = pair["difference"][name].outcome(), terms.METRICS[name][2]
+    if outcome not in ("higher", "lower"):
         return ""
-    return " ✓" if (direction == "higher") == higher else " ✗"
+    return " ✓" if (outcome == "higher") == higher else " ✗"
 
 
 def draw(name: str, numbers: dict) -> Figure:

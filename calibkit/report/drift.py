@@ -285,7 +285,8 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     if numbers["score"] != "confidence":
         sentences = [s.replace(" are.", " are of that class.") for s in sentences]
     change = number(worst["change"], 100, " points", sign=True)
-    text = f"{' '.join(sentences)} Observed less claimed changed by {change} (p = {_p(worst)})."
+    chance = f"p {'= ' * (worst['p'] >= 1e-4)}{_p(worst)}"
+    text = f"{' '.join(sentences)} Observed less claimed changed by {change} ({chance})."
     which = [change["part"] for change in changes if change["drifted"]]
     if not which:
         title, tone = f"No drift since {old['name']} that chance would not show", "good"

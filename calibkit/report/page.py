@@ -142,10 +142,10 @@ def explore(
         )
         if not data.pairs:
             few = min(explorable.MOST, max(EXPLORED // numbers["classes"], 1000))
-            packed = explorable.prepare_reliability(model.logits, model.labels, temperature, few)
+            packed = explorable.reliability(model.logits, model.labels, temperature, few)
             reliability[name] = packed
-        histograms[name] = explorable.prepare_histograms(*test, marks=thresholds)
-        risk_coverage[name] = explorable.prepare_risk_coverage(*test, held_out)
+        histograms[name] = explorable.histograms(*test, marks=thresholds)
+        risk_coverage[name] = explorable.risk_coverage(*test, held_out)
     point = numbers["main_point"] or {"threshold": 0.9, "target": 0.05}
     shown = {}
     if reliability:

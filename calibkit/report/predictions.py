@@ -473,7 +473,8 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
         inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
         other = 1 - scores if probs or inside else np.zeros_like(scores)
         scores = np.stack([other, scores], axis=1)
-        notes.append(f"One column of {name}: read as class 1 of two.")
+        if not name.startswith("val_"):  # said once
+            notes.append(f"One column of {name}: read as class 1 of two.")
     if not probs:
         scores = as_logits(scores, name, kind=None)
         probs = len(scores) > 1 and _are_probs(scores)

@@ -6,10 +6,10 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 
-from calibkit import terms
+from calibkit import posthoc, terms
 from calibkit.report import conformal
-from calibkit.report.assessment import FEW
-from calibkit.stats import Interval, Unjudged
+from calibkit.report.assessment import FEW, OF_TWO, RECALIBRATIONS
+from calibkit.stats import UNJUDGED, Interval
 
 # --- words ---
 
@@ -302,6 +302,10 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         text += _change_of_decisions(positive, best)
     elif numbers["points_after"]:
         text += " It needs thresholds of its own, which are in the table below it."
+    kind = (OF_TWO | RECALIBRATIONS)[best]
+    name = next((name for name, of in posthoc.MAPS.items() if of is kind), None)
+    if name:
+        text += f" To deploy it: calibkit recalibrate FILE --map {name} --save map.json."
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
     title = f"{best.capitalize()} {'may' if leaks else 'would'} help{little}"
     return {"title": title, "text": text + infinite, "tone": "unsure" if leaks else "fair"}
@@ -356,7 +360,7 @@ def _on_probability(numbers: dict) -> dict[str, str]:
         side = "high" if gap.estimate > 0 else "low"
         title, tone = f"Probability of {name} is {much}too {side}", "fair" if slight else "bad"
         size = number(gap, 100, "\u00a0points", sign=True)
-        text = f"{said}: {size}" + (f", {ratio:.2g} times as many." if ratio >= 1.5 else ".")
+        text = f"{said}: {f'{ratio:.2g} times too high' if ratio >= 1.5 else size}."
     else:
         text = f"{said}: {number(gap, 100, chr(160) + 'points', sign=True)}."
         title, tone = "No sign of miscalibration", "good"
@@ -507,10 +511,10 @@ def _on_comparison(numbers: dict) -> dict[str, str]:
 
 def _better(name: str, difference: Interval) -> str:
     """Which is better, as `stats.compare` decides: calibration errors by their excess only."""
-    verdict, higher = difference.verdict, terms.METRICS[name][2]
-    if higher is None or verdict not in ("higher", "lower"):
-        return verdict if isinstance(difference, Unjudged) else "–"
-    return "yours" if (verdict == "higher") == higher else "the other"
+    outcome, higher = difference.outcome(), terms.METRICS[name][2]
+    if higher is None or outcome not in ("higher", "lower"):
+        return "see its excess" if name in UNJUDGED else "–"
+    return "yours" if (outcome == "higher") == higher else "the other"
 
 
 # --- tables ---
@@ -657,13 +661,13 @@ def _map_row(name: str, numbers: dict) -> dict[str, str]:
     change = number(scores["brier_change"], 1, "", sign=True)
     return {
         "Recalibration": name,
-        "Mean probability": percent(at["mean"]),
+        "Mean": percent(at["mean"]),
         "ECE": percent(at["ece"]),
         "Brier change": "–" if name == "none" else change,
         "NLL": number(scores["nll"], 1, ""),
         "Average precision": percent(at["average_precision"]),
         "Found / flagged at 0.5": f"{at['decisions']['found']:,} / {at['decisions']['flagged']:,}",
-        "Flags as many as now": "–" if at["same"] is None else f"at {at['same']:.3g}",
+        "Flags as many at": "–" if at["same"] is None else f"{at['same']:.3g}",
     }
 
 

@@ -36,7 +36,7 @@ from calibkit.data.cache import cache_root
 from calibkit.training import tables
 from calibkit.training.runs import Run
 
-VERSION = 2  # of what a record holds; records of before say nothing
+VERSION = 2  # of what a record holds
 FIELDS = {"version", "status", "run", "sha256", "provenance", "seal"}  # of run.json
 SHIFTED = "shifted.csv.gz", "shifted.csv"  # as it is written, and as it once was
 FILES = {"history.csv", "arrays.npz", *SHIFTED, "replicates.npz"}  # beside run.json
@@ -228,9 +228,7 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         files = info["sha256"].keys()
         sound = sound and "history.csv" in files and files <= FILES
         sound = sound and bool(files & {"arrays.npz", "replicates.npz"})
-        # The earliest records have neither a seal nor a version.
-        sealed = set(info) | {"seal", "version"} == FIELDS
-        sealed = sealed and info.get("seal", "") in ("", _seal(info))
+        sealed = info.keys() == FIELDS and info["seal"] == _seal(info)
         if not (sound and sealed):
             raise DamagedRecord(f"{path}: run.json was altered; delete the folder to retrain")
         return Record(run.name, path, info)

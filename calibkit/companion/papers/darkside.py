@@ -1,0 +1,78 @@
+"""On the dark side of calibration.
+
+Supplement A.3: CIFAR in 300 epochs from a rate of 0.1, which is divided after 150 and 225 by 5
+(cross-entropy, ERL, mixup) or by 10 (label smoothing, focal loss); ImageNet in 100 epochs,
+divided by 10 after 30, 60, 90. Temperatures are fixed: 1.5 and 1.1. Three trials, ImageNet one.
+Batch, optimiser, weight decay, split and augmentation are not described: those of the code that
+its focal loss comes from, and for ImageNet the usual ones. Its VGG-16 has batch norm here:
+without, a rate of 0.1 does not train it.
+"""
+
+from dataclasses import replace
+
+from calibkit.companion.papers.blocks import Block, settings
+from calibkit.training import protocols as p
+
+_DECAY = p.DARKSIDE_DECAY
+_PROTOCOL = replace(p.DARKSIDE_CIFAR, validation=5000, temperature=1.5)
+_NETWORKS = ("vgg16_bn", "resnet50", "densenet121")
+_METHODS = ("erm", "entropy_regularization", "label_smoothing", "mixup", "focal")
+_SHIFTED = settings(
+    "darkside",
+    ("cifar10",),
+    ("vgg16_bn",),
+    replace(_PROTOCOL, shifted=10_000),
+    3,
+    exceptions=_DECAY,
+)
+_CIFAR = (
+    *_SHIFTED,
+    *settings("darkside", ("cifar10",), _NETWORKS[1:], _PROTOCOL, 3, exceptions=_DECAY),
+    *settings("darkside", ("cifar100",), _NETWORKS, _PROTOCOL, 3, exceptions=_DECAY),
+)
+_IMAGENET = settings("darkside", ("imagenet",), ("resnet50_imagenet",), p.DARKSIDE_IMAGENET, 1)
+_ON_IMAGENET = tuple(
+    "label_smoothing(epsilon=0.1)" if m == "label_smoothing" else m for m in _METHODS
+)
+# A.2: the public code of ConfidNet, a tenth held out, three runs.
+_SCORES = (
+    *settings("darkside", ("cifar10",), ("vgg16_bn:IMAGENET1K_V1",), p.CONFIDNET_CIFAR10, 3),
+    *settings("darkside", ("cifar100",), ("vgg16_bn",), p.CONFIDNET_CIFAR100, 3, "scores"),
+)
+BLOCKS = (
+    Block(("darkside-fig1",), _SHIFTED, ("erm", "label_smoothing")),
+    Block(("darkside-tab1", "darkside-tab3"), _IMAGENET, _ON_IMAGENET),
+    Block(("darkside-tab2",), _CIFAR, _METHODS),
+    Block(("darkside-fig2",), (*_CIFAR[1::3], *_IMAGENET), ("erm",)),
+    Block(("darkside-tab3",), _SHIFTED, _METHODS),  # CIFAR-10.1, CIFAR-10.2
+    Block(("darkside-tab4",), _SCORES, ("erm",)),
+    Block(("darkside-text-sec21", "darkside-text-trainacc"), _IMAGENET, ("erm",)),
+    # The listings sum over the batch, which at this rate only trains with the clipping of the
+    # public code that they follow; the text says nothing of either.
+    Block(
+        ("darkside-lst1", "darkside-lst2"),
+        settings(
+            "darkside",
+            ("cifar10",),
+            ("vgg16_bn",),
+            replace(_PROTOCOL, reduction="sum", clip_norm=2.0),
+            3,
+            "summed",
+            exceptions=_DECAY,
+        ),
+        ("entropy_regularization", "label_smoothing"),
+        variant="paper",
+    ),
+)
+
+# Epochs and runs behind a printed number, in words; empty where the paper does not say. How many
+# runs are taken to be behind a printed ±.
+TRAINED = ("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)")
+SEEDS = 3
+# What its tables call a network, where it is not our name; on ImageNet it is another one.
+CALLED = {
+    "vgg16": "vgg16_bn",
+    "cifar10/vgg16_bn": "vgg16_bn:IMAGENET1K_V1",
+    "imagenet/resnet50": "resnet50_imagenet",
+    "imagenet/-": "resnet50_imagenet",
+}

@@ -1,0 +1,49 @@
+"""On the pitfall of mixup (slides).
+
+Four ResNets on four data sets, and two that start from ImageNet weights on Tiny-ImageNet. The
+slides state neither schedule nor number of runs: public code (350 epochs, steps after 150 and
+250, weight decay 1e-4, 5,000 held out by seed 101). Their ratios are folded to at least 1/2: with
+one ratio and one permutation for a batch, that mixes the same pairs in the same shares. The
+alpha of ablations and MIT is not stated either: 1, as in the README of the code.
+"""
+
+from calibkit.companion.papers.blocks import CIFARS, Block, grid, settings
+from calibkit.training import protocols as p
+
+_NETWORKS = ("resnet18", "resnet50", "resnet110_bottleneck", "resnet152")
+_DATA = ("svhn", *CIFARS, "tiny_imagenet")
+_PLACES = settings("mixup", _DATA, _NETWORKS, p.MIXUP_CIFAR, 1)
+_PRETRAINED = settings(
+    "mixup",
+    ("tiny_imagenet",),
+    ("resnet18_imagenet:IMAGENET1K_V1", "resnet152_imagenet:IMAGENET1K_V1"),
+    p.MIXUP_CIFAR,
+    1,
+)
+_RESNET110 = _PLACES[2::4]
+_ALPHAS = grid("mixup", "alpha", (0.1, 0.5, 1))
+_ABLATIONS = ("mixup_dt", "mixup_to", "mixup_sc", "mixup_io")
+BLOCKS = (
+    Block(("mixup-tab1",), _PLACES, ("erm", *_ALPHAS)),
+    Block(("mixup-fig1",), _RESNET110, ("erm", *_ALPHAS)),
+    Block(("mixup-fig2",), _PLACES, ("erm", "mixup(alpha=1)", *_ABLATIONS)),
+    Block(("mixup-fig3",), _PLACES, ("erm", "mixup(alpha=1)", "mixup_sc", "mixup_io")),
+    Block(
+        ("mixup-tab5", "mixup-tab4"),
+        (*_PLACES, *_PRETRAINED),
+        ("erm", *_ALPHAS, *_ABLATIONS, "mit_l", "mit_a(margin=0)", "mit_a"),
+    ),
+    # Which data are not stated; the slides show ResNet-18 and ResNet-110.
+    Block(("mixup-figC",), _PLACES[4:8:2], grid("mit_a", "alpha", (0.1, 0.5, 1))),
+)
+
+# Epochs and runs behind a printed number, in words; empty where the paper does not say. How many
+# runs are taken to be behind a printed ±.
+TRAINED = ("", "")
+SEEDS = 3
+# What its tables call a network, where it is not our name; on ImageNet it is another one.
+CALLED = {
+    "resnet110": "resnet110_bottleneck",
+    "resnet18_pretrained": "resnet18_imagenet:IMAGENET1K_V1",
+    "resnet152_pretrained": "resnet152_imagenet:IMAGENET1K_V1",
+}
