@@ -112,7 +112,9 @@ def trained(
         An unknown name, something wrong with the file, or every run diverged; in one line.
     """
     selection = plan.Selection.of(selection, **changes)
-    both = [*selection.runs([method]), *selection.runs(["erm"])]
+    own = selection.runs([method])
+    seeds = {run.seed for run in own}  # plain training may be planned with more
+    both = [*own, *(run for run in selection.runs(["erm"]) if run.seed in seeds)]
     missing = [run for run in dict.fromkeys(both) if store.verify(run) is None]
     if missing:
         from calibkit.training.loop import train  # late: torch is slow to import, may be absent
@@ -512,7 +514,7 @@ def _notes(runs: Results, method: str) -> list[str]:
 
 
 def _plain(row: Row) -> dict:
-    kept = [f for f in Row._fields if f not in ("series", "number")]
+    kept = [f for f in Row._fields if f not in ("series", "number", "title")]
     return {f: getattr(row, f) for f in kept} | row.number._asdict()
 
 

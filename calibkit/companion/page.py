@@ -15,11 +15,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calibkit import terms
-from calibkit.companion import results
-from calibkit.companion.results import Results, Row
 from calibkit.training import store
+
+if TYPE_CHECKING:
+    from calibkit.companion.results import Results, Row
+
+OUTCOMES = ("higher", "lower", "no difference", "unclear")  # of `results.outcome`
 
 _AFTER = {
     "ts_nll": " after a temperature (NLL)",
@@ -27,7 +31,14 @@ _AFTER = {
     "ts_test": " at its best temperature",
     "binned": " after binning",
 }
-_WORDS = (*results.OUTCOMES, "no data")
+_WORDS = (*OUTCOMES, "no data")
+
+
+class NoRecords(Exception):
+    """No run of a setting has a record, so there is nothing to show."""
+
+    def _render_traceback_(self) -> list[str]:  # what JupyterLab shows in place of a traceback
+        return [f"{type(self).__name__}: {self}"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class Finding:
     """A sentence written by hand, and the rows on which it rests, each with its expected word."""
 
     sentence: str
-    expected: tuple[tuple[Row, tuple[str, ...]], ...]
+    expected: "tuple[tuple[Row, tuple[str, ...]], ...]"
 
     @property
     def holds(self) -> bool:
@@ -44,11 +55,13 @@ class Finding:
 
     def _repr_markdown_(self) -> str:
         numbers = "; ".join(_described(row) for row, _ in self.expected)
-        where = dict.fromkeys(row.setting for row, _ in self.expected if row.setting)
+        where = dict.fromkeys(row.title or row.setting for row, _ in self.expected if row.setting)
         seeds = sorted({row.seeds for row, _ in self.expected if row.seeds})
         n = sorted({row.n for row, _ in self.expected if row.n})
         about = [", ".join(where)] if any(where) else []
-        about += [f"{' to '.join(map(str, {seeds[0]: 0, seeds[-1]: 0}))} seeds"] if seeds else []
+        if seeds:
+            many = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
+            about.append(f"{many} seed{'s' * (many != '1')}")
         about += [f"n = {n[0]:,}"] if n else []
         small = f"<small>{numbers}. {' · '.join(about)}.</small>"
         if self.holds:
@@ -72,6 +85,7 @@ def finding(sentence: str, *expected: tuple) -> Finding:
 
     Examples
     --------
+    >>> from calibkit.companion import results
     >>> row = results.row(results.Series({0: 0.01, 1: 0.02, 2: 0.015}), results.Number("auroc"),
     ...                   method="sam", to="erm")
     >>> finding("SAM finds errors better.", (row, "higher")).holds
@@ -86,7 +100,7 @@ def finding(sentence: str, *expected: tuple) -> Finding:
     return Finding(sentence, pairs)
 
 
-def _described(row: Row) -> str:
+def _described(row: "Row") -> str:
     """A row in words: what was compared, how it came out, the numbers."""
     label, scale, _ = terms.metric_label(row.metric, unit=False)
     number = row.number
@@ -140,7 +154,15 @@ class Box:
         return f'<div class="calibkit-page">{"<br>".join(words)}</div>'
 
 
-def card(runs: Results) -> str:
+def augmented(place) -> bool:
+    """Whether training images of a setting are cropped and flipped."""
+    from calibkit.data import catalogue
+
+    source = catalogue.SOURCES.get(place.dataset)
+    return place.protocol.augment and source is not None and source.augment != "none"
+
+
+def card(runs: "Results") -> str:
     """The settings of a page, one open line each, with the whole protocol to unfold. HTML."""
     lines = []
     for one in runs.settings:
@@ -155,14 +177,14 @@ def card(runs: Results) -> str:
     return f'<div class="calibkit-page">{"".join(lines)}</div>'
 
 
-def protocol(runs: Results) -> dict[str, str]:
+def protocol(runs: "Results") -> dict[str, str]:
     """How the networks of a setting were trained: what a paper's section on experiments says."""
     place, its = runs.setting, runs.setting.protocol
     reached = runs.mean("erm", "train_accuracy").get("erm") if runs.records("erm") else None
     drops = ", ".join(map(str, its.milestones))
     training = {
         "Data": f"{terms.DATASETS.get(place.dataset, place.dataset)}"
-        + (", crops and flips" if results.augmented(place) else ", no augmentation"),
+        + (", crops and flips" if augmented(place) else ", no augmentation"),
         "Network": place.network,
         "Optimiser": f"{its.optimizer.upper()}, momentum {its.momentum}, weight decay "
         f"{its.weight_decay:g}, batches of {its.batch_size}",
@@ -178,7 +200,7 @@ def protocol(runs: Results) -> dict[str, str]:
     return training
 
 
-def stamp(fig, *settings: Results, methods: Iterable[str] = ()) -> None:
+def stamp(fig, *settings: "Results", methods: Iterable[str] = ()) -> None:
     """Small print under a figure: what was drawn, so that it still says so in a talk."""
     lines = dict.fromkeys(s.caption_of(methods) if methods else s.caption for s in settings)
     fig.supxlabel("\n".join(lines), fontsize=7, color="0.45")
@@ -208,7 +230,7 @@ class Provenance:
         )
 
 
-def provenance(*settings: Results) -> Provenance:
+def provenance(*settings: "Results") -> Provenance:
     """A box with what the numbers of a page came from."""
     records = [r for s in settings for m in s.methods for r in s.records(m)]
     return Provenance(list({record.name: record for record in records}.values()))
@@ -236,7 +258,7 @@ def shorten(path: str | Path) -> bool:
     ended = [
         i
         for i, cell in enumerate(cells)
-        if any(o.get("ename") == results.NoRecords.__name__ for o in cell.get("outputs", []))
+        if any(o.get("ename") == NoRecords.__name__ for o in cell.get("outputs", []))
     ]
     if not ended:
         return False

@@ -40,6 +40,7 @@ import numpy as np
 from calibkit import arrays, metrics, stats, terms
 from calibkit.companion import derived, plan
 from calibkit.companion.derived import Number
+from calibkit.companion.page import NoRecords, as_html, augmented, card
 from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
 
@@ -72,7 +73,6 @@ _LIKE = {
     "augrc": "aurc",
     "train_accuracy": "accuracy",
 }
-OUTCOMES = ("higher", "lower", "no difference", "unclear")
 SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
 _AFTER = {"ts_ece": "_scaled", "ts_test": "_optimal"}  # in a history or under shift
 _PERIODS = ("late", "settled", "second_rate", "third_rate")
@@ -323,6 +323,7 @@ class Row(NamedTuple):
     covers: str
     number: Number
     series: Series
+    title: str = ""  # of the setting
 
     @property
     def interval(self) -> stats.Interval:
@@ -333,7 +334,8 @@ class Row(NamedTuple):
         to = f"{other.method} in {other.setting}" if other.setting != self.setting else other.method
         if (self.method, self.setting) == (other.method, other.setting):
             to = f"{to}, {_unlike(other.number, self.number)}"
-        return row(self.series - other.series, self.number, self.setting, one, to)
+        found = row(self.series - other.series, self.number, self.setting, one, to)
+        return found._replace(title=self.title)
 
     def __repr__(self) -> str:
         what = f"{self.method} − {self.to}" if self.to else self.method
@@ -390,7 +392,7 @@ class Rows(dict):
         """One line a row, in natural units: what seaborn and pandas take."""
         import pandas as pd
 
-        kept = [f for f in Row._fields if f not in ("number", "series")]
+        kept = [f for f in Row._fields if f not in ("number", "series", "title")]
         return pd.DataFrame([{f: getattr(r, f) for f in kept} for r in self.values()], columns=kept)
 
     @property
@@ -403,9 +405,7 @@ class Rows(dict):
         return wide.rename(columns=terms.header).rename_axis(index=None, columns=None).fillna("–")
 
     def _repr_html_(self) -> str:
-        from calibkit.companion import page
-
-        return page.as_html(self.table)
+        return as_html(self.table)
 
 
 def pd_categorical(values):
@@ -460,13 +460,6 @@ class Predictions:
             logits=self.logits / temperature,
             validation_logits=self.validation_logits / temperature,
         )
-
-
-class NoRecords(Exception):
-    """No run of a setting has a record, so there is nothing to show."""
-
-    def _render_traceback_(self) -> list[str]:  # what JupyterLab shows in place of a traceback
-        return [f"{type(self).__name__}: {self}"]
 
 
 @dataclass(eq=False)
@@ -606,7 +599,7 @@ class Results:
                 if any(not isnan(v) for v in difference.values.values()):
                     named = to if number == other else f"{to}, {_unlike(other, number)}"
                     found = row(difference, number, self.name, method, named, level)
-                    rows[(method, one) if several else method] = found
+                    rows[(method, one) if several else method] = found._replace(title=self.title)
         return rows
 
     def mean(
@@ -627,6 +620,7 @@ class Results:
                 if any(not isnan(v) for v in its.values.values()):
                     than = "its best epoch" if number.since_best else ""  # a change has a word
                     found = row(its, number, self.name, method, than, level)
+                    found = found._replace(title=self.title)
                     rows[(method, one) if several else method] = found if than else _within(found)
         return rows
 
@@ -775,9 +769,7 @@ class Results:
         return f"<results: {self.name}, {self.caption}>"
 
     def _repr_html_(self) -> str:
-        from calibkit.companion import page
-
-        return page.card(self)
+        return card(self)
 
 
 def _within(found: Row) -> Row:
@@ -789,14 +781,6 @@ def _within(found: Row) -> Row:
         most = np.inf
     cut = found.interval.within(-1.0 if signed else 0.0, most)
     return found._replace(low=cut.low, high=cut.high)
-
-
-def augmented(place: plan.Setting) -> bool:
-    """Whether training images of a setting are cropped and flipped."""
-    from calibkit.data import catalogue
-
-    source = catalogue.SOURCES.get(place.dataset)
-    return place.protocol.augment and source is not None and source.augment != "none"
 
 
 def found(run: plan.Run, train: bool = False) -> store.Record | None:
