@@ -307,10 +307,9 @@ def prepare_gradient_norms(
     dict
         ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
         ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
-        there are 20 samples, else ``nan``; ``spread``, the median of high / low (without
-        the first, unless `log`): how much norms differ at one Brier score, where correlations are
-        all near 1; ``spearman``
-        (seeds,); ``log``, ``exponent``, ``scale`` (median of norm / BS^exponent).
+        there are 20 samples, else ``nan``; ``spread``, the median of high / low (without the first,
+        unless `log`): how much norms differ at one Brier score, where correlations are all near 1;
+        ``spearman`` (seeds,); ``log``, ``exponent``, ``scale`` (median of norm / BS^exponent).
 
     Raises
     ------

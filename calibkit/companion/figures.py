@@ -40,16 +40,11 @@ def overfitting_of_zhu(table: Mapping[str, Mapping], since: float = 0.0) -> Figu
     return fig
 
 
-def reliability_of_wang(table: Mapping[str, tuple[dict, dict]]) -> Figure:
+def bars_of_wang(numbers: dict, ax: Axes) -> Axes:
     """Figure 2 of Wang et al. (2021): bars up to the accuracy, darker where more samples are.
 
-    `table` is that of `plots.plot_before_after`; as in the paper, after the temperature.
+    `numbers` are those of `plots.prepare_reliability`.
     """
-    after = {method: pair[1] for method, pair in table.items()}
-    return plots.panels(after, _bars_of_wang, columns=3, size=(2.2, 2.4))
-
-
-def _bars_of_wang(numbers: dict, ax: Axes) -> Axes:
     share, left = numbers["share"], numbers["edges"][:-1]
     shade = plt.get_cmap("Blues")(0.15 + 0.85 * np.sqrt(share / share.max()))
     bars = {"width": np.diff(numbers["edges"]), "align": "edge", "edgecolor": "black"}

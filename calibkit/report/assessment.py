@@ -670,7 +670,8 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     -------
     dict
         ``metrics`` (of the second), ``difference`` (from `stats.compare`), and the ``gap``,
-        ``reliability`` and ``risk_coverage`` of the second.
+        ``reliability`` and ``risk_coverage`` of the second; ``positive`` (None unless there are
+        two classes; see `positive.compare_positive`).
 
     Examples
     --------
@@ -689,9 +690,15 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     ranking = metrics.Ranking.of(samples["confidence"], samples["correct"])
     other = {name: metric(ranking) for name, metric in metrics.ranked_metrics().items()}
     other |= {name: float(samples[name].mean()) for name in ("nll", "brier")}
+    of_positive = None
+    if data.positive is not None and against.logits.shape[1] == 2 and not against.pairs:
+        from calibkit.report import positive  # which needs this module
+
+        of_positive = positive.compare_positive(data, against, replicates)
     return {
         "metrics": other,
         "difference": difference,
+        "positive": of_positive,
         "gap": _gap(samples["confidence"], samples["correct"]),
         "reliability": curves.prepare_reliability(samples["confidence"], samples["correct"]),
         "risk_coverage": risk_coverage(samples["confidence"], samples["correct"]),

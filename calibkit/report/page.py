@@ -67,6 +67,13 @@ def draw(name: str, numbers: dict) -> Figure:
     >>> plt.close(figure)
     """
     with plots.style():
+        if name == "comparison" and numbers["comparison"]["positive"]:
+            fig, ax = plt.subplots(figsize=(6, 3.8))
+            own, other = numbers["positive"], numbers["comparison"]["positive"]
+            pairs = {"your model": own, "the other one": other}
+            plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, ax)
+            ax.set(xlabel=f"Probability of “{own['name']}”", ylabel="Share − probability")
+            return fig
         if name == "comparison":
             fig, axes = plt.subplots(2, 1, figsize=(6, 7))
             pairs = {"your model": numbers, "the other one": numbers["comparison"]}

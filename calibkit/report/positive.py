@@ -115,6 +115,35 @@ def assess_positive(data: Predictions, found: dict[str, dict], recommended: str 
     }
 
 
+COMPARED = ("ece", "excess_ece", "auroc", "aupr_success")
+
+
+def compare_positive(data: Predictions, against: Predictions, replicates: int = 1000) -> dict:
+    """A second model's probability of the positive class, and the paired difference.
+
+    Returns
+    -------
+    dict
+        For each of `COMPARED` ``yours``, ``other`` (values) and ``difference`` (from
+        `stats.compare`); ``reliability`` of the second model.
+    """
+    y = data.labels == data.positive
+    p, q = (probability(model.logits, data.positive) for model in (data, against))
+    both = stats.Answers(p, y), stats.Answers(q, y)
+    difference = stats.compare(*both, None, COMPARED, n=replicates)
+    ranked = metrics.ranked_metrics()
+    yours, other = (metrics.Ranking.of(x.confidence, x.correct) for x in both)
+    found = {
+        name: {
+            "yours": ranked[name](yours),
+            "other": ranked[name](other),
+            "difference": difference[name],
+        }
+        for name in COMPARED
+    }
+    return found | {"reliability": curves.prepare_reliability(q, y)}
+
+
 def probability(logits: Array, positive: int) -> Array:
     """Probability of one of two classes, in double precision."""
     return as_printed(softmax(np.asarray(logits, np.float64))[:, positive])

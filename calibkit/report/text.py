@@ -488,13 +488,28 @@ def _on_shift(numbers: dict) -> dict[str, str]:
     return {"title": f"{name} is not as common as in validation", "text": text, "tone": "unsure"}
 
 
+_OF_POSITIVE = {  # what the metrics of confidence and correctness are for a probability
+    "ece": "ECE of the probability",
+    "excess_ece": "Excess ECE of the probability",
+    "auroc": "ROC AUC",
+    "aupr_success": "Average precision",
+}
+
+
 def _on_comparison(numbers: dict) -> dict[str, str]:
     won, lost = [], []
-    for name in ("accuracy", "excess_ece", "brier", "auroc", "aurc"):
-        outcome = _better(name, numbers["comparison"]["difference"][name])
-        label = terms.METRICS[name][0]
-        if name in ("accuracy", "excess_ece"):  # no name and no abbreviation
-            label = label[0].lower() + label[1:]
+    differences = numbers["comparison"]["difference"]
+    judged = {
+        name: (differences[name], terms.METRICS[name][0])
+        for name in ("accuracy", "excess_ece", "brier", "auroc", "aurc")
+    }
+    if of := numbers["comparison"]["positive"]:
+        judged = {name: (of[name]["difference"], label) for name, label in _OF_POSITIVE.items()}
+        judged["brier"] = differences["brier"], terms.METRICS["brier"][0]
+    for name, (difference, label) in judged.items():
+        outcome = _better(name, difference)
+        if not label[1].isupper():  # no abbreviation
+            label = label[0].lower() + label[1:] if name != "brier" else label
         won += [label] * (outcome == "yours")
         lost += [label] * (outcome == "the other")
     either = (("better", won), ("worse", lost))
@@ -737,15 +752,32 @@ def _group_row(row: dict, point: dict | None, kind: str = "Group") -> dict[str, 
 def _comparison_table(numbers: dict) -> list[dict[str, str]]:
     if not numbers["comparison"]:
         return []
+    found, of = numbers["comparison"], numbers["comparison"]["positive"] or {}
+    shown = [
+        (name, label, *(of[name][key] for key in ("yours", "other", "difference")))
+        for name, label in _OF_POSITIVE.items()
+        if of
+    ]
+    shown += [
+        (
+            name,
+            terms.METRICS[name][0],
+            numbers["metrics"][name].estimate,
+            found["metrics"][name],
+            difference,
+        )
+        for name, difference in found["difference"].items()
+        if not of or name in ("nll", "brier")
+    ]
     rows = []
-    for name, difference in numbers["comparison"]["difference"].items():
-        label, scale, _ = terms.METRICS[name]
+    for name, label, yours, other, difference in shown:
+        _, scale, _ = terms.METRICS[name]
         unit = terms.UNITS[scale]
         rows.append(
             {
                 "Metric": label,
-                "Yours": number(numbers["metrics"][name].estimate, scale, unit),
-                "Other": number(numbers["comparison"]["metrics"][name], scale, unit),
+                "Yours": number(yours, scale, unit),
+                "Other": number(other, scale, unit),
                 "Difference [95 % interval]": number(difference, scale, "", sign=True),
                 "Better": _better(name, difference),
             }
