@@ -26,7 +26,6 @@ from calibkit.companion.results import Number, Results, Row, Rows, Series
 from calibkit.report import html
 from calibkit.training import plugins, store
 
-KINDS = ("method", "recalibration", "score", "metric")
 RANKING = ("auroc", "aurc", "eaurc", "aupr_error", "fpr_at_tpr", "risk_at_coverage_0.8")
 SHOWN = (
     "accuracy",
@@ -60,7 +59,7 @@ QUESTIONS = {
 
 
 def kind(text: str) -> str:
-    """What a name stands for: one of `KINDS`.
+    """What a name stands for: "method", "recalibration", "score" or "metric".
 
     A class is a recalibration. Of a function the first arguments tell: ``(logits)`` is a score,
     ``(logits, labels)`` or ``(probs, labels)`` a metric, anything else a method.

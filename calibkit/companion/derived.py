@@ -112,13 +112,13 @@ def model(record: store.Record, recalibration: str = "none", validation: int = 0
 
 def _sure_when_wrong(of: Recalibrated) -> float:
     """Share of wrong predictions with a confidence above 0.95."""
-    return _mean(of.samples["confidence"][~of.samples["correct"]] > 0.95)
+    return mean(of.samples["confidence"][~of.samples["correct"]] > 0.95)
 
 
 def _overconfidence_below_half(of: Recalibrated) -> float:
     """Confidence minus accuracy of the samples with a confidence below one half."""
     low = of.samples["confidence"] < 0.5
-    return _mean((of.samples["confidence"] - of.samples["correct"])[low])
+    return mean((of.samples["confidence"] - of.samples["correct"])[low])
 
 
 def _extra_ece_of_binning(of: Recalibrated) -> float:
@@ -180,7 +180,7 @@ def _gradient_spread(of: Recalibrated, groups: int = 10) -> float:
             parts = np.array_split(norm[some][order], groups)
             width = np.mean([np.subtract(*np.quantile(part, [0.75, 0.25])) for part in parts])
             spreads.append(width / norm[some].mean())
-    return _mean(spreads)
+    return mean(spreads)
 
 
 def _median_gradient_norm(of: Recalibrated) -> float:
@@ -228,7 +228,8 @@ def _spearman(x: np.ndarray, y: np.ndarray) -> float:
     return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else nan
 
 
-def _mean(values: np.ndarray) -> float:
+def mean(values: np.ndarray) -> float:
+    """Of nothing it is nan, without a warning."""
     return float(np.mean(values)) if len(values) else nan
 
 

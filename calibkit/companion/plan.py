@@ -7,7 +7,7 @@ so it imports the standard library only.
 Long, because half of it is the table of editions and their settings.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import inf
 
@@ -516,29 +516,6 @@ class Selection:
         if isinstance(selection, cls):
             return replace(selection, **changes)
         return cls(selection, **changes)
-
-    @classmethod
-    def that_has(cls, edition: str, runs: Sequence[Run], chosen: Setting | None, settings):
-        """What to ask for to get some runs of one data set, network and protocol.
-
-        `chosen` is their setting of the edition, by default the shared one, and `settings` are the
-        fields of its protocol that they change.
-        """
-        run, usual = runs[0], chosen or setting(edition, "")
-        protocol = usual.protocol
-        if usual.name == "shared":
-            protocol = EDITIONS[edition].protocol(run.dataset)
-        both = {  # their own, and the default
-            "setting": (usual.name, "shared"),
-            "dataset": (run.dataset, usual.dataset),
-            "network": (run.network, usual.network),
-            "seeds": (len({r.seed for r in runs}), usual.seeds),
-            "epochs": (run.protocol.epochs, protocol.epochs),
-            "train_size": (run.protocol.train_size, protocol.train_size),
-            "variant": (run.variant, "code"),
-        }
-        changes = {k: own for k, (own, default) in both.items() if own != default}
-        return cls(edition, settings=settings, **changes)
 
     def command(self, methods: Iterable[str]) -> str:
         """The command that trains some methods."""

@@ -164,7 +164,7 @@ def _under_shift(record: store.Record, number: Number) -> float:
     values = table[name]
     if number.test_set not in ("shifted", "collected"):
         values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
-    return _mean(values)
+    return derived.mean(values)
 
 
 def _at(record: store.Record, number: Number) -> float:
@@ -183,7 +183,7 @@ def _at(record: store.Record, number: Number) -> float:
         "second_rate": drops == 1,
         "third_rate": drops >= 2,
     }.get(number.at, epoch == number.at)
-    return _mean(history[name][chosen])
+    return derived.mean(history[name][chosen])
 
 
 def _by_score(record: store.Record, number: Number) -> float:
@@ -199,10 +199,6 @@ def _by_score(record: store.Record, number: Number) -> float:
     share = re.fullmatch(r"risk_at_coverage_(.*)", number.metric)
     functions = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
     return float(functions[number.metric](ranking)) if number.metric in functions else nan
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(np.mean(values)) if len(values) else nan
 
 
 # --- by seed, and the mean over seeds -------------------------------------------------------------

@@ -197,7 +197,7 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
             title, tone = f"{label}: {'; '.join(each)}", "fair"
         else:
             title, tone = f"{label}: no two can be told apart", "unsure"
-        statements.append({"title": title, "text": f"{listed}{_unit(scale)}.", "tone": tone})
+        statements.append({"title": title, "text": f"{listed}{terms.UNITS[scale]}.", "tone": tone})
     return statements
 
 
@@ -205,14 +205,12 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
     """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
     own, pairs = {}, {}
     for model, intervals in numbers["metrics"].items():
-        own[model] = {_head(n): intervals[n].format(terms.METRICS[n][1]) for n in COMPARED}
+        own[model] = {terms.header(n): intervals[n].format(terms.METRICS[n][1]) for n in COMPARED}
     for pair in numbers["pairs"]:
-        shown = {
-            _head(
-                n
-            ): f"{pair['difference'][n].format(terms.METRICS[n][1], sign=True)}{_better(pair, n)}"
-            for n in COMPARED
-        }
+        shown = {}
+        for name in COMPARED:
+            difference = pair["difference"][name].format(terms.METRICS[name][1], sign=True)
+            shown[terms.header(name)] = difference + _better(pair, name)
         pairs[f"{pair['first']} − {pair['second']}"] = shown
     return {
         "metrics": pd.DataFrame(own).T.rename_axis(index=None, columns="Model"),
@@ -257,15 +255,6 @@ def _forest(numbers: dict) -> Figure:
         ax.grid(axis="y", visible=False)
         ax.locator_params(axis="x", nbins=5)
     return fig
-
-
-def _head(metric: str) -> str:
-    label, scale, _ = terms.METRICS[metric]
-    return label + {100: " (%)", 1000: " × 1000", 1: ""}[scale]
-
-
-def _unit(scale: int) -> str:
-    return {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}[scale]
 
 
 def _bare(value: float, scale: int) -> str:
