@@ -302,8 +302,8 @@ def _on_recalibration(numbers: dict) -> dict[str, str]:
         text += _change_of_decisions(positive, best)
     elif numbers["points_after"]:
         text += " It needs thresholds of its own, which are in the table below it."
-    kind = (OF_TWO | RECALIBRATIONS)[best]
-    name = next((name for name, of in posthoc.MAPS.items() if of is kind), None)
+    kind = (OF_TWO | RECALIBRATIONS).get(best)  # none of a map for another prevalence
+    name = next((name for name, of in posthoc.MAPS.items() if kind and of is kind), None)
     if name:
         text += f" To deploy it: calibkit recalibrate FILE --map {name} --save map.json."
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
