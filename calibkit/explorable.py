@@ -567,6 +567,7 @@ LOSSES = {  # key: whether it has γ, whether it has β
     "cross_entropy": (False, False),
     "focal": (True, False),
     "inverse_focal": (True, False),
+    "dual_focal": (True, False),
     "focal_gra": (True, False),
     "dual_focal_gra": (True, False),
     "bsce": (True, True),
@@ -679,7 +680,7 @@ def show_gradients(
 
     In a notebook of the book, of a record with tracked logits::
 
-        a = page.records["erm"][0].arrays
+        a = runs.predictions("erm").arrays
         explorable.show_gradients(explorable.gradients(
             a["train_logits"], a["train_feature_norm"], a["train_labels"], a["train_epochs"]
         ))

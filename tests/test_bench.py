@@ -169,6 +169,20 @@ def test_the_page_needs_nothing_else(crowd, folder):
     assert sorted(p.name for p in (folder / "out").iterdir()) == ["bench.html", "bench.json"]
 
 
+def test_a_published_method_has_a_page_too(crowd, folder):
+    assert "SHA-256" not in bench.build("focal", PLACE, "out").read_text()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_data_without_errors_leave_the_ranking_out(folder):
+    for method in ("erm", "focal"):
+        put(method, right=1.0)
+    page = bench.build("focal", PLACE, "out")
+    said = {v["title"].partition(":")[0] for v in numbers_of("out")["verdicts"][0]["verdict"]}
+    assert "Finding its errors" not in said and "Calibrated as trained" in said
+    assert "nan" not in re.sub("<[^>]*>", "", page.read_text())
+
+
 def test_from_a_file_to_a_page_as_a_user_does(folder, capsys):
     call = ["bench", "mine.py:plain(scale=2)", "--edition", "smoke", "--seeds", "1"]
     assert cli.main([*call, "--epochs", "1", "--quiet"]) == 0

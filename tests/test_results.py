@@ -104,7 +104,10 @@ def test_every_number_of_the_frame_is_there_once_and_is_that_of_compare(plain):
     key = [c for c in frame if c not in ("value", "n")]
     assert not frame.duplicated(key).any() and len(frame) > 10_000
     wanted = frame[
-        (frame.metric == "auroc") & (frame.recalibration == "none") & (frame.test_set == "clean")
+        (frame.metric == "auroc")
+        & (frame.recalibration == "none")
+        & (frame.test_set == "clean")
+        & (frame.score == "max_probability")
     ].pivot(index="seed", columns="method", values="value")
     for method in METHODS:
         if method in wanted:

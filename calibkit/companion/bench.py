@@ -474,7 +474,11 @@ def _of_method(what: str, runs: Results, level: float) -> dict:
         "title": runs.title,
         "facts": runs.caption_of([name, "erm"]),
         "verdict": said,
-        "notes": _notes(runs, name),
+        "notes": [
+            f"Each headline interval covers {100 * level:.4g} %, so that all hold together; "
+            "those below cover 95 %.",
+            *_notes(runs, name),
+        ],
         "pictures": {k: html.picture(f) for k, f in _drawn(runs, name).items()},
         "tables": tables,
         "rows": [_plain(row) for its in found.values() for row in its.values()],
@@ -524,11 +528,24 @@ def _drawn(runs: Results, method: str) -> dict:
     drawn = {}
     everybody = [m for m in dict.fromkeys([*runs.methods, method]) if m != "erm"]
     with plots.style():
+        shown = {
+            metric: rows
+            for metric in ("auroc", "nll_refinement")
+            if (rows := runs.compare(everybody, metric=metric))
+        }
         fig, axes = plt.subplots(
-            1, 2, figsize=(6.9, 0.8 + 0.22 * len(everybody)), sharey=True, layout="constrained"
+            1,
+            len(shown),
+            figsize=(6.9, 0.8 + 0.22 * len(everybody)),
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
         )
-        for ax, metric in zip(axes, ("auroc", "nll_refinement"), strict=True):
-            plots.forest(runs.compare(everybody, metric=metric).values(), ax=ax)
+        for ax, (metric, rows) in zip(axes[0], shown.items(), strict=True):
+            plots.forest(rows.values(), ax=ax)
+            label, scale, higher = terms.metric_label(metric, unit=False)
+            better = "higher" if higher else "lower"
+            ax.set(title=label, xlabel=f"{'points, ' * (scale == 100)}{better} is better")
         drawn["forest"] = fig
         some = runs.drawable(["erm", method])
         if method in some:
