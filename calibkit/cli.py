@@ -15,7 +15,7 @@ from math import isnan
 
 from calibkit import __version__, terms
 from calibkit.companion import plan
-from calibkit.training import store
+from calibkit.training import store, tables
 
 _EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
 
@@ -556,6 +556,12 @@ def _summary(runs: list[plan.Run], states: list[str], spent: float, pace: dict) 
     return line + f", about {hours:.2f} h left"
 
 
+_CLONE = (
+    "they come with the repository, and are found from inside it: git clone --depth 1 "
+    "https://github.com/calibkit/calibkit"
+)
+
+
 def _claims(options) -> int:
     from calibkit.companion import claims
 
@@ -580,10 +586,7 @@ def _claims(options) -> int:
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
         if options.edition == "released":
-            print(
-                "they come with the repository, and are found from inside it: git clone --depth 1 "
-                "https://github.com/calibkit/calibkit"
-            )
+            print(_CLONE)
     return 0
 
 
@@ -768,6 +771,10 @@ def _show_step(words: str) -> None:
 def _bench(options) -> int:
     from calibkit.companion import bench  # late: it draws
 
+    if options.edition == "released" and not any(
+        path.exists() for path in (store.runs_root(), tables.released_root())
+    ):
+        print(f"no records of the published methods here; {_CLONE}")
     page = bench.build(
         options.method,
         plan.Selection(
