@@ -169,7 +169,7 @@ def test_each_page_says_what_its_numbers_came_from(book):
     for name, needs in plan.NOTEBOOKS.items():
         if needs:
             assert "five Gaussians" in by_name[name], name
-            assert "n = 5,000" in by_name[name] or name == "claims", name
+            assert "n = 5,000" in by_name[name], name
             assert "minutes of training" in by_name[name], name
         assert f"papermill notebooks/{name}.ipynb" in by_name[name], name
 

@@ -23,7 +23,7 @@ from calibkit.training import store
 if TYPE_CHECKING:
     from calibkit.companion.results import Results, Row
 
-OUTCOMES = ("higher", "lower", "no difference", "unclear")  # of `results.outcome`
+OUTCOMES = ("higher", "lower", "no difference", "unclear")  # see `stats.Interval.outcome`
 
 _AFTER = {
     "ts_nll": " after a temperature (NLL)",

@@ -75,7 +75,6 @@ _LIKE = {
 }
 SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
 _AFTER = {"ts_ece": "_scaled", "ts_test": "_optimal"}  # in a history or under shift
-_PERIODS = ("late", "settled", "second_rate", "third_rate")
 
 
 # Sums of other numbers: a constant, and (metric, recalibration, factor); None: its own.
