@@ -2,46 +2,207 @@
 
 One array is one run, a list of arrays is one run per seed. Every number has its
 uncertainty: over seeds the 95 % Student-t interval of the mean (``nan`` for fewer than two seeds),
-within one test set the 95 % Wilson interval of a proportion.
+within one test set the 95 % Wilson interval of a proportion. Values are in natural units:
+fractions, not per cent.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
 from calibkit import metrics, stats, terms
-from calibkit.arrays import as_confidence_correct, to_numpy
+from calibkit.arrays import Array, as_confidence_correct, to_numpy
 
 __all__ = [
-    "prepare_before_after",
+    "ConfidenceHistogram",
+    "GradientNorms",
+    "Overfitting",
+    "Reliability",
+    "RiskCoverage",
     "prepare_confidence_histogram",
     "prepare_gradient_norms",
     "prepare_overfitting",
     "prepare_reliability",
     "prepare_risk_coverage",
-    "seed_band",
 ]
 
 
-def seed_band(values) -> dict[str, np.ndarray]:
-    """`stats.seed_interval` for many numbers at once.
+@dataclass(frozen=True)
+class ConfidenceHistogram:
+    """Confidence of correct and of wrong predictions, one row a seed.
 
-    Parameters
+    Attributes
     ----------
-    values : array_like (seeds, ...)
-        Numbers per seed, on any grid.
-
-    Returns
-    -------
-    dict
-        ``mean``, ``low``, ``high`` (...); the bounds are ``nan`` for one seed.
-
-    Examples
-    --------
-    >>> band = seed_band([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]])
-    >>> band["mean"].tolist(), band["high"].round(3).tolist()
-    ([2.0, 4.0], [4.484, 4.0])
+    edges : array (bins + 1,)
+        Of the bins of confidence, from 0 to 1.
+    correct, wrong : arrays (seeds, bins)
+        Densities, each with an integral of 1; ``nan`` where there is no such prediction.
+    n_correct, n_wrong : arrays (seeds,) of int
+        Samples.
+    mean_correct, mean_wrong : arrays (seeds,)
+        Mean confidence, in [0, 1].
+    overlap : array (seeds,)
+        `metrics.histogram_overlap`, in [0, 1], which has its own bins whatever is drawn.
+    auroc : array (seeds,)
+        `metrics.auroc`, in [0, 1].
+    threshold : float
+        Confidence from which on an error counts as a confident one; ``nan`` if none was given.
+    confident : array (seeds,)
+        Share of the wrong predictions at or above it; ``nan`` without one.
     """
-    values = np.asarray(values, dtype=float)
+
+    edges: Array
+    correct: Array
+    wrong: Array
+    n_correct: Array
+    n_wrong: Array
+    mean_correct: Array
+    mean_wrong: Array
+    overlap: Array
+    auroc: Array
+    threshold: float
+    confident: Array
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Accuracy against confidence, bin by bin; seeds are pooled.
+
+    Attributes
+    ----------
+    edges : array (bins + 1,)
+        Of the bins of confidence, from 0 to 1.
+    count : array (bins,) of int
+        Samples of all seeds.
+    share : array (bins,)
+        Of the samples, in [0, 1].
+    confidence, accuracy : arrays (bins,)
+        Means in [0, 1]; ``nan`` where a bin is empty.
+    low, high : arrays (bins,)
+        Of the accuracy: 95 % Wilson interval for as many samples as one seed has.
+    seed_accuracy : array (seeds, bins)
+        Accuracy of each seed.
+    ece, accuracy_all, confidence_all : arrays (seeds,)
+        Calibration error, accuracy and mean confidence of each seed, in [0, 1].
+    """
+
+    edges: Array
+    count: Array
+    share: Array
+    confidence: Array
+    accuracy: Array
+    low: Array
+    high: Array
+    seed_accuracy: Array
+    ece: Array
+    accuracy_all: Array
+    confidence_all: Array
+
+
+@dataclass(frozen=True)
+class Overfitting:
+    """A metric over epochs, in its natural units, and what it loses after its best epoch.
+
+    Attributes
+    ----------
+    metric : str
+        Its name, such as ``"auroc"``.
+    higher_is_better : bool
+        Its direction.
+    epoch : array (e,) of int
+        Evaluated epochs.
+    values : array (seeds, e)
+        Of each seed.
+    mean, low, high : arrays (e,)
+        Mean over seeds and its 95 % interval, ``nan`` for one seed.
+    best_epoch : int
+        The epoch at which the mean is best.
+    best, final : float
+        The mean there and at the end.
+    drop : array (seeds,)
+        Last value minus that of `best_epoch`: negative for a loss of what should be high.
+    """
+
+    metric: str
+    higher_is_better: bool
+    epoch: Array
+    values: Array
+    mean: Array
+    low: Array
+    high: Array
+    best_epoch: int
+    best: float
+    final: float
+    drop: Array
+
+
+@dataclass(frozen=True)
+class GradientNorms:
+    """Joint density of the Brier score, from 0 to 2, and the norm of the last layer's gradient.
+
+    Attributes
+    ----------
+    counts : array (bins, bins)
+        Samples by Brier score and norm.
+    brier_edges, norm_edges : arrays (bins + 1,)
+        Of the cells.
+    middle : array (20,)
+        Brier scores at which the quantiles of the norm are taken.
+    low, median, high : arrays (20,)
+        10, 50 and 90 % quantiles of the norm there; ``nan`` for fewer than 20 samples.
+    spread : float
+        Median of high / low: by which factor norms differ at one Brier score.
+    spearman : array (seeds,)
+        Rank correlation of the two, in [-1, 1].
+    log : bool
+        Whether cells have equal width in the logarithms.
+    exponent : float or None
+        Of the law ``norm = scale · brier^exponent``, if the loss has one.
+    scale : float or None
+        Its factor: the median of ``norm / brier^exponent``.
+    """
+
+    counts: Array
+    brier_edges: Array
+    norm_edges: Array
+    middle: Array
+    low: Array
+    median: Array
+    high: Array
+    spread: float
+    spearman: Array
+    log: bool
+    exponent: float | None
+    scale: float | None
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """Error rate among the accepted, most confident first.
+
+    Attributes
+    ----------
+    coverage : array (points,)
+        Share accepted, in (0, 1].
+    risk : array (seeds, points)
+        Error rate of each seed, in [0, 1].
+    mean, low, high : arrays (points,)
+        Mean over seeds and its 95 % interval, ``nan`` for one seed.
+    aurc : array (seeds,)
+        `metrics.aurc`, in [0, 1].
+    """
+
+    coverage: Array
+    risk: Array
+    mean: Array
+    low: Array
+    high: Array
+    aurc: Array
+
+
+def _band(values: Array) -> dict[str, Array]:
+    """`stats.seed_interval` for each column of (seeds, ...)."""
     n, mean = len(values), values.mean(axis=0)
     half = np.full_like(mean, np.nan)
     if n > 1:
@@ -69,7 +230,7 @@ def _runs(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.n
 
 def prepare_confidence_histogram(
     confidence, correct, bins: int = 25, threshold: float | None = None
-) -> dict:
+) -> ConfidenceHistogram:
     """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
 
     Each density integrates to one over its own samples, so that a few wrong predictions are as
@@ -88,12 +249,7 @@ def prepare_confidence_histogram(
 
     Returns
     -------
-    dict
-        ``edges`` (bins + 1,); ``threshold`` and ``confident``, the share of the wrong predictions
-        at or above it (seeds,), both ``nan`` without one; per seed ``correct`` and ``wrong``
-        (seeds, bins), densities, ``nan`` where there is no such prediction; ``n_correct``,
-        ``n_wrong``, ``mean_correct``, ``mean_wrong``, ``overlap`` (`metrics.histogram_overlap`,
-        which has its own bins whatever is drawn), ``auroc`` (seeds,).
+    ConfidenceHistogram
 
     Raises
     ------
@@ -103,7 +259,7 @@ def prepare_confidence_histogram(
     Examples
     --------
     >>> numbers = prepare_confidence_histogram([0.9, 0.8, 0.3], [True, True, False], bins=2)
-    >>> numbers["correct"].tolist(), numbers["wrong"].tolist(), numbers["overlap"].tolist()
+    >>> numbers.correct.tolist(), numbers.wrong.tolist(), numbers.overlap.tolist()
     ([[0.0, 2.0]], [[2.0, 0.0]], [0.0])
     """
     edges = np.linspace(0, 1, bins + 1)
@@ -124,10 +280,12 @@ def prepare_confidence_histogram(
             row[f"n_{name}"] = len(chosen)
         rows.append(row)
     numbers = {k: np.array([row[k] for row in rows]) for k in rows[0]}
-    return {"edges": edges, "threshold": np.nan if threshold is None else threshold} | numbers
+    return ConfidenceHistogram(
+        edges=edges, threshold=np.nan if threshold is None else threshold, **numbers
+    )
 
 
-def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
+def prepare_reliability(confidence, correct, bins: int = 15) -> Reliability:
     """Accuracy against mean confidence per bin, with 95 % Wilson intervals of the accuracy.
 
     Several seeds are pooled bin by bin. They were tested on the same samples, so the interval is
@@ -144,17 +302,14 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
 
     Returns
     -------
-    dict
-        ``edges`` (bins + 1,); per bin ``share`` of the samples, ``confidence``, ``accuracy``,
-        ``low``, ``high`` (bins,), ``nan`` where empty; ``seed_accuracy`` (seeds, bins); per seed
-        ``ece``, ``accuracy_all``, ``confidence_all`` (seeds,).
+    Reliability
 
     Examples
     --------
     >>> numbers = prepare_reliability([0.9, 0.7, 0.9, 0.7], [True, False, True, True], bins=5)
-    >>> numbers["accuracy"][3:].tolist(), numbers["confidence"][3:].tolist()
+    >>> numbers.accuracy[3:].tolist(), numbers.confidence[3:].tolist()
     ([0.5, 1.0], [0.7, 0.9])
-    >>> numbers["ece"].round(3).tolist()
+    >>> numbers.ece.round(3).tolist()
     [0.15]
     """
     runs = _runs(confidence, correct)
@@ -170,59 +325,24 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> dict:
     accuracy, mean_count = pooled(seed_accuracy), count.mean(0)
     low, high = stats.wilson(accuracy * mean_count, mean_count)
     gap = np.nan_to_num(np.abs(seed_accuracy - seed_confidence))
-    return {
-        "edges": np.asarray(tables[0]["edges"]),
-        "share": count.sum(0) / count.sum(),
-        "confidence": pooled(seed_confidence),
-        "accuracy": accuracy,
-        "low": low,
-        "high": high,
-        "seed_accuracy": seed_accuracy,
-        "ece": (count * gap).sum(1) / count.sum(1),
-        "accuracy_all": np.array([z.mean() for _, z in runs]),
-        "confidence_all": np.array([c.mean() for c, _ in runs]),
-    }
+    return Reliability(
+        edges=np.asarray(tables[0]["edges"]),
+        count=count.sum(0),
+        share=count.sum(0) / count.sum(),
+        confidence=pooled(seed_confidence),
+        accuracy=accuracy,
+        low=low,
+        high=high,
+        seed_accuracy=seed_accuracy,
+        ece=(count * gap).sum(1) / count.sum(1),
+        accuracy_all=np.array([z.mean() for _, z in runs]),
+        confidence_all=np.array([c.mean() for c, _ in runs]),
+    )
 
 
-def prepare_before_after(logits, labels, temperature, bins: int = 15) -> tuple[dict, dict]:
-    """Reliability of a classifier as trained, and after its temperature.
-
-    Parameters
-    ----------
-    logits : array_like (n, k) or list of them, one per seed
-        Scores before the softmax.
-    labels : array_like (n,)
-        True classes, the same for every seed.
-    temperature : float or list of them, one per seed
-        Fitted to validation data.
-    bins : int
-        Bins (lo, hi] of equal width on [0, 1].
-
-    Returns
-    -------
-    before, after : dict
-        As from `prepare_reliability`; ``after`` has ``temperature`` (seeds,), too.
-
-    Examples
-    --------
-    >>> before, after = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
-    >>> before["ece"].round(3).tolist(), after["ece"].round(3).tolist()
-    ([0.232], [0.0])
-    """
-    several = isinstance(logits, list | tuple) and np.ndim(logits[0]) == 2
-    runs = list(logits) if several or np.ndim(logits) == 3 else [logits]
-    temperatures = np.broadcast_to(np.asarray(temperature, float), len(runs))
-
-    def reliability(runs) -> dict:
-        known = [metrics.per_sample(np.asarray(to_numpy(run)), labels) for run in runs]
-        pairs = ([one[key] for one in known] for key in ("confidence", "correct"))
-        return prepare_reliability(*pairs, bins)
-
-    scaled = [np.asarray(to_numpy(run)) / t for run, t in zip(runs, temperatures, strict=True)]
-    return reliability(runs), reliability(scaled) | {"temperature": temperatures}
-
-
-def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = None) -> dict:
+def prepare_overfitting(
+    histories, metric: str, higher_is_better: bool | None = None
+) -> Overfitting:
     """A metric over epochs, averaged over seeds, and the loss between its best epoch and the last.
 
     The best epoch is that of the mean curve, the same for every seed. Taking each seed's own best
@@ -239,16 +359,13 @@ def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = 
 
     Returns
     -------
-    dict
-        ``metric``, ``higher_is_better``, ``epoch`` (e,), ``values`` (seeds, e), ``mean``, ``low``,
-        ``high`` (e,), ``best_epoch``, ``best``, ``final``, ``drop`` (seeds,): last value minus that
-        of the best epoch, negative for a loss of a metric that should be high.
+    Overfitting
 
     Examples
     --------
     >>> runs = [{"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}]
     >>> numbers = prepare_overfitting(runs, "auroc")
-    >>> numbers["best_epoch"], numbers["drop"].round(2).tolist()
+    >>> numbers.best_epoch, numbers.drop.round(2).tolist()
     (2, [-0.1])
     """
     histories = histories if isinstance(histories, list | tuple) else [histories]
@@ -266,24 +383,25 @@ def prepare_overfitting(histories, metric: str, higher_is_better: bool | None = 
     if any(not np.array_equal(e, epochs[0]) for e in epochs):
         raise ValueError("histories: got seeds with different epochs, expected the same in all")
     values = np.array([np.asarray(history[metric], dtype=float) for history in histories])
-    band = seed_band(values)
-    best = int(np.nanargmax(band["mean"] if higher_is_better else -band["mean"]))
-    return {
-        "metric": metric,
-        "higher_is_better": higher_is_better,
-        "epoch": epochs[0],
-        "values": values,
+    band = _band(values)
+    mean = band["mean"]
+    best = int(np.nanargmax(mean if higher_is_better else -mean))
+    return Overfitting(
+        metric=metric,
+        higher_is_better=higher_is_better,
+        epoch=epochs[0],
+        values=values,
         **band,
-        "best_epoch": int(epochs[0][best]),
-        "best": float(band["mean"][best]),
-        "final": float(band["mean"][-1]),
-        "drop": values[:, -1] - values[:, best],
-    }
+        best_epoch=int(epochs[0][best]),
+        best=float(mean[best]),
+        final=float(mean[-1]),
+        drop=values[:, -1] - values[:, best],
+    )
 
 
 def prepare_gradient_norms(
     brier, norm, exponent: float | None = None, log: bool = False, bins: int = 60
-) -> dict:
+) -> GradientNorms:
     """Joint density of Brier score and last-layer gradient norm of training samples (bsce fig. 4).
 
     The gradient of a loss at the last layer is the outer product of its gradient at the logits and
@@ -304,12 +422,7 @@ def prepare_gradient_norms(
 
     Returns
     -------
-    dict
-        ``counts`` (bins, bins), ``brier_edges``, ``norm_edges`` (bins + 1,); the quantiles ``low``,
-        ``median``, ``high`` (10, 50, 90 %) of the norm at the Brier scores ``middle`` (20,), if
-        there are 20 samples, else ``nan``; ``spread``, the median of high / low (without the first,
-        unless `log`): how much norms differ at one Brier score, where correlations are all near 1;
-        ``spearman`` (seeds,); ``log``, ``exponent``, ``scale`` (median of norm / BS^exponent).
+    GradientNorms
 
     Raises
     ------
@@ -320,7 +433,7 @@ def prepare_gradient_norms(
     --------
     >>> brier = np.linspace(0.01, 2, 100)
     >>> numbers = prepare_gradient_norms(brier, 3 * brier**2.5, exponent=2.5)
-    >>> round(numbers["scale"], 6), numbers["spearman"].round(6).tolist()
+    >>> round(numbers.scale, 6), numbers.spearman.round(6).tolist()
     (3.0, [1.0])
     """
     from scipy.stats import rankdata  # here, because it takes a second to import
@@ -347,24 +460,25 @@ def prepare_gradient_norms(
     )
     if not log:  # from 0 on, the scores of a cell are not alike
         ratio[0] = np.nan
-    return {
-        "counts": np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
-        "brier_edges": brier_edges,
-        "norm_edges": norm_edges,
-        "middle": np.sqrt(coarse[1:] * coarse[:-1]) if log else (coarse[1:] + coarse[:-1]) / 2,
-        "low": quantiles[0],
-        "median": quantiles[1],
-        "high": quantiles[2],
-        "spread": float(np.nanmedian(ratio)) if not np.isnan(ratio).all() else np.nan,
-        "spearman": np.array(
+    scale = None
+    if exponent is not None:
+        scale = float(np.median(all_y[positive] / all_x[positive] ** exponent))
+    return GradientNorms(
+        counts=np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
+        brier_edges=brier_edges,
+        norm_edges=norm_edges,
+        middle=np.sqrt(coarse[1:] * coarse[:-1]) if log else (coarse[1:] + coarse[:-1]) / 2,
+        low=quantiles[0],
+        median=quantiles[1],
+        high=quantiles[2],
+        spread=float(np.nanmedian(ratio)) if not np.isnan(ratio).all() else np.nan,
+        spearman=np.array(
             [_correlation(rankdata(a), rankdata(b)) for a, b in zip(x, y, strict=True)]
         ),
-        "log": log,
-        "exponent": exponent,
-        "scale": None
-        if exponent is None
-        else float(np.median(all_y[positive] / all_x[positive] ** exponent)),
-    }
+        log=log,
+        exponent=exponent,
+        scale=scale,
+    )
 
 
 def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:
@@ -376,7 +490,7 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else np.nan
 
 
-def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
+def prepare_risk_coverage(confidence, correct, points: int = 200) -> RiskCoverage:
     """Error rate among the accepted samples against the share accepted, most confident first.
 
     Parameters
@@ -390,14 +504,12 @@ def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
 
     Returns
     -------
-    dict
-        ``coverage`` (points,), ``risk`` (seeds, points), ``mean``, ``low``, ``high`` (points,),
-        ``aurc`` (seeds,).
+    RiskCoverage
 
     Examples
     --------
     >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], points=4)
-    >>> numbers["mean"].round(3).tolist()
+    >>> numbers.mean.round(3).tolist()
     [0.0, 0.0, 0.333, 0.25]
     """
     coverage = np.arange(1, points + 1) / points
@@ -405,4 +517,4 @@ def prepare_risk_coverage(confidence, correct, points: int = 200) -> dict:
     curves = [metrics.risk_coverage(c, z) for c, z in runs]
     risk = np.array([np.interp(coverage, *curve) for curve in curves])
     aurc = np.array([metrics.aurc(c, z) for c, z in runs])
-    return {"coverage": coverage, "risk": risk, **seed_band(risk), "aurc": aurc}
+    return RiskCoverage(coverage, risk, **_band(risk), aurc=aurc)

@@ -478,15 +478,15 @@ def overfitting(
     """
     curves = {name: plots.prepare_overfitting(histories, name) for name in names}
     first = next(iter(curves.values()))
-    epochs = first["epoch"].tolist()
+    epochs = first.epoch.tolist()
     rows = []
     for epoch, predictions in sorted(snapshots.items()):
         numbers = histograms(*predictions, bins)
         rows.append({"epoch": int(epoch)} | {k: numbers[k] for k in ("right", "wrong", "auroc")})
     return {
         "epochs": epochs,
-        "curves": {name: numbers["mean"] for name, numbers in curves.items()},
-        "best": {name: epochs.index(numbers["best_epoch"]) for name, numbers in curves.items()},
+        "curves": {name: numbers.mean for name, numbers in curves.items()},
+        "best": {name: epochs.index(numbers.best_epoch) for name, numbers in curves.items()},
         "snapshots": rows,
         "edges": np.linspace(0, 1, bins + 1),
         "still": first,

@@ -32,7 +32,11 @@ from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
 from calibkit.curves import (
-    prepare_before_after,
+    ConfidenceHistogram,
+    GradientNorms,
+    Overfitting,
+    Reliability,
+    RiskCoverage,
     prepare_confidence_histogram,
     prepare_gradient_norms,
     prepare_overfitting,
@@ -43,7 +47,12 @@ from calibkit.curves import (
 __all__ = [
     "COLORS",
     "CORRECT",
+    "ConfidenceHistogram",
+    "GradientNorms",
     "MARKERS",
+    "Overfitting",
+    "Reliability",
+    "RiskCoverage",
     "WIDTH",
     "WRONG",
     "forest",
@@ -51,14 +60,12 @@ __all__ = [
     "ink",
     "look",
     "panels",
-    "plot_before_after",
     "plot_confidence_histogram",
     "plot_gradient_norms",
     "plot_overfitting",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
-    "prepare_before_after",
     "prepare_confidence_histogram",
     "prepare_gradient_norms",
     "prepare_overfitting",
@@ -363,7 +370,9 @@ def panels(
 # --- a. confidence of correct and of wrong predictions ---
 
 
-def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool = False) -> Axes:
+def plot_confidence_histogram(
+    numbers: ConfidenceHistogram, ax: Axes | None = None, root: bool = False
+) -> Axes:
     """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
     Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
@@ -372,7 +381,7 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
 
     Parameters
     ----------
-    numbers : dict
+    numbers : ConfidenceHistogram
         From `prepare_confidence_histogram`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
@@ -394,19 +403,22 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
     AUROC 100.0 %
     """
     ax = _axes(ax)
-    edges, threshold = numbers["edges"], numbers["threshold"]
-    for name, color in (("correct", CORRECT), ("wrong", WRONG)):
-        ax.stairs(numbers[name].mean(0), edges, fill=True, color=color, alpha=0.4, label=name)
-        for seed in numbers[name]:
+    edges, threshold = numbers.edges, numbers.threshold
+    for name, density, mean, color in (
+        ("correct", numbers.correct, numbers.mean_correct, CORRECT),
+        ("wrong", numbers.wrong, numbers.mean_wrong, WRONG),
+    ):
+        ax.stairs(density.mean(0), edges, fill=True, color=color, alpha=0.4, label=name)
+        for seed in density:
             ax.stairs(seed, edges, color=color, linewidth=0.9, alpha=0.9)
         if np.isnan(threshold):
-            ax.axvline(numbers[f"mean_{name}"].mean(), 0, 0.78, color=color, linestyle="--")
+            ax.axvline(mean.mean(), 0, 0.78, color=color, linestyle="--")
     if not np.isnan(threshold):
-        confident = ax.stairs(numbers["wrong"].mean(0), edges, fill=True, color=WRONG, alpha=0.85)
+        confident = ax.stairs(numbers.wrong.mean(0), edges, fill=True, color=WRONG, alpha=0.85)
         place = Rectangle((threshold, 0), 1 - threshold, 1, transform=ax.get_xaxis_transform())
         confident.set_clip_path(place)
         ax.axvline(threshold, color=_INK, linewidth=0.9)
-        share = _text(numbers["confident"], 0, 100, " %")
+        share = _text(numbers.confident, 0, 100, " %")
         beside = {"ha": "right", "color": ink(WRONG)}
         _note(ax, share, threshold - 0.03, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
         _note(ax, f"of the errors\nare above {threshold:g}", threshold - 0.03, 0.59, **beside)
@@ -417,9 +429,9 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
         ax.set_yticks([0, 1, 5, 10, 20])
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel=f"Density{' (square-root axis)' * root}")
     ax.xaxis.set_major_formatter("{x:g}")  # 0 and 1 of neighbouring panels stay apart
-    said = [f"AUROC {_text(numbers['auroc'], 1, 100, ' %')}"]
+    said = [f"AUROC {_text(numbers.auroc, 1, 100, ' %')}"]
     if np.isnan(threshold):
-        said.insert(0, f"overlap {_text(numbers['overlap'])}")
+        said.insert(0, f"overlap {_text(numbers.overlap)}")
     _note(ax, "\n".join(said))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
@@ -428,7 +440,7 @@ def plot_confidence_histogram(numbers: dict, ax: Axes | None = None, root: bool 
 # --- b. reliability ---
 
 
-def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
+def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     """Draw accuracy against confidence, the gap between them, and below, where the samples are.
 
     The dot of a bin sits at its mean confidence; its bar reaches to the diagonal, red where the
@@ -438,7 +450,7 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    numbers : dict
+    numbers : Reliability
         From `prepare_reliability`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
@@ -456,9 +468,9 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     conf. − acc. +5.0 %
     """
     ax = _axes(ax)
-    x, y, share = numbers["confidence"], numbers["accuracy"], numbers["share"]
-    low, high = numbers["low"], numbers["high"]
-    left, width = numbers["edges"][:-1], np.diff(numbers["edges"])
+    x, y, share = numbers.confidence, numbers.accuracy, numbers.share
+    low, high = numbers.low, numbers.high
+    left, width = numbers.edges[:-1], np.diff(numbers.edges)
     sure = high - low < 0.3
     ax.plot([0, 1], [0, 1], color=_FAINT, linestyle="--", linewidth=1.2, zorder=1)
     for some, tint, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
@@ -472,8 +484,8 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
         whiskers = np.array([y - low, high - y])[:, some].clip(min=0)
         dots = {"fmt": "o", "color": tint, "markersize": 4.5, "elinewidth": 1.2}
         ax.errorbar(x[some], y[some], whiskers, zorder=4, **dots)
-    if len(numbers["seed_accuracy"]) > 1:
-        for seed in numbers["seed_accuracy"]:
+    if len(numbers.seed_accuracy) > 1:
+        for seed in numbers.seed_accuracy:
             ax.plot(x[sure], seed[sure], "_", color=_INK, markersize=5, alpha=0.5, zorder=3)
     # The strip lives under the zero line of the same axes: it keeps their x, and panels align.
     floor, room = -0.25, 0.13
@@ -495,8 +507,8 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_yticks([floor + room / 2], ["share"], minor=True)
-    gap = numbers["confidence_all"] - numbers["accuracy_all"]
-    words = f"ECE {_text(numbers['ece'], 1, 100, ' %')}\n"
+    gap = numbers.confidence_all - numbers.accuracy_all
+    words = f"ECE {_text(numbers.ece, 1, 100, ' %')}\n"
     words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
     if gap.mean() >= 0:  # over-confidence leaves the upper corner free, the opposite the lower
         _note(ax, words, fontsize=_small() - 1)
@@ -505,60 +517,7 @@ def plot_reliability(numbers: dict, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_before_after(table: dict, columns: int = 3) -> Figure:
-    """Reliability of several methods, as trained above and after one temperature below.
-
-    Parameters
-    ----------
-    table : dict
-        ``{title: numbers}`` from `prepare_before_after`; titles as in `panels`.
-    columns : int
-        Methods in a row.
-
-    Returns
-    -------
-    Figure
-        As wide as a page.
-
-    Raises
-    ------
-    ValueError
-        If the table is empty.
-
-    Examples
-    --------
-    >>> numbers = prepare_before_after([[4.0, 0.0]] * 4, [0, 0, 0, 1], 3.64)
-    >>> fig = plot_before_after({"erm": numbers})
-    >>> [ax.get_title() for ax in fig.axes]
-    ['ERM', 'T = 3.64']
-    """
-    if not table:
-        raise ValueError("table: got nothing to draw, expected {title: (before, after)}")
-    columns = min(columns, len(table))
-    blocks = -(-len(table) // columns)
-    height = min(WIDTH / columns, 2.4)
-    fig, axes = plt.subplots(
-        2 * blocks,
-        columns,
-        figsize=(WIDTH, 2 * blocks * height),
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-    )
-    for ax in axes.flat:
-        ax.set_axis_off()
-    for i, (title, pair) in enumerate(table.items()):
-        before, after = axes[2 * (i // columns) :, i % columns][:2]
-        for ax, numbers in zip((before, after), pair, strict=True):
-            ax.set_axis_on()
-            plot_reliability(numbers, ax)
-            ax.label_outer()
-        _title(before, title)
-        after.set_title(f"T = {pair[1]['temperature'].mean():.2f}")
-    return fig
-
-
-def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
+def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None) -> Axes:
     """Draw the gap accuracy − confidence of several methods per bin, with its Wilson bands.
 
     Bins whose interval is wider than 0.3 are left out: they would clutter the figure to no effect.
@@ -586,9 +545,9 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     ax.axhline(0, color=_FAINT, linestyle="--", linewidth=1.2)
     for method, numbers in table.items():
-        sure = numbers["high"] - numbers["low"] < 0.3
-        x, gap = numbers["confidence"][sure], (numbers["accuracy"] - numbers["confidence"])[sure]
-        low, high = (numbers[k][sure] - x for k in ("low", "high"))
+        sure = numbers.high - numbers.low < 0.3
+        x, gap = numbers.confidence[sure], (numbers.accuracy - numbers.confidence)[sure]
+        low, high = (ends[sure] - x for ends in (numbers.low, numbers.high))
         ax.fill_between(x, low, high, color=look(method)["color"], alpha=0.12, linewidth=0)
         ax.plot(x, gap, **look(method), markersize=5)
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Accuracy − confidence")
@@ -600,7 +559,9 @@ def plot_reliability_lines(table: dict, ax: Axes | None = None) -> Axes:
 # --- c. reliable overfitting ---
 
 
-def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) -> Axes:
+def plot_overfitting(
+    table: dict[str, Overfitting], ax: Axes | None = None, since: float = 0.1
+) -> Axes:
     """Draw one metric of several methods over epochs; open circles mark the best epochs.
 
     The change from the best epoch to the last is written at the end of each line, with its 95 %
@@ -630,19 +591,17 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
     −10.0
     """
     ax = _axes(ax)
-    name = next(iter(table.values()))["metric"]
+    name = next(iter(table.values())).metric
     label, scale, _ = terms.metric_label(name, unit=False)
     ends = {}
     for method, numbers in table.items():
         line = look(method)
-        x = numbers["epoch"]
-        ax.fill_between(
-            x, numbers["low"], numbers["high"], color=line["color"], alpha=0.15, linewidth=0
-        )
-        ax.plot(x, numbers["mean"], **line | {"marker": ""})
+        x = numbers.epoch
+        ax.fill_between(x, numbers.low, numbers.high, color=line["color"], alpha=0.15, linewidth=0)
+        ax.plot(x, numbers.mean, **line | {"marker": ""})
         ax.plot(
-            numbers["best_epoch"],
-            numbers["best"],
+            numbers.best_epoch,
+            numbers.best,
             "o",
             color=line["color"],
             markerfacecolor="white",
@@ -650,16 +609,16 @@ def plot_overfitting(table: dict, ax: Axes | None = None, since: float = 0.1) ->
             zorder=5,
             clip_on=False,
         )
-        change = _text(numbers["drop"], 1 if scale > 1 else 3, scale, sign=True)
-        if numbers["best_epoch"] == x[-1]:
+        change = _text(numbers.drop, 1 if scale > 1 else 3, scale, sign=True)
+        if numbers.best_epoch == x[-1]:
             change = "best at the end"
-        ends[method] = (numbers["final"], f"{line['label']}\n{change}")
-    epochs = next(iter(table.values()))["epoch"]
+        ends[method] = (numbers.final, f"{line['label']}\n{change}")
+    epochs = next(iter(table.values())).epoch
     late = epochs >= since * epochs[-1]
-    spread = [numbers[k][late] for numbers in table.values() for k in ("mean", "low", "high")]
+    spread = [band[late] for its in table.values() for band in (its.mean, its.low, its.high)]
     low, high = np.nanmin(spread), np.nanmax(spread)
     low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
-    if all((numbers["values"] >= 0).all() for numbers in table.values()):
+    if all((numbers.values >= 0).all() for numbers in table.values()):
         low = max(low, 0)
     if low < high:
         ax.set_ylim(low, high)
@@ -714,7 +673,7 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
         color = look(_title(axes[0, column], title) or "erm")["color"]
         for ax, name in zip(axes[:, column], names, strict=True):
             _fall(ax, by_metric[name], color)
-            first, *_, last = by_metric[name]["epoch"]
+            first, *_, last = by_metric[name].epoch
             ax.set_xlim(max(first, (since - 0.1) * last), last)
         axes[-1, column].set_xlabel("Epoch")
         axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -723,32 +682,32 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
         row[0].set_ylabel(label)
         _scaled(row[0].yaxis, scale)
         late = [
-            np.concatenate([numbers[k][numbers["epoch"] >= since * numbers["epoch"][-1]]
-                            for k in ("mean", "low", "high")])
-            for numbers in (by_metric[name] for by_metric in table.values())
-        ]  # fmt: skip
+            band[its.epoch >= since * its.epoch[-1]]
+            for its in (by_metric[name] for by_metric in table.values())
+            for band in (its.mean, its.low, its.high)
+        ]
         low, high = np.nanmin(np.concatenate(late)), np.nanmax(np.concatenate(late))
         if low < high:
             row[0].set_ylim(low - 0.3 * (high - low), high + 0.12 * (high - low))
     return fig
 
 
-def _fall(ax: Axes, numbers: dict, color: str) -> None:
+def _fall(ax: Axes, numbers: Overfitting, color: str) -> None:
     """One curve with its best epoch, its end, and the change from one to the other in words."""
-    x, scale = numbers["epoch"], terms.metric_label(numbers["metric"])[1]
-    ax.fill_between(x, numbers["low"], numbers["high"], color=color, alpha=0.15, linewidth=0)
-    ax.plot(x, numbers["mean"], color=color)
-    best = numbers["best_epoch"], numbers["best"]
+    x, scale = numbers.epoch, terms.metric_label(numbers.metric)[1]
+    ax.fill_between(x, numbers.low, numbers.high, color=color, alpha=0.15, linewidth=0)
+    ax.plot(x, numbers.mean, color=color)
+    best = numbers.best_epoch, numbers.best
     ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
     words = "best at the end"
-    if numbers["best_epoch"] < x[-1]:
+    if numbers.best_epoch < x[-1]:
         unit = " points" if scale == 100 else ""
-        words = _text(numbers["drop"], 1 if scale > 1 else 3, scale, unit, sign=True)
+        words = _text(numbers.drop, 1 if scale > 1 else 3, scale, unit, sign=True)
         ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
         arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0, "lw": 1}
         ax.annotate(
             "",
-            (x[-1], numbers["final"]),
+            (x[-1], numbers.final),
             (x[-1], best[1]),
             arrowprops=arrow | {"mutation_scale": 7},
         )
@@ -759,12 +718,12 @@ def _fall(ax: Axes, numbers: dict, color: str) -> None:
 # --- d. gradient norms ---
 
 
-def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
+def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
 
     Parameters
     ----------
-    numbers : dict
+    numbers : GradientNorms
         From `prepare_gradient_norms`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
@@ -784,25 +743,25 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
     import seaborn as sns  # late: for its colours alone it takes a second to load
 
     ax = _axes(ax)
-    x, y = numbers["brier_edges"], numbers["norm_edges"]
-    counts = np.ma.masked_equal(numbers["counts"].T, 0)
+    x, y = numbers.brier_edges, numbers.norm_edges
+    counts = np.ma.masked_equal(numbers.counts.T, 0)
     shades = {
         "norm": LogNorm(1, max(counts.max(), 2)),
         "cmap": sns.color_palette("mako_r", as_cmap=True),
     }
     ax.pcolormesh(x, y, counts, rasterized=True, **shades)
-    ax.plot(numbers["middle"], numbers["median"], color=WRONG)
+    ax.plot(numbers.middle, numbers.median, color=WRONG)
     words = []
-    if np.isfinite(numbers["spread"]):
-        words.append(f"spread {numbers['spread']:.{2 if numbers['spread'] < 1.095 else 1}f}×")
-    if numbers["exponent"] is not None:
-        last = x[1:][numbers["counts"].sum(1) > 0][-1]
+    if np.isfinite(numbers.spread):
+        words.append(f"spread {numbers.spread:.{2 if numbers.spread < 1.095 else 1}f}×")
+    if numbers.exponent is not None:
+        last = x[1:][numbers.counts.sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)
-        law = numbers["scale"] * law_x ** numbers["exponent"]
+        law = numbers.scale * law_x**numbers.exponent
         inside = (law >= y[0]) & (law <= y[-1])
         ax.plot(law_x[inside], law[inside], color=_INK, linestyle="--", linewidth=1.3)
-        words.append(f"dashed: ∝ BS$^{{{numbers['exponent']:g}}}$")
-    if numbers["log"]:
+        words.append(f"dashed: ∝ BS$^{{{numbers.exponent:g}}}$")
+    if numbers.log:
         ax.set(xscale="log", yscale="log")
     else:
         ax.set(xlim=(0, 2), ylim=(0, y[-1] * (1 + 0.14 * len(words))))  # the note stands above
@@ -814,7 +773,7 @@ def plot_gradient_norms(numbers: dict, ax: Axes | None = None) -> Axes:
 # --- e. risk and coverage ---
 
 
-def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
+def plot_risk_coverage(table: dict[str, RiskCoverage], ax: Axes | None = None) -> Axes:
     """Draw the curves of several methods, each with its AURC (×1000) at the end.
 
     Parameters
@@ -840,11 +799,11 @@ def plot_risk_coverage(table: dict, ax: Axes | None = None) -> Axes:
     ends = {}
     for method, numbers in table.items():
         line = look(method)
-        x = numbers["coverage"]
-        low, high = numbers["low"].clip(min=0), numbers["high"]
+        x = numbers.coverage
+        low, high = numbers.low.clip(min=0), numbers.high
         ax.fill_between(x, low, high, color=line["color"], alpha=0.15, linewidth=0)
-        ax.plot(x, numbers["mean"], **line, markevery=0.12, markersize=5)
-        ends[method] = (numbers["mean"][-1], f"{line['label']}  {_text(1000 * numbers['aurc'], 1)}")
+        ax.plot(x, numbers.mean, **line, markevery=0.12, markersize=5)
+        ends[method] = (numbers.mean[-1], f"{line['label']}  {_text(1000 * numbers.aurc, 1)}")
     _from_zero(ax)
     ax.set(xlim=(0, 1), xlabel="Coverage (share accepted)", ylabel="Risk (error rate)")
     _scaled(ax.xaxis, 100)

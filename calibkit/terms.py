@@ -1,7 +1,7 @@
 """What things are called: methods, metrics and their units, data sets. Standard library only."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
@@ -217,17 +217,6 @@ def parts(method: str) -> tuple[str, str, list[str]]:
         base = {"sam": "sam", "swa": "swa", "sam+swa": "fmfp"}[flat]
         axes = [axis for axis in axes if axis not in ("sam", "swa")]
     return base, options or "", axes
-
-
-def named(methods: Iterable[str]) -> str:
-    """The labels of some methods as a list in words.
-
-    >>> named(["erm", "label_smoothing"])
-    'ERM, Label smoothing'
-    >>> named([])
-    'none'
-    """
-    return ", ".join(map(label, methods)) or "none"
 
 
 def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:

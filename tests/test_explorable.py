@@ -331,7 +331,7 @@ def test_gradients(page, loss):
         figure.slide("gamma", gamma)
         figure.slide("beta", beta)
         brier, norm = explorable.gradient_norms(TRACKED["moments"][moment], loss, gamma, beta)
-        spread = plots.prepare_gradient_norms(brier, norm)["spread"]
+        spread = plots.prepare_gradient_norms(brier, norm).spread
         easier = norm[brier < np.median(brier)].sum()
         assert figure.number("spread") == times(spread)
         assert figure.number("harder") == times((norm.sum() - easier) / easier)

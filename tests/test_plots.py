@@ -69,12 +69,12 @@ def test_histogram_by_hand():
     numbers = plots.prepare_confidence_histogram(
         [0.1, 0.6, 0.8, 0.9, 1.0], [False, True, True, False, True], bins=2
     )
-    assert numbers["correct"].tolist() == [[0.0, 2.0]]
-    assert numbers["wrong"].tolist() == [[1.0, 1.0]]
-    assert numbers["n_correct"].tolist() == [3] and numbers["n_wrong"].tolist() == [2]
-    assert numbers["mean_correct"] == pytest.approx([0.8])
-    assert numbers["mean_wrong"] == pytest.approx([0.5])
-    assert numbers["overlap"] == [0.0]  # in the 15 bins of the metric none has both
+    assert numbers.correct.tolist() == [[0.0, 2.0]]
+    assert numbers.wrong.tolist() == [[1.0, 1.0]]
+    assert numbers.n_correct.tolist() == [3] and numbers.n_wrong.tolist() == [2]
+    assert numbers.mean_correct == pytest.approx([0.8])
+    assert numbers.mean_wrong == pytest.approx([0.5])
+    assert numbers.overlap == [0.0]  # in the 15 bins of the metric none has both
 
 
 @settings(max_examples=25, deadline=None)
@@ -82,17 +82,17 @@ def test_histogram_by_hand():
 def test_histogram_densities_integrate_to_one_and_overlap_is_the_metric(seed, bins):
     confidence, correct = classifier(seed, n=200)
     numbers = plots.prepare_confidence_histogram(confidence, correct, bins)
-    for name in ("correct", "wrong"):
-        assert numbers[name].sum() / bins == pytest.approx(1)
-    assert numbers["overlap"][0] == metrics.histogram_overlap(confidence, correct)
-    lower = np.minimum(numbers["correct"], numbers["wrong"]).sum() / bins
+    for density in (numbers.correct, numbers.wrong):
+        assert density.sum() / bins == pytest.approx(1)
+    assert numbers.overlap[0] == metrics.histogram_overlap(confidence, correct)
+    lower = np.minimum(numbers.correct, numbers.wrong).sum() / bins
     assert lower == pytest.approx(metrics.histogram_overlap(confidence, correct, bins))
 
 
 def test_histogram_without_a_wrong_prediction():
     with pytest.warns(metrics.UndefinedMetricWarning):
         numbers = plots.prepare_confidence_histogram([0.7, 0.9], [True, True], bins=5)
-    assert np.isnan(numbers["wrong"]).all() and np.isnan(numbers["auroc"]).all()
+    assert np.isnan(numbers.wrong).all() and np.isnan(numbers.auroc).all()
     ax = plots.plot_confidence_histogram(numbers)
     ax.figure.canvas.draw()
     assert "undefined" in words(ax)
@@ -101,33 +101,33 @@ def test_histogram_without_a_wrong_prediction():
 def test_reliability_agrees_with_ece_and_pools_seeds():
     confidence, correct = several()
     numbers = plots.prepare_reliability(confidence, correct, bins=10)
-    for c, z, found in zip(confidence, correct, numbers["ece"], strict=True):
+    for c, z, found in zip(confidence, correct, numbers.ece, strict=True):
         probs = np.column_stack([c, 1 - c])
         labels = np.where(z, 0, 1)
         keep = c > 0.5  # where class 0 is the prediction of these two columns
-        alone = plots.prepare_reliability(c[keep], z[keep], bins=10)["ece"]
+        alone = plots.prepare_reliability(c[keep], z[keep], bins=10).ece
         assert alone[0] == pytest.approx(metrics.ece(probs[keep], labels[keep], bins=10))
-        assert found == pytest.approx(plots.prepare_reliability(c, z, bins=10)["ece"][0])
+        assert found == pytest.approx(plots.prepare_reliability(c, z, bins=10).ece[0])
     everything = plots.prepare_reliability(np.concatenate(confidence), np.concatenate(correct), 10)
-    for key in ("confidence", "accuracy", "share"):
-        np.testing.assert_allclose(numbers[key], everything[key])
-    assert numbers["share"].sum() == pytest.approx(1)
+    for key in ("confidence", "accuracy", "share", "count"):
+        np.testing.assert_allclose(getattr(numbers, key), getattr(everything, key))
+    assert numbers.share.sum() == pytest.approx(1)
 
 
 def test_pooling_seeds_does_not_narrow_the_interval():
     confidence, correct = classifier(0)
     one = plots.prepare_reliability(confidence, correct)
     three = plots.prepare_reliability([confidence] * 3, [correct] * 3)
-    np.testing.assert_allclose(three["low"], one["low"])
-    np.testing.assert_allclose(three["high"], one["high"])
+    np.testing.assert_allclose(three.low, one.low)
+    np.testing.assert_allclose(three.high, one.high)
 
 
 def test_wilson_bands_cover_a_calibrated_network():
     inside = total = 0
     for seed in range(40):
         numbers = plots.prepare_reliability(*classifier(seed, n=2000))
-        seen = numbers["share"] > 0
-        low, high, x = (numbers[k][seen] for k in ("low", "high", "confidence"))
+        seen = numbers.share > 0
+        low, high, x = (a[seen] for a in (numbers.low, numbers.high, numbers.confidence))
         inside += ((low <= x) & (x <= high)).sum()
         total += seen.sum()
     assert 0.92 < inside / total < 0.98
@@ -141,38 +141,38 @@ def test_overfitting_by_hand():
     numbers = plots.prepare_overfitting(
         histories([[0.80, 0.90, 0.92, 0.88], [0.82, 0.93, 0.89, 0.86]]), "auroc"
     )
-    assert numbers["best_epoch"] == 4  # of the mean, though the first seed is best at 6
-    assert numbers["best"] == pytest.approx(0.915)
-    assert numbers["final"] == pytest.approx(0.87)
-    assert numbers["drop"] == pytest.approx([-0.02, -0.07])
+    assert numbers.best_epoch == 4  # of the mean, though the first seed is best at 6
+    assert numbers.best == pytest.approx(0.915)
+    assert numbers.final == pytest.approx(0.87)
+    assert numbers.drop == pytest.approx([-0.02, -0.07])
     expected = stats.seed_interval([0.80, 0.82])
-    found = [numbers[key][0] for key in ("mean", "low", "high")]
+    found = [band[0] for band in (numbers.mean, numbers.low, numbers.high)]
     assert found == pytest.approx(list(expected))
 
 
 def test_overfitting_takes_the_lowest_of_a_loss():
     history = {"epoch": [1, 2, 3], "ece": [0.3, 0.1, 0.2]}
     numbers = plots.prepare_overfitting(history, "ece")
-    assert numbers["best_epoch"] == 2 and numbers["drop"] == pytest.approx([0.1])
-    assert np.isnan(numbers["low"]).all()  # one seed says nothing about the next
+    assert numbers.best_epoch == 2 and numbers.drop == pytest.approx([0.1])
+    assert np.isnan(numbers.low).all()  # one seed says nothing about the next
 
 
 def test_risk_coverage_by_hand_and_over_seeds():
     confidence, correct = several()
     numbers = plots.prepare_risk_coverage(confidence, correct, points=50)
     risk = 1 - np.mean(correct, axis=1)
-    np.testing.assert_allclose(numbers["risk"][:, -1], risk)
+    np.testing.assert_allclose(numbers.risk[:, -1], risk)
     np.testing.assert_allclose(
-        numbers["aurc"], [metrics.aurc(c, z) for c, z in zip(confidence, correct, strict=True)]
+        numbers.aurc, [metrics.aurc(c, z) for c, z in zip(confidence, correct, strict=True)]
     )
     order = np.argsort(-confidence[0])
     half = (~correct[0][order])[:300].mean()
-    assert numbers["risk"][0][24] == pytest.approx(half)  # at coverage one half
+    assert numbers.risk[0][24] == pytest.approx(half)  # at coverage one half
 
 
 def test_a_perfect_ranking_has_no_risk_until_the_errors_begin():
     numbers = plots.prepare_risk_coverage([0.9, 0.8, 0.7, 0.2], [True, True, True, False], points=4)
-    assert numbers["mean"].tolist() == [0, 0, 0, 0.25]
+    assert numbers.mean.tolist() == [0, 0, 0, 0.25]
 
 
 def test_gradient_norms_against_scipy_and_the_law():
@@ -181,31 +181,29 @@ def test_gradient_norms_against_scipy_and_the_law():
     norm = [3 * b**2.5 * np.exp(0.2 * rng.normal(size=b.size)) for b in brier]
     numbers = plots.prepare_gradient_norms(brier, norm, exponent=2.5)
     for i in range(2):
-        assert numbers["spearman"][i] == pytest.approx(
+        assert numbers.spearman[i] == pytest.approx(
             scipy.stats.spearmanr(brier[i], norm[i]).statistic
         )
-    assert numbers["scale"] == pytest.approx(3, rel=0.02)
-    assert 0.998 * 4000 <= numbers["counts"].sum() <= 4000
-    law = 3 * numbers["middle"] ** 2.5
-    np.testing.assert_allclose(numbers["median"][5:], law[5:], rtol=0.15)
-    assert numbers["spread"] == pytest.approx(np.exp(2 * 1.2816 * 0.2), rel=0.3)
-    np.testing.assert_allclose(
-        (numbers["high"] / numbers["low"])[8:], np.exp(2 * 1.2816 * 0.2), rtol=0.3
-    )
+    assert numbers.scale == pytest.approx(3, rel=0.02)
+    assert 0.998 * 4000 <= numbers.counts.sum() <= 4000
+    law = 3 * numbers.middle**2.5
+    np.testing.assert_allclose(numbers.median[5:], law[5:], rtol=0.15)
+    assert numbers.spread == pytest.approx(np.exp(2 * 1.2816 * 0.2), rel=0.3)
+    np.testing.assert_allclose((numbers.high / numbers.low)[8:], np.exp(2 * 1.2816 * 0.2), rtol=0.3)
 
 
 def test_gradient_norms_on_logarithmic_cells():
     rng = np.random.default_rng(1)
     brier = 10 ** rng.uniform(-6, 0.3, 5000)
     numbers = plots.prepare_gradient_norms(brier, brier**2.5, exponent=2.5, log=True)
-    steps = np.diff(np.log(numbers["brier_edges"]))
+    steps = np.diff(np.log(numbers.brier_edges))
     np.testing.assert_allclose(steps, steps[0])
-    assert numbers["counts"].sum() > 0.97 * 5000
+    assert numbers.counts.sum() > 0.97 * 5000
 
 
 def test_constant_norms_have_no_correlation():
     numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
-    assert np.isnan(numbers["spearman"]).all() and np.isnan(numbers["spread"])
+    assert np.isnan(numbers.spearman).all() and np.isnan(numbers.spread)
 
 
 def test_tensors_are_arrays():
@@ -218,16 +216,16 @@ def test_tensors_are_arrays():
         expected = prepare([confidence] * 2, [correct] * 2)
         found = prepare([torch.tensor(confidence)] * 2, [torch.tensor(correct)] * 2)
         stacked = prepare(torch.tensor(np.stack([confidence] * 2)), np.stack([correct] * 2))
-        for key in expected:
-            np.testing.assert_allclose(found[key], expected[key])
-            np.testing.assert_allclose(stacked[key], expected[key])
+        for key, values in vars(expected).items():
+            np.testing.assert_allclose(getattr(found, key), values)
+            np.testing.assert_allclose(getattr(stacked, key), values)
 
 
 def test_confident_errors_are_counted_from_the_threshold_on():
     numbers = plots.prepare_confidence_histogram(
         [0.1, 0.6, 0.95, 0.9, 1.0], [False, True, False, False, True], bins=10, threshold=0.9
     )
-    assert numbers["confident"] == [pytest.approx(2 / 3)]
+    assert numbers.confident == [pytest.approx(2 / 3)]
     ax = plots.plot_confidence_histogram(numbers)
     assert "67 %" in words(ax) and "of the errors\nare above 0.9" in words(ax)
     assert "overlap" not in words(ax) and ax.get_yscale() == "linear"
@@ -235,27 +233,8 @@ def test_confident_errors_are_counted_from_the_threshold_on():
     assert "errors" not in words(ax)
     numbers = plots.prepare_confidence_histogram([[0.4, 0.6]] * 2, [[0, 1], [0, 1]], threshold=0.3)
     ax = plots.plot_confidence_histogram(numbers, root=True)
-    assert numbers["confident"].tolist() == [1, 1] and "100 ± 0 %" in words(ax)
+    assert numbers.confident.tolist() == [1, 1] and "100 ± 0 %" in words(ax)
     assert ax.get_yscale() == "function"
-
-
-def test_before_and_after_a_temperature_by_the_metrics():
-    rng = np.random.default_rng(0)
-    labels = np.arange(300) % 4
-    runs = [3 * (rng.normal(size=(300, 4)) + 2 * np.eye(4)[labels]) for _ in range(2)]
-    pair = plots.prepare_before_after(runs, labels, [2.0, 4.0])
-    for numbers, scale in zip(pair, ([1, 1], [2, 4]), strict=True):
-        expected = [
-            metrics.summary(run / t, labels)["ece"] for run, t in zip(runs, scale, strict=True)
-        ]
-        assert numbers["ece"] == pytest.approx(expected)
-    stacked = plots.prepare_before_after(torch.tensor(np.stack(runs)), labels, [2.0, 4.0])
-    np.testing.assert_allclose(stacked[1]["accuracy"], pair[1]["accuracy"])
-    fig = plots.plot_before_after(dict.fromkeys(["erm", "mixup", ("focal", "x")], pair), 2)
-    titles = ["ERM", "Mixup", "T = 3.00", "T = 3.00", "Focal · x", "", "T = 3.00", ""]
-    assert [ax.get_title() for ax in fig.axes] == titles
-    assert [ax.axison for ax in fig.axes] == [bool(title) for title in titles]
-    assert fig.get_size_inches()[0] == plots.WIDTH
 
 
 def test_style_in_points_sets_all_text():
@@ -345,7 +324,6 @@ def test_before_and_after_a_temperature_is_a_ring_and_a_dot():
         (lambda: plots.prepare_gradient_norms([0.1, 3.0], [1, 1]), "brier: got"),
         (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
         (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
-        (lambda: plots.plot_before_after({}), "table: got nothing"),
         (lambda: plots.forest([]), "rows: got none"),
         (lambda: plots.forest_before_after({}, {}), "before, after: got no rows"),
         (
@@ -508,10 +486,10 @@ def test_figures_say_their_numbers():
     runs = several()
     histogram = plots.prepare_confidence_histogram(*runs)
     said = words(plots.plot_confidence_histogram(histogram))
-    expected = stats.seed_interval(100 * histogram["auroc"])
+    expected = stats.seed_interval(100 * histogram.auroc)
     assert f"AUROC {expected[0]:.1f} ± {expected[2] - expected[0]:.1f} %" in said
     reliability = plots.prepare_reliability(runs[0][0], runs[1][0])
-    assert f"ECE {100 * reliability['ece'][0]:.1f} %" in words(plots.plot_reliability(reliability))
+    assert f"ECE {100 * reliability.ece[0]:.1f} %" in words(plots.plot_reliability(reliability))
     curve = plots.prepare_overfitting(histories([[0.8, 0.9, 0.8, 0.85]]), "auroc")
     assert "ERM\n−5.0" in words(plots.plot_overfitting({"erm": curve}))
     rising = plots.prepare_overfitting(histories([[0.8, 0.82, 0.83, 0.85]]), "auroc")
@@ -572,13 +550,12 @@ def test_panels_reach_the_tallest_of_them():
         "peaked": plots.prepare_confidence_histogram([0.99] * 9 + [0.5], [True] * 9 + [False]),
     }
     fig = plots.panels(table, plots.plot_confidence_histogram)
-    tallest = max(numbers["correct"].max() for numbers in table.values())
+    tallest = max(numbers.correct.max() for numbers in table.values())
     assert all(ax.get_ylim()[1] >= tallest for ax in fig.axes)
     assert sum(ax.get_legend() is not None for ax in fig.axes) == 1
 
 
-def test_methods_in_words():
-    assert terms.named(["erm", "fmfp+ts"]) == "ERM, FMFP + TS" and terms.named([]) == "none"
+def test_methods_and_metrics_in_words():
     assert plots.look("ts")["label"] == "ERM + TS"  # a row of published.by_run
     assert terms.header("ece") == "ECE (%)" and terms.header("nll") == "NLL"
 

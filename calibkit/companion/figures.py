@@ -8,16 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibkit import plots, terms
+from calibkit.curves import ConfidenceHistogram, Reliability
 
 
-def histogram_of_zhu(numbers: dict, ax: Axes) -> Axes:
+def histogram_of_zhu(numbers: ConfidenceHistogram, ax: Axes) -> Axes:
     """Figures 5 and 9 of Zhu et al. (2022); numbers of `plots.prepare_confidence_histogram`."""
-    for name, color, label in (
-        ("correct", "tab:blue", "Correct"),
-        ("wrong", "tab:orange", "Misclassified"),
+    for density, color, label in (
+        (numbers.correct, "tab:blue", "Correct"),
+        (numbers.wrong, "tab:orange", "Misclassified"),
     ):
         style = {"fill": True, "alpha": 0.6, "edgecolor": "black", "linewidth": 0.5}
-        ax.stairs(numbers[name].mean(0), numbers["edges"], color=color, label=label, **style)
+        ax.stairs(density.mean(0), numbers.edges, color=color, label=label, **style)
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density")
     ax.grid(visible=False)
     ax.legend(loc="upper left", handlelength=1.2)
@@ -34,24 +35,24 @@ def overfitting_of_zhu(table: Mapping[str, Mapping], since: float = 0.0) -> Figu
     for ax, curves in zip(axes[0], table.values(), strict=True):
         for (name, numbers), color in zip(curves.items(), ("tab:blue", "tab:red"), strict=True):
             label, scale, _ = terms.metric_label(name, unit=False)
-            ax.plot(numbers["epoch"], scale * numbers["mean"], color=color, label=label)
+            ax.plot(numbers.epoch, scale * numbers.mean, color=color, label=label)
         ax.set(xlabel="Epoch", ylabel="%")
         ax.legend()
     return fig
 
 
-def bars_of_wang(numbers: dict, ax: Axes) -> Axes:
+def bars_of_wang(numbers: Reliability, ax: Axes) -> Axes:
     """Figure 2 of Wang et al. (2021): bars up to the accuracy, darker where more samples are.
 
     `numbers` are those of `plots.prepare_reliability`.
     """
-    share, left = numbers["share"], numbers["edges"][:-1]
+    share, left = numbers.share, numbers.edges[:-1]
     shade = plt.get_cmap("Blues")(0.15 + 0.85 * np.sqrt(share / share.max()))
-    bars = {"width": np.diff(numbers["edges"]), "align": "edge", "edgecolor": "black"}
-    ax.bar(left, np.nan_to_num(numbers["accuracy"]), color=shade, linewidth=0.6, **bars)
+    bars = {"width": np.diff(numbers.edges), "align": "edge", "edgecolor": "black"}
+    ax.bar(left, np.nan_to_num(numbers.accuracy), color=shade, linewidth=0.6, **bars)
     ax.plot([0, 1], [0, 1], "--", color="red", linewidth=1)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="Confidence", ylabel="Accuracy")
-    ax.text(0.05, 0.9, f"ECE {100 * numbers['ece'].mean():.1f} %", transform=ax.transAxes)
+    ax.text(0.05, 0.9, f"ECE {100 * numbers.ece.mean():.1f} %", transform=ax.transAxes)
     return ax
 
 

@@ -649,7 +649,8 @@ class Results:
         each = [self, *(one for one in self.settings if one.name != self.name)]
         found = (one for one in each if one.drawable(methods) == list(methods))
         if (first := next(found, None)) is None:
-            lacking = f"no run here keeps its predictions of {terms.named(methods)}"
+            words = ", ".join(map(terms.label, methods)) or "none"
+            lacking = f"no run here keeps its predictions of {words}"
             raise NoRecords(f"{lacking}; train it: {self.command(methods)}")
         return first
 

@@ -149,10 +149,9 @@ def assess(
             "metrics": with_intervals,
             "gap": _gap(confidence, correct),
             "chance_ece": _chance_ece(confidence, _replicates(n) // 5),
-            "reliability": curves.prepare_reliability(confidence, correct)
-            | {"count": metrics.reliability_bins(confidence, correct)["count"]},
+            "reliability": curves.prepare_reliability(confidence, correct),
             "histogram": curves.prepare_confidence_histogram(confidence, correct),
-            "risk_coverage": risk_coverage(confidence, correct),
+            "risk_coverage": _risk_coverage(confidence, correct),
             "operating_points": points,
             "main_point": chosen,
             "recalibration": results,
@@ -701,11 +700,11 @@ def comparison(data: Predictions, against: Predictions) -> dict:
         "positive": of_positive,
         "gap": _gap(samples["confidence"], samples["correct"]),
         "reliability": curves.prepare_reliability(samples["confidence"], samples["correct"]),
-        "risk_coverage": risk_coverage(samples["confidence"], samples["correct"]),
+        "risk_coverage": _risk_coverage(samples["confidence"], samples["correct"]),
     }
 
 
-def risk_coverage(confidence: Array, correct: Array) -> dict:
+def _risk_coverage(confidence: Array, correct: Array) -> curves.RiskCoverage:
     """`curves.prepare_risk_coverage`, with an interval over test samples instead of seeds.
 
     Parameters
@@ -714,21 +713,21 @@ def risk_coverage(confidence: Array, correct: Array) -> dict:
 
     Returns
     -------
-    dict
+    curves.RiskCoverage
         ``low`` and ``high`` are the 95 % Wilson interval of the error rate at a fixed coverage,
         ``nan`` where fewer than 100 samples, or a tenth of them, are accepted.
 
     Examples
     --------
-    >>> numbers = risk_coverage(np.array([0.9, 0.8, 0.6]), np.array([True, True, False]))
-    >>> [round(float(numbers[name][-1]), 2) for name in ("coverage", "mean", "low", "high")]
-    [1.0, 0.33, 0.06, 0.79]
+    >>> numbers = _risk_coverage(np.array([0.9, 0.8, 0.6]), np.array([True, True, False]))
+    >>> [round(float(x[-1]), 2) for x in (numbers.mean, numbers.low, numbers.high)]
+    [0.33, 0.06, 0.79]
     """
     numbers, n = curves.prepare_risk_coverage(confidence, correct), len(correct)
-    accepted = np.maximum(np.round(numbers["coverage"] * n), 1)
+    accepted = np.maximum(np.round(numbers.coverage * n), 1)
     accepted[accepted < min(100, n / 10)] = np.nan  # with so few, the band would fill the figure
-    low, high = stats.wilson(numbers["mean"] * accepted, accepted)
-    return numbers | {"low": low, "high": high}
+    low, high = stats.wilson(numbers.mean * accepted, accepted)
+    return replace(numbers, low=low, high=high)
 
 
 def checks(data: Predictions) -> dict[str, float]:

@@ -4,6 +4,7 @@ import base64
 import io
 import math
 import os
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import jinja2
@@ -50,6 +51,8 @@ def plain(value):
     """Numbers as JSON allows them: intervals by name, ``nan`` as null, infinity as "inf"."""
     if isinstance(value, Interval):
         value = value._asdict()
+    if is_dataclass(value):
+        value = vars(value)
     if isinstance(value, dict):
         return {str(key): plain(x) for key, x in value.items()}
     if isinstance(value, np.ndarray | list | tuple):

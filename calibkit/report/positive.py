@@ -91,8 +91,7 @@ def assess_positive(data: Predictions, found: dict[str, dict], recommended: str 
         "chance_ece": assessment._chance_ece(p, draws // 5),
         "auroc": intervals["auroc"],
         "average_precision": intervals["aupr_success"],
-        "reliability": curves.prepare_reliability(p, y)
-        | {"count": metrics.reliability_bins(p, y)["count"]},
+        "reliability": curves.prepare_reliability(p, y),
         "roc": {
             "fpr": np.r_[0, ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1)],
             "tpr": np.r_[0, ranking.accepted_right[thin] / max(ranking.all_right, 1)],

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from calibkit import posthoc, terms
+from calibkit.curves import Reliability
 from calibkit.report import conformal
 from calibkit.report.assessment import FEW, OF_TWO, RECALIBRATIONS
 from calibkit.stats import UNJUDGED, Interval
@@ -622,18 +623,18 @@ def _frame(rows: list[dict[str, str]]) -> pd.DataFrame:
     return frame.set_index(first).rename_axis(index=None, columns=first)
 
 
-def _bins_table(bins: dict, positive: str = "") -> list[dict[str, str]]:
-    edges, what = bins["edges"], "Probability" if positive else "Confidence"
+def _bins_table(bins: Reliability, positive: str = "") -> list[dict[str, str]]:
+    edges, what = bins.edges, "Probability" if positive else "Confidence"
     return [
         {
             what: f"{edges[i]:.2f} to {edges[i + 1]:.2f}",
-            "Samples": f"{bins['count'][i]:,}",
-            f"Mean {what.lower()}": percent(bins["confidence"][i]),
+            "Samples": f"{bins.count[i]:,}",
+            f"Mean {what.lower()}": percent(bins.confidence[i]),
             f"Are “{positive}”" if positive else "Accuracy": percent(
-                Interval(*(float(bins[k][i]) for k in ("accuracy", "low", "high")))
+                Interval(*(float(x[i]) for x in (bins.accuracy, bins.low, bins.high)))
             ),
         }
-        for i in np.flatnonzero(bins["count"])
+        for i in np.flatnonzero(bins.count)
     ]
 
 
