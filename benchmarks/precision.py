@@ -41,7 +41,7 @@ def main() -> None:
     asked = parser.parse_args()
     where = {"setting": asked.setting, "seeds": asked.seeds}
     runs = plan.select("released", [asked.method], **where)
-    others = plan.select("released", [asked.method], settings={"precision": "bfloat16"}, **where)
+    others = plan.select("released", [asked.method], protocol={"precision": "bfloat16"}, **where)
     full = []
     with tempfile.TemporaryDirectory() as cache:
         for run in runs:

@@ -400,7 +400,7 @@ def _add_settings(parser, what: str) -> None:
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        dest="settings",
+        dest="protocol",
         help=f"{what}; repeatable",
     )
 
@@ -783,7 +783,7 @@ def _bench(options) -> int:
             network=options.network,
             seeds=options.seeds,
             epochs=options.epochs,
-            settings=options.settings,
+            protocol=options.protocol,
         ),
         options.out,
         options.setting,

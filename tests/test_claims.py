@@ -423,7 +423,11 @@ def test_what_is_missing_is_named():
 
 
 def test_runs_of_another_variant_or_protocol_are_no_evidence():
-    for changed in ({"variant": "paper"}, {"settings": dict(plan.SUMMED)}, {"epochs": 3}):
+    for changed in (
+        {"variant": "paper"},
+        {"protocol": {"reduction": "sum", "clip_norm": 2.0}},
+        {"epochs": 3},
+    ):
         for run in plan.select("smoke", ["erm", "fmfp"], "digits", **changed):
             records.write(run)
     assert judged("fmfp-c16").precondition == "no run of ERM"
@@ -667,7 +671,7 @@ def test_lowest_coefficient():
 def test_scores_are_read_from_runs_which_keep_them():
     write("erm")
     scored = plan.EDITIONS["smoke"].scored
-    for run in plan.select("smoke", ["erm"], "digits", settings=scored):
+    for run in plan.select("smoke", ["erm"], "digits", protocol=scored):
         records.write(run)
     assert found("auroc", score="trust_score") != found("auroc")
     side = Side("erm", Number("auroc", score="confidnet"))
@@ -679,7 +683,7 @@ def test_confidnet_needs_time_to_learn(monkeypatch):
     side = Side("erm", Number("auroc", score="confidnet"))
     for samples, enough in ((5000, False), (45_000, True)):
         monkeypatch.setitem(records.TRAINED, "training_samples", samples)
-        for run in plan.select("smoke", ["erm"], "digits", settings=plan.EDITIONS["smoke"].scored):
+        for run in plan.select("smoke", ["erm"], "digits", protocol=plan.EDITIONS["smoke"].scored):
             records.write(run)
         its = place().series(side)
         assert isinstance(its, tuple) != enough

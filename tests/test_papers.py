@@ -190,7 +190,7 @@ def test_precision_and_augmentation_are_not_shortened():
 
 
 def test_every_exhibit_that_needs_trainings_has_them():
-    without = {b for its in papers.PAPERS.values() for block in its for b in block.exhibits}
+    without = {exhibit for block in papers.blocks() for exhibit in block.exhibits}
     known = set(printed.exhibits().id)
     assert without <= known
     free = {  # schematic, listing, derivation, or a row of other cells

@@ -14,6 +14,10 @@ from calibkit.training import protocols
 from calibkit.training.protocols import Protocol
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+PLAIN, AUGMENTED, SUMMED_PLAIN, LONG = (
+    plan.setting("released", f"cifar10-{name}").protocol
+    for name in ("plain", "augmented", "bsce", "long")
+)
 RUN = plan.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10))
 
 
@@ -88,7 +92,7 @@ def test_bad_method_is_refused_in_one_line(text, message):
 def test_selection_and_shared_runs():
     demo = plan.runs("fmfp", "demo")
     assert {run.dataset for run in demo} == {"mnist1d"}
-    own, paper_variant, scored = plan.PAPERS["fmfp"]
+    own, paper_variant, scored = plan.PAPERS["fmfp"].rows
     assert len(demo) == len({run.name for run in demo}) == 3 * len(own.methods) + 1 + 1
     assert [run.seed for run in demo if run.variant == "paper"] == [0]  # on the spot one will do
     assert [run.method for run in demo if run.protocol.feature_scores] == ["erm"]
@@ -123,13 +127,13 @@ def test_selection_and_shared_runs():
 
 
 def test_settings_of_the_protocol_by_name():
-    (run,) = plan.select("demo", ["erm"], seeds=1, settings={"batch_size": 50, "clip_norm": 2.0})
+    (run,) = plan.select("demo", ["erm"], seeds=1, protocol={"batch_size": 50, "clip_norm": 2.0})
     assert (run.protocol.batch_size, run.protocol.clip_norm) == (50, 2.0)
     assert run.name != plan.select("demo", ["erm"], seeds=1)[0].name
     with pytest.raises(ValueError, match="unknown setting 'batchsize'.*did you mean 'batch_size'"):
-        plan.select("demo", ["erm"], settings={"batchsize": 50})
+        plan.select("demo", ["erm"], protocol={"batchsize": 50})
     with pytest.raises(ValueError, match="setting batch_size: got 'many', expected a value such"):
-        plan.select("demo", ["erm"], settings={"batch_size": "many"})
+        plan.select("demo", ["erm"], protocol={"batch_size": "many"})
 
 
 def test_cycles_of_the_rate_end_in_an_average_and_leave_names_alone():
@@ -197,55 +201,55 @@ def test_shortened_keeps_proportions():
 @pytest.mark.parametrize(
     ("content", "name"),
     [
-        (("cifar10", "resnet18_w16", "erm", 0, plan.PLAIN), "cifar10-resnet18_w16-erm-s0-a038bbd2"),
+        (("cifar10", "resnet18_w16", "erm", 0, PLAIN), "cifar10-resnet18_w16-erm-s0-a038bbd2"),
         (
-            ("cifar10", "resnet18_w16", "label_smoothing", 0, plan.PLAIN),
+            ("cifar10", "resnet18_w16", "label_smoothing", 0, PLAIN),
             "cifar10-resnet18_w16-label_smoothing-s0-424879ee",
         ),
         (
-            ("cifar10", "resnet18_w16", "fmfp", 0, plan.PLAIN),
+            ("cifar10", "resnet18_w16", "fmfp", 0, PLAIN),
             "cifar10-resnet18_w16-fmfp-s0-9d24540a",
         ),
-        (("cifar10", "resnet18_w16", "swa", 0, plan.PLAIN), "cifar10-resnet18_w16-swa-s0-b975277a"),
+        (("cifar10", "resnet18_w16", "swa", 0, PLAIN), "cifar10-resnet18_w16-swa-s0-b975277a"),
         (
-            ("cifar10", "resnet18_w16", "mixup", 1, plan.PLAIN),
+            ("cifar10", "resnet18_w16", "mixup", 1, PLAIN),
             "cifar10-resnet18_w16-mixup-s1-07a6361c",
         ),
-        (("cifar10", "resnet18_w16", "crl", 0, plan.PLAIN), "cifar10-resnet18_w16-crl-s0-109da411"),
+        (("cifar10", "resnet18_w16", "crl", 0, PLAIN), "cifar10-resnet18_w16-crl-s0-109da411"),
         (
-            ("cifar10", "resnet18_w16", "l1_norm", 0, plan.PLAIN),
+            ("cifar10", "resnet18_w16", "l1_norm", 0, PLAIN),
             "cifar10-resnet18_w16-l1_norm-s0-339bc5dd",
         ),
         (
-            ("cifar10", "resnet18_w16", "cs_kd+sam+swa", 0, plan.PLAIN),
+            ("cifar10", "resnet18_w16", "cs_kd+sam+swa", 0, PLAIN),
             "cifar10-resnet18_w16-cs_kd-sam-swa-s0-a210f93b",
         ),
         (
-            ("cifar10", "resnet18_w16", "erm", 0, plan.AUGMENTED),
+            ("cifar10", "resnet18_w16", "erm", 0, AUGMENTED),
             "cifar10-resnet18_w16-erm-s0-afa95711",
         ),
         (
-            ("cifar10", "resnet18_w16", "fmfp", 0, plan.AUGMENTED),
+            ("cifar10", "resnet18_w16", "fmfp", 0, AUGMENTED),
             "cifar10-resnet18_w16-fmfp-s0-18d076b4",
         ),
         (
-            ("cifar10", "resnet18_w16", "erm", 0, plan.SUMMED_PLAIN),
+            ("cifar10", "resnet18_w16", "erm", 0, SUMMED_PLAIN),
             "cifar10-resnet18_w16-erm-s0-0bd359a2",
         ),
         (
-            ("cifar10", "resnet18_w16", "bsce_gra", 0, plan.SUMMED_PLAIN),
+            ("cifar10", "resnet18_w16", "bsce_gra", 0, SUMMED_PLAIN),
             "cifar10-resnet18_w16-bsce_gra-s0-3308cc7e",
         ),
         (
-            ("cifar10", "resnet18_w16", "mmce", 2, plan.SUMMED_PLAIN),
+            ("cifar10", "resnet18_w16", "mmce", 2, SUMMED_PLAIN),
             "cifar10-resnet18_w16-mmce-s2-0584a5d5",
         ),
         (
-            ("cifar10", "resnet18_w32_s2", "erm", 0, plan.LONG),
+            ("cifar10", "resnet18_w32_s2", "erm", 0, LONG),
             "cifar10-resnet18_w32_s2-erm-s0-aaf7dad2",
         ),
         (
-            ("cifar10", "resnet18_w32_s2", "fmfp", 1, plan.LONG),
+            ("cifar10", "resnet18_w32_s2", "fmfp", 1, LONG),
             "cifar10-resnet18_w32_s2-fmfp-s1-11004305",
         ),
     ],
@@ -285,7 +289,8 @@ def test_a_page_names_the_records_of_a_paper_that_it_shows(page):
     cells = json.loads((NOTEBOOKS / f"{page}.ipynb").read_text())["cells"]
     code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
     for shown in re.findall(r'results\.load\(\s*"(\w+)"', code):
-        named = {*plan.papers_of(page), *(need.paper for need in plan.NOTEBOOKS[page])}
+        rows = (need for need in plan.needs(page) if isinstance(need, plan.Row))
+        named = {*plan.papers_of(page), *(at for row in rows for at in row.at)}
         assert shown in (page, "all") or set(plan.papers_of(shown)) <= named
 
 
@@ -302,7 +307,7 @@ def test_settings_have_names():
     names = [s.name for s in plan.settings("released")]
     assert len(set(names)) == len(names)
     chosen = plan.setting("released", "cifar10-plain")
-    assert chosen.protocol == plan.PLAIN
+    assert chosen.protocol == PLAIN
     assert plan.select("released", ["fmfp"], setting="cifar10-plain") == chosen.runs(["fmfp"])
     with pytest.raises(ValueError, match=r"unknown setting 'cifar10-plane' \(did you mean"):
         plan.setting("released", "cifar10-plane")

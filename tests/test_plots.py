@@ -379,7 +379,7 @@ def _distance(a: str, b: str) -> float:
 
 @pytest.mark.parametrize("paper", plan.PAPERS)
 def test_methods_of_a_paper_can_be_told_apart(paper):
-    for a, b in itertools.combinations(plan.PAPERS[paper][0].methods, 2):
+    for a, b in itertools.combinations(plan.PAPERS[paper].rows[0].methods, 2):
         one, other = plots.look(a), plots.look(b)
         apart = _distance(one["color"], other["color"]) > 15
         assert apart or one["linestyle"] != other["linestyle"], (a, b)

@@ -172,7 +172,7 @@ def test_a_network_of_ones_own(capsys):
     assert "no last linear layer: no gradient norms" in said[0]
     with pytest.raises(plugins.PluginError, match="mixes between stages"):
         loop.train(run_of("mit_a", network="net.py:flat"))
-    scored = run_of(network="net.py:headless", settings={"feature_scores": 100})
+    scored = run_of(network="net.py:headless", protocol={"feature_scores": 100})
     with pytest.raises(plugins.PluginError, match="need features"):
         loop.train(scored)
 
@@ -233,7 +233,7 @@ def test_inputs_and_labels_of_ones_own():
     labels = rng.integers(0, 3, 400)
     points = rng.normal(size=(400, 4)) + 2 * np.eye(3, 4)[labels]
     np.savez("mine.npz", inputs=points, labels=labels, class_names=["a", "b", "c"])
-    run = run_of(dataset="mine.npz", settings={"validation": 50})
+    run = run_of(dataset="mine.npz", protocol={"validation": 50})
     assert run.dataset == own.named("mine.npz") and run.protocol.train_size is None
     record = loop.train(run)
     assert record.info["provenance"]["training_samples"] == 320 - 50

@@ -874,7 +874,7 @@ def _printed(identity: str) -> Printed:
         by_means.append(means.word() == "holds")
         ruled = _put(
             case,
-            lambda leaf, at=place: _from_print(leaf, cells, at, papers.FILES[claim.paper].SEEDS),
+            lambda leaf, at=place: _from_print(leaf, cells, at, plan.PAPERS[claim.paper].seeds),
         )
         by_rule.append(ruled.word())
         spreads |= any(not isnan(part.interval().low) for part in ruled.leaves())

@@ -122,7 +122,7 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame
 
 def _chosen(paper: str | None = None, exhibit: str | None = None) -> list[Cell]:
     if paper is not None:
-        plan.choose("paper", paper, papers.FILES)
+        plan.choose("paper", paper, plan.PAPERS)
     if exhibit is not None:
         plan.choose("exhibit", exhibit, [e["id"] for e in _exhibits()])
     return [c for c in every() if paper in (None, c.paper) and exhibit in (None, c.exhibit)]
@@ -187,7 +187,7 @@ def exhibits(paper: str | None = None) -> "pd.DataFrame":
     import pandas as pd
 
     if paper is not None:
-        plan.choose("paper", paper, papers.FILES)
+        plan.choose("paper", paper, plan.PAPERS)
     return pd.DataFrame([e for e in _exhibits() if paper in (None, e["paper"])])
 
 
@@ -413,7 +413,7 @@ def _ours(runs, cell: Cell, exhibit: str) -> str:
 
 
 def _differs(runs, lines: Sequence[Line], exhibit: str) -> str:
-    epochs, seeds = papers.FILES[exhibit.partition("-")[0]].TRAINED
+    epochs, seeds = plan.PAPERS[exhibit.partition("-")[0]].trained
     theirs = [
         " and ".join(dict.fromkeys(terms.DATASETS.get(x.dataset, x.dataset) for x in lines)),
         ", ".join(dict.fromkeys(x.network for x in lines)),

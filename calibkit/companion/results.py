@@ -528,7 +528,7 @@ class Results:
     def scored(self) -> dict[str, object]:
         """What `records` takes to look for runs with Trust Score and ConfidNet."""
         its = plan.EDITIONS[self.selection.edition].scored
-        return {"settings": tuple((dict(self.selection.settings) | its).items())}
+        return {"protocol": tuple((dict(self.selection.protocol) | its).items())}
 
     def at(self, setting: str) -> "Results":
         """The same in another setting of the edition, by its name."""

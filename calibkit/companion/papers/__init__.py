@@ -4,9 +4,9 @@ Read it as the experiment sections. What a paper prints comes from its text; whe
 silent, from its authors' public code; where both are, a comment says that the choice is ours. Where
 text and code disagree on the training itself, there is a block for each and `variant` names it.
 
-A file each has its blocks and what its tables call things, and beside it, as data, its claims.
-`PAPERS` lists the blocks, `runs` the runs of a paper or of one exhibit, `find` the runs behind a
-published cell. Free of torch and quick to import: the workflow engine reads it for every job.
+A file each has all that is known of a paper (`blocks.Paper`), beside it, as data, its claims.
+`runs` lists the runs of a paper or of one exhibit as published, `find` those behind a published
+cell. Free of torch and quick to import: the workflow engine reads it for every job.
 """
 
 import re
@@ -15,14 +15,16 @@ from functools import cache
 
 from calibkit import terms
 from calibkit.companion.papers import bsce, darkside, fmfp, mixup, overconf
-from calibkit.companion.papers.blocks import Block
+from calibkit.companion.papers.blocks import Block, Paper
 from calibkit.training.runs import Run, Setting
 
-FILES = {"fmfp": fmfp, "darkside": darkside, "overconf": overconf, "mixup": mixup, "bsce": bsce}
-PAPERS: dict[str, tuple[Block, ...]] = {name: file.BLOCKS for name, file in FILES.items()}
-
-
-# --- asking ---------------------------------------------------------------------------------------
+PAPERS: dict[str, Paper] = {
+    "fmfp": fmfp.PAPER,
+    "darkside": darkside.PAPER,
+    "overconf": overconf.PAPER,
+    "mixup": mixup.PAPER,
+    "bsce": bsce.PAPER,
+}
 
 
 def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
@@ -35,12 +37,11 @@ def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
     """
     if paper:
         terms.choose("paper", paper, PAPERS)
+    its = [b for name in ([paper] if paper else PAPERS) for b in PAPERS[name].blocks]
     if exhibit:
-        whose = PAPERS.values() if not paper else [PAPERS[paper]]
-        trained = [i for its in whose for block in its for i in block.exhibits]
+        trained = [known for block in its for known in block.exhibits]
         terms.choose("exhibit with runs", exhibit, dict.fromkeys(trained))
-    candidates = PAPERS[paper] if paper else [b for its in PAPERS.values() for b in its]
-    return [b for b in candidates if not exhibit or exhibit in b.exhibits]
+    return [b for b in its if not exhibit or exhibit in b.exhibits]
 
 
 def runs(
@@ -101,7 +102,7 @@ def network(paper: str, dataset: str, name: str) -> str:
     ('preact_resnet110', 'resnet110_bottleneck')
     """
     dataset = TRAINED_ON.get(dataset, dataset)
-    names = FILES[paper].CALLED
+    names = PAPERS[paper].networks
     return names.get(f"{dataset}/{name}") or names.get(name, name)
 
 
@@ -124,9 +125,9 @@ def find(paper: str, exhibit: str, dataset: str, name: str, method: str) -> list
     method = "erm" if method in OF_ERM else method
     place = TRAINED_ON.get(dataset, dataset), network(paper, dataset, name)
     at = _index().get((exhibit, *place), {})
-    if paper == "overconf":  # its public code leaves the focal factor out of the gradient
-        detached = re.sub(r"^focal\b", "focal_gra", method)
-        method = detached if detached in at else method
+    base, *options = re.split(r"(?=\()", method)
+    meant = "".join([PAPERS[paper].meant.get(base, base), *options])
+    method = meant if meant in at else method
     if method in at:
         return at[method]
     alike = [m for m in at if terms.parts(m)[::2] == terms.parts(method)[::2]]

@@ -1,13 +1,14 @@
-"""What a paper's file is made of: exhibits x settings x methods. Free of torch."""
+"""What a paper's file is made of: a `Paper`, its blocks as published, rows of what it needs."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from calibkit import terms
 from calibkit.training.protocols import Protocol
 from calibkit.training.runs import Run, Setting
 
 CIFARS = ("cifar10", "cifar100")
+FOUR = ("erm", "label_smoothing", "mixup", "focal")
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Block:
 
     Attributes
     ----------
-    exhibits : ids of `published.exhibits`
+    exhibits : ids of `printed.exhibits`
     settings, methods : every method is trained in every setting
     variant : "code" or "paper", where the two describe different runs
     seeds : at most so many; 0: those of the settings
@@ -32,6 +33,51 @@ class Block:
         return [r for s in self.settings for r in s.runs(self.methods, self.variant, self.seeds)]
 
 
+@dataclass(frozen=True)
+class Row:
+    """Runs that a page needs: some methods, so often, in some places.
+
+    Attributes
+    ----------
+    seeds : "all" that a place has; "sweep", as many as an edition gives to coefficients; "few", one
+        where pages train on the spot and at most five elsewhere
+    at : keys of `plan.PLACES`, or papers: these stand for their own settings
+    """
+
+    methods: tuple[str, ...]
+    seeds: str = "all"
+    at: tuple[str, ...] = ("shared",)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """All that the companion has of a paper, besides its claims and what it prints.
+
+    Attributes
+    ----------
+    blocks : its experiments as published
+    rows : what every page that goes over it needs; at "shared", also in its own settings
+    chapter : what else its chapter needs
+    released : its own settings in the released edition, the one that its pages show first in front
+    otherwise : where an edition has no settings of its own for it, the shared one once more with
+        other fields of the protocol, as ``(name, words, fields)``
+    trained : epochs and runs behind a printed number, in words; empty where it does not say
+    seeds : how many runs are taken to be behind a printed ±
+    networks : what its tables call a network, where it is not our name; on ImageNet it is another
+    meant : methods that its tables name and, in its public code, are others of ours
+    """
+
+    blocks: tuple[Block, ...]
+    rows: tuple[Row, ...]
+    chapter: tuple[Row, ...] = ()
+    released: tuple[Setting, ...] = ()
+    otherwise: tuple[str, str, tuple[tuple[str, object], ...]] | None = None
+    trained: tuple[str, str] = ("", "")
+    seeds: int = 3
+    networks: Mapping[str, str] = field(default_factory=dict)
+    meant: Mapping[str, str] = field(default_factory=dict)
+
+
 def settings(
     paper: str,
     datasets: Iterable[str],
@@ -41,7 +87,7 @@ def settings(
     note: str = "",
     **more,
 ) -> tuple[Setting, ...]:
-    """Each network on each data set by one protocol."""
+    """Each network on each data set by one protocol, as published."""
     return tuple(
         Setting(
             dataset,

@@ -7,7 +7,10 @@ validates and tests on the official validation part. gamma = 4 and beta = 2 are 
 focal loss alone has no gamma in the text (3 here). The settings of figure 6 are ours.
 """
 
-from calibkit.companion.papers.blocks import CIFARS, Block, grid, settings
+from dataclasses import replace
+
+from calibkit.companion.papers import here
+from calibkit.companion.papers.blocks import CIFARS, Block, Paper, Row, grid, settings
 from calibkit.training import protocols as p
 
 _RUNS = (1, 42, 71)
@@ -21,7 +24,7 @@ _ALL = (
 _METHODS = ("erm", "brier", "mmce", "flsd53", "dual_focal", "bsce", "bsce_gra")
 _FINE_TUNED = ("erm", "focal", "bsce_gra")
 _POWERS = [(gamma, beta) for gamma in (1, 2, 4, 6) for beta in (1, 2)]
-BLOCKS = (
+_BLOCKS = (
     Block(("bsce-tab1", "bsce-tab3", "bsce-tab4", "bsce-tab5"), _ALL, _METHODS),
     Block(("bsce-fig3",), _CIFAR[:2], _METHODS),
     Block(
@@ -61,14 +64,50 @@ BLOCKS = (
     Block(("bsce-text-consistency",), _RESNET, ("erm", "consistency_gra")),
 )
 
-# Epochs and runs behind a printed number, in words; empty where the paper does not say. How many
-# runs are taken to be behind a printed ±.
-TRAINED = ("350 epochs (Tiny-ImageNet: 100)", "3 seeds")
-SEEDS = 3
-# What its tables call a network, where it is not our name; on ImageNet it is another one.
-CALLED = {
-    "resnet110": "resnet110_bottleneck",
-    "wrn26_10": "wrn_26_10",
-    "vit_b16": "vit_b_16:IMAGENET1K_V1",
-    "imagenet/resnet50": "resnet50_imagenet:IMAGENET1K_V1",
-}
+# The regime of the focal and Brier-score line of papers, which their texts do not mention.
+SUMMED = (("reduction", "sum"), ("clip_norm", 2.0))
+
+PAPER = Paper(
+    blocks=_BLOCKS,
+    rows=(  # the loss averaged over the batch, as in the other papers
+        Row(
+            (
+                *("erm", "brier", "mmce", "flsd53", "flsd53_gra", "focal", "focal_gra"),
+                *("dual_focal", "dual_focal_gra", "bsce", "bsce_gra"),
+            ),
+            "few",
+        ),
+        Row(("consistency_gra",), "few"),
+        Row(
+            (
+                *(f"{m}(gamma={g},beta={b})" for m in ("bsce", "bsce_gra") for g, b in _POWERS),
+                *grid("bsce_gra", "gamma", (3, 5, 7, 8)),
+            ),
+            "sweep",
+        ),
+    ),
+    chapter=(Row(("erm",), at=("toy",)),),
+    released=(
+        here.on_cifar10(
+            here.memorised(p.BSCE_CIFAR, (2, 9, 12, 14, 17)),
+            "summed and clipped",
+            "cifar10-bsce",
+            seeds=3,
+            methods=("erm", "flsd53", "dual_focal", "bsce", "bsce_gra", "brier", "mmce"),
+        ),
+        here.on_fashion(
+            here.small(p.BSCE_CIFAR, 120), "fashion-bsce", "the regime of Lin et al.", seeds=5
+        ),
+        here.on_fashion(
+            replace(here.FASHION, **dict(SUMMED)), "summed", "summed and clipped", 10, sweep_seeds=5
+        ),
+    ),
+    otherwise=("summed", "summed and clipped", SUMMED),
+    trained=("350 epochs (Tiny-ImageNet: 100)", "3 seeds"),
+    networks={
+        "resnet110": "resnet110_bottleneck",
+        "wrn26_10": "wrn_26_10",
+        "vit_b16": "vit_b_16:IMAGENET1K_V1",
+        "imagenet/resnet50": "resnet50_imagenet:IMAGENET1K_V1",
+    },
+)

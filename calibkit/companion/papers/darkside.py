@@ -10,7 +10,8 @@ without, a rate of 0.1 does not train it.
 
 from dataclasses import replace
 
-from calibkit.companion.papers.blocks import Block, settings
+from calibkit.companion.papers import here
+from calibkit.companion.papers.blocks import FOUR, Block, Paper, Row, settings
 from calibkit.training import protocols as p
 
 _DECAY = p.DARKSIDE_DECAY
@@ -39,7 +40,7 @@ _SCORES = (
     *settings("darkside", ("cifar10",), ("vgg16_bn:IMAGENET1K_V1",), p.CONFIDNET_CIFAR10, 3),
     *settings("darkside", ("cifar100",), ("vgg16_bn",), p.CONFIDNET_CIFAR100, 3, "scores"),
 )
-BLOCKS = (
+_BLOCKS = (
     Block(("darkside-fig1",), _SHIFTED, ("erm", "label_smoothing")),
     Block(("darkside-tab1", "darkside-tab3"), _IMAGENET, _ON_IMAGENET),
     Block(("darkside-tab2",), _CIFAR, _METHODS),
@@ -65,14 +66,29 @@ BLOCKS = (
     ),
 )
 
-# Epochs and runs behind a printed number, in words; empty where the paper does not say. How many
-# runs are taken to be behind a printed ±.
-TRAINED = ("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)")
-SEEDS = 3
-# What its tables call a network, where it is not our name; on ImageNet it is another one.
-CALLED = {
-    "vgg16": "vgg16_bn",
-    "cifar10/vgg16_bn": "vgg16_bn:IMAGENET1K_V1",
-    "imagenet/resnet50": "resnet50_imagenet",
-    "imagenet/-": "resnet50_imagenet",
-}
+PAPER = Paper(
+    blocks=_BLOCKS,
+    rows=(Row((*FOUR, "entropy_regularization")), Row(("erm",), "few", ("with scores",))),
+    chapter=(Row((*FOUR, "fmfp"), at=("shared", "fmfp")),),
+    released=(
+        here.on_cifar10(
+            here.memorised(p.DARKSIDE_CIFAR, (2, 10, 12, 15, 17)),
+            "no augmentation",
+            "cifar10-darkside",
+            exceptions=_DECAY,
+        ),
+        here.on_fashion(
+            here.small(p.DARKSIDE_CIFAR),
+            "fashion-darkside",
+            "the regime of Singh et al.",
+            exceptions=_DECAY,
+        ),
+    ),
+    trained=("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),
+    networks={
+        "vgg16": "vgg16_bn",
+        "cifar10/vgg16_bn": "vgg16_bn:IMAGENET1K_V1",
+        "imagenet/resnet50": "resnet50_imagenet",
+        "imagenet/-": "resnet50_imagenet",
+    },
+)

@@ -10,7 +10,8 @@ Its mobile nets are in the supplement, its corrupted test set is CIFAR-10-C.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from calibkit.companion.papers.blocks import CIFARS, Block, settings
+from calibkit.companion.papers import here
+from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Paper, Row, settings
 from calibkit.training import protocols as p
 from calibkit.training.runs import Setting
 
@@ -40,7 +41,7 @@ _VGG = settings(
     3,
     "scores",
 )
-BLOCKS = (
+_BLOCKS = (
     Block(("fmfp-tab1",), _FIRST, _CALIBRATION),
     Block(
         ("fmfp-text-sec32",),
@@ -73,17 +74,57 @@ BLOCKS = (
     ),
 )
 
-# Epochs and runs behind a printed number, in words; empty where the paper does not say. How many
-# runs are taken to be behind a printed ±.
-TRAINED = ("200 epochs (Tiny-ImageNet: 90)", "3 seeds")
-SEEDS = 3
-# What its tables call a network, where it is not our name; on ImageNet it is another one.
-CALLED = {
-    "resnet110": "preact_resnet110",
-    "wrn": "wrn_28_10",
-    "densenet": "densenet_bc_100_12",
-    "convmixer": "convmixer_256_16",
-    "mobilenetv2": "mobilenet_v2",
-    "efficientnet": "efficientnet_b0",
-    "imagenet/resnet18": "resnet18_imagenet",
-}
+_MORE = (  # where effects are small: seeds, mixing ratios, coefficients, untried combinations
+    *((m, 6) for m in ("erm", "label_smoothing", "focal", "l1_norm")),
+    *((f"mixup(alpha={a})", 3) for a in (0.1, 0.5, 1)),
+    *((m, 1) for m in ("mit_l", "mit_a", "cs_kd+sam+swa", "mixup+sam+swa", "bsce_gra+sam+swa")),
+    *((f"label_smoothing(epsilon={e})", 1) for e in (0.01, 0.03, 0.07, 0.09)),
+    *((f"focal(gamma={g})", 1) for g in (1, 5, 7, 9)),
+    *((f"l1_norm(strength={s})", 1) for s in (0.001, 0.005, 0.05, 0.1)),
+)
+# CIFAR-10 with a residual network on a CPU, in two regimes that differ only by crops and flips:
+# without them the network memorises its training set within 20 epochs, with them, as
+# published, it does not.
+_PLAIN = here.memorised(p.FMFP_CIFAR, (2, 8, 10, 13, 17))
+# Crops and flips for as long as it takes plain training to become as over-confident as here.
+_LONG = replace(p.FMFP_CIFAR.shortened(60), **here.WRITTEN | {"snapshots": (6, 24, 30, 39, 51)})
+
+PAPER = Paper(
+    blocks=_BLOCKS,
+    rows=(
+        Row((*FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
+        Row(("fmfp",), "few", ("as written",)),
+        Row(("erm",), "few", ("with scores",)),
+    ),
+    released=(
+        here.on_cifar10(
+            _PLAIN, "memorised (no augmentation)", "cifar10-plain", seeds=3, more=_MORE
+        ),
+        here.on_cifar10(
+            replace(_PLAIN, augment=True),
+            "augmented (crops and flips)",
+            "cifar10-augmented",
+            seeds=3,
+            more=(("erm", 6), ("label_smoothing", 6)),
+        ),
+        here.on_cifar10(
+            _LONG,
+            "crops and flips, 60 epochs",
+            "cifar10-long",
+            network="resnet18_w32_s2",
+            seeds=2,
+            methods=("erm", "label_smoothing", "mixup", "focal", "swa", "fmfp", "bsce_gra"),
+        ),
+        here.on_fashion(here.small(p.FMFP_CIFAR), "fashion-fmfp", "the regime of Zhu et al."),
+    ),
+    trained=("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
+    networks={
+        "resnet110": "preact_resnet110",
+        "wrn": "wrn_28_10",
+        "densenet": "densenet_bc_100_12",
+        "convmixer": "convmixer_256_16",
+        "mobilenetv2": "mobilenet_v2",
+        "efficientnet": "efficientnet_b0",
+        "imagenet/resnet18": "resnet18_imagenet",
+    },
+)

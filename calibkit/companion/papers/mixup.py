@@ -7,7 +7,8 @@ one ratio and one permutation for a batch, that mixes the same pairs in the same
 alpha of ablations and MIT is not stated either: 1, as in the README of the code.
 """
 
-from calibkit.companion.papers.blocks import CIFARS, Block, grid, settings
+from calibkit.companion.papers import here
+from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Paper, Row, grid, settings
 from calibkit.training import protocols as p
 
 _NETWORKS = ("resnet18", "resnet50", "resnet110_bottleneck", "resnet152")
@@ -23,7 +24,7 @@ _PRETRAINED = settings(
 _RESNET110 = _PLACES[2::4]
 _ALPHAS = grid("mixup", "alpha", (0.1, 0.5, 1))
 _ABLATIONS = ("mixup_dt", "mixup_to", "mixup_sc", "mixup_io")
-BLOCKS = (
+_BLOCKS = (
     Block(("mixup-tab1",), _PLACES, ("erm", *_ALPHAS)),
     Block(("mixup-fig1",), _RESNET110, ("erm", *_ALPHAS)),
     Block(("mixup-fig2",), _PLACES, ("erm", "mixup(alpha=1)", *_ABLATIONS)),
@@ -37,13 +38,32 @@ BLOCKS = (
     Block(("mixup-figC",), _PLACES[4:8:2], grid("mit_a", "alpha", (0.1, 0.5, 1))),
 )
 
-# Epochs and runs behind a printed number, in words; empty where the paper does not say. How many
-# runs are taken to be behind a printed ±.
-TRAINED = ("", "")
-SEEDS = 3
-# What its tables call a network, where it is not our name; on ImageNet it is another one.
-CALLED = {
-    "resnet110": "resnet110_bottleneck",
-    "resnet18_pretrained": "resnet18_imagenet:IMAGENET1K_V1",
-    "resnet152_pretrained": "resnet152_imagenet:IMAGENET1K_V1",
-}
+PAPER = Paper(
+    blocks=_BLOCKS,
+    rows=(
+        Row((*FOUR, "mixup_dt", "mixup_to", "mixup_sc", "mixup_io", "l1_norm", "mit_l", "mit_a")),
+        Row(
+            (*_ALPHAS, *grid("mit_a", "alpha", (0.1, 0.5)), "mit_a(margin=0)", "mit_l(margin=0.5)"),
+            "sweep",
+        ),
+    ),
+    released=(
+        here.on_cifar10(
+            here.memorised(p.MIXUP_CIFAR, (2, 9, 12, 14, 17)),
+            "no augmentation",
+            "cifar10-mixup",
+            methods=("erm", "mixup", "mixup_to", "mixup_io", "mit_l", "mit_a"),
+        ),
+        here.on_fashion(
+            here.small(p.MIXUP_CIFAR),
+            "fashion-mixup",
+            "the regime of Wang et al. (2023)",
+            sweep_seeds=10,
+        ),
+    ),
+    networks={
+        "resnet110": "resnet110_bottleneck",
+        "resnet18_pretrained": "resnet18_imagenet:IMAGENET1K_V1",
+        "resnet152_pretrained": "resnet152_imagenet:IMAGENET1K_V1",
+    },
+)

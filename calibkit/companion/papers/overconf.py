@@ -9,7 +9,8 @@ those of the public code (200 epochs of batches of 512, steps after 100 and 150,
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from calibkit.companion.papers.blocks import CIFARS, Block, grid, settings
+from calibkit.companion.papers import here
+from calibkit.companion.papers.blocks import CIFARS, Block, Paper, Row, grid, settings
 from calibkit.training import protocols as p
 from calibkit.training.runs import Setting
 
@@ -71,7 +72,7 @@ _FINE_GRIDS = (  # figure 1(d)
 _INVERSE = tuple(f"{m}(gamma={g})" for m in ("focal", "inverse_focal") for g in (1, 2, 3))
 # The public code takes this ResNet-110 from the focal line of papers.
 _RESNET110 = settings("overconf", CIFARS, ("resnet110_bottleneck",), p.OVERCONF_CIFAR, 5)
-BLOCKS = (
+_BLOCKS = (
     *_each(("overconf-tab1", "overconf-tab2", "overconf-fig3"), _by_validation),
     # The public code leaves the factor (1 - p)^gamma out of the gradient.
     *_each(
@@ -89,9 +90,38 @@ BLOCKS = (
     *_each(("overconf-figA-reliability",), _by_validation, ("svhn", "cifar100", "20newsgroups")),
 )
 
-# Epochs and runs behind a printed number, in words; empty where the paper does not say. How many
-# runs are taken to be behind a printed ±.
-TRAINED = ("", "5 seeds")
-SEEDS = 5
-# What its tables call a network, where it is not our name; on ImageNet it is another one.
-CALLED = {"cnn1d_8layer": "textcnn"}
+_REGULARISED = (  # the coefficients of its tables
+    *grid("label_smoothing", "epsilon", _EPSILONS),
+    *grid("l1_norm", "strength", _STRENGTHS),
+    *grid("focal", "gamma", _GAMMAS),
+)
+
+PAPER = Paper(
+    blocks=_BLOCKS,
+    rows=(
+        Row(("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal")),
+        Row((*_REGULARISED, *grid("inverse_focal", "gamma", (1, 2, 3))), "sweep"),
+        Row(_REGULARISED, "sweep", ("sizes",)),
+    ),
+    chapter=(
+        Row(
+            (
+                *("erm", "label_smoothing(epsilon=0.09)", "l1_norm"),
+                *("focal(gamma=5)", "focal(gamma=1)", "inverse_focal"),
+            ),
+            at=("texts",),
+        ),
+    ),
+    released=(  # batches of 512 of 45,000 images are to 5,000 what batches of 64 are
+        here.on_fashion(
+            here.small(p.OVERCONF_CIFAR, batch_size=64),
+            "fashion-overconf",
+            "the regime of Wang et al. (2021)",
+            sweep_seeds=10,
+        ),
+    ),
+    trained=("", "5 seeds"),
+    seeds=5,
+    networks={"cnn1d_8layer": "textcnn"},
+    meant={"focal": "focal_gra"},  # its public code leaves the focal factor out of the gradient
+)
