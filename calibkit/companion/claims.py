@@ -1179,6 +1179,16 @@ class Card:
     titles: Mapping[str, str]
     brief: bool = False
 
+    @property
+    def counts(self):
+        """How often each outcome stands in each column, as a table."""
+        import pandas as pd
+
+        from calibkit.companion import page
+
+        found = pd.DataFrame(counts(self.rows))[list(self.titles)]
+        return page.table(found.rename(columns=self.titles).T)
+
     def _repr_html_(self) -> str:
         import pandas as pd
 

@@ -1,11 +1,13 @@
-"""Figures as the papers draw them, for comparison with those of `calibkit.plots`."""
+"""Figures of several comparisons, and figures as the papers draw them."""
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from calibkit import plots, terms
 from calibkit.curves import ConfidenceHistogram, Reliability
@@ -22,6 +24,17 @@ def histogram_of_zhu(numbers: ConfidenceHistogram, ax: Axes) -> Axes:
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Density")
     ax.grid(visible=False)
     ax.legend(loc="upper left", handlelength=1.2)
+    return ax
+
+
+def risk_of_zhu(curves: Mapping[str, tuple]) -> Axes:
+    """Figures 2 (b) and 11 of Zhu et al. (2022); ``{method: (coverage, risk)}``."""
+    ax = plt.subplots(figsize=(4.4, 2.8))[1]
+    for method, (coverage, risk) in curves.items():
+        few = coverage > 0.02  # of a handful of answers the error rate is anything
+        ax.plot(coverage[few], 100 * risk[few], **plots.look(method) | {"marker": ""})
+    ax.set(xlabel="Coverage", ylabel="Risk (%)", xlim=(0, 1), ylim=(0, None))
+    ax.legend(loc="upper left")
     return ax
 
 
@@ -74,4 +87,127 @@ def gradients_of_lin(followed: Mapping[str, Mapping]) -> Figure:
     axes[0, 0].set_ylabel("Gradient norm")
     handles = axes[0, 0].get_legend_handles_labels()
     fig.legend(*handles, loc="outside upper left", ncols=len(followed), markerscale=4)
+    return fig
+
+
+BETTER, WORSE, UNTOLD = "#0072B2", "#D55E00", "#9A9A9A"
+
+
+def verdicts(panels: Mapping[str, Mapping], groups: Mapping[str, Iterable[str]] = {}) -> Figure:
+    """Differences side by side, coloured by whether they are for the better.
+
+    Parameters
+    ----------
+    panels : mapping
+        ``{title: rows by name}``, rows of `results.Results.compare`; a name is a method, or any
+        words. Names stand in the order in which they first come.
+    groups : mapping, optional
+        ``{heading: names}``, to put headings over names.
+
+    Returns
+    -------
+    Figure
+        As wide as a page, a column a panel. Fewer than three seeds give an open dot.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    names = list(dict.fromkeys(name for rows in panels.values() for name in rows))
+    if not names:
+        raise ValueError("panels: got no rows, expected {title: rows}")
+    lines: list[tuple[str, bool]] = []
+    for heading, its in (groups or {"": names}).items():
+        its = [name for name in its if name in names]
+        lines += [(heading, True)] * bool(heading and its) + [(name, False) for name in its]
+    size = (plots.WIDTH, 0.85 + 0.19 * len(lines))
+    fig, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
+    drawn: set[str] = set()
+    for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
+        for y, (name, heading) in enumerate(lines):
+            if not heading and name in rows:
+                drawn.add(_verdict(ax, y, rows[name]))
+        _axis(ax, title, next(iter(rows.values()), None), len(panels))
+    ax = axes[0, 0]
+    at = {y: name for y, (name, heading) in enumerate(lines) if not heading}
+    ax.set_yticks(list(at), [terms.label(name) for name in at.values()])
+    for y, (heading, _) in enumerate(lines):
+        if y not in at:
+            ax.text(0.02, y, heading, transform=ax.get_yaxis_transform(), va="center",
+                    color="0.4", style="italic")  # fmt: skip
+    ax.set_ylim(len(lines) - 0.4, -0.6)
+    fig.legend(handles=[h for h in _KEY if h.get_label() in drawn], loc="outside upper right",
+               ncols=4, handletextpad=0.2, columnspacing=1.2)  # fmt: skip
+    return fig
+
+
+_WORDS = {True: "better", False: "worse", None: "different"}
+_TOLD = {"better": BETTER, "worse": WORSE, "different": "0.2", "no clear difference": UNTOLD}
+_KEY = [Line2D([], [], marker="o", ls="", color=c, label=word) for word, c in _TOLD.items()]
+_KEY.append(Line2D([], [], marker="o", ls="", color="0.5", mfc="white", label="one or two runs"))
+
+
+def _verdict(ax: Axes, y: float, row) -> str:
+    """Draw a row; say in which words of the legend."""
+    _, scale, more_is_better = terms.metric_label(row.metric)
+    word = "no clear difference"
+    if row.outcome in ("higher", "lower"):
+        good = None if more_is_better is None else more_is_better == (row.outcome == "higher")
+        word = _WORDS[good]
+    few = row.seeds < 3
+    color = "0.5" if few else _TOLD[word]
+    if not few:
+        ax.plot([scale * row.low, scale * row.high], [y, y], color=color, lw=2.2, alpha=0.6)
+    ax.plot(scale * row.estimate, y, "o", color=color, mfc="white" if few else color, ms=5.5)
+    return "one or two runs" if few else word
+
+
+def _axis(ax: Axes, title: str, row, columns: int) -> None:
+    ax.axvline(0, color="0.3", lw=0.9, zorder=0)
+    ax.grid(axis="y", visible=False)
+    ax.set_title("\n".join(textwrap.fill(part, 102 // columns) for part in title.split("\n")))
+    if row is not None:
+        label, scale, more_is_better = terms.metric_label(row.metric, unit=False)
+        better = {True: ", better →", False: ", ← better", None: ""}[more_is_better]
+        unit = {100: "points", 1000: "thousandths"}.get(scale, "difference")
+        ax.set_xlabel(f"{unit}{better}")
+        ax.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}".replace("-", "−") if x else "0")
+
+
+def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, float]]) -> Figure:
+    """Levels as bars, ours in a dark one and as printed in a pale one, with their numbers.
+
+    Parameters
+    ----------
+    panels : mapping
+        ``{title: rows by method}``, rows of `results.Results.mean`.
+    published : mapping
+        ``{title: printed levels by method}``, in natural units.
+
+    Returns
+    -------
+    Figure
+        As wide as a page, a column a panel.
+    """
+    methods = list(dict.fromkeys(m for rows in panels.values() for m in rows))
+    size = (plots.WIDTH, 0.8 + 0.33 * len(methods))
+    fig, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
+    for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
+        label, scale, _ = terms.metric_label(next(iter(rows.values())).metric)
+        ours = {m: rows[m].estimate for m in methods if m in rows}
+        both = (("printed", published.get(title, {}), -0.2), ("here", ours, 0.2))
+        shown = [scale * v for _, its, _ in both for m, v in its.items() if m in methods]
+        low = 0 if min(shown) < max(shown) / 2 else min(shown) - 0.5 * (max(shown) - min(shown))
+        for (name, its, shift), color in zip(both, ("0.8", "tab:blue"), strict=True):
+            at = [i + shift for i, m in enumerate(methods) if m in its]
+            values = np.array([scale * its[m] for m in methods if m in its])
+            bar = ax.barh(at, values - low, 0.38, low, color=color, edgecolor="none", label=name)
+            digits = 1 if scale > 1 else 3
+            ax.bar_label(bar, [f"{v:.{digits}f}" for v in values], padding=2, fontsize=7)
+        ax.set(title=title, xlabel=label, xlim=(low, max(shown) + 0.22 * (max(shown) - low)))
+        ax.grid(visible=False)
+    axes[0, 0].set_yticks(range(len(methods)), [terms.label(m) for m in methods])
+    axes[0, 0].set_ylim(len(methods) - 0.5, -0.5)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return fig

@@ -486,6 +486,11 @@ class Results:
         """The setting in words."""
         return self.setting.title or self.caption
 
+    @property
+    def short_title(self) -> str:
+        """The title without what it has in brackets, for a panel."""
+        return self.title.partition(" (")[0]
+
     @cached_property
     def planned(self) -> list[plan.Run]:
         """The runs that the plan gives this setting, for the page or for any."""

@@ -1,0 +1,70 @@
+"""Figures of the chapters: what is better is blue, and the paper's numbers stand beside ours."""
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+
+from calibkit import metrics
+from calibkit.companion import figures, results
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def row(metric, values, method="sam", to="erm"):
+    its = results.Series(dict(enumerate(values)))
+    return results.row(its, results.Number(metric), method=method, to=to)
+
+
+def drawn(ax) -> list[tuple[str, bool]]:
+    """The colour of each dot, and whether it is filled."""
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    return [(to_hex(d.get_color()), to_hex(d.get_markerfacecolor()) != "#ffffff") for d in dots]
+
+
+def test_lower_is_better_for_an_error_and_worse_for_a_ranking():
+    down, same = [-0.02, -0.021, -0.022], [-0.02, 0.0, 0.02]
+    panels = {
+        "ECE": {"sam": row("ece", down), "swa": row("ece", same)},
+        "AUROC": {"sam": row("auroc", down), "swa": row("auroc", down[:2])},
+        "Confidence": {"sam": row("confidence", down)},  # neither is better
+    }
+    left, middle, right = figures.verdicts(panels).axes
+    assert drawn(left) == [(figures.BETTER.lower(), True), (figures.UNTOLD.lower(), True)]
+    assert drawn(middle)[0] == (figures.WORSE.lower(), True)
+    assert not drawn(middle)[1][1]  # two runs
+    assert drawn(right)[0][0] not in (figures.BETTER.lower(), figures.WORSE.lower())
+    assert "← better" in left.get_xlabel() and "better →" in middle.get_xlabel()
+    legend = [text.get_text() for text in left.figure.legends[0].get_texts()]
+    assert legend == ["better", "worse", "different", "no clear difference", "one or two runs"]
+
+
+def test_a_heading_stands_over_its_names_and_an_empty_one_nowhere():
+    rows = {"sam": row("ece", [0.1, 0.2, 0.3]), "Other words": row("ece", [0.1, 0.2, 0.3])}
+    groups = {"first": ["sam"], "none of these": ["fmfp"], "second": ["Other words"]}
+    (ax,) = figures.verdicts({"ECE": rows}, groups).axes
+    assert [t.get_text() for t in ax.texts] == ["first", "second"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["SAM", "Other words"]
+    assert [t.get_position()[1] for t in ax.texts] == [0, 2] and list(ax.get_yticks()) == [1, 3]
+    with pytest.raises(ValueError, match="got no rows"):
+        figures.verdicts({"ECE": {}})
+
+
+def test_bars_write_what_is_printed_and_what_is_here():
+    ours = {"erm": row("ece", [0.09, 0.1, 0.11], "erm", ""), "sam": row("ece", [0.05], to="")}
+    (ax,) = figures.bars({"ECE": ours}, {"ECE": {"erm": 0.041, "not drawn": 0.5}}).axes
+    assert sorted(t.get_text() for t in ax.texts) == ["10.0", "4.1", "5.0"]
+    assert ax.get_xlim()[0] == 0
+    high = {m: row("auroc", [v], m, "") for m, v in (("erm", 0.9), ("sam", 0.92))}
+    (ax,) = figures.bars({"AUROC": high}, {}).axes
+    assert 85 < ax.get_xlim()[0] < 90  # far from zero the axis starts near the bars' ends
+    assert [bar.get_x() + bar.get_width() for bar in ax.patches] == pytest.approx([90, 92])
+
+
+def test_curves_of_zhu_leave_out_the_first_few_answers():
+    curve = metrics.risk_coverage([0.9] + [0.5] * 99, [False] + [True] * 99)
+    ax = figures.risk_of_zhu({"erm": curve})
+    assert ax.lines[0].get_xdata().min() > 0.02 and ax.lines[0].get_ydata().max() < 100
