@@ -101,6 +101,65 @@ def test_html_of_names_is_escaped():
     assert "<script>" not in page.Box("<script>", "<script>")._repr_html_()
 
 
+# --- what the book makes of a notebook ---
+
+
+def executed(*cells) -> str:
+    """The JSON of a notebook of (source, kinds of its outputs, tags)."""
+    page = nbformat.v4.new_notebook()
+    for source, kinds, tags in cells:
+        if kinds is None:
+            page.cells.append(nbformat.v4.new_markdown_cell(source))
+            continue
+        shown = [nbformat.v4.new_output("display_data", {kind: "…"}) for kind in kinds]
+        cell = nbformat.v4.new_code_cell(source, outputs=shown, metadata={"tags": tags})
+        cell.metadata["mystnb"] = {"figure": {"caption": "what is seen"}}
+        page.cells.append(cell)
+    return nbformat.writes(page)
+
+
+OPENING = [
+    ("# Title", None, []),
+    ("# %pip install calibkit", [], ["hide-input"]),
+    ("seeds = 0", [], ["parameters", "hide-input"]),
+    ("runs", ["text/html"], []),
+]
+FIGURE = ("draw()", ["image/png"], [])
+FINDING = ("page.finding()", ["text/markdown"], ["hide-input"])
+
+
+def test_in_the_book_the_first_figure_and_its_findings_come_before_their_code():
+    source = executed(*OPENING, FIGURE, FINDING, ("## More", None, []), FIGURE)
+    read = nbformat.reads(page.figure_first(source), as_version=4)
+    nbformat.validate(read)
+    order = ["# Title", "draw()", "page.finding()", "# %pip install calibkit", "seeds = 0", "runs"]
+    assert [c.source for c in read.cells] == [
+        *order,
+        "draw()",
+        "page.finding()",
+        "## More",
+        "draw()",
+    ]
+    _, figure, finding, bring, parameters, card, drawn, *_ = read.cells
+    assert figure.metadata["mystnb"]["figure"]["caption"] == "what is seen"
+    assert all(c.outputs and c.metadata.tags == ["remove-input"] for c in (figure, finding))
+    assert drawn.outputs == [] and "mystnb" not in drawn.metadata and card.outputs
+    assert bring.metadata.tags == ["remove-cell"] and "parameters" in parameters.metadata.tags
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [("# Title", None, []), FIGURE, FINDING],  # is the first thing seen
+        [*OPENING, ("## Logits", None, []), FIGURE],  # belongs to a section
+        OPENING,
+    ],
+)
+def test_other_pages_keep_their_order(cells):
+    source = executed(*cells)
+    assert page.figure_first(source) == source
+
+
 # --- the source notebooks ---
 
 SOURCES = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))

@@ -281,11 +281,11 @@ def book_index(edition: str) -> Path:
 
 
 def setup(app) -> dict:
-    """Make the anchors in notebooks labels of the book: Sphinx calls this.
+    """What the book makes of notebooks: anchors are labels, figures come first. Sphinx calls this.
 
     The docstring of a named tuple tells its fields; "Alias for field number 0" does not.
     """
-    app.connect("source-read", lambda app, page, source: source.append(labelled(source.pop())))
+    app.connect("source-read", _read)
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-skip-member", _skip_plain_field)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -293,6 +293,66 @@ def setup(app) -> dict:
 
 def _skip_plain_field(app, what, name, member, skip, options) -> bool:
     return skip or (getattr(member, "__doc__", None) or "").startswith("Alias for field number")
+
+
+def _read(app, page: str, source: list[str]) -> None:
+    if app.env.doc2path(page).endswith(".ipynb"):
+        source[0] = figure_first(labelled(source[0]))
+
+
+def figure_first(source: str) -> str:
+    """The JSON of a notebook whose first figure and the findings on it stand above their code.
+
+    That figure is the one before the first heading under the title. JupyterLab keeps the order in
+    which cells run; a reader of the book sees what was found, then how.
+    """
+    import json
+
+    page = json.loads(source)
+    cells = page["cells"]
+    headed = (i for i, cell in enumerate(cells[1:], 1) if _begins(cell, "## "))
+    opening = range(1, next(headed, len(cells)))
+    pictures = (i for i in opening if _shows(cells[i], "image/png", "image/svg+xml"))
+    if (first := next(pictures, 0)) < 2:
+        return source
+    end = first + 1
+    while end < len(cells) and _shows(cells[end], "text/markdown"):  # findings on it
+        end += 1
+    for cell in cells[1:first]:
+        if _begins(cell, "# %pip"):  # of use elsewhere only
+            cell["metadata"]["tags"] = ["remove-cell"]
+    found = []
+    for cell in cells[first:end]:
+        hidden = {"tags": ["remove-input"]}
+        found.append(cell | {"id": f"{cell['id']}-seen", "metadata": cell["metadata"] | hidden})
+        folded = [tag for tag in cell["metadata"].get("tags", []) if tag == "hide-input"]
+        cell |= {"outputs": [], "metadata": {"tags": folded}}
+    page["cells"] = [cells[0], *found, *_one_fold(cells[1:end]), *cells[end:]]
+    return json.dumps(page)
+
+
+def _one_fold(cells: list[dict]) -> list[dict]:
+    """Cells of which neighbours that are folded, and show nothing, are one."""
+    kept: list[dict] = []
+    for cell in cells:
+        shut = "hide-input" in cell["metadata"].get("tags", []) and not cell["outputs"]
+        if shut and kept and "hide-input" in kept[-1]["metadata"].get("tags", []):
+            kept[-1]["source"] = [*kept[-1]["source"], "\n\n", *cell["source"]]
+        else:
+            kept.append(cell)
+    return kept
+
+
+def _begins(cell: dict, start: str) -> bool:
+    """Whether a line of a cell begins so."""
+    return f"\n{start}" in "\n" + "".join(cell["source"])
+
+
+def _shows(cell: dict, *kinds: str) -> bool:
+    """Whether a cell has an output of one of these kinds."""
+    return any(
+        kind in output.get("data", {}) for output in cell.get("outputs", []) for kind in kinds
+    )
 
 
 def labelled(source: str) -> str:
