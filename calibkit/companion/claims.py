@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 from math import inf, isnan, nan, sqrt
 from typing import NamedTuple
 
@@ -1141,21 +1141,55 @@ SIGNS = {
     "smaller than claimed": "◐",
     "reversed": "✕",
     "unclear": "◇",
-    "not tested": "·",
+    "not tested": "",
+    "holds by printed means": "○",
 }
-_COLORS = {"holds": "#0072b2", "smaller than claimed": "#b07d00", "reversed": "#c1440e"}
+_AUTHORS = {
+    "fmfp": "Zhu et al. (2022)",
+    "darkside": "Singh et al. (2021)",
+    "overconf": "Wang et al. (2021)",
+    "mixup": "Wang et al. (2023)",
+    "bsce": "Lin et al. (2025)",
+}
 _STYLE = """<style>
-table.calibkit-claims :is(td, th, thead th) { text-align: left; vertical-align: top; }
-.calibkit-claims .where { display: none; font-weight: 600; }
-.calibkit-claims small { color: var(--pst-color-text-muted, #666); }
-.calibkit-claims summary { cursor: pointer; }
-.calibkit-claims details p { margin: .3rem 0 .3rem 1rem; }
+.calibkit-claims { --holds: #0072b2; --smaller: #8a6100; --reversed: #c1440e; font-size: .86em; }
+html[data-theme="dark"] .calibkit-claims {
+  --holds: #56b4e9; --smaller: #e69f00; --reversed: #ff8f5e;
+}
+.calibkit-claims :is(.heads, summary) {
+  display: grid; grid-template-columns: minmax(0, 1fr) repeat(var(--columns), 2.5em);
+  align-items: center;
+}
+.calibkit-claims .heads { align-items: end; font-weight: 600; border-bottom: 1px solid; }
+.calibkit-claims .heads span + span {
+  writing-mode: vertical-rl; transform: rotate(180deg); height: 14.5em; line-height: 1.1;
+  padding-top: .4em; font-size: .92em; align-self: end; justify-self: center;
+}
+.calibkit-claims .paper { font-weight: 600; margin: .9em 0 .1em; }
+.calibkit-claims.calibkit-claims details > summary {
+  cursor: pointer; padding: .25em 0; line-height: 1.3; list-style: none; color: inherit;
+  font-size: 1em; margin: 0;
+}
+.calibkit-claims summary::-webkit-details-marker { display: none; }
+.calibkit-claims.calibkit-claims details { border-bottom: 1px solid #8884; margin: 0; padding: 0; }
+.calibkit-claims.calibkit-claims details[open] { padding-bottom: .4em; }
+.calibkit-claims details p { margin: .25em 0 .25em 1em; }
+.calibkit-claims summary > span:first-child { padding-right: .8em; }
+.calibkit-claims small { opacity: .75; }
+.calibkit-claims .sign { text-align: center; }
+.calibkit-claims .where { display: none; }
+.calibkit-claims .holds { color: var(--holds); }
+.calibkit-claims .smaller { color: var(--smaller); }
+.calibkit-claims .reversed { color: var(--reversed); }
 @media (max-width: 700px) {
-  .calibkit-claims thead { display: none; }
-  .calibkit-claims tr, .calibkit-claims td { display: block; width: auto; }
-  .calibkit-claims tr { border-top: 1px solid; padding: .4rem 0; }
-  .calibkit-claims .where { display: inline; }
-}</style>"""
+  .calibkit-claims .heads { display: none; }
+  .calibkit-claims.calibkit-claims details > summary { display: block; padding: .5em 0; }
+  .calibkit-claims summary > span:first-child { display: block; }
+  .calibkit-claims .sign { display: inline-block; padding-right: .9em; font-size: .92em; }
+  .calibkit-claims .where { display: inline; color: inherit; }
+  .calibkit-claims .not { display: none; }
+}
+</style>"""
 
 
 def titles(rows: Iterable[Row], edition: str = "released") -> dict[str, str]:
@@ -1170,14 +1204,13 @@ def titles(rows: Iterable[Row], edition: str = "released") -> dict[str, str]:
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """Claims down, the paper's own table and every column of the board across. HTML.
+    """Claims down; across, a sign for the paper's own table and one for each column. HTML.
 
-    `brief`: a sign in each cell, and its reasons behind the statement.
+    A click on a claim unfolds the comparison that decides in each column.
     """
 
     rows: list[Row]
     titles: Mapping[str, str]
-    brief: bool = False
 
     @property
     def counts(self):
@@ -1190,70 +1223,71 @@ class Card:
         return page.table(found.rename(columns=self.titles).T)
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
-        from calibkit.companion import page
-
         by_claim: dict[str, dict[str, Row]] = {}
         for row in self.rows:
             if row.shown:
                 by_claim.setdefault(row.claim, {})[row.column] = row
-        known = {claim.id: claim for claim in claims()}
-        lines = [self._line(known[identity], its) for identity, its in by_claim.items()]
-        styled = page.table(pd.DataFrame(lines), words=True, classes="calibkit-claims", index=False)
-        return _STYLE + styled.to_html()
+        its = [claim for claim in claims() if claim.id in by_claim]
+        several = len({claim.paper for claim in its}) > 1
+        heads = ["Claim", "The paper's own table", *self.titles.values()]
+        shown = "".join(f"<span>{html.escape(head)}</span>" for head in heads)
+        lines = [f'<div class="heads">{shown}</div>']
+        for paper, of in groupby(its, key=lambda claim: claim.paper):
+            lines += [f'<div class="paper">{_AUTHORS[paper]}</div>'] * several
+            lines += [self._line(claim, by_claim[claim.id]) for claim in of]
+        columns = f'style="--columns: {len(heads) - 1}"'
+        return f'{_STYLE}<div class="calibkit-claims" {columns}>{"".join(lines)}</div>'
 
-    def _line(self, claim: Claim, its: Mapping[str, Row]) -> dict[str, str]:
+    def _line(self, claim: Claim, its: Mapping[str, Row]) -> str:
+        own = printed(claim)
+        means = "holds by printed means" if own.outcome == "no ±" and own.bears else own.outcome
+        signs = [_sign(means, "The paper's own table")]
+        signs += [
+            _sign(its[c].outcome if c in its else "not tested", title)
+            for c, title in self.titles.items()
+        ]
         its = {c: its[c] for c in self.titles if c in its} or dict(list(its.items())[:1])
-        text = f"{html.escape(claim.statement)} <small>({claim.id})</small>"
-        text += "<br><small>Our reading of its tables, not its words.</small>" * claim.ours
-        cells = {
-            self.titles.get(c, ""): _cell_html(self.titles.get(c, ""), r) for c, r in its.items()
-        }
-        own = _own_table(claim)
-        if self.brief:
-            support = f"<small>{html.escape(f'{claim.support} {claim.exception}')}</small>"
-            reasons = "".join(f"<p>{cell}</p>" for cell in [f"{own}. {support}", *cells.values()])
-            text = f"<details><summary>{text}</summary>{reasons}</details>"
-            cells = {self.titles.get(c, ""): _sign(r.outcome, r.measured) for c, r in its.items()}
-            own = _sign(printed(claim).outcome, str(printed(claim)))
-        line = {"Claim": f'<span id="{claim.id}">{text}</span>', "Its own table": own}
-        empty = dict.fromkeys(self.titles.values(), "")
-        if "" in cells and empty:  # tested in no column: the reason stands in the first
-            return line | empty | {next(iter(empty)): cells.pop("")}
-        return line | empty | cells
+        reasons = [_own_table(claim), *(_reason(self.titles.get(c, ""), r) for c, r in its.items())]
+        return (
+            f'<details id="{claim.id}"><summary><span>{html.escape(claim.statement)} '
+            f"<small>{claim.id}</small></span>{''.join(signs)}</summary>"
+            f"{''.join(f'<p>{reason}</p>' for reason in reasons)}</details>"
+        )
 
 
 def _own_table(claim: Claim) -> str:
     found = printed(claim)
-    if not found.places:
-        return '<span class="where">Its own table: </span><small>not printed</small>'
-    mark = f"{_mark(found.outcome)}<br>" if found.outcome in OUTCOMES else ""
-    text = f"<small>holds in {found.held} of {found.places} by its means</small>"
-    return f'<span class="where">Its own table: </span>{mark}{text}'
+    words = f"holds in {found.held} of {found.places} by its means" if found.places else ""
+    mark = _mark(found.outcome) if found.outcome in OUTCOMES else found.outcome
+    more = [words, html.escape(f"{claim.support} {claim.exception}".strip())]
+    more += ["Our reading of its tables, not its words."] * claim.ours
+    return f"<b>The paper's own table:</b> {'. '.join(filter(None, [mark, *more]))}"
 
 
 def _sign(outcome: str, title: str) -> str:
-    shown = _mark(outcome).partition("</span>")[0] + "</span>" if outcome in SIGNS else outcome
-    return f'<span title="{html.escape(f"{outcome} {title}")}">{shown}</span>'
+    """One cell: a sign, and on a narrow screen where it stands; nothing where nothing is known."""
+    shown = SIGNS.get(outcome, "")
+    kind = outcome.partition(" ")[0] if shown else "not"
+    label = html.escape(f"{title}: {outcome}")
+    where = f'<span class="where"> {html.escape(title)}</span>'
+    named = f'role="img" aria-label="{label}" title="{label}"'
+    return f'<span class="sign {kind}" {named}>{shown}{where}</span>'
 
 
 def _mark(outcome: str) -> str:
-    color = _COLORS.get(outcome)
-    style = f' style="color: {color}"' if color else ""
-    return f"<span{style}>{SIGNS[outcome]}</span> {outcome}"
+    return f'<span class="{outcome.partition(" ")[0]}">{SIGNS[outcome]} {outcome}</span>'
 
 
-def _cell_html(title: str, row: Row) -> str:
-    where = f'<span class="where">{html.escape(title)}: </span>' if title else ""
+def _reason(title: str, row: Row) -> str:
+    where = f"<b>{html.escape(title)}:</b> " if title else ""
     why = html.escape(row.precondition)
     if row.outcome == "not tested":
-        return f"{where}<small>{_mark('not tested')}: {why}</small>"
+        return f"{where}not tested: {why}"
     numbers = html.escape(f"{row.comparison}: {row.measured}")
     size = f", {row.seeds} seeds" if row.seeds else ""
     note = f"; {why}" if why else ""
     alone = f" By itself: {row.alone}." if row.alone else ""
-    return f"{where}{_mark(row.outcome)}<br><small>{numbers}{size}{note}.{alone}</small>"
+    return f"{where}{_mark(row.outcome)}. {numbers}{size}{note}.{alone}"
 
 
 def card(paper: str, runs: Results) -> Card:
@@ -1311,6 +1345,6 @@ def headline(rows: Iterable[Row], edition: str = "released") -> Headline:
 
 
 def table(rows: Iterable[Row], edition: str = "released") -> Card:
-    """The board in brief: a sign for each claim and column; a click on a claim has the reasons."""
+    """The board: a sign for each claim and column; a click on a claim has the reasons."""
     rows = list(rows)
-    return Card(rows, titles(rows, edition), brief=True)
+    return Card(rows, titles(rows, edition))
