@@ -1152,7 +1152,7 @@ _AUTHORS = {
     "bsce": "Lin et al. (2025)",
 }
 _STYLE = """<style>
-.calibkit-claims { --holds: #0072b2; --smaller: #8a6100; --reversed: #c1440e; font-size: .86em; }
+.calibkit-claims { --holds: #0072b2; --smaller: #8a6100; --reversed: #c1440e; font-size: .8em; }
 html[data-theme="dark"] .calibkit-claims {
   --holds: #56b4e9; --smaller: #e69f00; --reversed: #ff8f5e;
 }
