@@ -250,6 +250,7 @@ def prepare_confidence_histogram(
     Returns
     -------
     ConfidenceHistogram
+        Densities of each seed, and its overlap and AUROC.
 
     Raises
     ------
@@ -303,6 +304,7 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> Reliability:
     Returns
     -------
     Reliability
+        Accuracy of each bin with its interval; ECE of each seed.
 
     Examples
     --------
@@ -360,6 +362,7 @@ def prepare_overfitting(
     Returns
     -------
     Overfitting
+        The curve with its interval, its best epoch, and what is lost after it.
 
     Examples
     --------
@@ -423,6 +426,7 @@ def prepare_gradient_norms(
     Returns
     -------
     GradientNorms
+        Samples in cells, quantiles of the norm along the Brier score, and their spread.
 
     Raises
     ------
@@ -505,6 +509,7 @@ def prepare_risk_coverage(confidence, correct, points: int = 200) -> RiskCoverag
     Returns
     -------
     RiskCoverage
+        The curve of each seed, their mean with its interval, and the AURC.
 
     Examples
     --------

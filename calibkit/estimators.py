@@ -1,4 +1,4 @@
-"""A scikit-learn classifier with a recalibration behind it; import it from `calibkit.posthoc`."""
+"""A scikit-learn classifier with a recalibration behind it (needs scikit-learn)."""
 
 from typing import Any, Self
 

@@ -17,10 +17,6 @@ AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarnin
 The five papers: Zhu et al., ECCV 2022 (fmfp for short); Singh et al. 2021 (darkside); Wang et al.,
 NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (bsce).
 
-Where a paper's own code computes a number differently, in a way that changes reported digits, the
-argument `convention` selects that version; ``summary(..., convention="fmfp")`` follows that paper
-throughout.
-
 To find your way: `ece`, `excess_ece`, `nll` and `brier` for calibration, `auroc`, `aurc` and
 `fpr_at_tpr` for failure prediction, `risk_coverage` and `threshold_at_risk` for choosing what to
 accept. If you want several numbers at once, `summary` is faster than calling the functions one by
@@ -54,7 +50,6 @@ from calibkit.arrays import (
 )
 
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
-Convention = Literal["exact", "fmfp"]
 Scheme = Literal["equal_width", "equal_mass"]
 Binned = Literal["ece", "adaptive_ece", "classwise_ece"]
 _SCHEMES: dict[str, Scheme] = {"ece": "equal_width", "adaptive_ece": "equal_mass"}
@@ -1105,16 +1100,13 @@ def _wins(ranking: Ranking) -> float:
     return float(ranking.wrong @ (ranking.accepted_right - ranking.right / 2))
 
 
-def aupr_success(
-    confidence: ArrayLike, correct: ArrayLike, convention: Convention = "exact"
-) -> float:
+def aupr_success(confidence: ArrayLike, correct: ArrayLike) -> float:
     r"""Area under the precision-recall curve; positive = correct prediction.
 
     .. math:: \mathrm{AP} = \sum_g (R_g - R_{g-1})\,P_g
 
-    over the distinct confidences, highest first. ``convention="fmfp"`` joins the points by straight
-    lines instead (the trapezoid rule, which the code of Zhu et al. 2022 uses here but not for
-    `aupr_error`).
+    over the distinct confidences, highest first. The code of Zhu et al. 2022 joins the points by
+    straight lines instead, which moves it by less than 0.001.
 
     Parameters
     ----------
@@ -1122,8 +1114,6 @@ def aupr_success(
         Any score by which predictions are ranked; higher means more confident.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
-    convention : {"exact", "fmfp"}
-        "exact" sums steps; "fmfp" joins the points by straight lines, see above.
 
     Returns
     -------
@@ -1134,25 +1124,20 @@ def aupr_success(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or `convention` is
-        unknown.
+        If an argument is empty, malformed or not finite, or the lengths differ.
 
     Examples
     --------
     >>> aupr_success([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     0.9166666666666666
     """
-    ranking = _ranking(confidence, correct)
-    return _defined("aupr_success", _aupr_success(ranking, _convention(convention)))
+    return _defined("aupr_success", _aupr_success(_ranking(confidence, correct)))
 
 
-def _aupr_success(ranking: Ranking, convention: Convention = "exact") -> float:
+def _aupr_success(ranking: Ranking) -> float:
     if not ranking.all_right:
         return math.nan
-    precision = 1 - ranking.risk()
-    if convention == "fmfp":  # the curve starts at recall 0, precision 1
-        precision = (precision + np.r_[1.0, precision[:-1]]) / 2
-    return float(ranking.right @ precision / ranking.all_right)
+    return float(ranking.right @ (1 - ranking.risk()) / ranking.all_right)
 
 
 def aupr_error(confidence: ArrayLike, correct: ArrayLike) -> float:
@@ -1770,9 +1755,6 @@ def summary(
     logits: ArrayLike,
     labels: ArrayLike,
     bins: int = 15,
-    convention: Convention = "exact",
-    temperature: float | None = None,
-    p: float | None = None,
     kind: Kind = "logits",
 ) -> dict[str, float]:
     """Compute every metric from logits, in one pass over the array and one sort.
@@ -1785,14 +1767,6 @@ def summary(
         True classes, 0 to k - 1.
     bins : int
         Bins of the binned metrics, except ``eq9_*``, which have 100.
-    convention : {"exact", "fmfp"}
-        "fmfp" computes `aupr_success` and `fpr_at_tpr` as the code of Zhu et al. 2022.
-    temperature : float, optional
-        Fitted to validation data; with it come the parts of `nll_decomposition`,
-        ``nll_calibration`` and ``nll_refinement``.
-    p : float, optional
-        Chosen on validation data by `calibkit.confidence.choose_p`; with it come ``auroc_p_norm``
-        and ``aurc_p_norm``, of `calibkit.confidence.p_norm` in place of the maximum probability.
     kind : {"logits", "probs"}
         "probs" if `logits` are probabilities, which are refused otherwise.
 
@@ -1818,11 +1792,9 @@ def summary(
     (0.667, 0.337, 1.0)
     """
     _check_bins(bins)
-    ranked = ranked_metrics(bins, _convention(convention))
-    logits = as_logits(logits, kind=kind)
-    samples, classes = _scan(logits, labels, bins)
+    samples, classes = _scan(as_logits(logits, kind=kind), labels, bins)
     ranking = Ranking.of(samples["confidence"], samples["correct"])
-    values = {name: f(ranking) for name, f in ranked.items()}
+    values = {name: f(ranking) for name, f in ranked_metrics(bins).items()}
     values["nll"] = float(samples["nll"].mean())
     values["brier"] = float(samples["brier"].mean())
     values["classwise_ece"] = _classwise_ece(classes)
@@ -1831,14 +1803,6 @@ def summary(
     brier_parts, eq9 = _brier_decomposition(classes), _refinement_decomposition(ranking)
     values |= {f"brier_{name}": part for name, part in brier_parts.items() if name != "brier"}
     values |= {f"eq9_{name}": part for name, part in eq9.items()}
-    if temperature is not None:
-        parts = nll_decomposition(logits, labels, temperature)
-        values |= {f"nll_{name}": parts[name] for name in ("calibration", "refinement")}
-    if p is not None:
-        from calibkit.confidence import p_norm  # here: it needs this module
-
-        ranking = Ranking.of(p_norm(logits, p), samples["correct"])
-        values |= {f"{name}_p_norm": ranked[name](ranking) for name in ("auroc", "aurc")}
     undefined = [name for name, value in values.items() if math.isnan(value)]
     if undefined:
         message = _UNDEFINED + ", ".join(undefined)
@@ -1848,7 +1812,6 @@ def summary(
 
 def ranked_metrics(
     bins: int = 15,
-    convention: Convention = "exact",
     coverages: Sequence[float] = (0.8,),
     risks: Sequence[float] = (0.05,),
 ) -> dict[str, Callable[[Ranking], float]]:
@@ -1858,8 +1821,6 @@ def ranked_metrics(
     ----------
     bins : int
         Bins of the binned metrics.
-    convention : {"exact", "fmfp"}
-        "fmfp" computes `aupr_success` and `fpr_at_tpr` as the code of Zhu et al. 2022.
     coverages : sequence of float
         Where `risk_at_coverage` is taken; its name is then ``risk_at_coverage_0.8``.
     risks : sequence of float
@@ -1890,12 +1851,12 @@ def ranked_metrics(
         "overconfidence_error": lambda r: _overconfidence_error(_binned(r, bins)),
         "ece_correct": _ece_correct,
         "auroc": _auroc,
-        "aupr_success": lambda r: _aupr_success(r, convention),
+        "aupr_success": _aupr_success,
         "aupr_error": _aupr_error,
         "aurc": _aurc,
         "eaurc": _eaurc,
         "augrc": _augrc,
-        "fpr_at_tpr": lambda r: _fpr_at_tpr(r, exact=convention == "exact"),
+        "fpr_at_tpr": _fpr_at_tpr,
         **{
             f"risk_at_coverage_{share:g}": functools.partial(_risk_at_coverage, coverage=share)
             for share in coverages
@@ -1974,9 +1935,3 @@ def _check_temperature(temperature: float) -> None:
 def _check_fraction(name: str, value: float, zero: bool = True) -> None:
     if not (0 <= value <= 1 and (zero or value > 0)):
         raise ValueError(f"{name}: got {value!r}, expected a number in {'[' if zero else '('}0, 1]")
-
-
-def _convention(convention: Convention) -> Convention:
-    if convention not in ("exact", "fmfp"):
-        raise ValueError(f"convention: got {convention!r}, expected 'exact' or 'fmfp'")
-    return convention

@@ -10,7 +10,7 @@ of a full search: see `optimal_temperature`. The other fits are smooth convex pr
 analytic gradients, or have a closed form.
 
 A fitted method is written to a small JSON file by `Recalibration.save` and read back by `load`.
-`CalibratedModel` puts one behind a scikit-learn classifier.
+`calibkit.estimators.CalibratedModel` puts one behind a scikit-learn classifier.
 
 The papers: Guo et al., ICML 2017 (temperature, vector and matrix scaling); Kull et al., AISTATS
 2017; Zadrozny and Elkan, ICML 2001 and KDD 2002; Singh et al. 2021 ("On the Dark Side of
@@ -467,7 +467,7 @@ class TemperatureScaling(Recalibration):
                 )
 
     def _probs(self, logits: Array) -> Array:
-        return softmax(logits / self.temperature_)
+        return softmax(logits / self.temperature_, kind=None)
 
 
 @dataclass
@@ -506,7 +506,7 @@ class FixedTemperature(Recalibration):
         pass
 
     def _probs(self, logits: Array) -> Array:
-        return softmax(logits / self.temperature)
+        return softmax(logits / self.temperature, kind=None)
 
 
 def calibratability(
@@ -668,7 +668,7 @@ class HistogramBinning(Recalibration):
             raise ValueError(f"scheme: got {self.scheme!r}, expected 'equal_width' or 'equal_mass'")
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
         self.edges_ = np.linspace(0, 1, self.bins + 1)[1:-1]
         if self.scheme == "equal_mass":
@@ -679,7 +679,7 @@ class HistogramBinning(Recalibration):
         self.values_ = np.divide(hits, count, out=np.full(len(count), np.nan), where=count > 0)
 
     def _probs(self, logits: Array) -> Array:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         confidence = probs.max(axis=1)
         value = self.values_[np.searchsorted(self.edges_, confidence)]
         filled = ~np.isnan(value)
@@ -722,7 +722,7 @@ class IsotonicCalibration(Recalibration):
     _kept = {"points": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         self.points_ = [None] * logits.shape[1]
         for k in np.unique(labels):
             floored = np.maximum(probs[:, k], _FLOOR)
@@ -735,7 +735,7 @@ class IsotonicCalibration(Recalibration):
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         for k, points in enumerate(self.points_):
             if points is not None:
                 probs[:, k] = np.interp(np.maximum(probs[:, k], _FLOOR), *points)
@@ -777,14 +777,14 @@ class BetaCalibration(Recalibration):
     _kept = {"parameters": ("k", 3)}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         self.parameters_ = np.tile([1.0, 1.0, 0.0], (logits.shape[1], 1))  # the identity
         for k in np.unique(labels):
             self.parameters_[k] = _beta(probs[:, k], labels == k)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         for k, parameters in enumerate(self.parameters_):
             probs[:, k] = expit(_beta_features(probs[:, k]) @ parameters)
         return _normalised(probs)
@@ -814,12 +814,12 @@ class TopVersusAll(Recalibration):
     _kept = {"parameters": (3,)}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         right = probs.argmax(axis=1) == labels
         self.parameters_ = _beta(probs.max(axis=1), right)
 
     def _probs(self, logits: Array) -> Array:
-        probs = softmax(logits.astype(np.float64))
+        probs = _probs64(logits)
         return _with_top(probs, expit(_beta_features(probs.max(axis=1)) @ self.parameters_))
 
 
@@ -860,7 +860,7 @@ class VectorScaling(Recalibration):
         self.scale_, self.bias_ = np.split(_minimised(loss, np.repeat([1.0, 0.0], k)), 2)
 
     def _probs(self, logits: Array) -> Array:
-        return softmax(logits.astype(np.float64) * self.scale_ + self.bias_)
+        return softmax(logits.astype(np.float64) * self.scale_ + self.bias_, kind=None)
 
 
 @dataclass
@@ -915,7 +915,7 @@ class MatrixScaling(Recalibration):
         self.matrix_, self.bias_ = best[:k].T, best[k]
 
     def _probs(self, logits: Array) -> Array:
-        return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_)
+        return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_, kind=None)
 
 
 @dataclass
@@ -984,11 +984,11 @@ class StructuredScaling(Recalibration):
         self.matrix_, self.bias_ = np.eye(k) + change[:k].T, change[k].copy()
 
     def _scores(self, logits: Array) -> Array:
-        probs = softmax(logits.astype(np.float64) / self.temperature_)
+        probs = _probs64(logits.astype(np.float64) / self.temperature_)
         return np.log((1 - self.smoothing_) * probs + self.smoothing_ / probs.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        return softmax(self._scores(logits) @ self.matrix_.T + self.bias_)
+        return softmax(self._scores(logits) @ self.matrix_.T + self.bias_, kind=None)
 
 
 # --- files, and models of scikit-learn ------------------------------------------------------------
@@ -1067,20 +1067,17 @@ def _plain(value: Any) -> Any:
     return None if value != value else value
 
 
-def __getattr__(name: str):
-    if name == "CalibratedModel":  # late: scikit-learn is slow to import, and optional
-        from calibkit.estimators import CalibratedModel
-
-        return CalibratedModel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 # --- inside ---------------------------------------------------------------------------------------
 
 
 def _data(logits: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     logits = as_logits(logits)
     return logits, as_labels(labels, k=logits.shape[1], n=len(logits))
+
+
+def _probs64(logits: Array) -> Array:
+    """Softmax in double precision of what was checked at the door, and has been scaled since."""
+    return softmax(logits.astype(np.float64), kind=None)
 
 
 def _warn(message: str, stacklevel: int = 4) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import softmax as scipy_softmax
 
-from calibkit import arrays, confidence, metrics, posthoc
+from calibkit import arrays, confidence, metrics, posthoc, stats
 
 
 @pytest.mark.parametrize(
@@ -213,17 +213,30 @@ def test_probabilities_are_always_recognised(seed, k, n, scale):
     np.testing.assert_allclose(again, probs, atol=1e-12)
 
 
-def test_one_row_that_is_no_distribution_tells_them_apart():
-    probs = np.full((100_000, 3), 1 / 3)
-    probs[99_999] = 0.0, 0.5, 1.0
-    assert arrays.as_logits(probs) is probs
-    assert arrays.as_logits([[0.0, 1.0]]).tolist() == [[0, 1]]  # one row says too little
-    with pytest.raises(ValueError, match="^probs: got row"):
-        arrays.as_logits(probs, "probs", kind="probs")
+def test_probabilities_are_recognised_where_a_row_is_not_or_decimals_are_lost():
+    probs = arrays.softmax(np.random.default_rng(0).normal(0, 3, (1000, 3)))
+    spoilt, rounded = probs.copy(), probs.round(2)
+    spoilt[[0, 999]] = 0.0, 0.5, 1.0
+    for some in (spoilt, rounded):
+        with pytest.raises(ValueError, match="^logits: got probabilities"):
+            arrays.as_logits(some)
+        with pytest.raises(ValueError, match="^probs: got row"):
+            arrays.as_logits(some, "probs", kind="probs")
+    mixed = np.r_[np.log(probs), probs]  # half of them: no more is said than is known
+    assert arrays.as_logits(mixed) is mixed
+
+
+def test_logits_that_look_like_probabilities_have_a_way():
+    logits = np.array([[0.0, 1.0]])  # even a single row, as in a service that answers one by one
+    with pytest.raises(ValueError, match="^logits: got probabilities .* if they are logits, add 1"):
+        metrics.summary(logits, [1])
+    found = posthoc.FixedTemperature(1.0).predict_proba(logits + 1)
+    np.testing.assert_allclose(found, [[0.2689, 0.7311]], atol=1e-4)
     with pytest.raises(ValueError, match="^kind: got 'x', expected 'logits' or 'probs'"):
         arrays.as_logits([[0.0, 2.0]], kind="x")
 
 
+@pytest.mark.filterwarnings("ignore::calibkit.posthoc.PosthocWarning")
 @pytest.mark.parametrize(
     "call",
     [
@@ -232,13 +245,21 @@ def test_one_row_that_is_no_distribution_tells_them_apart():
         lambda x, y: posthoc.optimal_temperature(x, y, "ece"),
         lambda x, y: posthoc.FixedTemperature(2.0).predict_proba(x),
         lambda x, y: confidence.maximum_probability(x),
+        lambda x, y: posthoc.FixedTemperature(2.0).predict_proba(x[:1]),
+        lambda x, y: posthoc.FixedTemperature(2.0).score(x, y),
+        lambda x, y: posthoc.check_overlap(x, x),
+        lambda x, y: posthoc.calibratability(x, y, x, y),
         lambda x, y: confidence.p_norm(x),
+        lambda x, y: confidence.choose_p(x, y),
+        lambda x, y: metrics.per_sample(x, y),
+        lambda x, y: metrics.nll_decomposition(x, y, 1.5),
+        lambda x, y: stats.compare(x, x, y, ["auroc"], n=5),
     ],
 )
 def test_every_door_for_logits_refuses_probabilities(call):
     rng = np.random.default_rng(0)
     labels = np.arange(60) % 3
     logits = rng.normal(size=(60, 3)) + np.eye(3)[labels]
-    with pytest.raises(ValueError, match="logits: got probabilities .* np.log"):
+    with pytest.raises(ValueError, match="logits.*: got probabilities .* np.log"):
         call(arrays.softmax(logits), labels)
     call(np.log(arrays.softmax(logits)), labels)

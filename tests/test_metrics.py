@@ -312,7 +312,6 @@ def test_smooth_ece_of_a_calibrated_model_is_small():
 @quick
 def test_ranking_metrics_agree_with_scikit_learn(data):
     confidence, correct = data
-    precision, recall, _ = sk.precision_recall_curve(correct, confidence)
     fpr, tpr, _ = sk.roc_curve(correct, confidence)
     expected = {
         "auroc": sk.roc_auc_score(correct, confidence),
@@ -321,8 +320,6 @@ def test_ranking_metrics_agree_with_scikit_learn(data):
     }
     for name, value in expected.items():
         assert getattr(metrics, name)(confidence, correct) == pytest.approx(value, abs=1e-12)
-    fmfp = metrics.aupr_success(confidence, correct, convention="fmfp")
-    assert fmfp == pytest.approx(sk.auc(recall, precision), abs=1e-12)
     for level in (0.3, 0.5, 0.95, 1.0):
         nearest = fpr[np.argmin(np.abs(tpr - level))]
         assert metrics.fpr_at_tpr(confidence, correct, level, "nearest") == pytest.approx(nearest)
@@ -338,9 +335,8 @@ def test_conventions_differ_as_surveyed_and_by_no_more():
     confidence = np.where(correct, rng.beta(8, 1, 10_000), rng.beta(4, 2, 10_000))
     exact = metrics.fpr_at_tpr(confidence, correct)
     assert 0 < abs(exact - metrics.fpr_at_tpr(confidence, correct, convention="nearest")) < 0.006
-    gap = metrics.aupr_success(confidence, correct) - metrics.aupr_success(
-        confidence, correct, convention="fmfp"
-    )
+    precision, recall, _ = sk.precision_recall_curve(correct, confidence)  # by straight lines
+    gap = metrics.aupr_success(confidence, correct) - sk.auc(recall, precision)
     assert 0 < abs(gap) < 1e-3
 
 
@@ -718,9 +714,6 @@ def test_scaled_logits_keep_their_refinement(seed, temperature, scale):
     assert parts["nll"] == pytest.approx(metrics.nll(softmax(logits, axis=1), labels))
     scaled = metrics.nll_decomposition(scale * logits, labels, scale * temperature)
     assert scaled["refinement"] == pytest.approx(parts["refinement"])
-    values = metrics.summary(logits, labels, temperature=temperature)
-    assert values["nll_refinement"] == parts["refinement"]
-    assert values["nll_calibration"] == parts["calibration"]
 
 
 # ------------------------------------------------------------------------------ summary
@@ -729,11 +722,10 @@ def test_scaled_logits_keep_their_refinement(seed, temperature, scale):
 @pytest.mark.parametrize("n, k, dtype", [
     (400, 2, np.float64), (500, 10, np.float64), (3000, 120, np.float64), (3000, 120, np.float32)
 ])  # fmt: skip
-@pytest.mark.parametrize("convention", ["exact", "fmfp"])
-def test_summary_is_every_metric_by_itself(n, k, dtype, convention):
+def test_summary_is_every_metric_by_itself(n, k, dtype):
     logits, labels = sample(n, k, dtype=dtype)
     probs = softmax(logits.astype(float), axis=1)
-    values = metrics.summary(logits, labels, bins=12, convention=convention)
+    values = metrics.summary(logits, labels, bins=12)
     confidence, correct = top(probs, labels)
     expected = {"n": n, "accuracy": correct.mean(), "confidence": confidence.mean()}
     for name in ("ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"):
@@ -744,11 +736,9 @@ def test_summary_is_every_metric_by_itself(n, k, dtype, convention):
     expected["debiased_ece"] = metrics.debiased_ece(probs, labels, 12)
     for name in ("nll", "brier"):
         expected[name] = getattr(metrics, name)(probs, labels)
-    for name in ("ece_correct", "auroc", "aupr_error", "aurc", "eaurc", "augrc", "confidence_gap"):
+    for name in ("ece_correct", "auroc", "aupr_success", "aupr_error", "aurc", "eaurc", "augrc",
+                 "confidence_gap", "fpr_at_tpr"):  # fmt: skip
         expected[name] = getattr(metrics, name)(confidence, correct)
-    expected["aupr_success"] = metrics.aupr_success(confidence, correct, convention)
-    nearest = {"exact": "exact", "fmfp": "nearest"}[convention]
-    expected["fpr_at_tpr"] = metrics.fpr_at_tpr(confidence, correct, convention=nearest)
     expected["histogram_overlap"] = metrics.histogram_overlap(confidence, correct, 12)
     expected["risk_at_coverage_0.8"] = metrics.risk_at_coverage(confidence, correct, 0.8)
     expected["coverage_at_risk_0.05"] = metrics.coverage_at_risk(confidence, correct, 0.05)
@@ -1004,10 +994,8 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
     (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=0), "bins: got 0, expected"),
     (lambda: metrics.classwise_ece(GOOD_PROBS, GOOD_LABELS, bins=2.5), "bins: got 2.5, expected"),
     (lambda: metrics.summary(GOOD_LOGITS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
-    (lambda: metrics.summary(GOOD_LOGITS, [0, 1], convention="x"), "convention: got 'x', expected"),
     (lambda: metrics.nll_decomposition([[0, 1]], [1], 0), "temperature: got 0, expected a posit"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], convention="x"), "convention: got 'x', expected"),
-    (lambda: metrics.aupr_success([0.5], [1], convention="x"), "convention: got 'x', expected"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], tpr=0), r"tpr: got 0, expected a number in \(0, 1\]"),
     (lambda: metrics.risk_at_coverage([0.5], [1], 95), r"coverage: got 95, expected"),
     (lambda: metrics.coverage_at_risk([0.5], [1], -1), r"risk: got -1, expected"),
@@ -1033,7 +1021,7 @@ SIGNATURES = {
     "brier": "probs labels",
     "brier_decomposition": "probs labels bins=15",
     "auroc": "confidence correct",
-    "aupr_success": "confidence correct convention='exact'",
+    "aupr_success": "confidence correct",
     "aupr_error": "confidence correct",
     "aurc": "confidence correct",
     "eaurc": "confidence correct",
@@ -1044,7 +1032,7 @@ SIGNATURES = {
     "coverage_at_risk": "confidence correct risk",
     "threshold_at_risk": "confidence correct risk",
     "refinement_decomposition": "confidence correct bins=100",
-    "summary": "logits labels bins=15 convention='exact' temperature=None p=None kind='logits'",
+    "summary": "logits labels bins=15 kind='logits'",
     "nll_decomposition": "logits labels temperature kind='logits'",
     "confidence_gap": "confidence correct",
     "histogram_overlap": "confidence correct bins=15",

@@ -23,6 +23,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
+from calibkit.estimators import CalibratedModel
 from calibkit.posthoc import PosthocWarning
 
 pytestmark = pytest.mark.filterwarnings("error::calibkit.posthoc.PosthocWarning")
@@ -694,7 +695,7 @@ def test_a_calibrated_model_equals_scikit_learns(base, classes):
     for estimator, rest in ((base, slice(400, 900)), (clone(base), slice(0, 900))):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PosthocWarning)  # for the zeros of a forest
-            ours = posthoc.CalibratedModel(estimator).fit(inputs[rest], names[rest])
+            ours = CalibratedModel(estimator).fit(inputs[rest], names[rest])
         theirs = CalibratedClassifierCV(
             FrozenEstimator(base) if estimator is base else clone(base),
             method="temperature",
@@ -713,7 +714,7 @@ def test_a_calibrated_model_equals_scikit_learns(base, classes):
 def test_a_calibrated_model_is_scored_searched_and_cloned():
     inputs, names = animals()
     fitted = LogisticRegression().fit(inputs[:300], names[:300])
-    model = posthoc.CalibratedModel(FrozenEstimator(fitted), posthoc.HistogramBinning())
+    model = CalibratedModel(FrozenEstimator(fitted), posthoc.HistogramBinning())
     assert clone(model).map == model.map
     assert cross_val_score(model, inputs[300:], names[300:], cv=3).min() > 0.4
     search = GridSearchCV(model, {"map__bins": [2, 30]}, scoring="neg_log_loss", cv=3)
@@ -723,9 +724,7 @@ def test_a_calibrated_model_is_scored_searched_and_cloned():
     assert search.best_estimator_.score(inputs, names) > 0.4
     other = np.where(names == "cat", "cow", names)
     with pytest.raises(ValueError, match="y: got .*cow.*, expected classes the estimator knows"):
-        posthoc.CalibratedModel(fitted).fit(inputs, other)
-    with pytest.raises(AttributeError, match="has no attribute 'Calibrated'"):
-        _ = posthoc.Calibrated
+        CalibratedModel(fitted).fit(inputs, other)
 
 
 # --- files ----------------------------------------------------------------------------------------
