@@ -342,7 +342,7 @@ def test_the_deciding_comparison():
     assert _Join("most", [weak, part(NO), strong]).deciding() is weak
     for quantifier, parts in (("all", [strong, OPEN, weak]), ("most", [strong, NO, OPEN])):
         parts = [p if isinstance(p, _Part) else part(p) for p in parts]
-        assert _Join(quantifier, parts).deciding().interval().estimate == 0
+        assert _Join(quantifier, parts).deciding().mean.interval().estimate == 0
 
 
 def test_nested_quantifiers():
@@ -382,7 +382,7 @@ def test_a_claim_and_a_page_have_one_interval_and_one_word():
     for method, row in rows.items():
         sides = (Side(m, Number("auroc")) for m in (method, "erm"))
         found = where.part(Comparison(*sides, "above", row.margin))
-        assert tuple(found.interval()) == pytest.approx(tuple(row.interval))
+        assert tuple(found.mean.interval()) == pytest.approx(tuple(row.interval))
         word = {"higher": "holds", "lower": "reversed", "unclear": "unclear"}
         expected = word.get(row.outcome, "smaller than claimed")
         assert found.word() in (expected, "smaller than claimed")

@@ -289,7 +289,7 @@ def test_a_page_names_the_records_of_a_paper_that_it_shows(page):
     cells = json.loads((NOTEBOOKS / f"{page}.ipynb").read_text())["cells"]
     code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
     for shown in re.findall(r'results\.load\(\s*"(\w+)"', code):
-        rows = (need for need in plan.needs(page) if isinstance(need, plan.Row))
+        rows = (need for need in plan.needs(page) if isinstance(need, plan.Need))
         named = {*plan.papers_of(page), *(at for row in rows for at in row.at)}
         assert shown in (page, "all") or set(plan.papers_of(shown)) <= named
 

@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import confidence, metrics, stats, terms
-from calibkit.companion import derived, papers, plan, results
+from calibkit.companion import derived, page, papers, plan, results
 from calibkit.companion import printed as tables
 from calibkit.companion.results import Number, Results, Series
 from calibkit.training import tables as saved
@@ -260,40 +260,54 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     return "reversed" if outside else "unclear"
 
 
+class Known(NamedTuple):
+    """An interval that no level widens: of an exact number, or of printed ones."""
+
+    at: stats.Interval
+    seeds: int = 0
+
+    def interval(self, level: float = 0.95) -> stats.Interval:
+        return self.at
+
+    def detectable(self) -> float:
+        return nan
+
+
+def _exactly(value: float) -> Known:
+    return Known(stats.Interval(value, value, value))
+
+
 @dataclass
 class _Part:
-    """A comparison and what is known of it: a mean over seeds, or one exact number."""
+    """A comparison, and what is known of it: a mean over seeds, one exact number, or what lacks."""
 
     leaf: Comparison | Computed
-    mean: stats.MeanOverSeeds | None = None
-    exact: float | None = None
-    spread: stats.Interval | None = None  # of printed numbers
+    mean: stats.MeanOverSeeds | Known = Known(stats.Interval(nan, nan, nan))
     n: int = 0
     lacks: tuple[str, str] | None = None  # why, and of what
 
-    def interval(self, level: float = 0.95) -> stats.Interval:
-        if self.exact is not None:
-            return stats.Interval(self.exact, self.exact, self.exact)
-        if self.spread is not None:
-            return self.spread
-        return self.mean.interval(level) if self.mean else stats.Interval(nan, nan, nan)
+    def leaves(self) -> "list[_Part]":
+        return [self]
+
+    def deciding(self, alpha: float = 0.05) -> "_Part":
+        return self
 
     def word(self, alpha: float = 0.05) -> str:
         if self.lacks:
             return "not tested"
-        return word(self.interval(1 - alpha), self.leaf.side, self.leaf.margin)
+        return word(self.mean.interval(1 - alpha), self.leaf.side, self.leaf.margin)
 
     def clarity(self) -> float:
         """How far the interval is from being unclear, in half-widths."""
-        estimate, low, high = self.interval()
+        estimate, low, high = self.mean.interval()
         if isnan(low):
             return -inf
         side, by = self.leaf.side, self.leaf.margin
         ends = {"below": (-inf, 0.0), "above": (0.0, inf), "near": (-by, by)}
         ends |= {"at most": (-inf, by), "at least": (-by, inf)}
-        inside = min(low - ends[side][0], ends[side][1] - high)
-        outside = max(ends[side][0] - high, low - ends[side][1])
+        least, most = ends[side]
         none = {"below": by + low, "above": by - high}.get(side, -inf)  # nothing that matters
+        inside, outside = min(low - least, most - high), max(least - high, low - most)
         return max(inside, outside, none) / max(high - estimate, 1e-12)
 
 
@@ -304,9 +318,8 @@ class _Join:
     quantifier: str
     parts: list
 
-    def leaves(self) -> Iterator[_Part]:
-        for part in self.parts:
-            yield from part.leaves() if isinstance(part, _Join) else [part]
+    def leaves(self) -> list[_Part]:
+        return [leaf for part in self.parts for leaf in part.leaves()]
 
     def _needed(self) -> tuple[int, int]:
         """How many parts make it hold, and how many make it fail."""
@@ -314,17 +327,19 @@ class _Join:
         needed = {"all": total, "any": 1, "most": total // 2 + 1, "nearly all": -(-4 * total // 5)}
         return needed[self.quantifier], total - needed[self.quantifier] + 1
 
-    def _at(self, alpha: float, needed: int) -> list[str]:
-        """The words of the parts, each at its share of the level if so many decide."""
-        return [part.word(alpha / (len(self.parts) - needed + 1)) for part in self.parts]
+    def _share(self, alpha: float, needed: int) -> float:
+        """The level of each part if so many decide."""
+        return alpha / (len(self.parts) - needed + 1)
 
     def word(self, alpha: float = 0.05) -> str:
         """Judge so that a wrong word has a chance of `alpha` at most."""
         holds, fails = self._needed()
-        found = self._at(alpha, holds)
+        found, against = (
+            [part.word(self._share(alpha, needed)) for part in self.parts]
+            for needed in (holds, fails)
+        )
         if found.count("holds") >= holds:
             return "holds"
-        against = self._at(alpha, fails)
         for words in (("reversed",), ("reversed", "smaller than claimed")):
             if sum(w in words for w in against) >= fails:
                 return words[-1]
@@ -337,34 +352,22 @@ class _Join:
         decided, the clearest of those that are unclear.
         """
         own, (holds, fails) = self.word(alpha), self._needed()
-        needed = {"holds": holds, "reversed": fails, "smaller than claimed": fails}.get(own, 1)
-        words = self._at(alpha, needed)
-        if own in ("unclear", "not tested"):
-            words = self._at(alpha, holds)
-            fits = [w == "unclear" for w in words]
-        elif own == "smaller than claimed":
-            fits = [w in (own, "reversed") for w in words]
-        else:
-            fits = [w == own for w in words]
-        fits = fits if any(fits) else [True] * len(words)
-        alpha /= len(self.parts) - (holds if own == "unclear" else needed) + 1
-        rows = [
-            part.deciding(alpha) if isinstance(part, _Join) else part
-            for part, fit in zip(self.parts, fits, strict=True)
-            if fit
-        ]
-        rows.sort(key=_Part.clarity, reverse=True)
-        return rows[min(needed, len(rows)) - 1]
+        agree, needed, last = {
+            "holds": (("holds",), holds, holds),
+            "reversed": (("reversed",), fails, fails),
+            "smaller than claimed": (("reversed", own), fails, fails),
+        }.get(own, (("unclear",), holds, 1))
+        alpha = self._share(alpha, needed)
+        some = [part for part in self.parts if part.word(alpha) in agree] or self.parts
+        each = [part.deciding(alpha) for part in some]
+        each.sort(key=_Part.clarity, reverse=True)
+        return each[min(last, len(each)) - 1]
 
 
 def _put(check: Joined, find: Callable[[Comparison | Computed], _Part | None]) -> _Join:
     """A check with what is found for each of its leaves; one that says nothing is left out."""
-    parts = []
-    for part in check.parts:
-        found = _put(part, find) if isinstance(part, Joined) else find(part)
-        if found is not None and (not isinstance(found, _Join) or found.parts):
-            parts.append(found)
-    return _Join(check.quantifier, parts)
+    each = (_put(part, find) if isinstance(part, Joined) else find(part) for part in check.parts)
+    return _Join(check.quantifier, [part for part in each if part and part.leaves()])
 
 
 # --- the records of a setting ---------------------------------------------------------------------
@@ -426,18 +429,14 @@ class Place:
             return each[0]
         return each[0] - each[1] if side.minus else each[0] / each[1]
 
-    @cache  # noqa: B019 (a place lives as long as its board)
     def mean(self, method: str, metric: str) -> float:
         """The mean of a number of a method's runs; nan without one."""
-        if not self.runs.records(method):
-            return nan
-        return self.runs.series(method, Number(metric)).mean().estimate
-
-    __hash__ = object.__hash__
+        its = self.series(Side(method, Number(metric)))
+        return its.mean().estimate if isinstance(its, Series) else nan
 
     def part(self, leaf: Comparison | Computed) -> _Part:
         if isinstance(leaf, Computed):
-            return _Part(leaf, exact=computed(leaf.name))
+            return _Part(leaf, _exactly(computed(leaf.name)))
         sides = [self.series(side) for side in leaf.sides]
         if lacks := [s for s in sides if isinstance(s, tuple)]:
             return _Part(leaf, lacks=lacks[0])
@@ -477,17 +476,14 @@ class Place:
             wrong = 1 - at.mean("erm", "accuracy")
             if 1 - float(first.number.metric.rpartition("_")[2]) < leaf.rejects * wrong:
                 return "errors have to be accepted", "high coverages"
-        if claim.presumes.get("learns", True):
-            for side in leaf.sides:
-                for method in side.methods if not side.size else ():
-                    here = self.at(side)
-                    behind = here.mean("erm", "train_accuracy") - here.mean(
-                        method, "train_accuracy"
-                    )
-                    if behind > LEARNS:
-                        return "does not fit its training set as well", terms.label(method)
-        if leaf.calibrating and at.mean(first.method, "ece") >= at.mean("erm", "ece"):
-            if first.method != "erm":
+        for side in leaf.sides if claim.presumes.get("learns", True) else ():
+            here = self.at(side)
+            for method in side.methods if not side.size else ():
+                own, plain = (here.mean(m, "train_accuracy") for m in (method, "erm"))
+                if plain - own > LEARNS:
+                    return "does not fit its training set as well", terms.label(method)
+        if leaf.calibrating and first.method != "erm":
+            if at.mean(first.method, "ece") >= at.mean("erm", "ece"):
                 return "does not lower the ECE", terms.label(first.method)
         return None
 
@@ -720,10 +716,9 @@ def board(
     plan.choose("edition", edition, plan.EDITIONS)
     where = places(edition, seeds)
     if dataset or network:
-        its = [(p.runs.setting.dataset, p.runs.setting.network) for p in where if p.name != PUBLIC]
-        fits = [dataset in ("", d) and network in ("", n) for d, n in its]
-        where = [p for p, fit in zip(where, fits, strict=False) if fit]
-        where = where or [_of_data(edition, dataset, network, seeds)]
+        own = [(p, p.runs.setting) for p in where if p.name != PUBLIC]
+        fits = [p for p, s in own if dataset in ("", s.dataset) and network in ("", s.network)]
+        where = fits or [_of_data(edition, dataset, network, seeds)]
     return _board(where, claims(paper))
 
 
@@ -818,12 +813,11 @@ def _row(
     numbers, more = ("", nan, nan, nan, 0), ("", nan, 0, 1 - alpha, nan, "")
     if join and outcome != "not tested":
         part = join.deciding(alpha)
-        measured, mean = isinstance(part.leaf, Comparison), part.mean
-        numbers = described(part.leaf), *part.interval(), mean.seeds if mean else 0
+        mean, measured = part.mean, isinstance(part.leaf, Comparison)
+        numbers = described(part.leaf), *mean.interval(), mean.seeds
         metric = part.leaf.first.number.metric if measured else ""
         alone = part.word() if outcome == "unclear" != part.word() else ""
-        least = mean.detectable() if mean else nan
-        more = metric, part.leaf.margin, part.n, 1 - alpha, least, alone
+        more = metric, part.leaf.margin, part.n, 1 - alpha, mean.detectable(), alone
     table = printed(claim).outcome
     return Row(claim.id, setting, why, outcome, *numbers, table, column, shown, *more)
 
@@ -877,7 +871,7 @@ def _printed(identity: str) -> Printed:
             lambda leaf, at=place: _from_print(leaf, cells, at, plan.PAPERS[claim.paper].seeds),
         )
         by_rule.append(ruled.word())
-        spreads |= any(not isnan(part.interval().low) for part in ruled.leaves())
+        spreads |= any(not isnan(part.mean.interval().low) for part in ruled.leaves())
     total = len(by_means)
     if not total:
         return Printed("not printed", False, 0, 0, 0)
@@ -915,29 +909,29 @@ def _from_print(
     value = round(value - (0.0 if isinstance(leaf.second, Side) else leaf.second), 12)
     if not seeds:  # of means alone, no difference is too small to have a side
         sided = leaf.side in ("below", "above")
-        return _Part(replace(leaf, margin=0.0) if sided else leaf, exact=value)
+        return _Part(replace(leaf, margin=0.0) if sided else leaf, _exactly(value))
     spread = [cell.std for _, cell in signed if not isnan(cell.std)]
     half = nan
     if spread:
         from scipy.special import stdtrit
 
         half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
-    return _Part(leaf, spread=stats.Interval(value, value - half, value + half))
+    return _Part(leaf, Known(stats.Interval(value, value - half, value + half)))
 
 
 _BESIDE = ("avg_over_backbones",)  # means of the rows above them
 _KINDS = dict.fromkeys(tables.TEST_SETS, "collected") | {"cifar10c": "shifted"}
-_SUFFIXES = {"none": "", "ts_ece": "_scaled", "ts_test": "_optimal", "binned": "_binned"}
 
 
 @cache
 def _cells(paper: str, exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
-    """Cells of some exhibits by place, then by method, metric and kind of test set."""
+    """Cells of some exhibits by place, then by method and by what number they are."""
     where: dict[tuple[str, str], dict] = {}
     for cell in tables.every():
         if cell.paper == paper and cell.exhibit in exhibits and cell.network not in _BESIDE:
-            key = cell.method, cell.metric, _KINDS.get(cell.dataset, "clean")
-            where.setdefault((cell.dataset, cell.network), {}).setdefault(key, cell)
+            number = cell.number._replace(test_set=_KINDS.get(cell.dataset, "clean"))
+            its = where.setdefault((cell.dataset, cell.network), {})
+            its.setdefault((cell.method, number), cell)
     return where
 
 
@@ -974,19 +968,16 @@ def _paper_of(cells: Mapping) -> str:
 
 def _printed_cell(cells: Mapping, method: str, number: Number):
     """A cell by method and number; of a method that the paper prints once, any coefficient."""
-    if number.validation or number.since_best or number.at != "end":
-        return None
     if number.score != "max_probability":
-        return cells.get((number.score, number.metric, number.test_set))
-    names = [f"{number.metric}{_SUFFIXES.get(number.recalibration, '-')}"]
+        return cells.get((number.score, number))
     if method == "erm" and number.recalibration in ("ts_nll", "ts_ece"):
-        if found := cells.get(("ts", number.metric, number.test_set)):
+        if found := cells.get(("ts", number._replace(recalibration="ts_ece"))):
             return found
     base, options, axes = terms.parts(method)
-    exact = plan.method_name(plan.method(method)), names[0], number.test_set
+    exact = plan.method_name(plan.method(method)), number
     if exact in cells or options or axes:
         return cells.get(exact)
-    matching = [k for k in cells if k[1:] == exact[1:] and terms.parts(k[0])[0] == base]
+    matching = [k for k in cells if k[1] == number and terms.parts(k[0])[0] == base]
     return cells[matching[0]] if len(matching) == 1 else None
 
 
@@ -1047,51 +1038,14 @@ def _alike(number: Number) -> list[str]:
         return ["auroc"]
     if number.metric.startswith("risk_at_coverage_"):
         return [number.metric, "aurc"]
-    after = {"ts_test": "_scaled"}  # the same step, with the test set's own labels
-    suffix = _SUFFIXES.get(number.recalibration, "")
-    return [
-        number.metric + suffix,
-        number.metric + after.get(number.recalibration, suffix),
-        number.metric,
-    ]
+    # After the best temperature: the same step as after another, with the test set's own labels.
+    scaled = number.metric + "_scaled"
+    after = {"ts_ece": [scaled], "ts_test": [f"{number.metric}_optimal", scaled]}
+    after["binned"] = [f"{number.metric}_binned"]
+    return [*after.get(number.recalibration, []), number.metric]
 
 
 # --- in words -------------------------------------------------------------------------------------
-
-_AFTER = {
-    "ts_nll": "after TS (NLL)",
-    "ts_ece": "after TS (ECE)",
-    "ts_test": "after the optimal temperature",
-    "binned": "after histogram binning",
-}
-_WHEN = {
-    "late": "over the last quarter of training",
-    "settled": "after the first tenth of training",
-    "second_rate": "between the first two drops of the learning rate",
-    "third_rate": "after the second drop of the learning rate",
-}
-
-
-def named(number: Number) -> str:
-    """What a number is called inside a sentence.
-
-    >>> named(Number("ece", "ts_ece")), named(Number("accuracy", since_best="auroc"))
-    ('ECE after TS (ECE)', 'change of accuracy since the epoch of best AUROC')
-    """
-    name = number.metric
-    label = terms.metric_label(name, unit=False)[0].removesuffix(" × 1000")
-    # Inside a sentence, a word is in lower case, an abbreviation is not.
-    label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
-    words = [label, _AFTER.get(number.recalibration, ""), _WHEN.get(number.at, "")]
-    words += [f"on {number.validation} validation samples"] * bool(number.validation)
-    words += [{"shifted": "under shift", "collected": "on newly collected test sets"}.get(
-        number.test_set, "")]  # fmt: skip
-    text = " ".join(filter(None, words))
-    if number.since_best == name:
-        return f"change of {text} since its best epoch"
-    if number.since_best:
-        return f"change of {text} since the epoch of best {named(Number(number.since_best))}"
-    return text
 
 
 def _side_label(side: Side) -> str:
@@ -1119,15 +1073,14 @@ def described(leaf: Comparison | Computed) -> str:
     if isinstance(leaf, Computed):
         return leaf.says
     first, second = leaf.first, leaf.second
-    label = named(first.number)
-    label = f"coefficient of lowest {label}" if first.lowest else label
-    label = label[0].upper() + label[1:]
+    label = page.number_label(first.number._replace(score="max_probability"))
+    label = f"Coefficient of lowest {label}" if first.lowest else label[0].upper() + label[1:]
     of = _side_label(first)
     if not isinstance(second, Side):
         return f"{label}, {of}" + (f" minus {second:g}" if second else "")
     after = first.number.recalibration, second.number.recalibration
     if second._replace(number=first.number) == first and len(set(after)) > 1:
-        other = named(second.number)
+        other = page.number_label(second.number)
         return f"{label} minus {other}, {of}"
     if first.minus or second.minus:
         return f"{label}, ({of}) minus ({_side_label(second)})"
@@ -1143,13 +1096,6 @@ SIGNS = {
     "unclear": "◇",
     "not tested": "",
     "holds by printed means": "○",
-}
-_AUTHORS = {
-    "fmfp": "Zhu et al. (2022)",
-    "darkside": "Singh et al. (2021)",
-    "overconf": "Wang et al. (2021)",
-    "mixup": "Wang et al. (2023)",
-    "bsce": "Lin et al. (2025)",
 }
 _STYLE = """<style>
 .calibkit-claims { --holds: #0072b2; --smaller: #8a6100; --reversed: #c1440e; font-size: .8em; }
@@ -1217,8 +1163,6 @@ class Card:
         """How often each outcome stands in each column, as a table."""
         import pandas as pd
 
-        from calibkit.companion import page
-
         found = pd.DataFrame(counts(self.rows))[list(self.titles)]
         return page.table(found.rename(columns=self.titles).T)
 
@@ -1233,7 +1177,7 @@ class Card:
         shown = "".join(f"<span>{html.escape(head)}</span>" for head in heads)
         lines = [f'<div class="heads">{shown}</div>']
         for paper, of in groupby(its, key=lambda claim: claim.paper):
-            lines += [f'<div class="paper">{_AUTHORS[paper]}</div>'] * several
+            lines += [f'<div class="paper">{plan.PAPERS[paper].authors}</div>'] * several
             lines += [self._line(claim, by_claim[claim.id]) for claim in of]
         columns = f'style="--columns: {len(heads) - 1}"'
         return f'{_STYLE}<div class="calibkit-claims" {columns}>{"".join(lines)}</div>'

@@ -1,5 +1,7 @@
 """What a page shows besides figures: a finding with its numbers, tables, boxes, the settings.
 
+It takes the rows and the settings of `calibkit.companion.results` and knows nothing else of them.
+
 A stated finding carries the rows that bear it out::
 
     page.finding("Label smoothing hides errors.", (auroc["label_smoothing"], "lower"))
@@ -15,22 +17,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from calibkit import terms
 from calibkit.training import store
 
-if TYPE_CHECKING:
-    from calibkit.companion.results import Results, Row
-
 OUTCOMES = ("higher", "lower", "no difference", "unclear")  # see `stats.Interval.outcome`
 
 _AFTER = {
-    "ts_nll": " after a temperature (NLL)",
-    "ts_ece": " after a temperature (ECE)",
-    "ts_test": " at its best temperature",
-    "binned": " after binning",
+    "ts_nll": "after a temperature (NLL)",
+    "ts_ece": "after a temperature (ECE)",
+    "ts_test": "at its best temperature",
+    "binned": "after histogram binning",
 }
+_WHEN = {
+    "late": "over the last quarter of training",
+    "settled": "after the first tenth of training",
+    "second_rate": "between the first two drops of the learning rate",
+    "third_rate": "after the second drop of the learning rate",
+}
+_ON = {"clean": "", "shifted": "under shift", "collected": "on newly collected test sets"}
 _WORDS = (*OUTCOMES, "no data")
 
 
@@ -46,7 +51,7 @@ class Finding:
     """A sentence written by hand, and the rows on which it rests, each with its expected word."""
 
     sentence: str
-    expected: "tuple[tuple[Row, tuple[str, ...]], ...]"
+    expected: tuple  # of (row, words)
 
     @property
     def holds(self) -> bool:
@@ -100,21 +105,37 @@ def finding(sentence: str, *expected: tuple) -> Finding:
     return Finding(sentence, pairs)
 
 
-def _described(row: "Row") -> str:
+def _described(row) -> str:
     """A row in words: what was compared, how it came out, the numbers."""
-    label, scale, _ = terms.metric_label(row.metric, unit=False)
-    number = row.number
-    what = label + _AFTER.get(number.recalibration, "")
-    if number.score != "max_probability":
-        what += f" by {number.score.replace('_', '-')}"
-    if number.test_set != "clean":
-        what += f" ({number.test_set})"
     if isnan(row.estimate):
         return f"{terms.label(row.method)}: no record"
-    unit = {100: " points", 1000: " thousandths"}.get(scale, "")
-    named = terms.label(row.method)
-    shown = f"{named}: {what} {row.format()}{unit if row.to else ''}"
-    return f"{shown} ({row.outcome})" if row.to else shown
+    what = number_label(row.number)
+    shown = f"{terms.label(row.method)}: {what[0].upper()}{what[1:]} {row.format()}"
+    unit = {100: " points", 1000: " thousandths"}.get(terms.metric_label(row.metric)[1], "")
+    return f"{shown}{unit} ({row.outcome})" if row.to else shown
+
+
+def number_label(number) -> str:
+    """What a `results.Number` is called inside a sentence.
+
+    >>> from calibkit.companion.derived import Number
+    >>> number_label(Number("ece", "ts_ece")), number_label(Number("accuracy", since_best="auroc"))
+    ('ECE after a temperature (ECE)', 'change of accuracy since the epoch of best AUROC')
+    """
+    metric, after, score, where, at, since, size = number
+    label = terms.metric_label(metric, unit=False)[0].removesuffix(" × 1000")
+    # Inside a sentence, a word is in lower case, an abbreviation is not.
+    label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
+    words = [label, _AFTER.get(after, ""), _WHEN.get(at, "")]
+    words += [f"by {score.replace('_', '-')}" * (score != "max_probability")]
+    words += [f"on {size} validation samples" * bool(size), _ON.get(where, f"({where})")]
+    text = " ".join(filter(None, words))
+    if since:
+        best = "its best epoch"
+        if since != metric:
+            best = f"the epoch of best {number_label(type(number)(since))}"
+        return f"change of {text} since {best}"
+    return text
 
 
 # --- tables, boxes, small print -------------------------------------------------------------------
@@ -162,7 +183,7 @@ def augmented(place) -> bool:
     return place.protocol.augment and source is not None and source.augment != "none"
 
 
-def card(runs: "Results") -> str:
+def card(runs) -> str:
     """The settings of a page, one open line each, with the whole protocol to unfold. HTML."""
     lines = []
     for one in runs.settings:
@@ -177,7 +198,7 @@ def card(runs: "Results") -> str:
     return f'<div class="calibkit-page">{"".join(lines)}</div>'
 
 
-def protocol(runs: "Results") -> dict[str, str]:
+def protocol(runs) -> dict[str, str]:
     """How the networks of a setting were trained: what a paper's section on experiments says."""
     place, its = runs.setting, runs.setting.protocol
     reached = runs.mean("erm", "train_accuracy").get("erm") if runs.records("erm") else None
@@ -200,7 +221,7 @@ def protocol(runs: "Results") -> dict[str, str]:
     return training
 
 
-def stamp(fig, *settings: "Results", methods: Iterable[str] = ()) -> None:
+def stamp(fig, *settings, methods: Iterable[str] = ()) -> None:
     """Small print under a figure: what was drawn, so that it still says so in a talk."""
     lines = dict.fromkeys(s.caption_of(methods) if methods else s.caption for s in settings)
     fig.supxlabel("\n".join(lines), fontsize=7, color="0.45")
@@ -230,7 +251,7 @@ class Provenance:
         )
 
 
-def provenance(*settings: "Results") -> Provenance:
+def provenance(*settings) -> Provenance:
     """A box with what the numbers of a page came from."""
     records = [r for s in settings for m in s.methods for r in s.records(m)]
     return Provenance(list({record.name: record for record in records}.values()))

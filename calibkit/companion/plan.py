@@ -12,7 +12,7 @@ from math import inf
 from calibkit import terms
 from calibkit.companion import papers
 from calibkit.companion.papers import PAPERS
-from calibkit.companion.papers.blocks import FOUR, Row
+from calibkit.companion.papers.blocks import FOUR, Need
 from calibkit.companion.papers.here import FASHION
 from calibkit.terms import choose
 from calibkit.training import protocols
@@ -232,24 +232,24 @@ CARRIED = (
     *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
 )
 _SWITCHES = (  # where a paper and its authors' code differ
-    Row(("sam", "fmfp"), "few", ("statistics twice",)),
-    Row(("mixup(folded=1)",), "few"),
+    Need(("sam", "fmfp"), "few", ("statistics twice",)),
+    Need(("mixup(folded=1)",), "few"),
 )
-_CROSSED = Row(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa")), "few")
+_CROSSED = Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa")), "few")
 _FMFP, _BSCE = (("shared", "fmfp"), ("shared", "bsce"))
 # What each notebook needs: all of a paper, by its name, and rows.
-NOTEBOOKS: dict[str, tuple[str | Row, ...]] = {
+NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     "intro": ("fmfp",),
-    "tour": (Row(("erm",), at=_FMFP),),
+    "tour": (Need(("erm",), at=_FMFP),),
     "confidence_histograms": ("fmfp",),
-    "reliability_diagrams": (Row((*FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp"), at=_FMFP),),
+    "reliability_diagrams": (Need((*FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp"), at=_FMFP),),
     "reliable_overfitting": ("fmfp",),
-    "gradient_norms": (Row(("erm", "focal", "dual_focal", "bsce_gra"), at=_BSCE),),
+    "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), at=_BSCE),),
     **{name: (name, *paper.chapter) for name, paper in PAPERS.items()},
     "claims": (*PAPERS, *(row for paper in PAPERS.values() for row in paper.chapter)),
     "deviations": (*PAPERS, *_SWITCHES),
     "matrix": (*PAPERS, _CROSSED),
-    "other_data": (Row(CARRIED, at=_FMFP), Row(CARRIED, at=("others",))),
+    "other_data": (Need(CARRIED, at=_FMFP), Need(CARRIED, at=("others",))),
     "full_length": (),
     "people": (),
     "numbers": (*PAPERS, *_SWITCHES, _CROSSED),
@@ -260,7 +260,7 @@ NOTEBOOKS: dict[str, tuple[str | Row, ...]] = {
 EVERYTHING = ("book", "all")
 
 
-def needs(page: str) -> tuple[str | Row, ...]:
+def needs(page: str) -> tuple[str | Need, ...]:
     """What a notebook, a paper or the book needs: all of some papers, by their names, and rows."""
     choose("paper or notebook", page, [*NOTEBOOKS, *EVERYTHING])
     if page in EVERYTHING:
@@ -372,7 +372,7 @@ class Selection:
 
     def of_page(self, page: str) -> list[Run]:
         """The runs of a page without repeats; see `runs` of this module."""
-        whole, rows = papers_of(page), [need for need in needs(page) if isinstance(need, Row)]
+        whole, rows = papers_of(page), [need for need in needs(page) if isinstance(need, Need)]
         if self.edition == "paper":  # as published, and nothing else
             return list(dict.fromkeys(run for paper in whole for run in self.published(paper)))
         planned = []
@@ -408,7 +408,7 @@ class Selection:
             runs += sorted(its, key=lambda run: run.seed)  # stable: methods keep their order
         return runs
 
-    def _shared(self, row: Row) -> list[Run]:
+    def _shared(self, row: Need) -> list[Run]:
         """The runs of a row in the setting that all share, and in what is tried beside it."""
         edition = EDITIONS[self.edition]
         few = 1 if edition.on_the_spot else 5

@@ -34,7 +34,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Row:
+class Need:
     """Runs that a page needs: some methods, so often, in some places.
 
     Attributes
@@ -55,6 +55,7 @@ class Paper:
 
     Attributes
     ----------
+    authors : with its year, as pages cite it
     blocks : its experiments as published
     rows : what every page that goes over it needs; at "shared", also in its own settings
     chapter : what else its chapter needs
@@ -67,9 +68,10 @@ class Paper:
     meant : methods that its tables name and, in its public code, are others of ours
     """
 
+    authors: str
     blocks: tuple[Block, ...]
-    rows: tuple[Row, ...]
-    chapter: tuple[Row, ...] = ()
+    rows: tuple[Need, ...]
+    chapter: tuple[Need, ...] = ()
     released: tuple[Setting, ...] = ()
     otherwise: tuple[str, str, tuple[tuple[str, object], ...]] | None = None
     trained: tuple[str, str] = ("", "")

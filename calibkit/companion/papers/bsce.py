@@ -10,7 +10,7 @@ focal loss alone has no gamma in the text (3 here). The settings of figure 6 are
 from dataclasses import replace
 
 from calibkit.companion.papers import here
-from calibkit.companion.papers.blocks import CIFARS, Block, Paper, Row, grid, settings
+from calibkit.companion.papers.blocks import CIFARS, Block, Need, Paper, grid, settings
 from calibkit.training import protocols as p
 
 _RUNS = (1, 42, 71)
@@ -68,17 +68,18 @@ _BLOCKS = (
 SUMMED = (("reduction", "sum"), ("clip_norm", 2.0))
 
 PAPER = Paper(
+    authors="Lin et al. (2025)",
     blocks=_BLOCKS,
     rows=(  # the loss averaged over the batch, as in the other papers
-        Row(
+        Need(
             (
                 *("erm", "brier", "mmce", "flsd53", "flsd53_gra", "focal", "focal_gra"),
                 *("dual_focal", "dual_focal_gra", "bsce", "bsce_gra"),
             ),
             "few",
         ),
-        Row(("consistency_gra",), "few"),
-        Row(
+        Need(("consistency_gra",), "few"),
+        Need(
             (
                 *(f"{m}(gamma={g},beta={b})" for m in ("bsce", "bsce_gra") for g, b in _POWERS),
                 *grid("bsce_gra", "gamma", (3, 5, 7, 8)),
@@ -86,7 +87,7 @@ PAPER = Paper(
             "sweep",
         ),
     ),
-    chapter=(Row(("erm",), at=("toy",)),),
+    chapter=(Need(("erm",), at=("toy",)),),
     released=(
         here.on_cifar10(
             here.memorised(p.BSCE_CIFAR, (2, 9, 12, 14, 17)),

@@ -11,7 +11,7 @@ without, a rate of 0.1 does not train it.
 from dataclasses import replace
 
 from calibkit.companion.papers import here
-from calibkit.companion.papers.blocks import FOUR, Block, Paper, Row, settings
+from calibkit.companion.papers.blocks import FOUR, Block, Need, Paper, settings
 from calibkit.training import protocols as p
 
 _DECAY = p.DARKSIDE_DECAY
@@ -67,9 +67,10 @@ _BLOCKS = (
 )
 
 PAPER = Paper(
+    authors="Singh et al. (2021)",
     blocks=_BLOCKS,
-    rows=(Row((*FOUR, "entropy_regularization")), Row(("erm",), "few", ("with scores",))),
-    chapter=(Row((*FOUR, "fmfp"), at=("shared", "fmfp")),),
+    rows=(Need((*FOUR, "entropy_regularization")), Need(("erm",), "few", ("with scores",))),
+    chapter=(Need((*FOUR, "fmfp"), at=("shared", "fmfp")),),
     released=(
         here.on_cifar10(
             here.memorised(p.DARKSIDE_CIFAR, (2, 10, 12, 15, 17)),

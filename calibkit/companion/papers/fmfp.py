@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from calibkit.companion.papers import here
-from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Paper, Row, settings
+from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Need, Paper, settings
 from calibkit.training import protocols as p
 from calibkit.training.runs import Setting
 
@@ -90,11 +90,12 @@ _PLAIN = here.memorised(p.FMFP_CIFAR, (2, 8, 10, 13, 17))
 _LONG = replace(p.FMFP_CIFAR.shortened(60), **here.WRITTEN | {"snapshots": (6, 24, 30, 39, 51)})
 
 PAPER = Paper(
+    authors="Zhu et al. (2022)",
     blocks=_BLOCKS,
     rows=(
-        Row((*FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
-        Row(("fmfp",), "few", ("as written",)),
-        Row(("erm",), "few", ("with scores",)),
+        Need((*FOUR, "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")),
+        Need(("fmfp",), "few", ("as written",)),
+        Need(("erm",), "few", ("with scores",)),
     ),
     released=(
         here.on_cifar10(

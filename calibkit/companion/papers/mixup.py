@@ -8,7 +8,7 @@ alpha of ablations and MIT is not stated either: 1, as in the README of the code
 """
 
 from calibkit.companion.papers import here
-from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Paper, Row, grid, settings
+from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Need, Paper, grid, settings
 from calibkit.training import protocols as p
 
 _NETWORKS = ("resnet18", "resnet50", "resnet110_bottleneck", "resnet152")
@@ -39,10 +39,11 @@ _BLOCKS = (
 )
 
 PAPER = Paper(
+    authors="Wang et al. (2023)",
     blocks=_BLOCKS,
     rows=(
-        Row((*FOUR, "mixup_dt", "mixup_to", "mixup_sc", "mixup_io", "l1_norm", "mit_l", "mit_a")),
-        Row(
+        Need((*FOUR, "mixup_dt", "mixup_to", "mixup_sc", "mixup_io", "l1_norm", "mit_l", "mit_a")),
+        Need(
             (*_ALPHAS, *grid("mit_a", "alpha", (0.1, 0.5)), "mit_a(margin=0)", "mit_l(margin=0.5)"),
             "sweep",
         ),

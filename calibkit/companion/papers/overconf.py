@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from calibkit.companion.papers import here
-from calibkit.companion.papers.blocks import CIFARS, Block, Paper, Row, grid, settings
+from calibkit.companion.papers.blocks import CIFARS, Block, Need, Paper, grid, settings
 from calibkit.training import protocols as p
 from calibkit.training.runs import Setting
 
@@ -97,14 +97,15 @@ _REGULARISED = (  # the coefficients of its tables
 )
 
 PAPER = Paper(
+    authors="Wang et al. (2021)",
     blocks=_BLOCKS,
     rows=(
-        Row(("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal")),
-        Row((*_REGULARISED, *grid("inverse_focal", "gamma", (1, 2, 3))), "sweep"),
-        Row(_REGULARISED, "sweep", ("sizes",)),
+        Need(("erm", "label_smoothing", "l1_norm", "focal", "inverse_focal")),
+        Need((*_REGULARISED, *grid("inverse_focal", "gamma", (1, 2, 3))), "sweep"),
+        Need(_REGULARISED, "sweep", ("sizes",)),
     ),
     chapter=(
-        Row(
+        Need(
             (
                 *("erm", "label_smoothing(epsilon=0.09)", "l1_norm"),
                 *("focal(gamma=5)", "focal(gamma=1)", "inverse_focal"),
