@@ -65,8 +65,8 @@ CHEAP = EDITIONS[EDITION].on_the_spot
 
 
 def batches(names):
-    """Six, which two or three cores share evenly, or one per long run."""
-    size = max(12, -(-len(names) // 6)) if CHEAP else 1
+    """Four, which two or four cores share evenly, or one per long run."""
+    size = max(12, -(-len(names) // 4)) if CHEAP else 1
     return [names[i : i + size] for i in range(0, len(names), size)]
 
 

@@ -22,7 +22,7 @@ SIGNALS = ("mlp", "cnn", "resnet1d")
 def shape_of(network: str) -> tuple[int, ...]:
     if network == "textcnn":
         return (40,)
-    return (1, 40) if network in SIGNALS else (3, 16, 16)
+    return (1, 40) if network in SIGNALS else (3, 8, 8)
 
 
 # 224-pixel nets are the same code as their small-image twins, at a minute a step; so are the

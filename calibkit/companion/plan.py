@@ -93,14 +93,14 @@ _SMOKE = Protocol(
 )
 # A thousand signals are few enough that networks memorise them, as they do images.
 _DEMO = Protocol(
-    epochs=30,
+    epochs=24,
     batch_size=100,
-    milestones=(12, 20, 26),
-    swa_start=18,
+    milestones=(12, 18, 22),
+    swa_start=15,
     swa_anneal=2,
     train_size=1000,
-    snapshots=(3, 12, 21),
-    evaluate_every=3,
+    snapshots=(4, 12, 20),
+    evaluate_every=4,
     shifted=2000,
 )
 # What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
@@ -133,7 +133,7 @@ EDITIONS: dict[str, Edition] = {
         "cnn",
         3,
         {"": _DEMO_IMAGES, "mnist1d": _DEMO} | _PARTICULAR,
-        (250, 1000, 2000),
+        (250, 1000),
         on_the_spot=True,
     ),
     "released": Edition(
