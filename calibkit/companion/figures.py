@@ -93,7 +93,11 @@ def gradients_of_lin(followed: Mapping[str, Mapping]) -> Figure:
 BETTER, WORSE, UNTOLD = "#0072B2", "#D55E00", "#9A9A9A"
 
 
-def verdicts(panels: Mapping[str, Mapping], groups: Mapping[str, Iterable[str]] = {}) -> Figure:
+def verdicts(
+    panels: Mapping[str, Mapping],
+    groups: Mapping[str, Iterable[str]] = {},
+    published: Mapping[str, Mapping[str, float]] = {},
+) -> Figure:
     """Differences side by side, coloured by whether they are for the better.
 
     Parameters
@@ -103,6 +107,8 @@ def verdicts(panels: Mapping[str, Mapping], groups: Mapping[str, Iterable[str]] 
         words. Names stand in the order in which they first come.
     groups : mapping, optional
         ``{heading: names}``, to put headings over names.
+    published : mapping, optional
+        ``{title: printed differences by name}``, in natural units: hollow diamonds.
 
     Returns
     -------
@@ -121,13 +127,17 @@ def verdicts(panels: Mapping[str, Mapping], groups: Mapping[str, Iterable[str]] 
     for heading, its in (groups or {"": names}).items():
         its = [name for name in its if name in names]
         lines += [(heading, True)] * bool(heading and its) + [(name, False) for name in its]
-    size = (plots.WIDTH, 0.85 + 0.19 * len(lines))
+    size = (plots.WIDTH, 1.2 + 0.19 * len(lines))
     fig, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
     drawn: set[str] = set()
     for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
         for y, (name, heading) in enumerate(lines):
             if not heading and name in rows:
                 drawn.add(_verdict(ax, y, rows[name]))
+                if name in published.get(title, {}):
+                    scale = terms.metric_label(rows[name].metric)[1]
+                    ax.plot(scale * published[title][name], y, **_PRINTED)
+                    drawn.add(_PRINTED["label"])
         _axis(ax, title, next(iter(rows.values()), None), len(panels))
     ax = axes[0, 0]
     at = {y: name for y, (name, heading) in enumerate(lines) if not heading}
@@ -138,7 +148,7 @@ def verdicts(panels: Mapping[str, Mapping], groups: Mapping[str, Iterable[str]] 
                     color="0.4", style="italic")  # fmt: skip
     ax.set_ylim(len(lines) - 0.4, -0.6)
     fig.legend(handles=[h for h in _KEY if h.get_label() in drawn], loc="outside upper right",
-               ncols=4, handletextpad=0.2, columnspacing=1.2)  # fmt: skip
+               ncols=5, handletextpad=0.2, columnspacing=1.2)  # fmt: skip
     return fig
 
 
@@ -146,6 +156,8 @@ _WORDS = {True: "better", False: "worse", None: "different"}
 _TOLD = {"better": BETTER, "worse": WORSE, "different": "0.2", "no clear difference": UNTOLD}
 _KEY = [Line2D([], [], marker="o", ls="", color=c, label=word) for word, c in _TOLD.items()]
 _KEY.append(Line2D([], [], marker="o", ls="", color="0.5", mfc="white", label="one or two runs"))
+_PRINTED = {"marker": "D", "ls": "", "color": "0.2", "mfc": "none", "ms": 5, "label": "printed"}
+_KEY.append(Line2D([], [], **_PRINTED))
 
 
 def _verdict(ax: Axes, y: float, row) -> str:
@@ -172,6 +184,7 @@ def _axis(ax: Axes, title: str, row, columns: int) -> None:
         better = {True: ", better →", False: ", ← better", None: ""}[more_is_better]
         unit = {100: "points", 1000: "thousandths"}.get(scale, "difference")
         ax.set_xlabel(f"{unit}{better}")
+        ax.locator_params(axis="x", nbins=max(4, 12 // columns))
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}".replace("-", "−") if x else "0")
 
 
