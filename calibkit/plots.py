@@ -74,42 +74,9 @@ __all__ = [
     "style",
 ]
 
-# One look per method in the whole book: display name, colour, marker. Okabe-Ito colours for the
-# methods met most, the rest chosen so that the methods of one paper stay apart (at least 15 CIELAB
-# units) for normal, protan and deutan eyes; the marker tells them apart in print.
-_LOOKS = {
-    "erm": ("#000000", "o"),
-    "label_smoothing": ("#E69F00", "s"),
-    "entropy_regularization": ("#9C6500", "h"),
-    "mixup": ("#56B4E9", "^"),
-    "mixup_dt": ("#3A86CC", "<"),
-    "mixup_to": ("#7AB0C4", ">"),
-    "mixup_sc": ("#614993", "v"),
-    "mixup_io": ("#7C74A1", "d"),
-    "mit_l": ("#56BBA7", "X"),
-    "mit_a": ("#0E4F45", "P"),
-    "focal": ("#009E73", "D"),
-    "inverse_focal": ("#4BC1A9", "v"),
-    "dual_focal": ("#4D5700", "p"),
-    "flsd53": ("#023D1E", "8"),
-    "l1_norm": ("#6E6870", "X"),
-    "cs_kd": ("#8F713B", "p"),
-    "crl": ("#C077A5", "v"),
-    "sam": ("#DF9CA4", "<"),
-    "swa": ("#913900", ">"),
-    "fmfp": ("#D55E00", "*"),
-    "brier": ("#882255", "H"),
-    "mmce": ("#8C5941", "d"),
-    "bsce": ("#6FA8DC", "<"),
-    "bsce_gra": ("#0072B2", "P"),
-    # The gradient-weighted form keeps the colour of its loss and is drawn dashed.
-    "focal_gra": ("#009E73", "d"),
-    "flsd53_gra": ("#023D1E", "h"),
-    "dual_focal_gra": ("#4D5700", "X"),
-    "consistency_gra": ("#A89400", "^"),
-}
-COLORS = {method: color for method, (color, _) in _LOOKS.items()}
-MARKERS = {method: marker for method, (_, marker) in _LOOKS.items()}
+# One look per method in the whole book.
+COLORS = {name: method.color for name, method in terms.METHODS.items()}
+MARKERS = {name: method.marker for name, method in terms.METHODS.items()}
 _OWN = "#E7298A", "*"
 _DASHED = ("focal_gra", "flsd53_gra", "dual_focal_gra")
 _LINESTYLES = {"": "-", "sam": "--", "swa": "-.", "sam+swa": (0, (1, 1)), "gra": (0, (4, 1.5))}
@@ -293,7 +260,7 @@ def _label_ends(ax: Axes, ends: dict[str, tuple[float, str]]) -> None:
 def _title(ax: Axes, title) -> str | None:
     """Write a title of one part or more, a method as its label in its colour; return it."""
     parts = [str(part) for part in (title if isinstance(title, tuple) else (title,))]
-    method = next((p for p in parts if re.split(r"[+(]", p)[0] in terms.LABELS or "@" in p), None)
+    method = next((p for p in parts if re.split(r"[+(]", p)[0] in terms.METHODS or "@" in p), None)
     words = [look(part)["label"] if part == method else part for part in parts]
     ax.set_title(" · ".join(words), color=ink(look(method)["color"]) if method else _INK)
     return method

@@ -47,9 +47,9 @@ def keep_memory() -> None:
 def describe(device: torch.device) -> dict:
     """Versions, machine and peak memory: what a reader needs to judge a number."""
     checkout = Path(__file__).resolve().parent
-    commit = subprocess.run(
-        ["git", "-C", checkout, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
+    ask, commit = ["git", "-C", checkout, "rev-parse", "--short", "HEAD"], ""
+    with suppress(OSError):  # a machine without git
+        commit = subprocess.run(ask, capture_output=True, text=True).stdout.strip()
     cuda = device.type == "cuda"
     peak = (
         torch.cuda.max_memory_allocated()

@@ -28,44 +28,15 @@ class Method:
     revision: int = field(default=0, repr=False)
 
 
-def _method(objective: str, revision: int = 0, **options) -> Method:
-    return Method(objective, tuple(sorted(options.items())), revision=revision)
-
-
 METHODS: dict[str, Method] = {
-    "erm": Method(),
-    # Loss functions; coefficients are those of the paper which uses the method as its own or, for
-    # a baseline, of fmfp.
-    "label_smoothing": _method("label_smoothing", epsilon=0.05),
-    "entropy_regularization": _method("entropy_regularization", beta=0.1),
-    "focal": _method("focal", gamma=3.0),
-    "inverse_focal": _method("inverse_focal", gamma=1.0),
-    "flsd53": _method("flsd53"),
-    "dual_focal": _method("dual_focal", gamma=5.0),
-    "l1_norm": _method("logit_penalty", p=1.0, strength=0.01),
-    "brier": _method("brier"),
-    "mmce": _method("mmce", weight=2.0, formula=0.0),
-    "bsce": _method("bsce", gamma=4.0, beta=2.0),
-    "bsce_gra": _method("bsce_gra", gamma=4.0, beta=2.0),
-    "focal_gra": _method("focal_gra", gamma=3.0),
-    "flsd53_gra": _method("flsd53_gra"),
-    "dual_focal_gra": _method("dual_focal_gra", gamma=5.0),
-    "consistency_gra": _method("consistency_gra", draws=10.0, noise=0.5),
-    # Mixtures of two images, and the four halves which mixup is made of.
-    "mixup": _method("mixup", alpha=0.2, folded=0.0),  # folded: the larger ratio first, always
-    "mixup_dt": _method("mixup_dt", revision=1, alpha=1.0),
-    "mixup_to": _method("mixup_to", alpha=1.0),
-    "mixup_sc": _method("mixup_sc", alpha=1.0),
-    "mixup_io": _method("mixup_io", alpha=1.0),
-    "mit_l": _method("mit_l", alpha=1.0, margin=0.0),
-    "mit_a": _method("mit_a", alpha=1.0, margin=0.5),
-    # Objectives with a memory or a partner.
-    "cs_kd": _method("cs_kd", temperature=4.0, weight=1.0),
-    "crl": _method("crl", revision=1, weight=1.0),
-    # Flat minima.
-    "sam": Method(update="sam"),
-    "swa": Method(averaging="swa"),
-    "fmfp": Method(update="sam", averaging="swa"),
+    name: Method(
+        known.objective or name,
+        tuple(sorted(known.options.items())),
+        known.update,
+        known.averaging,
+        known.revision,
+    )
+    for name, known in terms.METHODS.items()
 }
 
 # Passes of a sample through the network in a step, forward and backward, by objective, where not
