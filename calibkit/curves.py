@@ -325,7 +325,7 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> Reliability:
         return np.nansum(values * count, axis=0) / total
 
     accuracy, mean_count = pooled(seed_accuracy), count.mean(0)
-    low, high = stats.wilson(accuracy * mean_count, mean_count)
+    _, low, high = stats.wilson(accuracy * mean_count, mean_count)
     gap = np.nan_to_num(np.abs(seed_accuracy - seed_confidence))
     return Reliability(
         edges=np.asarray(tables[0]["edges"]),

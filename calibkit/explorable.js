@@ -242,8 +242,13 @@
   const signed = (text) => text.replace("-", "−");
   const fixed = (value, digits = 2) =>
     Number.isFinite(value) ? signed((value.toFixed(digits) * 1 || 0).toFixed(digits)) : "–";
-  const percent = (value, digits = 1) =>
-    Number.isFinite(value) ? `${fixed(100 * value, digits)}${NB}%` : "–";
+  /** In per cent; what is nearly nothing or nearly all gets the digits that say how nearly. */
+  const percent = (value, digits = 1) => {
+    if (!Number.isFinite(value)) return "–";
+    const short = value > 0 && value < 1 ? 100 * Math.min(value, 1 - value) : 1;
+    while (digits < 5 && short < 0.5 * 10 ** -digits) digits++;
+    return `${fixed(100 * value, digits)}${NB}%`;
+  };
   /** A factor, which says more than a share of nearly all: 1.5×, 240×, 10⁶×. */
   const times = (v) => {
     if (!Number.isFinite(v)) return "–";

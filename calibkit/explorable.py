@@ -289,14 +289,6 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
     >>> numbers = reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.5)
     >>> show_reliability(numbers, bins=10)
     <explorable figure: Reliability diagram with a temperature and bins to choose>
-
-    In a notebook of the book, with `page.records` and validation logits at hand::
-
-        scaling = posthoc.TemperatureScaling().fit(*page.validation("erm")[0])
-        numbers = explorable.reliability(
-            page.logits("erm")[0], page.labels, scaling.temperature_
-        )
-        explorable.show_reliability({"erm": numbers})
     """
     models = _models(table)
 
@@ -406,14 +398,6 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
     >>> numbers = histograms([0.9, 0.8, 0.7, 0.3], [True, True, False, False])
     >>> show_histograms(numbers, threshold=0.75)
     <explorable figure: Confidence of right and of wrong answers with a threshold to drag>
-
-    In a notebook of the book::
-
-        by_method = {}
-        for method in ("erm", "label_smoothing", "fmfp"):
-            (confidence, *_), (correct, *_) = page.predictions(page.logits(method))
-            by_method[method] = explorable.histograms(confidence, correct)
-        explorable.show_histograms(by_method)
     """
     models = _models(table)
     _same(models, "edges")
@@ -519,19 +503,6 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
     >>> stored = {3: ([0.9, 0.8, 0.3], [True, True, False])}
     >>> show_overfitting(overfitting(history, stored, names=["auroc"]))
     <explorable figure: Metrics over the epochs of training, and the confidence histogram at each>
-
-    In a notebook of the book::
-
-        def numbers(method):
-            record = page.records[method][0]
-            stored = {}
-            for epoch, logits in record.snapshots.items():
-                found = metrics.per_sample(logits, page.labels[: len(logits)])
-                stored[epoch] = found["confidence"], found["correct"]
-            histories = [r.history for r in page.records[method]]
-            return explorable.overfitting(histories, stored)
-
-        explorable.show_overfitting({m: numbers(m) for m in ("erm", "fmfp")})
     """
     models = _models(table)
     _same(models, "epochs")
@@ -677,13 +648,6 @@ def show_gradients(
     >>> numbers = gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
     >>> show_gradients(numbers, loss="focal", gamma=2)
     <explorable figure: Gradient norm against Brier score of training samples, for a loss to choose>
-
-    In a notebook of the book, of a record with tracked logits::
-
-        a = runs.predictions("erm").arrays
-        explorable.show_gradients(explorable.gradients(
-            a["train_logits"], a["train_feature_norm"], a["train_labels"], a["train_epochs"]
-        ))
     """
     if loss not in LOSSES:
         raise ValueError(f"loss: got {loss!r}, expected one of {', '.join(LOSSES)}")
@@ -847,18 +811,6 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
     >>> numbers = risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     >>> show_risk_coverage(numbers, target=0.1)
     <explorable figure: Risk and coverage with an error rate to allow>
-
-    In a notebook of the book::
-
-        by_method = {}
-        for method in ("erm", "fmfp"):
-            test = metrics.per_sample(page.logits(method)[0], page.labels)
-            held_out = metrics.per_sample(*page.validation(method)[0])
-            by_method[method] = explorable.risk_coverage(
-                test["confidence"], test["correct"],
-                (held_out["confidence"], held_out["correct"]),
-            )
-        explorable.show_risk_coverage(by_method)
     """
     models = _models(table)
 

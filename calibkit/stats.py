@@ -223,9 +223,7 @@ class Samples(NamedTuple):
     brier: ArrayLike
 
 
-def wilson(
-    successes: ArrayLike, n: ArrayLike, level: float = 0.95
-) -> tuple[np.ndarray, np.ndarray]:
+def wilson(successes: ArrayLike, trials: ArrayLike, level: float = 0.95) -> Interval:
     r"""Wilson's score interval of a proportion, which stays within [0, 1].
 
     .. math:: \frac{1}{1 + z^2/n}\Big(\hat p + \frac{z^2}{2n} \pm
@@ -237,17 +235,15 @@ def wilson(
     ----------
     successes : array or number
         Number of successes.
-    n : array of the same shape, or number
-        Number of trials.
+    trials : array of the same shape, or number
+        Number of trials, n.
     level : float
         Coverage, in (0, 1).
 
     Returns
     -------
-    low : array
-        Lower end, a fraction; ``nan`` where there are no trials.
-    high : array
-        Upper end.
+    Interval
+        Fractions: numbers, or arrays where those were given; ``nan`` where there are no trials.
 
     Raises
     ------
@@ -256,18 +252,18 @@ def wilson(
 
     Examples
     --------
-    >>> low, high = wilson(8, 10)
-    >>> round(float(low), 3), round(float(high), 3)
-    (0.49, 0.943)
+    >>> wilson(8, 10).format(100, unit=" %")
+    '80 % [49, 94]'
     """
     _check_level(level)
-    successes, n = np.asarray(successes, dtype=float), np.asarray(n, dtype=float)
+    successes, n = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.where(n > 0, successes / n, np.nan)
         centre = (p + z2 / (2 * n)) / (1 + z2 / n)
         half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    return np.maximum(centre - half, 0), np.minimum(centre + half, 1)
+    ends = p, np.maximum(centre - half, 0), np.minimum(centre + half, 1)
+    return Interval(*(end if np.ndim(end) else float(end) for end in ends))
 
 
 def bootstrap(

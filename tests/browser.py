@@ -69,4 +69,8 @@ def fixed(value, digits):
 
 
 def percent(value, digits=1):
+    """As the page writes it: a share that is neither nothing nor all never reads as either."""
+    short = 100 * min(value, 1 - value) if 0 < value < 1 else 1
+    while digits < 5 and short < 0.5 * 10**-digits:
+        digits += 1
     return f"{fixed(100 * value, digits)}\u00a0%"

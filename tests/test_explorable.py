@@ -270,7 +270,7 @@ def test_histograms(page, threshold, model):
     assert figure.number("lost") == f"{(z & ~accept).sum():,}"
     assert f"threshold of {threshold:.3f} answers {percent(accept.mean())}" in figure.says()
     if accept.any():
-        low, high = stats.wilson(wrong, accept.sum())
+        _, low, high = stats.wilson(wrong, accept.sum())
         assert f"95\u00a0%: {fixed(100 * low, 1)} to {percent(high)}" in figure.text()
         at = metrics.risk_at_coverage(c, z, accept.mean())
         assert figure.number("risk") == percent(at)
@@ -357,7 +357,7 @@ def test_risk_coverage(page, place):
         assert float(figure.number("threshold", row)) == threshold
         assert figure.number("risk", row) == percent((~z[accept]).mean(), 2)
         assert f"{percent((~z[accept]).mean())} of them wrong" in figure.says()
-        low, high = stats.wilson((~z & accept).sum(), accept.sum())
+        _, low, high = stats.wilson((~z & accept).sum(), accept.sum())
         assert f"{fixed(100 * low, 1)} to {percent(high)}" in figure.text()
     assert f"Aimed at {100 * target:g}\u00a0% errors" in figure.says()
 

@@ -290,8 +290,10 @@ def test_intervals_are_written_in_one_notation(interval, arguments, text):
 def test_wilson_is_scipys_and_stays_in_range():
     for right, n, level in ((8, 10, 0.95), (0, 5, 0.9), (7, 7, 0.99)):
         expected = scipy_stats.binomtest(right, n).proportion_ci(level, "wilson")
-        assert stats.wilson(right, n, level) == pytest.approx((expected.low, expected.high))
-    low, high = stats.wilson([0, 3, 0], [4, 3, 0])
+        found = stats.wilson(right, n, level)
+        assert found == pytest.approx((right / n, expected.low, expected.high))
+    share, low, high = stats.wilson([0, 3, 0], [4, 3, 0])
+    assert share[:2].tolist() == [0, 1]
     assert low[0] == 0 and high[1] == 1 and np.isnan([low[2], high[2]]).all()
 
 

@@ -289,9 +289,8 @@ def by_class(data: Predictions) -> list[dict]:
                 reach = _quantile(level) * error[i]
                 ends[level] = Interval(gap[i], gap[i] - reach, gap[i] + reach)
             else:  # as in `_gap`: of a rare class the labels hardly vary
-                low, high = stats.wilson(count[i], n, level)
-                mean = gap[i] + count[i] / n
-                ends[level] = Interval(gap[i], float(mean - high), float(mean - low))
+                share, low, high = stats.wilson(count[i], n, level)
+                ends[level] = Interval(gap[i], gap[i] + share - high, gap[i] + share - low)
         shown, strict = ends.values()
         rows.append(
             {
@@ -369,12 +368,12 @@ def _points(
             for fit, rest in _folds(len(confidence)):
                 fitted = metrics.threshold_at_risk(confidence[fit], correct[fit], target)
                 accept[rest] = exact[rest] >= fitted
-        risk = _share((accept & ~correct).sum(), accept.sum())
+        risk = stats.wilson((accept & ~correct).sum(), accept.sum())
         points.append(
             {
                 "target": float(target),
                 "threshold": threshold if threshold < math.inf else None,
-                "coverage": _share(accepted, len(accept)),
+                "coverage": stats.wilson(accepted, len(accept)),
                 "risk": risk,
                 "accepted": accepted,
                 "wrong": wrong,
@@ -645,13 +644,13 @@ def by_group(
                 "group": names[i].item(),
                 "samples": int(count[i]),
                 "errors": int((~z).sum()),
-                "accuracy": _share(z.sum(), len(z)),
+                "accuracy": stats.wilson(z.sum(), len(z)),
                 "confidence": float(c.mean()),
                 "gap": _gap(c, z),
                 "stands_out": len(c) >= FEW and not strict.low <= 0 <= strict.high,
                 "auroc": metrics.auroc(c, z) if 0 < z.sum() < len(z) else math.nan,
-                "coverage": _share(accept.sum(), len(accept)),
-                "risk": _share((accept & ~z).sum(), accept.sum()),
+                "coverage": stats.wilson(accept.sum(), len(accept)),
+                "risk": stats.wilson((accept & ~z).sum(), accept.sum()),
             }
         )
     return rows
@@ -726,7 +725,7 @@ def _risk_coverage(confidence: Array, correct: Array) -> curves.RiskCoverage:
     numbers, n = curves.prepare_risk_coverage(confidence, correct), len(correct)
     accepted = np.maximum(np.round(numbers.coverage * n), 1)
     accepted[accepted < min(100, n / 10)] = np.nan  # with so few, the band would fill the figure
-    low, high = stats.wilson(numbers.mean * accepted, accepted)
+    _, low, high = stats.wilson(numbers.mean * accepted, accepted)
     return replace(numbers, low=low, high=high)
 
 
@@ -822,11 +821,6 @@ def _main_point(points: list[dict], error: float) -> dict | None:
     return halving[-1] if halving else usable[0] if usable else None
 
 
-def _share(some: int, of: int) -> Interval:
-    low, high = stats.wilson(some, of)
-    return Interval(float(some / of) if of else math.nan, float(low), float(high))
-
-
 def _gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
     """Mean confidence minus accuracy: the mean excess of confidence over correctness."""
     gap = stats.seed_interval(confidence.astype(np.float64) - correct, level)
@@ -834,8 +828,8 @@ def _gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
     if min(right, n - right) >= FEW:
         return gap
     # If all samples are right they hardly vary, and a t interval would mistake that for certainty.
-    low, high = stats.wilson(right, n, level)
-    return Interval(gap.estimate, *(float(gap.estimate + right / n - end) for end in (high, low)))
+    share, low, high = stats.wilson(right, n, level)
+    return gap._replace(low=gap.estimate + share - high, high=gap.estimate + share - low)
 
 
 def _chance_ece(confidence: Array, draws: int) -> Interval:

@@ -10,9 +10,10 @@ import math
 
 import numpy as np
 
+from calibkit import stats
 from calibkit.arrays import Array, softmax
 from calibkit.posthoc import _lowest_nll, _Scaled
-from calibkit.report.assessment import FEW, FIT, _folds, _share
+from calibkit.report.assessment import FEW, FIT, _folds
 from calibkit.report.predictions import Predictions
 
 LEVEL = 0.9
@@ -94,7 +95,7 @@ def _measured(hit: Array, size: Array, data: Predictions, judged: Array) -> dict
     count = np.bincount(labels)
     by_class = np.bincount(labels, hit)[count > 0] / count[count > 0]
     return {
-        "coverage": _share(hit.sum(), len(hit)),
+        "coverage": stats.wilson(hit.sum(), len(hit)),
         "size": float(size.mean()),
         "by_class": by_class,
     }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibkit import __version__, metrics, posthoc
+from calibkit import __version__, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import assessment, positive
 from calibkit.report.assessment import FIT, LEAST, TARGETS
@@ -220,7 +220,7 @@ def _judged(
 
 
 def _share(some: int, of: int) -> list[float | None]:
-    return [x if math.isfinite(x) else None for x in assessment._share(some, of)]
+    return [x if math.isfinite(x) else None for x in stats.wilson(some, of)]
 
 
 def _usual(base_rate: float) -> list[tuple[str, float]]:

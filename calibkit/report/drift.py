@@ -16,10 +16,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import chi2, norm
 
-from calibkit import __version__, plots
+from calibkit import __version__, plots, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import files, html, predictions
-from calibkit.report.assessment import FEW, LEAST, _gap, _share
+from calibkit.report.assessment import FEW, LEAST, _gap
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import number, percent
 from calibkit.stats import Interval
@@ -74,7 +74,7 @@ def compare(parts: Sequence[Predictions]) -> dict:
                 "name": part.name,
                 "samples": len(s),
                 "claimed": float(s.mean()),
-                "observed": _share(hit.sum(), len(hit)),
+                "observed": stats.wilson(hit.sum(), len(hit)),
                 "gap": _gap(s, hit),
             }
             for part, (s, hit) in zip(parts, scored, strict=True)

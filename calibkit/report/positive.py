@@ -84,7 +84,7 @@ def assess_positive(data: Predictions, found: dict[str, dict], recommended: str 
         "other": data.class_names[1 - data.positive],
         "samples": len(y),
         "positives": int(y.sum()),
-        "base_rate": assessment._share(y.sum(), len(y)),
+        "base_rate": stats.wilson(y.sum(), len(y)),
         "mean": float(p.mean()),
         "gap": assessment._gap(p, y),
         "ece": intervals["ece"],
@@ -186,9 +186,9 @@ def _counted(flag: Array, y: Array) -> dict:
         "found": found,
         "false": flagged - found,
         "missed": positives - found,
-        "share": assessment._share(flagged, len(y)),
-        "precision": assessment._share(found, flagged),
-        "recall": assessment._share(found, positives),
+        "share": stats.wilson(flagged, len(y)),
+        "precision": stats.wilson(found, flagged),
+        "recall": stats.wilson(found, positives),
     }
 
 
@@ -392,5 +392,5 @@ def prior_shift(data: Predictions) -> dict | None:
     p_value = float(chi2_contingency(table).pvalue)
     if p_value > SURE:
         return None
-    shares = (assessment._share(x.sum(), len(x)) for x in (val, test))
+    shares = (stats.wilson(x.sum(), len(x)) for x in (val, test))
     return dict(zip(("validation", "test"), shares, strict=True)) | {"p_value": p_value}
