@@ -71,6 +71,7 @@ def batches(names):
 
 
 TO_LOG = "> {log} 2>&1" if CHEAP else "2> {log}"  # long runs print their progress
+KEEP = "--replicates" if CHEAP else ""  # else each page would compute them for itself
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
 for names in (batch for its in QUEUE.values() for batch in batches(its)):
     rule:
@@ -80,7 +81,7 @@ for names in (batch for its in QUEUE.values() for batch in batches(its)):
         params: names=names
         threads: 1
         resources: gpu=0 if CHEAP else 1
-        shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet {TO_LOG}"
+        shell: f"{LAUNCHER} python -m calibkit train {{params.names}} --edition {EDITION} --quiet {KEEP} {TO_LOG}"
 
 TOY_RUNS = EDITIONS[EDITION].seeds if CHEAP else 0  # 0: the page's default
 

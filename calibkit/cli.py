@@ -229,6 +229,11 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--again", action="store_true", help="retrain runs whose record keeps no predictions"
     )
+    train.add_argument(
+        "--replicates",
+        action="store_true",
+        help="keep metrics on resamples, too: pages need not compute them",
+    )
     train.set_defaults(command=_train)
 
     runs = commands.add_parser(
@@ -451,6 +456,7 @@ def _train(options) -> int:
         if run not in put_off and store.busy(run):
             put_off.add(run)
             queue.append(run)
+            print(f"{run.name}: another process is training it; it comes last here", flush=True)
             continue
         if why := loop.put_off(run, options.device):  # the other runs still go ahead
             print(f"{run.name}: put off; {why}", flush=True)
@@ -458,6 +464,9 @@ def _train(options) -> int:
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
         )
+        if options.replicates:
+            with store.locked(run):
+                store.lighten(record, whole=True)
         print(_progress(asked, record, start), flush=True)
     return 0  # a diverged run is a result, with a record that says so
 

@@ -89,6 +89,7 @@ class Ranking:
         self.all_right = float(self.accepted_right[-1])
         self.all_wrong = float(self.accepted_wrong[-1])
         self.n = self.all_right + self.all_wrong
+        self.known: dict[tuple, object] = {}  # see `_once`
 
     @classmethod
     def of(cls, confidence: Array, correct: Array) -> "Ranking":
@@ -134,7 +135,21 @@ def _edges(bins: int, dtype: np.dtype) -> Array:
     return np.linspace(0, 1, bins + 1).astype(dtype)
 
 
-def _cuts(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> Array:
+def _once(function: Callable) -> Callable:
+    """A function of a ranking, computed once for each: several metrics need the same bins."""
+
+    @functools.wraps(function)
+    def known(ranking: Ranking, bins: int, scheme: Scheme = "equal_width"):
+        key = function.__name__, bins, scheme
+        if key not in ranking.known:
+            ranking.known[key] = function(ranking, bins, scheme)
+        return ranking.known[key]
+
+    return known
+
+
+@_once
+def _cuts(ranking: Ranking, bins: int, scheme: Scheme) -> Array:
     """Where bins end in the ranking, from the highest confidence to the lowest."""
     if scheme == "equal_width":  # (lo, hi], and 0 belongs to the lowest
         inner = _edges(bins, ranking.dtype)[1:-1]
@@ -148,7 +163,8 @@ def _cuts(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> Array:
     return np.r_[0, groups - upto[::-1], groups]
 
 
-def _binned(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> Bins:
+@_once
+def _binned(ranking: Ranking, bins: int, scheme: Scheme) -> Bins:
     cut = _cuts(ranking, bins, scheme)
     count = np.diff(np.r_[0, ranking.accepted][cut])
     right = np.diff(np.r_[0, ranking.accepted_right][cut])
@@ -404,7 +420,8 @@ def ece_floor(
     return _floor(ranking, bins, _SCHEMES[of])
 
 
-def _floor(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> float:
+@_once
+def _floor(ranking: Ranking, bins: int, scheme: Scheme) -> float:
     cut = _cuts(ranking, bins, scheme)
     doubt = 1 - ranking.confidence
     weighted = ranking.count * doubt

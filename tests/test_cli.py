@@ -33,6 +33,14 @@ def test_train_then_list(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_train_keeps_as_many_replicates_as_the_protocol_says(capsys):
+    assert cli.main(["train", *SMOKE, "--quiet", "--replicates"]) == 0
+    (run,) = plan.select("smoke", ["erm"], seeds=1, epochs=1)
+    record = store.load(run)
+    assert {"arrays.npz", "replicates.npz"} <= record.info["sha256"].keys()
+    assert record.replicates.deviation("auroc").shape == (run.protocol.replicates,) == (40,)
+
+
 def costing(run: plan.Run, seconds: float) -> store.Record:
     row = {"epoch": 4, "accuracy": 0.5, "ece": 0.1, "auroc": 0.8}
     return store.save(run, "done", [row], {}, {"seconds": seconds, "device": "abacus"})
@@ -98,7 +106,9 @@ def test_runs_of_another_process_come_last(capsys):
             "missing",
         ]
         assert cli.main(["train", *two, "--quiet"]) == 0
-    assert re.findall(r"gaussians-\S+", capsys.readouterr().out) == [second, first]
+    said = capsys.readouterr().out
+    assert f"{first}: another process is training it; it comes last here\n" in said
+    assert re.findall(r"\] (gaussians-\S+)", said) == [second, first]
 
 
 def test_ctrl_c_is_one_line(capsys, monkeypatch):

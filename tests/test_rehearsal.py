@@ -147,6 +147,7 @@ def shortened(protocol, shifted):
         evaluate_every=2,
         tracked=8,
         shifted=TEST if shifted else 0,
+        replicates=2,  # which take longer than the training
     )
 
 

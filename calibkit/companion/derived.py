@@ -387,14 +387,15 @@ def resampled(record: store.Record, number: Number, read: Callable) -> np.ndarra
     with suppress(OSError, ValueError, EOFError):  # there is none yet, or half of one
         if path.stat().st_mtime > max(code.stat().st_mtime for code in _DRAWING):
             return np.load(path)
+    n = record.replicates.deviations.shape[1]  # of all numbers the same resamples
     if number.score == "max_probability":
         of_model = model(record)
-        drawn = stats.replicates([of_model.logits], of_model.labels, [number.metric])
+        drawn = stats.replicates([of_model.logits], of_model.labels, [number.metric], n=n)
     else:
         given = answers(record, number.score)
         if given is None:
             return None
-        drawn = stats.replicates([given], None, [number.metric])
+        drawn = stats.replicates([given], None, [number.metric], n=n)
     deviation = drawn[0, :, 0] - read(record, number)
     with suppress(OSError):  # records may be where nothing can be written
         path.parent.mkdir(parents=True, exist_ok=True)

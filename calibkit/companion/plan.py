@@ -90,6 +90,7 @@ _SMOKE = Protocol(
     validation=200,
     train_size=300,
     snapshots=(1, 2, 4),
+    replicates=40,
 )
 # A thousand signals are few enough that networks memorise them, as they do images.
 _DEMO = Protocol(
@@ -102,6 +103,7 @@ _DEMO = Protocol(
     snapshots=(4, 12, 20),
     evaluate_every=4,
     shifted=2000,
+    replicates=40,
 )
 # What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
 _DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)

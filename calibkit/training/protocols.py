@@ -46,6 +46,7 @@ class Protocol:
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
     tracked: int = 10_000  # the first training samples, tracked one by one
     shifted: int = 0  # the first test samples, put through every shift the data have
+    replicates: int = 200  # resamples of the test set that a record keeps its metrics on
     # Epochs of ConfidNet's head; it and Trust Score are fitted on the training set. 0: neither.
     feature_scores: int = 0
     # Fine-tuning, and a temperature that a paper fixes instead of fitting it.

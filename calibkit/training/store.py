@@ -148,10 +148,10 @@ class Record:
             (arrays[f"{split}_logits"], arrays[f"{split}_labels"].astype(np.int64))
             for split in ("test", "validation")
         )
-        (logits, labels), (held_out, held_out_labels) = splits
-        if len(held_out) == 0:
-            return stats.replicates_of_run(logits, labels)
-        return stats.replicates_of_run(logits, labels, held_out, held_out_labels)
+        test, held_out = splits
+        both = (*test, *held_out) if len(held_out[0]) else test
+        n = self.info["run"]["protocol"].get("replicates", 200)
+        return stats.replicates_of_run(*both, n=n)
 
     @property
     def predictions(self) -> Path:
