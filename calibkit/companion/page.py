@@ -59,7 +59,7 @@ class Finding:
         return all(row.outcome in words for row, words in self.expected)
 
     def _repr_markdown_(self) -> str:
-        numbers = "; ".join(_described(row) for row, _ in self.expected)
+        numbers = _numbers(row for row, _ in self.expected)
         where = dict.fromkeys(row.title or row.setting for row, _ in self.expected if row.setting)
         seeds = sorted({row.seeds for row, _ in self.expected if row.seeds})
         n = sorted({row.n for row, _ in self.expected if row.n})
@@ -105,14 +105,18 @@ def finding(sentence: str, *expected: tuple) -> Finding:
     return Finding(sentence, pairs)
 
 
-def _described(row) -> str:
-    """A row in words: what was compared, how it came out, the numbers."""
-    if isnan(row.estimate):
-        return f"{terms.label(row.method)}: no record"
-    what = number_label(row.number)
-    shown = f"{terms.label(row.method)}: {what[0].upper()}{what[1:]} {row.format()}"
-    unit = {100: " points", 1000: " thousandths"}.get(terms.metric_label(row.metric)[1], "")
-    return f"{shown}{unit} ({row.outcome})" if row.to else shown
+def _numbers(rows: Iterable) -> str:
+    """Rows in words; those of one number that came out alike stand together."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if isnan(row.estimate):
+            alike.setdefault(("No record", ""), []).append(terms.label(row.method))
+            continue
+        what = number_label(row.number)
+        unit = {100: " points", 1000: " thousandths"}.get(terms.metric_label(row.metric)[1], "")
+        key = f"{what[0].upper()}{what[1:]}" + f" ({row.outcome})" * bool(row.to)
+        alike.setdefault((key, unit), []).append(f"{terms.label(row.method)} {row.format()}")
+    return "; ".join(f"{what}: {', '.join(its)}{unit}" for (what, unit), its in alike.items())
 
 
 def number_label(number) -> str:
