@@ -450,7 +450,7 @@ def overfitting(
     dict
         ``epochs`` (e,); ``curves`` and ``best``, by metric: means (e,) and the place of the best
         epoch; ``snapshots``: list of ``epoch``, ``right``, ``wrong`` (bins,), ``auroc``; ``edges``;
-        ``still``, for `plots.plot_overfitting`.
+        ``still``, for `plots.plot_overfitting_grid`.
 
     Examples
     --------
@@ -510,9 +510,10 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
     first = next(iter(models.values()))
 
     def draw() -> Figure:
-        fig, ax = plt.subplots(figsize=(6.4, 3.4))
-        plots.plot_overfitting({name: numbers["still"] for name, numbers in models.items()}, ax)
-        return fig
+        curves = {name: numbers["still"] for name, numbers in models.items()}
+        return plots.plot_overfitting_grid(
+            {_title(name): {curve.metric: curve} for name, curve in curves.items()}
+        )
 
     data = {
         "epochs": first["epochs"],

@@ -62,7 +62,7 @@ __all__ = [
     "panels",
     "plot_confidence_histogram",
     "plot_gradient_norms",
-    "plot_overfitting",
+    "plot_overfitting_grid",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
@@ -266,9 +266,7 @@ def _title(ax: Axes, title) -> str | None:
     return method
 
 
-def panels(
-    table: dict, plot: Callable, columns: int = 2, size=(3.1, 2.9), share: str = "all", **options
-) -> Figure:
+def panels(table: dict, plot: Callable, columns: int = 2, size=(3.1, 2.9), **options) -> Figure:
     """Repeat a plot over panels with common axes: methods, epochs, before and after scaling.
 
     Parameters
@@ -282,8 +280,6 @@ def panels(
         Panels in a row.
     size : (float, float)
         Width and height of a panel in inches.
-    share : "all" or "row"
-        Which panels share their vertical axis.
     **options
         Further arguments of `plot`.
 
@@ -314,7 +310,7 @@ def panels(
         figsize=(size[0] * columns + 0.3, size[1] * -(-len(table) // columns)),
         squeeze=False,
         sharex=True,
-        sharey="row" if share == "row" else True,
+        sharey=True,
     )
     for ax, (title, numbers) in zip_longest(axes.flat, table.items(), fillvalue=("", None)):
         if numbers is None:
@@ -526,76 +522,6 @@ def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None
 # --- c. reliable overfitting ---
 
 
-def plot_overfitting(
-    table: dict[str, Overfitting], ax: Axes | None = None, since: float = 0.1
-) -> Axes:
-    """Draw one metric of several methods over epochs; open circles mark the best epochs.
-
-    The change from the best epoch to the last is written at the end of each line, with its 95 %
-    interval over seeds; in points if the axis is in per cent. The first tenth of a run climbs so
-    far that it would flatten the rest, so the vertical axis fits what comes after it.
-
-    Parameters
-    ----------
-    table : dict
-        ``{method: numbers of prepare_overfitting}``, all of one metric.
-    ax : Axes, optional
-        Where to draw; by default axes of a new figure.
-    since : float
-        Share of the first epochs that the vertical axis ignores.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> runs = [{"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8]}]
-    >>> ax = plot_overfitting({"erm": prepare_overfitting(runs, "auroc")})
-    >>> print(ax.texts[0].get_text())
-    ERM
-    −10.0
-    """
-    ax = _axes(ax)
-    name = next(iter(table.values())).metric
-    label, scale, _ = terms.metric_label(name, unit=False)
-    ends = {}
-    for method, numbers in table.items():
-        line = look(method)
-        x = numbers.epoch
-        ax.fill_between(x, numbers.low, numbers.high, color=line["color"], alpha=0.15, linewidth=0)
-        ax.plot(x, numbers.mean, **line | {"marker": ""})
-        ax.plot(
-            numbers.best_epoch,
-            numbers.best,
-            "o",
-            color=line["color"],
-            markerfacecolor="white",
-            markersize=7,
-            zorder=5,
-            clip_on=False,
-        )
-        change = _text(numbers.drop, 1 if scale > 1 else 3, scale, sign=True)
-        if numbers.best_epoch == x[-1]:
-            change = "best at the end"
-        ends[method] = (numbers.final, f"{line['label']}\n{change}")
-    epochs = next(iter(table.values())).epoch
-    late = epochs >= since * epochs[-1]
-    spread = [band[late] for its in table.values() for band in (its.mean, its.low, its.high)]
-    low, high = np.nanmin(spread), np.nanmax(spread)
-    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
-    if all((numbers.values >= 0).all() for numbers in table.values()):
-        low = max(low, 0)
-    if low < high:
-        ax.set_ylim(low, high)
-    ax.set(xlabel="Epoch", ylabel=label, xlim=(epochs[0], epochs[-1]))
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _scaled(ax.yaxis, scale)
-    _label_ends(ax, ends)
-    return ax
-
-
 def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     """Metrics over epochs, one above the other, and what each loses from its best epoch on.
 
@@ -640,8 +566,8 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
         color = look(_title(axes[0, column], title) or "erm")["color"]
         for ax, name in zip(axes[:, column], names, strict=True):
             _fall(ax, by_metric[name], color)
-            first, *_, last = by_metric[name].epoch
-            ax.set_xlim(max(first, (since - 0.1) * last), last)
+            epoch = by_metric[name].epoch
+            ax.set_xlim(max(epoch[0], (since - 0.1) * epoch[-1]), epoch[-1])
         axes[-1, column].set_xlabel("Epoch")
         axes[-1, column].xaxis.set_major_locator(MaxNLocator(4, integer=True))
     for row, name in zip(axes, names, strict=True):

@@ -448,7 +448,7 @@ def every_figure() -> dict:
             return {m: prepare(*pair, **more) for m, pair in chosen.items()}
 
         epochs = histories(0.8 + 0.1 * rng.random((3, 4)))[: 3 if name == "seeds" else 1]
-        curves = {m: plots.prepare_overfitting(epochs, "auroc") for m in runs}
+        curves = {m: {"auroc": plots.prepare_overfitting(epochs, "auroc")} for m in runs}
         density = {
             m: plots.prepare_gradient_norms(
                 [brier] * len(epochs), [brier**e] * len(epochs), exponent=e, log=log
@@ -461,7 +461,7 @@ def every_figure() -> dict:
             ),
             (name, "reliability"): plots.plot_reliability(per(plots.prepare_reliability)["erm"]),
             (name, "lines"): plots.plot_reliability_lines(per(plots.prepare_reliability)),
-            (name, "overfitting"): plots.plot_overfitting(curves),
+            (name, "overfitting"): plots.plot_overfitting_grid(curves).axes[0],
             (name, "density"): plots.plot_gradient_norms(density["bsce_gra"]),
             (name, "log density"): plots.plot_gradient_norms(density["focal"]),
             (name, "risk"): plots.plot_risk_coverage(per(plots.prepare_risk_coverage)),
@@ -490,9 +490,10 @@ def test_figures_say_their_numbers():
     reliability = plots.prepare_reliability(runs[0][0], runs[1][0])
     assert f"ECE {100 * reliability.ece[0]:.1f} %" in words(plots.plot_reliability(reliability))
     curve = plots.prepare_overfitting(histories([[0.8, 0.9, 0.8, 0.85]]), "auroc")
-    assert "ERM\n−5.0" in words(plots.plot_overfitting({"erm": curve}))
+    assert "−5.0 points" in words(plots.plot_overfitting_grid({"erm": {"auroc": curve}}).axes[0])
     rising = plots.prepare_overfitting(histories([[0.8, 0.82, 0.83, 0.85]]), "auroc")
-    assert "best at the end" in words(plots.plot_overfitting({"erm": rising}))
+    ax = plots.plot_overfitting_grid({"erm": {"auroc": rising}}).axes[0]
+    assert "best at the end" in words(ax)
 
 
 def test_the_first_epochs_do_not_flatten_the_others():
@@ -500,10 +501,9 @@ def test_the_first_epochs_do_not_flatten_the_others():
         "epoch": list(range(1, 51)),
         "auroc": [0.1, 0.3] + [0.80 + i / 1e3 for i in range(48)],
     }
-    low, high = plots.plot_overfitting(
-        {"erm": plots.prepare_overfitting(history, "auroc")}
-    ).get_ylim()
-    assert 0.79 < low < 0.81 and 0.84 < high < 0.86
+    curve = {"auroc": plots.prepare_overfitting(history, "auroc")}
+    low, high = plots.plot_overfitting_grid({"erm": curve}).axes[0].get_ylim()
+    assert 0.78 < low < 0.82 and 0.84 < high < 0.87
 
 
 def test_over_confidence_is_red_and_under_confidence_blue():
@@ -518,14 +518,12 @@ def test_over_confidence_is_red_and_under_confidence_blue():
 
 def test_labels_at_line_ends_do_not_overlap():
     methods = list(terms.METHODS)[:8]
-    curves = {
-        m: plots.prepare_overfitting(histories([[0.8, 0.85, 0.9, 0.9 + i / 1e4]]), "auroc")
-        for i, m in enumerate(methods)
-    }
+    confidence, correct = several()
+    curves = {m: plots.prepare_risk_coverage(confidence, correct) for m in methods}
     with plots.style():
-        ax = plots.plot_overfitting(curves)
+        ax = plots.plot_risk_coverage(curves)
         ax.figure.canvas.draw()
-        boxes = [text.get_window_extent() for text in ax.texts]
+        boxes = [text.get_window_extent() for text in ax.texts[: len(methods)]]
     for a, b in itertools.combinations(boxes, 2):
         assert not a.overlaps(b)
 
