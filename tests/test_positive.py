@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from sklearn import metrics as sk
 
 from calibkit import cli, report
-from calibkit.report import assessment, predictions, text
+from calibkit.report import assessment, estimates, predictions, text
 from calibkit.report import page as html_page
 from calibkit.report import positive as two
 
@@ -18,7 +18,7 @@ from calibkit.report import positive as two
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assessment, "_replicates", lambda n: 60)
+        patch.setattr(estimates, "replicates", lambda n: 60)
         yield
 
 

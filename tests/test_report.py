@@ -14,7 +14,7 @@ import pytest
 
 from calibkit import cli, explorable, metrics, posthoc, report, stats, terms
 from calibkit.arrays import softmax
-from calibkit.report import assessment, html, predictions, text
+from calibkit.report import assessment, estimates, html, predictions, text
 from calibkit.report import page as html_page
 from calibkit.stats import Interval
 from tests.browser import Figure, browser, percent, visit
@@ -38,7 +38,7 @@ FEW = 60  # replicates are enough here
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assessment, "_replicates", lambda n: FEW)
+        patch.setattr(estimates, "replicates", lambda n: FEW)
         yield
 
 
@@ -119,7 +119,7 @@ def test_gap_interval_keeps_its_promise(n, chance):
     rng, inside = np.random.default_rng(1), 0
     for _ in range(300):
         confidence = rng.beta(20 * chance, 20 * (1 - chance), n)
-        gap = assessment._gap(confidence, rng.random(n) < confidence)
+        gap = estimates.gap(confidence, rng.random(n) < confidence)
         inside += gap.low <= 0 <= gap.high
     assert inside / 300 > 0.92
 
@@ -129,7 +129,7 @@ def test_chance_ece_covers_a_calibrated_model_and_no_other():
     for seed in range(20):
         data = make(n=1000, seed=seed)
         confidence = metrics.per_sample(data.logits, data.labels)["confidence"]
-        chance = assessment._chance_ece(confidence, 100)
+        chance = estimates.chance_ece(confidence, 100)
         ece = metrics.ece(softmax(data.logits), data.labels)
         inside += chance.low <= ece <= chance.high
     assert 16 <= inside <= 20
@@ -234,7 +234,7 @@ def test_without_a_validation_set_thresholds_are_not_judged_on_their_own_samples
 
 @pytest.mark.parametrize("n", [10, 11, 999, 20_001])
 def test_folds_share_nothing_and_leave_nothing_out(n):
-    folds = assessment._folds(n)
+    folds = estimates.folds(n)
     assert sorted(np.concatenate([rest for _, rest in folds])) == list(range(n))
     for fit, rest in folds:
         assert sorted([*fit, *rest]) == list(range(n))
@@ -579,12 +579,12 @@ def test_columns_of_groups_share_one_correction():
     c, z = (make().samples[name] for name in ("confidence", "correct"))
     (row,) = (r for r in rows if r["group"] == "age: 1")
     mine = groups[:, 1] == 1
-    strict = assessment._gap(c[mine].astype(float), z[mine], level=1 - 0.05 / 23)
+    strict = estimates.gap(c[mine].astype(float), z[mine], level=1 - 0.05 / 23)
     assert row["stands_out"] == (not strict.low <= 0 <= strict.high)
 
 
 def test_many_classes_are_recalibrated_in_part_and_it_is_said(monkeypatch):
-    monkeypatch.setattr(assessment, "FIT", 2000)
+    monkeypatch.setattr(estimates, "FIT", 2000)
     numbers = assessment.assess(make(n=1000, k=4))
     assert numbers["recalibration"]["none"]["judged_on"] == 500
     assert "it was judged on 500 of the samples" in Page(html_page.page(numbers)).text

@@ -15,18 +15,14 @@ import numpy as np
 
 from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import predictions
+from calibkit.report import conformal, estimates, positive, predictions
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
-LEAST = 10  # samples
-MANY = 20_000  # so many samples that half are plenty to choose on
-FIT = 8_000_000  # numbers (samples × classes) to recalibrate: bounds time and memory
 BLOCK = 4_000_000  # numbers recalibrated at a time
 GROUPS = 50  # shown at most
 SHOWN = 20  # classes one by one; of more, those that are furthest off
-FEW = 30  # errors, or samples of a group, below which nothing is certain
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
 RECALIBRATIONS = {
     "temperature scaling": posthoc.TemperatureScaling,
@@ -84,10 +80,10 @@ def assess(
     """
     if not all(0 < risk < 1 for risk in target_risk):
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
-    if len(data.labels) < LEAST:
-        raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
-    from calibkit.report import conformal, positive  # which need this module
-
+    if len(data.labels) < estimates.LEAST:
+        raise ValueError(
+            f"labels: got {len(data.labels)} samples, expected at least {estimates.LEAST}"
+        )
     if rules and (data.pairs or len(data.class_names) != 2):
         raise ValueError(
             f"{rules[0][0]}: got it for {'pairs' if data.pairs else len(data.class_names)}"
@@ -115,7 +111,7 @@ def assess(
         if n * k <= 200_000 and not data.pairs:  # each resample costs a pass over the array
             names, scores = [*names, "classwise_ece"], data.logits
         log("intervals")
-        intervals = stats.bootstrap(scores, data.labels, names, n=_replicates(n))
+        intervals = stats.bootstrap(scores, data.labels, names, n=estimates.replicates(n))
         if data.pairs:
             with_intervals = intervals
         else:
@@ -147,8 +143,8 @@ def assess(
             "validation": 0 if data.val_labels is None else len(data.val_labels),
             "notes": list(data.notes),
             "metrics": with_intervals,
-            "gap": _gap(confidence, correct),
-            "chance_ece": _chance_ece(confidence, _replicates(n) // 5),
+            "gap": estimates.gap(confidence, correct),
+            "chance_ece": estimates.chance_ece(confidence, estimates.replicates(n) // 5),
             "reliability": curves.prepare_reliability(confidence, correct),
             "histogram": curves.prepare_confidence_histogram(confidence, correct),
             "risk_coverage": _risk_coverage(confidence, correct),
@@ -176,8 +172,6 @@ def _by_columns(data: Predictions, point: dict | None) -> list[dict]:
         return []
     event, happened = data.samples["confidence"], data.samples["correct"]
     if data.positive is not None:
-        from calibkit.report import positive
-
         event = positive.probability(data.logits, data.positive)
         happened, point = data.labels == data.positive, {"threshold": 0.5}
     columns = data.groups.reshape(len(data.groups), -1).T
@@ -285,10 +279,10 @@ def by_class(data: Predictions) -> list[dict]:
     for i in range(k):
         ends = {}
         for level in (0.95, 1 - 0.05 / k):
-            if count[i] >= FEW:
+            if count[i] >= estimates.FEW:
                 reach = _quantile(level) * error[i]
                 ends[level] = Interval(gap[i], gap[i] - reach, gap[i] + reach)
-            else:  # as in `_gap`: of a rare class the labels hardly vary
+            else:  # as in `estimates.gap`: of a rare class the labels hardly vary
                 share, low, high = stats.wilson(count[i], n, level)
                 ends[level] = Interval(gap[i], gap[i] + share - high, gap[i] + share - low)
         shown, strict = ends.values()
@@ -299,7 +293,7 @@ def by_class(data: Predictions) -> list[dict]:
                 "share": float(count[i] / n),
                 "mean": float(gap[i] + count[i] / n),
                 "gap": Interval(*map(float, shown)),
-                "stands_out": n >= FEW and not strict.low <= 0 <= strict.high,
+                "stands_out": n >= estimates.FEW and not strict.low <= 0 <= strict.high,
             }
         )
     return rows if k <= SHOWN else sorted(rows, key=lambda row: -_evidence(row["gap"]))[:SHOWN]
@@ -365,7 +359,7 @@ def _points(
         accept = exact >= threshold
         accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
         if held is None and accepted:
-            for fit, rest in _folds(len(confidence)):
+            for fit, rest in estimates.folds(len(confidence)):
                 fitted = metrics.threshold_at_risk(confidence[fit], correct[fit], target)
                 accept[rest] = exact[rest] >= fitted
         risk = stats.wilson((accept & ~correct).sum(), accept.sum())
@@ -435,9 +429,9 @@ def recalibrated(
     (True, ['histogram binning', 'isotonic regression'])
     """
     k = data.logits.shape[1]
-    data = data.sample(FIT // k)
+    data = data.sample(estimates.FIT // k)
     n = len(data.labels)
-    logits, labels, folds = data.logits, data.labels, _folds(n, k)
+    logits, labels, folds = data.logits, data.labels, estimates.folds(n, k)
     if data.val_logits is not None:
         logits, labels = data.val_logits, data.val_labels
         folds = [(np.random.default_rng(0).permutation(len(labels)), np.arange(n))]
@@ -477,8 +471,6 @@ def recalibrated(
 
 
 def _prior_shifted(data: Predictions) -> bool:
-    from calibkit.report import positive  # which needs this module
-
     return positive.prior_shift(data) is not None
 
 
@@ -538,8 +530,6 @@ def _found(data: Predictions, after: dict[str, Array], held: dict[str, Array] | 
 
 def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) -> None:
     """Add the best map corrected for another share of positives in the test set."""
-    from calibkit.report import positive
-
     fitted = [x for x in OF_TWO if "brier" in results[x] and math.isfinite(results[x]["nll"])]
     if not fitted:
         return
@@ -638,7 +628,7 @@ def by_group(
     for i in np.argsort(-count, kind="stable")[:most]:
         c, z = confidence[by_place[i]].astype(np.float64), correct[by_place[i]]
         accept = c >= (point["threshold"] if point else math.inf)
-        strict = _gap(c, z, level=1 - 0.05 / max(min(len(names), most), among))
+        strict = estimates.gap(c, z, level=1 - 0.05 / max(min(len(names), most), among))
         rows.append(
             {
                 "group": names[i].item(),
@@ -646,8 +636,8 @@ def by_group(
                 "errors": int((~z).sum()),
                 "accuracy": stats.wilson(z.sum(), len(z)),
                 "confidence": float(c.mean()),
-                "gap": _gap(c, z),
-                "stands_out": len(c) >= FEW and not strict.low <= 0 <= strict.high,
+                "gap": estimates.gap(c, z),
+                "stands_out": len(c) >= estimates.FEW and not strict.low <= 0 <= strict.high,
                 "auroc": metrics.auroc(c, z) if 0 < z.sum() < len(z) else math.nan,
                 "coverage": stats.wilson(accept.sum(), len(accept)),
                 "risk": stats.wilson((accept & ~z).sum(), accept.sum()),
@@ -681,7 +671,7 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     (0.5, 'higher')
     """
     names = [*metrics.ranked_metrics(), "nll", "brier"]
-    replicates = _replicates(len(data.labels))
+    replicates = estimates.replicates(len(data.labels))
     samples = against.samples
     pair = (stats.Samples(**model.samples) for model in (data, against))
     difference = stats.compare(*pair, None, names, n=replicates)
@@ -690,14 +680,12 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     other |= {name: float(samples[name].mean()) for name in ("nll", "brier")}
     of_positive = None
     if data.positive is not None and against.logits.shape[1] == 2 and not against.pairs:
-        from calibkit.report import positive  # which needs this module
-
         of_positive = positive.compare_positive(data, against, replicates)
     return {
         "metrics": other,
         "difference": difference,
         "positive": of_positive,
-        "gap": _gap(samples["confidence"], samples["correct"]),
+        "gap": estimates.gap(samples["confidence"], samples["correct"]),
         "reliability": curves.prepare_reliability(samples["confidence"], samples["correct"]),
         "risk_coverage": _risk_coverage(samples["confidence"], samples["correct"]),
     }
@@ -797,20 +785,6 @@ def _check_same(data: Predictions, against: Predictions) -> None:
         )
 
 
-def _replicates(n: int) -> int:
-    """Resamples for an interval: fewer when many samples make them slow, and much alike."""
-    return int(np.clip(20_000_000 // n, 200, 1000))
-
-
-def _folds(n: int, k: int = 1) -> list[tuple[Array, Array]]:
-    """Samples to fit on and to measure on, at random: files are often sorted by class."""
-    order = np.random.default_rng(0).permutation(n)
-    parts = np.array_split(order, 5 if n < MANY and n * k < FIT // 4 else 2)
-    return [
-        (np.concatenate([other for other in parts if other is not part]), part) for part in parts
-    ]
-
-
 def _main_point(points: list[dict], error: float) -> dict | None:
     """The threshold for the headline: the one that halves the errors, or comes closest.
 
@@ -819,28 +793,6 @@ def _main_point(points: list[dict], error: float) -> dict | None:
     usable = [p for p in points if p["threshold"] is not None and p["risk"].high < error]
     halving = [p for p in usable if p["target"] <= error / 2]
     return halving[-1] if halving else usable[0] if usable else None
-
-
-def _gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
-    """Mean confidence minus accuracy: the mean excess of confidence over correctness."""
-    gap = stats.seed_interval(confidence.astype(np.float64) - correct, level)
-    right, n = int(correct.sum()), len(correct)
-    if min(right, n - right) >= FEW:
-        return gap
-    # If all samples are right they hardly vary, and a t interval would mistake that for certainty.
-    share, low, high = stats.wilson(right, n, level)
-    return gap._replace(low=gap.estimate + share - high, high=gap.estimate + share - low)
-
-
-def _chance_ece(confidence: Array, draws: int) -> Interval:
-    """The ECE of a model whose confidences are exactly right, by drawing labels from them."""
-    ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
-    # Sorted once, as in `stats.bootstrap`: a draw only changes how many are right at each place.
-    negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
-    right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
-    right = (np.bincount(places, minlength=len(count)) for places in right_places)
-    values = [ece(metrics.Ranking(-negative, r, count - r)) for r in right]
-    return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
 
 
 def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:

@@ -13,7 +13,8 @@ import numpy as np
 from calibkit import stats
 from calibkit.arrays import Array, softmax
 from calibkit.posthoc import _lowest_nll, _Scaled
-from calibkit.report.assessment import FEW, FIT, _folds
+from calibkit.report import estimates
+from calibkit.report.estimates import FEW, FIT
 from calibkit.report.predictions import Predictions
 
 LEVEL = 0.9
@@ -62,7 +63,7 @@ def sets(data: Predictions, level: float = LEVEL) -> dict | None:
     else:
         parts = [
             (data.logits, data.labels, *np.array_split(fit[:most], 2), rest[:most])
-            for fit, rest in _folds(len(test))
+            for fit, rest in estimates.folds(len(test))
         ]
     temperatures, found = [], {(name, when): [] for name in SCORES for when in (0, 1)}
     judged = np.concatenate([rest for *_, rest in parts])

@@ -13,8 +13,9 @@ import numpy as np
 
 from calibkit import __version__, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import assessment, positive
-from calibkit.report.assessment import FIT, LEAST, TARGETS
+from calibkit.report import assessment, estimates, positive
+from calibkit.report.assessment import TARGETS
+from calibkit.report.estimates import FIT, LEAST
 from calibkit.report.predictions import Predictions, log_probs
 from calibkit.report.text import decimals, number, percent
 from calibkit.stats import Interval
@@ -101,7 +102,7 @@ def recalibrate(
         else:
             model = _fit(name, data.logits, data.labels)
             after = np.empty(data.logits.shape)
-            for fit, rest in assessment._folds(len(data.labels)):
+            for fit, rest in estimates.folds(len(data.labels)):
                 part = _fit(name, data.logits[fit], data.labels[fit])
                 after[rest] = _double(part, data.logits[rest])
             chosen_on = None
@@ -208,7 +209,7 @@ def _judged(
     threshold = _choose(rule, asked, *on)
     flag = p >= threshold
     if not held and threshold < math.inf:
-        for fit, rest in assessment._folds(len(p)):
+        for fit, rest in estimates.folds(len(p)):
             flag[rest] = p[rest] >= _choose(rule, asked, p[fit], hit[fit])
     row = {"rule": rule, "value": float(value), "column": column}
     row["threshold"] = threshold if threshold < math.inf else None

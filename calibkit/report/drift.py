@@ -18,8 +18,8 @@ from scipy.stats import chi2, norm
 
 from calibkit import __version__, plots, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import files, html, predictions
-from calibkit.report.assessment import FEW, LEAST, _gap
+from calibkit.report import estimates, files, html, predictions
+from calibkit.report.estimates import FEW, LEAST
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import number, percent
 from calibkit.stats import Interval
@@ -75,7 +75,7 @@ def compare(parts: Sequence[Predictions]) -> dict:
                 "samples": len(s),
                 "claimed": float(s.mean()),
                 "observed": stats.wilson(hit.sum(), len(hit)),
-                "gap": _gap(s, hit),
+                "gap": estimates.gap(s, hit),
             }
             for part, (s, hit) in zip(parts, scored, strict=True)
         ],

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.arrays import Array, to_numpy
-from calibkit.report.predictions import KEYS, few_of, is_number, text_of
+from calibkit.report.names import KEYS, few_of, is_number, text_of
 
 _LAYOUTS = {  # whose names these are: our name, theirs
     "": {key: key for key in KEYS},

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibkit import curves, metrics, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import assessment
+from calibkit.report import estimates
 from calibkit.report.predictions import Predictions, as_printed
 
 RULES = ("cost_ratio", "budget", "precision", "recall")
@@ -73,7 +73,7 @@ def assess_positive(data: Predictions, found: dict[str, dict], recommended: str 
     if data.val_logits is not None:
         held = probability(data.val_logits, data.positive), data.val_labels == data.positive
     names = ["ece", "auroc", "aupr_success"]
-    draws = assessment._replicates(len(y))
+    draws = estimates.replicates(len(y))
     intervals = stats.bootstrap(stats.Answers(p, y), None, names, n=draws)
     ranking = metrics.Ranking.of(p, y)
     thin = np.unique(np.linspace(0, len(ranking.confidence) - 1, POINTS).round().astype(int))
@@ -86,9 +86,9 @@ def assess_positive(data: Predictions, found: dict[str, dict], recommended: str 
         "positives": int(y.sum()),
         "base_rate": stats.wilson(y.sum(), len(y)),
         "mean": float(p.mean()),
-        "gap": assessment._gap(p, y),
+        "gap": estimates.gap(p, y),
         "ece": intervals["ece"],
-        "chance_ece": assessment._chance_ece(p, draws // 5),
+        "chance_ece": estimates.chance_ece(p, draws // 5),
         "auroc": intervals["auroc"],
         "average_precision": intervals["aupr_success"],
         "reliability": curves.prepare_reliability(p, y),
@@ -289,7 +289,7 @@ def thresholds(
         row = decide(p, y, threshold)
         if held is None:
             flag = np.zeros(len(y), bool)
-            for fit, rest in assessment._folds(len(y)):
+            for fit, rest in estimates.folds(len(y)):
                 flag[rest] = p[rest] >= choose_threshold(rule, asked, p[fit], y[fit])
             fitted = _counted(flag, y)
             row |= {key: fitted[key] for key in ("precision", "recall", "share")}

@@ -46,11 +46,9 @@ from calibkit.arrays import (
     row_sums,
     to_numpy,
 )
+from calibkit.report import files
+from calibkit.report.names import KEYS, few_of, is_number, one_line, text_of
 
-# Names of arrays, in the order of messages.
-KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
-KEYS += ("groups", "class_names", "confidence", "correct", "val_confidence", "val_correct")
-KEYS += ("weights", "val_weights")
 _NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
 
 
@@ -223,8 +221,6 @@ def read(
     >>> found.class_names, found.labels.tolist()
     (('cat', 'dog'), [0, 1])
     """
-    from calibkit.report import files  # which needs this module
-
     path = Path(path)
     if str(path) != "-":
         try:
@@ -619,25 +615,3 @@ def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
     if unknown:
         raise ValueError(f"{name}: got {few_of(unknown)}, expected names among {few_of(names)}")
     return np.array([number[x] for x in distinct], dtype=np.int64)[place]
-
-
-def is_number(text: str) -> bool:
-    return text.removeprefix("-").isdecimal() and len(text) < 19
-
-
-def text_of(array: Array) -> Array:
-    """An array of names: numbers as written, bytes decoded."""
-    if array.dtype.kind == "S":
-        return np.char.decode(array, "utf-8", "replace")
-    return array.astype(str)
-
-
-def one_line(error: Exception) -> str:
-    return " ".join((str(error) or type(error).__name__).split())[:300]
-
-
-def few_of(names) -> str:
-    """The first names of many, quoted so that no control character gets through."""
-    names = [str(name) for name in names]
-    shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])
-    return (shown or "nothing") + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -9,7 +9,8 @@ import pandas as pd
 from calibkit import posthoc, terms
 from calibkit.curves import Reliability
 from calibkit.report import conformal
-from calibkit.report.assessment import FEW, OF_TWO, RECALIBRATIONS
+from calibkit.report.assessment import OF_TWO, RECALIBRATIONS
+from calibkit.report.estimates import FEW
 from calibkit.stats import UNJUDGED, Interval
 
 # --- words ---

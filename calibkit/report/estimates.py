@@ -1,0 +1,48 @@
+"""What so many samples can tell: shares and gaps with intervals, the ECE of chance, folds."""
+
+import numpy as np
+
+from calibkit import metrics, stats
+from calibkit.arrays import Array
+from calibkit.stats import Interval
+
+LEAST = 10  # samples
+MANY = 20_000  # so many samples that half are plenty to choose on
+FIT = 8_000_000  # numbers (samples × classes) to recalibrate: bounds time and memory
+FEW = 30  # errors, or samples of a group, below which nothing is certain
+
+
+def replicates(n: int) -> int:
+    """Resamples for an interval: fewer when many samples make them slow, and much alike."""
+    return int(np.clip(20_000_000 // n, 200, 1000))
+
+
+def folds(n: int, k: int = 1) -> list[tuple[Array, Array]]:
+    """Samples to fit on and to measure on, at random: files are often sorted by class."""
+    order = np.random.default_rng(0).permutation(n)
+    parts = np.array_split(order, 5 if n < MANY and n * k < FIT // 4 else 2)
+    return [
+        (np.concatenate([other for other in parts if other is not part]), part) for part in parts
+    ]
+
+
+def gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
+    """Mean confidence minus accuracy: the mean excess of confidence over correctness."""
+    gap = stats.seed_interval(confidence.astype(np.float64) - correct, level)
+    right, n = int(correct.sum()), len(correct)
+    if min(right, n - right) >= FEW:
+        return gap
+    # If all samples are right they hardly vary, and a t interval would mistake that for certainty.
+    share, low, high = stats.wilson(right, n, level)
+    return gap._replace(low=gap.estimate + share - high, high=gap.estimate + share - low)
+
+
+def chance_ece(confidence: Array, draws: int) -> Interval:
+    """The ECE of a model whose confidences are exactly right, by drawing labels from them."""
+    ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
+    # Sorted once, as in `stats.bootstrap`: a draw only changes how many are right at each place.
+    negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
+    right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
+    right = (np.bincount(places, minlength=len(count)) for places in right_places)
+    values = [ece(metrics.Ranking(-negative, r, count - r)) for r in right]
+    return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
