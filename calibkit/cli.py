@@ -755,10 +755,10 @@ def _gated(options, page, say) -> int:
 
 
 def _recalibrate(options) -> int:
-    from calibkit.report import deploy, positive, predictions
+    from calibkit.report import deploy, predictions, thresholds
 
     data = predictions.read(options.predictions, options.labels)
-    rules = [(r, x) for r in positive.RULES for x in getattr(options, r)]
+    rules = [(r, x) for r in thresholds.RULES for x in getattr(options, r)]
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, rules
     )

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from sklearn import metrics as sk
 
 from calibkit import cli, report
-from calibkit.report import assessment, estimates, predictions, text
+from calibkit.report import assessment, estimates, predictions, text, thresholds
 from calibkit.report import page as html_page
 from calibkit.report import positive as two
 
@@ -88,7 +88,7 @@ def test_thresholds_are_the_best_of_all(seed):
     tried = [two.decide(p, y, t) for t in every]
 
     def by(rule, value):
-        return two.decide(p, y, two.choose_threshold(rule, value, p, y))
+        return two.decide(p, y, thresholds.choose(rule, value, p, y))
 
     kept = [x for x in tried if x["flagged"] and x["precision"].estimate >= 0.7]
     assert by("precision", 0.7)["flagged"] == max((x["flagged"] for x in kept), default=0)
@@ -106,7 +106,7 @@ def test_a_cost_ratio_of_calibrated_probabilities_is_the_textbook_threshold():
     """A miss costs r times a false alarm: flag from 1 / (1 + r) on (Elkan 2001, eq. 2)."""
     p, y = event(200_000)
     for ratio in (1, 4):
-        found = two.choose_threshold("cost_ratio", ratio, p, y)
+        found = thresholds.choose("cost_ratio", ratio, p, y)
         assert found == pytest.approx(1 / (1 + ratio), abs=0.04)
 
 
@@ -114,7 +114,7 @@ def test_thresholds_are_chosen_on_the_validation_set(numbers, fraud):
     q = two.probability(fraud.val_logits, 1)
     z = fraud.val_labels == 1
     for row in numbers["positive"]["thresholds"]:
-        threshold = two.choose_threshold(row["rule"], row["value"], q, z)
+        threshold = thresholds.choose(row["rule"], row["value"], q, z)
         assert row["threshold"] == (None if threshold == math.inf else threshold)
         assert row["flagged"] == (P >= threshold).sum()
 

@@ -59,7 +59,7 @@ def build(
     rules : sequence of (str, float)
         What a threshold on the probability of that class should keep: pairs of a name
         ("cost_ratio", "budget", "precision", "recall") and a value, as in
-        `calibkit.report.positive.choose_threshold`; by default, several.
+        `calibkit.report.thresholds.choose`; by default, several.
     group, tokens
         As in `read`.
     log : function of str

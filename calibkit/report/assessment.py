@@ -17,13 +17,13 @@ from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import conformal, estimates, positive, predictions
 from calibkit.report.predictions import Predictions
+from calibkit.report.thresholds import TARGETS, check
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
 BLOCK = 4_000_000  # numbers recalibrated at a time
 GROUPS = 50  # shown at most
 SHOWN = 20  # classes one by one; of more, those that are furthest off
-TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
 RECALIBRATIONS = {
     "temperature scaling": posthoc.TemperatureScaling,
     "histogram binning": posthoc.HistogramBinning,
@@ -89,7 +89,7 @@ def assess(
             f"{rules[0][0]}: got it for {'pairs' if data.pairs else len(data.class_names)}"
             f"{'' if data.pairs else ' classes'}, expected it only for two classes"
         )
-    positive.check_rules(rules)
+    check(rules)
     if against is not None:
         _check_same(data, against)
     if data.weights is not None or data.val_weights is not None:

@@ -14,10 +14,10 @@ import numpy as np
 from calibkit import __version__, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import assessment, estimates, positive
-from calibkit.report.assessment import TARGETS
 from calibkit.report.estimates import FIT, LEAST
 from calibkit.report.predictions import Predictions, log_probs
 from calibkit.report.text import decimals, number, percent
+from calibkit.report.thresholds import TARGETS, check, choose
 from calibkit.stats import Interval
 
 NAMES = {
@@ -54,7 +54,7 @@ def recalibrate(
         classes, some below the error rate.
     rules : sequence of (str, float)
         Of two classes, what a threshold on the probability of that one is for: pairs of a name of
-        `positive.RULES` and a value; by default, some of each.
+        `thresholds.RULES` and a value; by default, some of each.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def recalibrate(
         raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
     if not all(0 < risk < 1 for risk in target_risk):
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
-    positive.check_rules(rules)
+    check(rules)
     column = _column(data, of, rules)
     if data.weights is not None or data.val_weights is not None:
         data, _ = assessment.by_weight(data)
@@ -191,7 +191,7 @@ def _sentence(row: dict, names: Sequence[str]) -> str:
 def _choose(rule: str, value: float, score: Array, hit: Array) -> float:
     if rule == "target_risk":
         return metrics.threshold_at_risk(score, hit, value)
-    return positive.choose_threshold(rule, value, score, hit)
+    return choose(rule, value, score, hit)
 
 
 def _judged(

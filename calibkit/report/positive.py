@@ -14,8 +14,8 @@ from calibkit import curves, metrics, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import estimates
 from calibkit.report.predictions import Predictions, as_printed
+from calibkit.report.thresholds import choose
 
-RULES = ("cost_ratio", "budget", "precision", "recall")
 RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
 POINTS = 300  # of a curve
 SURE = 0.01  # level of the test for another share of positives in the validation set
@@ -205,59 +205,6 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
     return [*rules, ("recall", 0.9), ("recall", 0.95)]
 
 
-def check_rules(rules: Sequence[tuple[str, float]]) -> None:
-    """Refuse a rule with an unknown name or a value that makes no sense."""
-    for name, value in rules:
-        if name not in RULES:
-            raise ValueError(f"rules: got {name!r}, expected one of {', '.join(RULES)}")
-        top = math.inf if name in ("cost_ratio", "budget") else 1
-        if not 0 < value <= top or not math.isfinite(value):
-            kind = "a number above 0" if top > 1 else "a share above 0 and at most 1"
-            raise ValueError(f"{name}: got {value:g}, expected {kind}")
-
-
-def choose_threshold(rule: str, value: float, p: Array, y: Array) -> float:
-    """The threshold that a rule asks for on these samples; ``inf`` if none keeps it.
-
-    Parameters
-    ----------
-    rule : {"cost_ratio", "budget", "precision", "recall"}
-        "cost_ratio": least cost if a missed positive costs `value` times a false alarm; "budget":
-        flag at most `value` samples (below 1, that share of them); "precision" and "recall": flag
-        as many, or as few, as keep it at `value`.
-    value : float
-    p : array (n,)
-        Probability of the positive class.
-    y : array (n,) of bool
-        Whether it is the true one.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> p, y = np.array([0.9, 0.8, 0.6, 0.3]), np.array([True, False, True, False])
-    >>> [choose_threshold(*rule, p, y) for rule in (("precision", 0.6), ("recall", 0.5))]
-    [0.59, 0.89]
-    >>> choose_threshold("budget", 2, p, y), choose_threshold("cost_ratio", 3, p, y)
-    (0.79, 0.59)
-    """
-    ranking = metrics.Ranking.of(p, y)
-    if rule == "precision":
-        fits = np.flatnonzero(ranking.risk() <= 1 - value + 1e-12)
-        return ranking.at(fits[-1]) if len(fits) else math.inf
-    if rule == "recall":
-        reached = ranking.accepted_right >= value * ranking.all_right - 1e-9
-        return ranking.at(int(reached.argmax())) if ranking.all_right else math.inf
-    if rule == "budget":
-        fits = np.flatnonzero(ranking.accepted <= (value * len(y) if value < 1 else value))
-        return ranking.at(fits[-1]) if len(fits) else math.inf
-    cost = value * (ranking.all_right - ranking.accepted_right) + ranking.accepted_wrong
-    best = int(cost.argmin())
-    return ranking.at(best) if cost[best] < value * ranking.all_right else math.inf
-
-
 def thresholds(
     p: Array, y: Array, held: tuple[Array, Array] | None, rules: Sequence[tuple[str, float]]
 ) -> list[dict]:
@@ -285,12 +232,12 @@ def thresholds(
         asked = value
         if rule == "budget" and value >= 1:  # of as many samples as are in the test set
             asked = min(value / len(y), 1 - 1e-9)
-        threshold = choose_threshold(rule, asked, *(held or (p, y)))
+        threshold = choose(rule, asked, *(held or (p, y)))
         row = decide(p, y, threshold)
         if held is None:
             flag = np.zeros(len(y), bool)
             for fit, rest in estimates.folds(len(y)):
-                flag[rest] = p[rest] >= choose_threshold(rule, asked, p[fit], y[fit])
+                flag[rest] = p[rest] >= choose(rule, asked, p[fit], y[fit])
             fitted = _counted(flag, y)
             row |= {key: fitted[key] for key in ("precision", "recall", "share")}
         row |= {"rule": rule, "value": float(value)}
