@@ -25,6 +25,7 @@ from calibkit.report import (
     gate,
     predictions,
     text,
+    thresholds,
 )
 
 PAGE = (Path(__file__).parent.parent / "book" / "deploy.md").read_text()
@@ -208,7 +209,7 @@ def test_thresholds_against_trying_all(seed, n, ties):
     every = [*np.unique(p), math.inf]
 
     def flagged(rule, value):
-        return p >= deploy._choose(rule, value, p, y)
+        return p >= thresholds.choose(rule, value, p, y)
 
     def best(fits, most=True):
         sets = [p >= t for t in every if fits(p >= t)]
@@ -479,15 +480,15 @@ def test_sets_hold_the_truth_as_often_as_asked(held, level):
     found = conformal.sets(
         predictions.from_arrays({"logits": test, "labels": labels} | kept), level
     )
-    assert found["temperature"] == pytest.approx(4, rel=0.1)
-    for name in conformal.SCORES:
-        for row in found[name].values():
+    assert found.temperature == pytest.approx(4, rel=0.1)
+    for scores in (found.lac, found.aps):
+        for row in scores.values():
             assert row["coverage"].estimate == pytest.approx(level, abs=0.025)  # 2000 in a half
             assert row["class_gap"] < 0.1
     # Over-confident, the adaptive score stops too early on hard samples.
-    assert found["aps"]["after"]["size"] > found["aps"]["before"]["size"]
-    assert found["lac"]["after"]["size"] <= found["lac"]["before"]["size"] + 0.02
-    assert found["aps"]["after"]["size"] > found["lac"]["after"]["size"]
+    assert found.aps["after"]["size"] > found.aps["before"]["size"]
+    assert found.lac["after"]["size"] <= found.lac["before"]["size"] + 0.02
+    assert found.aps["after"]["size"] > found.lac["after"]["size"]
 
 
 def test_sets_are_a_card_of_the_report_for_more_than_two_classes():
@@ -496,7 +497,7 @@ def test_sets_are_a_card_of_the_report_for_more_than_two_classes():
     )
     numbers = assessment.assess(data)
     (card,) = [a for a in text.verdict(numbers) if a["title"].startswith("Sets of answers")]
-    assert f"{numbers['conformal']['lac']['after']['size']:.2f} classes" in card["text"]
+    assert f"{numbers.conformal.lac['after']['size']:.2f} classes" in card["text"]
     assert "a temperature makes adaptive ones larger" in card["title"]
     two = predictions.from_arrays(dict(zip(("logits", "labels"), arrays(600, 2), strict=True)))
     assert conformal.sets(two) is None

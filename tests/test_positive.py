@@ -54,13 +54,13 @@ def numbers(fraud):
 
 
 def test_numbers_of_the_positive_class_are_those_of_sklearn(numbers):
-    found = numbers["positive"]
-    assert (found["name"], found["other"], found["guessed"]) == ("fraud", "legit", True)
-    assert found["positives"] == Y.sum() and found["mean"] == pytest.approx(P.mean())
-    assert found["gap"].estimate == pytest.approx(P.mean() - Y.mean())
-    assert found["auroc"].estimate == pytest.approx(sk.roc_auc_score(Y, P))
-    assert found["average_precision"].estimate == pytest.approx(sk.average_precision_score(Y, P))
-    at = found["decisions"]
+    found = numbers.positive
+    assert (found.name, found.other, found.guessed) == ("fraud", "legit", True)
+    assert found.positives == Y.sum() and found.mean == pytest.approx(P.mean())
+    assert found.gap.estimate == pytest.approx(P.mean() - Y.mean())
+    assert found.auroc.estimate == pytest.approx(sk.roc_auc_score(Y, P))
+    assert found.average_precision.estimate == pytest.approx(sk.average_precision_score(Y, P))
+    at = found.decisions
     assert (at["flagged"], at["found"]) == ((P >= 0.5).sum(), (Y & (P >= 0.5)).sum())
     assert at["precision"].estimate == pytest.approx(sk.precision_score(Y, P >= 0.5))
     assert at["recall"].estimate == pytest.approx(sk.recall_score(Y, P >= 0.5))
@@ -69,13 +69,13 @@ def test_numbers_of_the_positive_class_are_those_of_sklearn(numbers):
 
 def test_curves_are_those_of_sklearn():
     p, y = event(200)
-    found = assessment.assess(data(p, y))["positive"]
+    found = assessment.assess(data(p, y)).positive
     fpr, tpr, _ = sk.roc_curve(y, p, drop_intermediate=False)
-    np.testing.assert_allclose(found["roc"]["fpr"], fpr)
-    np.testing.assert_allclose(found["roc"]["tpr"], tpr)
+    np.testing.assert_allclose(found.roc["fpr"], fpr)
+    np.testing.assert_allclose(found.roc["tpr"], tpr)
     precision, recall, _ = sk.precision_recall_curve(y, p)
-    np.testing.assert_allclose(found["precision_recall"]["recall"], recall[:-1][::-1])
-    np.testing.assert_allclose(found["precision_recall"]["precision"], precision[:-1][::-1])
+    np.testing.assert_allclose(found.precision_recall["recall"], recall[:-1][::-1])
+    np.testing.assert_allclose(found.precision_recall["precision"], precision[:-1][::-1])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -113,7 +113,7 @@ def test_a_cost_ratio_of_calibrated_probabilities_is_the_textbook_threshold():
 def test_thresholds_are_chosen_on_the_validation_set(numbers, fraud):
     q = two.probability(fraud.val_logits, 1)
     z = fraud.val_labels == 1
-    for row in numbers["positive"]["thresholds"]:
+    for row in numbers.positive.thresholds:
         threshold = thresholds.choose(row["rule"], row["value"], q, z)
         assert row["threshold"] == (None if threshold == math.inf else threshold)
         assert row["flagged"] == (P >= threshold).sum()
@@ -125,7 +125,7 @@ def test_without_a_validation_set_precision_is_cross_fitted():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         p, y = rng.random(300), rng.random(300) < 0.3
-        (row,) = two.thresholds(p, y, None, [("precision", 0.6)])
+        (row,) = two.by_rule(p, y, None, [("precision", 0.6)])
         if row["flagged"]:
             assert row["found"] >= 0.6 * row["flagged"]
         if not math.isnan(row["precision"].estimate):
@@ -169,10 +169,10 @@ def shifted():
 
 def test_another_prevalence_is_said_and_corrected(shifted):
     numbers = assessment.assess(shifted)
-    (name,) = [x for x in numbers["recalibration"] if "base" in numbers["recalibration"][x]]
-    row = numbers["recalibration"][name]
+    (name,) = [x for x in numbers.recalibration if "base" in numbers.recalibration[x]]
+    row = numbers.recalibration[name]
     assert row["prior"] == pytest.approx(0.1, abs=0.02)
-    maps = numbers["positive"]["maps"]
+    maps = numbers.positive.maps
     assert maps[name]["ece"] < maps["none"]["ece"] / 3
     answer = text.verdict(numbers)[-1]
     assert answer["title"] == "“fraud” is not as common as in validation"
@@ -181,7 +181,7 @@ def test_another_prevalence_is_said_and_corrected(shifted):
 
 
 def test_the_same_prevalence_is_not_called_another(numbers):
-    assert numbers["positive"]["shift"] is None
+    assert numbers.positive.shift is None
     false = 0
     for seed in range(40):
         (p, y), (q, z) = event(300, seed=seed), event(300, seed=seed + 1000)
@@ -197,11 +197,11 @@ def test_the_headline_is_about_the_positive_class(numbers):
     first, ranking, decisions, remedy = text.verdict(numbers)
     assert first["title"] == "Probability of “fraud” is far too high"
     assert text.percent(P.mean()) in first["text"] and "Class weights" in first["text"]
-    at = numbers["positive"]["decisions"]
+    at = numbers.positive.decisions
     assert f"{at['false']:,} of {at['flagged']:,} flagged are not “fraud”" in decisions["title"]
     assert "“fraud” stands out" in ranking["title"]
     assert remedy["title"] == "Beta calibration would help"
-    new = numbers["positive"]["maps"]["beta calibration"]["decisions"]
+    new = numbers.positive.maps["beta calibration"]["decisions"]
     assert f"flags {new['flagged']:,} instead of {at['flagged']:,}" in remedy["text"]
     assert f"finds {new['found']:,} instead of {at['found']:,}" in remedy["text"]
     words = " ".join(answer["title"] + answer["text"] for answer in text.verdict(numbers))
@@ -212,8 +212,8 @@ def test_the_threshold_that_flags_as_many_does(numbers, fraud):
     _, found = assessment.recalibrated(fraud.about("fraud"))
     for name in ("temperature scaling", "beta calibration"):
         p, _ = found[name]["test"]
-        same = numbers["positive"]["maps"][name]["same"]
-        assert (p >= same).sum() == numbers["positive"]["decisions"]["flagged"]
+        same = numbers.positive.maps[name]["same"]
+        assert (p >= same).sum() == numbers.positive.decisions["flagged"]
 
 
 def test_a_calibrated_probability_is_not_accused():
@@ -244,9 +244,9 @@ def test_the_positive_class_is_guessed(names, expected):
 
 def test_naming_the_other_class_turns_everything_round(fraud):
     numbers = assessment.assess(fraud.about("legit"))
-    found = numbers["positive"]
-    assert found["name"] == "legit" and not found["guessed"]
-    assert found["mean"] == pytest.approx(1 - P.mean())
+    found = numbers.positive
+    assert found.name == "legit" and not found.guessed
+    assert found.mean == pytest.approx(1 - P.mean())
     assert text.verdict(numbers)[0]["title"] == "Probability of “legit” is too low"
     with pytest.raises(ValueError, match="positive: got 'theft', expected one of 'legit', 'fraud'"):
         fraud.about("theft")
@@ -266,7 +266,7 @@ def test_rules_that_make_no_sense(fraud, rule):
 
 def test_groups_are_about_the_positive_class(fraud):
     groups = np.where(np.arange(4000) % 2, "card", "wire")
-    rows = assessment.assess(data(P, Y, groups=groups))["groups"]
+    rows = assessment.assess(data(P, Y, groups=groups)).groups
     for row in rows:
         mine = groups == row["group"]
         assert row["accuracy"].estimate == pytest.approx(Y[mine].mean())
@@ -297,7 +297,7 @@ def test_page_and_command(tmp_path, capsys):
 def test_a_second_model_is_compared_by_the_positive_class(tmp_path):
     worse = expit(logit(P) + np.random.default_rng(99).normal(0, 4, len(P)))
     numbers = assessment.assess(data(P, Y), data(worse, Y))
-    found = numbers["comparison"]["positive"]
+    found = numbers.comparison["positive"]
     difference = sk.roc_auc_score(Y, P) - sk.roc_auc_score(Y, worse)
     assert found["auroc"]["difference"].estimate == pytest.approx(difference)
     assert found["auroc"]["other"] == pytest.approx(sk.roc_auc_score(Y, worse))
@@ -328,13 +328,13 @@ def test_pairs_are_judged_by_their_confidence():
     numbers = assessment.assess(found)
     c, z = found.confidences, found.labels == 1
     assert (c < 0.5).any()  # which the top label of two classes could not be
-    values = numbers["metrics"]
+    values = numbers.metrics
     assert values["confidence"].estimate == pytest.approx(c.mean())
     assert values["accuracy"].estimate == z.mean()
     assert values["auroc"].estimate == pytest.approx(sk.roc_auc_score(z, c))
     assert values["brier"].estimate == pytest.approx(2 * sk.brier_score_loss(z, c))
     assert values["nll"].estimate == pytest.approx(sk.log_loss(z, c))
-    assert numbers["positive"] is None and numbers["predicted"] == []
+    assert numbers.positive is None and numbers.predicted == []
     assert text.verdict(numbers)[0]["title"] in (
         "No sign of miscalibration",
         "Right on average, wrong in places",
@@ -349,7 +349,7 @@ def test_pairs_that_claim_too_much(tmp_path):
     first, *_, remedy = text.verdict(numbers)
     assert first["title"] == "Strongly over-confident"
     assert re.match("(Beta calibration|Isotonic regression) would help", remedy["title"])
-    assert numbers["recalibration"]["beta calibration"]["ece"] < 0.04
+    assert numbers.recalibration["beta calibration"]["ece"] < 0.04
     page = report.build(found, tmp_path).read_text()
     assert "classes" not in page.partition("<h2>")[0] and "By predicted class" not in page
 
@@ -375,24 +375,24 @@ def test_weights_undo_the_sampling_of_negatives():
     weights = np.where(y, 1, 10)[kept]
     found = data(p[kept], y[kept], weights=weights)
     numbers = assessment.assess(found)
-    assert numbers["samples"] == round(weights.sum() ** 2 / (weights**2).sum())
-    positive = numbers["positive"]
+    assert numbers.samples == round(weights.sum() ** 2 / (weights**2).sum())
+    positive = numbers.positive
     base = np.average(y[kept], weights=weights)
-    assert positive["base_rate"].estimate == pytest.approx(base, abs=0.001)
-    assert positive["base_rate"].low < y.mean() < positive["base_rate"].high
+    assert positive.base_rate.estimate == pytest.approx(base, abs=0.001)
+    assert positive.base_rate.low < y.mean() < positive.base_rate.high
     mean = np.average(p[kept], weights=weights)
-    assert positive["mean"] == pytest.approx(mean, abs=0.001)
+    assert positive.mean == pytest.approx(mean, abs=0.001)
     weighted = sk.roc_auc_score(y[kept], p[kept], sample_weight=weights)
-    assert positive["auroc"].estimate == pytest.approx(weighted, abs=0.005)
+    assert positive.auroc.estimate == pytest.approx(weighted, abs=0.005)
     assert "too " not in text.verdict(numbers)[0]["title"]
     unweighted = text.verdict(assessment.assess(data(p[kept], y[kept])))[0]["title"]
     assert "too low" in unweighted
-    assert any("Samples are weighted" in note for note in numbers["notes"])
+    assert any("Samples are weighted" in note for note in numbers.notes)
 
 
 def test_equal_weights_change_nothing_but_a_note():
     found = data(P, Y, weights=np.full(len(Y), 3))
-    assert assessment.assess(found)["positive"]["mean"] == pytest.approx(P.mean())
+    assert assessment.assess(found).positive.mean == pytest.approx(P.mean())
 
 
 @pytest.mark.parametrize("weights", [[-1.0] * 4, [0.0] * 4, [np.nan] * 4, [1.0] * 3])

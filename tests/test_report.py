@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -100,8 +101,8 @@ def test_gap_has_the_textbook_interval(data, numbers):
 
     found = metrics.per_sample(data.logits, data.labels)
     expected = ttest_1samp(found["confidence"] - found["correct"], 0).confidence_interval()
-    assert numbers["gap"].low == pytest.approx(expected.low)
-    assert numbers["gap"].high == pytest.approx(expected.high)
+    assert numbers.gap.low == pytest.approx(expected.low)
+    assert numbers.gap.high == pytest.approx(expected.high)
 
 
 def test_a_few_samples_that_are_all_right_are_no_certainty():
@@ -134,7 +135,7 @@ def test_chance_ece_covers_a_calibrated_model_and_no_other():
         inside += chance.low <= ece <= chance.high
     assert 16 <= inside <= 20
     sharp = assessment.assess(make(n=1000, temperature=0.5))
-    assert sharp["metrics"]["ece"].estimate > 2 * sharp["chance_ece"].high
+    assert sharp.metrics["ece"].estimate > 2 * sharp.chance_ece.high
 
 
 def test_operating_points_by_counting():
@@ -164,7 +165,7 @@ def test_a_target_out_of_reach_has_no_threshold():
     assert math.isnan(point["risk"].estimate) and point["kept"] is None
     numbers = assessment.assess(data, target_risk=[0.01])
     assert text.tables(numbers)["operating_points"]["Threshold"].tolist() == ["–"]
-    assert numbers["main_point"] is None
+    assert numbers.main_point is None
     assert text._on_threshold(numbers)["title"] == "No threshold to recommend"
 
 
@@ -197,7 +198,7 @@ def test_a_temperature_at_the_end_of_its_range_is_not_recommended():
     arrays = {"logits": logits, "labels": labels}
     arrays |= {"val_logits": logits[1:6], "val_labels": labels[1:6]}
     numbers = assessment.assess(predictions.from_arrays(arrays))
-    found = numbers["recalibration"]["temperature scaling"]
+    found = numbers.recalibration["temperature scaling"]
     assert found["temperatures"] == [pytest.approx(1e-3, rel=1e-3)]
     assert not text.verdict(numbers)[3]["title"].startswith("Temperature")
 
@@ -296,7 +297,7 @@ def test_probability_zero_is_an_infinite_nll():
 
 def test_groups_by_counting(data, numbers):
     found = metrics.per_sample(data.logits, data.labels)
-    for row in numbers["groups"]:
+    for row in numbers.groups:
         mine = data.groups == row["group"]
         confidence, correct = found["confidence"][mine], found["correct"][mine]
         assert row["samples"] == 300
@@ -304,12 +305,12 @@ def test_groups_by_counting(data, numbers):
         assert row["accuracy"].estimate == correct.mean()
         assert row["gap"].estimate == pytest.approx(confidence.mean() - correct.mean())
         assert row["auroc"] == metrics.auroc(confidence, correct)
-        accept = confidence >= numbers["main_point"]["threshold"]
+        accept = confidence >= numbers.main_point["threshold"]
         assert row["coverage"].estimate == pytest.approx(accept.mean())
         assert row["risk"].estimate == pytest.approx((~correct[accept]).mean())
-    sizes = [row["samples"] for row in numbers["predicted"]]
+    sizes = [row["samples"] for row in numbers.predicted]
     assert sum(sizes) == 600 and sizes == sorted(sizes, reverse=True)
-    assert {row["group"] for row in numbers["predicted"]} == set("0123")
+    assert {row["group"] for row in numbers.predicted} == set("0123")
 
 
 def test_a_group_that_is_off_is_found():
@@ -318,7 +319,7 @@ def test_a_group_that_is_off_is_found():
     logits, labels = np.r_[good.logits, bad.logits], np.r_[good.labels, bad.labels]
     data = predictions.from_arrays({"logits": logits, "labels": labels, "groups": group})
     numbers = assessment.assess(data)
-    assert {row["group"]: row["stands_out"] for row in numbers["groups"]} == {
+    assert {row["group"]: row["stands_out"] for row in numbers.groups} == {
         "fine": False,
         "off": True,
     }
@@ -329,9 +330,9 @@ def test_a_group_that_is_off_is_found():
 def test_comparison_is_paired(data):
     worse = make(temperature=0.4)
     numbers = assessment.assess(data, worse)
-    names = list(numbers["comparison"]["difference"])
+    names = list(numbers.comparison["difference"])
     expected = stats.compare(data.logits, worse.logits, data.labels, names, n=FEW)
-    assert numbers["comparison"]["difference"] == expected
+    assert numbers.comparison["difference"] == expected
     table = text.tables(numbers)["comparison"]
     assert table.loc["Excess ECE", "Better"] == table.loc["NLL", "Better"] == "yours"
     assert table.loc["ECE", "Better"] == table.loc["MCE", "Better"] == "see its excess"
@@ -347,9 +348,9 @@ def test_comparison_is_paired(data):
 def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
     monkeypatch.setattr(assessment, "ROWS", 500)
     numbers = assessment.assess(data, make(temperature=2.0))
-    assert numbers["samples"] == 500
-    assert numbers["notes"] == ["All numbers come from a random 500 of the 600 samples."]
-    assert numbers["comparison"]["difference"]["accuracy"].estimate == 0  # of the same samples
+    assert numbers.samples == 500
+    assert numbers.notes == ["All numbers come from a random 500 of the 600 samples."]
+    assert numbers.comparison["difference"]["accuracy"].estimate == 0  # of the same samples
 
 
 def test_each_sample_is_looked_at_once(monkeypatch):
@@ -362,18 +363,18 @@ def test_each_sample_is_looked_at_once(monkeypatch):
     data, other = make(n=4000, k=60, validation=500), make(n=4000, k=60, validation=500, seed=0)
     numbers = assessment.assess(data, other)
     assert seen == [(4000, 60), (500, 60), (4000, 60)]  # test, validation, the other model
-    names = list(numbers["comparison"]["metrics"])
+    names = list(numbers.comparison["metrics"])
     expected = metrics.summary(other.logits, other.labels)
-    found = numbers["comparison"]["metrics"]
+    found = numbers.comparison["metrics"]
     assert found == pytest.approx({name: expected[name] for name in names}, rel=1e-12)
     whole = stats.bootstrap(data.logits, data.labels, ["brier", "nll", "aurc"], n=FEW)
     for name, interval in whole.items():
-        assert numbers["metrics"][name] == pytest.approx(interval, rel=1e-12)
+        assert numbers.metrics[name] == pytest.approx(interval, rel=1e-12)
 
 
 def test_every_metric_of_the_table_is_named_and_explained(numbers):
     table = text.tables(numbers)["metrics"]
-    shown = [name for name in numbers["metrics"] if not name.startswith("eq9_")]
+    shown = [name for name in numbers.metrics if not name.startswith("eq9_")]
     assert table.index.tolist() == [terms.METRICS[name][0] for name in shown]
     assert table.index.is_unique and table["What it is"].is_unique
     for words in table["What it is"]:
@@ -406,7 +407,7 @@ def test_verdict_on_calibration(temperature, title, words):
 def test_verdict_on_errors():
     def title(auroc, errors=100):
         found = {"auroc": Interval(auroc, auroc - 0.02, auroc + 0.02)}
-        numbers = {"errors": errors, "samples": 1000, "metrics": found}
+        numbers = SimpleNamespace(errors=errors, samples=1000, metrics=found)
         return text._on_errors(numbers)["title"]
 
     assert title(0.95) == "Errors stand out well"
@@ -421,10 +422,10 @@ def test_verdict_on_errors():
 
 def test_the_headline_threshold_halves_the_errors():
     numbers = assessment.assess(make(n=4000, skill=4))
-    error = 1 - numbers["metrics"]["accuracy"].estimate
-    point = numbers["main_point"]
+    error = 1 - numbers.metrics["accuracy"].estimate
+    point = numbers.main_point
     assert point["target"] <= error / 2
-    larger = [p["target"] for p in numbers["operating_points"] if p["target"] > point["target"]]
+    larger = [p["target"] for p in numbers.operating_points if p["target"] > point["target"]]
     assert all(target > error / 2 for target in larger)
     assert text.percent(point["coverage"]) in text.verdict(numbers)[2]["text"]
 
@@ -502,7 +503,7 @@ def test_equal_scores_are_not_taken_for_equal_samples():
     (p, y), (q, z) = leaves(900, 1), leaves(900, 2)
     data = predictions.from_arrays({"probs": p, "labels": y, "val_probs": q, "val_labels": z})
     numbers = assessment.assess(data)
-    assert numbers["checks"]["overlap"] == 900 == numbers["checks"]["tied"]
+    assert numbers.checks["overlap"] == 900 == numbers.checks["tied"]
     words = " ".join(text.cautions(numbers))
     assert "identical" not in words and "distinct confidences" in words
     assert "may help" not in text.verdict(numbers)[3]["title"]
@@ -513,7 +514,7 @@ def test_equal_scores_are_not_taken_for_equal_samples():
     arrays |= {"val_logits": np.r_[data.logits[:300], more.logits]}
     arrays |= {"val_labels": np.r_[data.labels[:300], more.labels]}
     numbers = assessment.assess(predictions.from_arrays(arrays))
-    assert (numbers["checks"]["overlap"], numbers["checks"]["tied"]) == (300, 0)
+    assert (numbers.checks["overlap"], numbers.checks["tied"]) == (300, 0)
     assert "300 of 600 samples have scores identical" in " ".join(text.cautions(numbers))
 
 
@@ -531,13 +532,13 @@ def test_a_map_with_an_infinite_nll_is_not_recommended():
 
 def test_thresholds_after_the_recommended_map_are_in_a_table():
     numbers = assessment.assess(make(n=1500, validation=1500, temperature=0.4))
-    assert numbers["recommended"] == "temperature scaling"
+    assert numbers.recommended == "temperature scaling"
     assert "thresholds of its own" in text.verdict(numbers)[3]["text"]
     assert "for the scores as they are" in text.verdict(numbers)[2]["text"]
     data = make(n=1500, validation=1500, temperature=0.4)
     model = posthoc.TemperatureScaling().fit(data.val_logits, data.val_labels)
     probs, held = (model.predict_proba(x) for x in (data.logits, data.val_logits))
-    for point in numbers["points_after"]:
+    for point in numbers.points_after:
         right = held.argmax(1) == data.val_labels
         threshold = metrics.threshold_at_risk(held.max(1), right, point["target"])
         assert point["threshold"] == pytest.approx(threshold, rel=1e-4)
@@ -564,16 +565,16 @@ def test_of_many_classes_the_worst_are_shown():
     labels = (softmax(logits).cumsum(1) > rng.random((6000, 1))).argmax(1)
     logits[:, 17] += 1.0  # named too often
     numbers = assessment.assess(predictions.from_arrays({"logits": logits, "labels": labels}))
-    assert len(numbers["by_class"]) == assessment.SHOWN == len(numbers["predicted"])
-    assert numbers["by_class"][0]["group"] == "17" and numbers["by_class"][0]["stands_out"]
-    assert sum(row["stands_out"] for row in numbers["by_class"][1:]) <= 2
+    assert len(numbers.by_class) == assessment.SHOWN == len(numbers.predicted)
+    assert numbers.by_class[0]["group"] == "17" and numbers.by_class[0]["stands_out"]
+    assert sum(row["stands_out"] for row in numbers.by_class[1:]) <= 2
 
 
 def test_columns_of_groups_share_one_correction():
     rng = np.random.default_rng(0)
     groups = np.stack([rng.integers(20, size=600), rng.integers(3, size=600)], axis=1)
     arrays = {"groups": groups, "group_names": ["site", "age"]}
-    rows = assessment.assess(make(**arrays))["groups"]
+    rows = assessment.assess(make(**arrays)).groups
     assert {row["column"] for row in rows} == {"site", "age"} and len(rows) == 23
     assert rows[0]["group"].startswith("site: ") and rows[-1]["group"].startswith("age: ")
     c, z = (make().samples[name] for name in ("confidence", "correct"))
@@ -586,7 +587,7 @@ def test_columns_of_groups_share_one_correction():
 def test_many_classes_are_recalibrated_in_part_and_it_is_said(monkeypatch):
     monkeypatch.setattr(estimates, "FIT", 2000)
     numbers = assessment.assess(make(n=1000, k=4))
-    assert numbers["recalibration"]["none"]["judged_on"] == 500
+    assert numbers.recalibration["none"]["judged_on"] == 500
     assert "it was judged on 500 of the samples" in Page(html_page.page(numbers)).text
 
 
@@ -706,7 +707,7 @@ def test_figures_of_the_page_can_be_explored(tmp_path):
 def agree(page, data):
     """Card, table, both sliders and whoever applies the printed threshold accept the same."""
     numbers = assessment.assess(data)
-    point, found = numbers["main_point"], metrics.per_sample(data.logits, data.labels)
+    point, found = numbers.main_point, metrics.per_sample(data.logits, data.labels)
     row = text.tables(numbers)["operating_points"].loc[text._round(point["target"])]
     accept = found["confidence"] >= float(row["Threshold"])
     wrong = int((accept & ~found["correct"]).sum())

@@ -5,19 +5,18 @@ validation set if there is one, otherwise by cross-fitting. Each sample's confid
 and scores are computed once, by `assess`, and passed to every part.
 """
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf, isfinite, nan
 from statistics import NormalDist
 
 import numpy as np
 
 from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import conformal, estimates, positive, predictions
+from calibkit.report import conformal, estimates, positive, predictions, thresholds
 from calibkit.report.predictions import Predictions
-from calibkit.report.thresholds import TARGETS, check
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
@@ -38,13 +37,87 @@ OF_TWO = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """Every number of a report; shares, confidences and errors are fractions of 1.
+
+    Attributes
+    ----------
+    name, against : str, str or None
+        Names of the model and of a second one.
+    calibkit : str
+        Version.
+    samples, classes, errors, validation : int
+        How many; 0 without a validation set.
+    pairs : bool
+        Whether only confidences are known.
+    notes : list of str
+        How the file was read.
+    metrics : dict of str to Interval
+        Those of `metrics.summary`; ``nan`` ends where there is no interval.
+    gap : Interval
+        Confidence minus accuracy.
+    chance_ece : Interval
+        The ECE of as many samples of a model without calibration error.
+    reliability : curves.Reliability
+    histogram : curves.ConfidenceHistogram
+    risk_coverage : curves.RiskCoverage
+    operating_points, points_after : list of dict
+        See `operating_points`; the second on the confidence after the ``recommended`` map.
+    main_point : dict or None
+        The operating point of the headline.
+    recalibration : dict of str to dict
+        See `recalibration`.
+    recommended : str or None
+        One of these.
+    groups, predicted, by_class : list of dict
+        See `by_group` (of groups, and of predicted classes) and `by_class`.
+    comparison : dict or None
+        See `comparison`; None without a second model.
+    checks : dict
+        See `checks`.
+    conformal : conformal.Sets or None
+        None for two classes.
+    positive : positive.Positive or None
+        None unless there are two classes.
+    """
+
+    name: str
+    against: str | None
+    calibkit: str
+    samples: int
+    classes: int
+    pairs: bool
+    errors: int
+    validation: int
+    notes: list[str]
+    metrics: dict[str, Interval]
+    gap: Interval
+    chance_ece: Interval
+    reliability: curves.Reliability
+    histogram: curves.ConfidenceHistogram
+    risk_coverage: curves.RiskCoverage
+    operating_points: list[dict]
+    main_point: dict | None
+    recalibration: dict[str, dict]
+    recommended: str | None
+    points_after: list[dict]
+    groups: list[dict]
+    predicted: list[dict]
+    by_class: list[dict]
+    comparison: dict | None
+    checks: dict[str, float]
+    conformal: conformal.Sets | None
+    positive: positive.Positive | None
+
+
 def assess(
     data: Predictions,
     against: Predictions | None = None,
     target_risk: Sequence[float] = (),
     rules: Sequence[tuple[str, float]] = (),
     log: Callable[[str], None] = lambda line: None,
-) -> dict:
+) -> Assessment:
     """Compute every number in a report.
 
     Parameters
@@ -54,49 +127,27 @@ def assess(
 
     Returns
     -------
-    dict
-        ``name``, ``samples``, ``classes``, ``errors``, ``notes``; ``metrics`` (the intervals of
-        `metrics.summary`, ``nan`` ends where there is none); ``gap`` (confidence minus accuracy);
-        ``chance_ece`` (the ECE of as many samples of a model without calibration error);
-        ``reliability``, ``histogram``, ``risk_coverage`` (of `curves`);
-        ``operating_points``; ``recalibration``, ``recommended`` (one of these, or None) and
-        ``points_after`` it; ``groups``, ``predicted``, ``by_class``; ``comparison`` (None
-        without a second model); ``checks``; ``conformal`` (None for two classes; see
-        `conformal.sets`); ``pairs`` (whether only confidences are known); ``positive`` (None
-        unless there are two classes; see `positive.assess_positive`).
+    Assessment
 
     Raises
     ------
     ValueError
-        If there are fewer than `LEAST` samples, if the labels of the two models differ, or if a
-        target is not between 0 and 1.
+        If there are fewer than `estimates.LEAST` samples, if the labels of the two models differ,
+        or if a target is not between 0 and 1.
 
     Examples
     --------
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
     >>> numbers = assess(predictions.from_arrays(scores))
-    >>> numbers["errors"], round(numbers["gap"].estimate, 3)
+    >>> numbers.errors, round(numbers.gap.estimate, 3)
     (20, 0.067)
     """
-    if not all(0 < risk < 1 for risk in target_risk):
-        raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
-    if len(data.labels) < estimates.LEAST:
-        raise ValueError(
-            f"labels: got {len(data.labels)} samples, expected at least {estimates.LEAST}"
-        )
-    if rules and (data.pairs or len(data.class_names) != 2):
-        raise ValueError(
-            f"{rules[0][0]}: got it for {'pairs' if data.pairs else len(data.class_names)}"
-            f"{'' if data.pairs else ' classes'}, expected it only for two classes"
-        )
-    check(rules)
+    thresholds.check(data, target_risk, rules)
     if against is not None:
-        _check_same(data, against)
+        predictions.check_same(data, against, "against")
     if data.weights is not None or data.val_weights is not None:
         data, against = by_weight(data, against)
-    if against is not None:
-        against = against.sample(ROWS)
-    data = data.sample(ROWS)
+    data, against = data.sample(ROWS), against and against.sample(ROWS)
     two = len(data.class_names) == 2 and not data.pairs
     guessed = two and data.positive is None
     if guessed:
@@ -106,64 +157,65 @@ def assess(
         # What is undefined is shown as such, in its place.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         log(f"{n:,} samples, {k:,} classes: metrics")
-        confidence, correct = data.samples["confidence"], data.samples["correct"]
-        names, scores = [*metrics.ranked_metrics(), "nll", "brier"], stats.Samples(**data.samples)
-        if n * k <= 200_000 and not data.pairs:  # each resample costs a pass over the array
-            names, scores = [*names, "classwise_ece"], data.logits
-        log("intervals")
-        intervals = stats.bootstrap(scores, data.labels, names, n=estimates.replicates(n))
-        if data.pairs:
-            with_intervals = intervals
-        else:
-            values = metrics.summary(data.logits, data.labels)
-            del values["n"]
-            with_intervals = {
-                name: intervals.get(name, Interval(value, math.nan, math.nan))
-                for name, value in values.items()
-            }
+        confidence, correct = _pair(data.samples)
+        with_intervals = _metrics(data, log)
         points = operating_points(data, target_risk)
         chosen = _main_point(points, 1 - with_intervals["accuracy"].estimate)
         predicted = []
         if not data.pairs:
             # All classes, so that the worst of many are among them.
             predicted = by_group(data.logits.argmax(axis=1), confidence, correct, chosen, most=k)
-            if len(predicted) > GROUPS:
-                predicted = sorted(predicted, key=lambda row: -_evidence(row["gap"]))[:SHOWN]
+            predicted = predicted if len(predicted) <= GROUPS else _worst(predicted)
         results, found = recalibrated(data, log)
         best = recommended(results)
         after = found.get(best, {}).get("confidence")
-        return {
-            "name": data.name,
-            "against": against.name if against else None,
-            "calibkit": __version__,
-            "samples": n,
-            "classes": k,
-            "pairs": data.pairs,
-            "errors": int((~correct).sum()),
-            "validation": 0 if data.val_labels is None else len(data.val_labels),
-            "notes": list(data.notes),
-            "metrics": with_intervals,
-            "gap": estimates.gap(confidence, correct),
-            "chance_ece": estimates.chance_ece(confidence, estimates.replicates(n) // 5),
-            "reliability": curves.prepare_reliability(confidence, correct),
-            "histogram": curves.prepare_confidence_histogram(confidence, correct),
-            "risk_coverage": _risk_coverage(confidence, correct),
-            "operating_points": points,
-            "main_point": chosen,
-            "recalibration": results,
-            "recommended": best,
-            "points_after": _points(*after, target_risk) if after else [],
-            "groups": _by_columns(data, chosen),
-            "predicted": [row | {"group": data.class_names[row["group"]]} for row in predicted],
-            "by_class": [] if data.pairs or two else by_class(data),
-            "comparison": comparison(data, against) if against else None,
-            "checks": checks(data),
-            "conformal": conformal.sets(data),
-            "positive": positive.assess_positive(data, found, best, rules)
-            | {"guessed": guessed, "shift": positive.prior_shift(data)}
-            if two
-            else None,
-        }
+        return Assessment(
+            name=data.name,
+            against=against.name if against else None,
+            calibkit=__version__,
+            samples=n,
+            classes=k,
+            pairs=data.pairs,
+            errors=int((~correct).sum()),
+            validation=0 if data.val_labels is None else len(data.val_labels),
+            notes=list(data.notes),
+            metrics=with_intervals,
+            gap=estimates.gap(confidence, correct),
+            chance_ece=estimates.chance_ece(confidence, estimates.replicates(n) // 5),
+            reliability=curves.prepare_reliability(confidence, correct),
+            histogram=curves.prepare_confidence_histogram(confidence, correct),
+            risk_coverage=_risk_coverage(confidence, correct),
+            operating_points=points,
+            main_point=chosen,
+            recalibration=results,
+            recommended=best,
+            points_after=_points(*after, target_risk) if after else [],
+            groups=_by_columns(data, chosen),
+            predicted=[row | {"group": data.class_names[row["group"]]} for row in predicted],
+            by_class=[] if data.pairs or two else by_class(data),
+            comparison=comparison(data, against) if against else None,
+            checks=checks(data),
+            conformal=conformal.sets(data),
+            positive=positive.assess_positive(data, found, best, rules, guessed) if two else None,
+        )
+
+
+def _pair(samples: dict[str, Array]) -> thresholds.Samples:
+    return samples["confidence"], samples["correct"]
+
+
+def _metrics(data: Predictions, log: Callable[[str], None]) -> dict[str, Interval]:
+    names, scores = [*metrics.ranked_metrics(), "nll", "brier"], stats.Samples(**data.samples)
+    if data.logits.size <= 200_000 and not data.pairs:  # each resample costs a pass over the array
+        names, scores = [*names, "classwise_ece"], data.logits
+    log("intervals")
+    replicates = estimates.replicates(len(data.labels))
+    intervals = stats.bootstrap(scores, data.labels, names, n=replicates)
+    if data.pairs:
+        return intervals
+    values = metrics.summary(data.logits, data.labels)
+    del values["n"]
+    return {name: intervals.get(name, Interval(x, nan, nan)) for name, x in values.items()}
 
 
 def _by_columns(data: Predictions, point: dict | None) -> list[dict]:
@@ -179,8 +231,8 @@ def _by_columns(data: Predictions, point: dict | None) -> list[dict]:
     rows = []
     for name, column in zip(data.group_names or ("group",) * len(columns), columns, strict=True):
         for row in by_group(column, event, happened, point, among=among):
-            several = {"group": f"{name}: {row['group']}"} if len(columns) > 1 else {}
-            rows.append(row | several | {"column": name})
+            group = f"{name}: {row['group']}" if len(columns) > 1 else row["group"]
+            rows.append(row | {"group": group, "column": name})
     return rows
 
 
@@ -212,32 +264,26 @@ def by_weight(
     >>> len(found.labels), float((found.labels == 0).mean())
     (64, 0.75)
     """
-    parts: dict[str, Array] = {}
-    notes = list(data.notes)
-    for prefix, weights, samples, labels in (
-        ("", data.weights, data.samples, data.labels),
-        ("val_", data.val_weights, data.val_samples, data.val_labels),
+    for which, weights, samples, labels in (
+        ("test", data.weights, data.samples, data.labels),
+        ("validation", data.val_weights, data.val_samples, data.val_labels),
     ):
         if weights is None or samples is None:
             continue
         order = np.lexsort((samples["confidence"], samples["correct"], labels))
         rows = _systematic(weights, order)
-        names = ("logits", "labels", "confidences", "weights") + (() if prefix else ("groups",))
-        for name in names:
-            values = getattr(data, prefix + name)
-            if values is not None:
-                parts[prefix + name] = None if name == "weights" else values[rows]
-        which = "validation" if prefix else "test"
-        notes.append(
+        note = (
             f"Samples are weighted. The {len(weights):,} of the {which} set are worth "
             f"{len(rows):,} equal ones; all numbers come from so many, drawn in proportion to the "
             "weights."
         )
-        if against is not None and not prefix:
-            own = {name: getattr(against, name) for name in names}
-            changes = {name: x[rows] for name, x in own.items() if x is not None}
-            against = replace(against, **changes | {"weights": None})
-    return replace(data, notes=tuple(notes), **parts), against
+        notes = (*data.notes, note)
+        if which == "validation":
+            data = data.take(val_rows=rows, val_weights=None, notes=notes)
+            continue
+        data = data.take(rows, weights=None, notes=notes)
+        against = against and against.take(rows, weights=None)
+    return data, against
 
 
 def _systematic(weights: Array, order: Array) -> Array:
@@ -280,7 +326,7 @@ def by_class(data: Predictions) -> list[dict]:
         ends = {}
         for level in (0.95, 1 - 0.05 / k):
             if count[i] >= estimates.FEW:
-                reach = _quantile(level) * error[i]
+                reach = NormalDist().inv_cdf((1 + level) / 2) * error[i]
                 ends[level] = Interval(gap[i], gap[i] - reach, gap[i] + reach)
             else:  # as in `estimates.gap`: of a rare class the labels hardly vary
                 share, low, high = stats.wilson(count[i], n, level)
@@ -296,17 +342,16 @@ def by_class(data: Predictions) -> list[dict]:
                 "stands_out": n >= estimates.FEW and not strict.low <= 0 <= strict.high,
             }
         )
-    return rows if k <= SHOWN else sorted(rows, key=lambda row: -_evidence(row["gap"]))[:SHOWN]
+    return rows if k <= SHOWN else _worst(rows)
 
 
-def _quantile(level: float) -> float:
-    """Of the normal distribution, two-sided: 1.96 for 0.95."""
-    return NormalDist().inv_cdf((1 + level) / 2)
+def _worst(rows: list[dict]) -> list[dict]:
+    """The rows whose gap is the most half widths of its interval from 0."""
 
+    def evidence(gap: Interval) -> float:
+        return abs(gap.estimate) / max(gap.high - gap.low, 1e-300)
 
-def _evidence(gap: Interval) -> float:
-    """How many half widths of its interval a gap is from 0."""
-    return abs(gap.estimate) / max(gap.high - gap.low, 1e-300)
+    return sorted(rows, key=lambda row: -evidence(row["gap"]))[:SHOWN]
 
 
 def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[dict]:
@@ -314,15 +359,13 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
 
     A threshold comes from `metrics.threshold_at_risk` on the validation set; its coverage and error
     rate are measured on the test set. Without a validation set the threshold is chosen on all
-    samples, which flatters its error rate. The error rate is therefore cross-fitted: a threshold is
-    chosen on four fifths and applied to the rest, five times (from `MANY` samples on, on one half
-    for the other).
+    samples, and the error rate is cross-fitted: see `thresholds.judged`.
 
     Parameters
     ----------
     data : Predictions
     target_risk : sequence of float
-        By default the four largest of `TARGETS` below the model's error rate.
+        By default `thresholds.targets`.
 
     Returns
     -------
@@ -339,39 +382,27 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     >>> point["threshold"], point["accepted"], point["wrong"]
     (0.89, 20, 0)
     """
-    test, held = (
-        samples and (samples["confidence"], samples["correct"])
-        for samples in (data.samples, data.val_samples)
-    )
-    return _points(test, held, target_risk)
+    held = data.val_samples and _pair(data.val_samples)
+    return _points(_pair(data.samples), held, target_risk)
 
 
 def _points(
-    test: tuple[Array, Array], held: tuple[Array, Array] | None, target_risk: Sequence[float]
+    test: thresholds.Samples, held: thresholds.Samples | None, target_risk: Sequence[float]
 ) -> list[dict]:
-    (confidence, correct), chosen_on = test, held or test
-    exact = confidence.astype(np.float64)  # as the page's figures compare it
-    if not target_risk:
-        target_risk = [t for t in TARGETS if t < np.mean(~chosen_on[1])][-4:]
     points = []
-    for target in sorted(target_risk):
-        threshold = metrics.threshold_at_risk(*chosen_on, target)
-        accept = exact >= threshold
-        accepted, wrong = int(accept.sum()), int((accept & ~correct).sum())
-        if held is None and accepted:
-            for fit, rest in estimates.folds(len(confidence)):
-                fitted = metrics.threshold_at_risk(confidence[fit], correct[fit], target)
-                accept[rest] = exact[rest] >= fitted
-        risk = stats.wilson((accept & ~correct).sum(), accept.sum())
+    for target in sorted(target_risk or thresholds.targets((held or test)[1])):
+        threshold, accept, fitted = thresholds.judged("target_risk", target, test, held)
+        wrong = ~test[1]
+        risk = stats.wilson((fitted & wrong).sum(), fitted.sum())
         points.append(
             {
                 "target": float(target),
-                "threshold": threshold if threshold < math.inf else None,
-                "coverage": stats.wilson(accepted, len(accept)),
+                "threshold": threshold,
+                "coverage": stats.wilson(accept.sum(), len(accept)),
                 "risk": risk,
-                "accepted": accepted,
-                "wrong": wrong,
-                "kept": True if risk.high <= target else False if risk.low > target else None,
+                "accepted": int(accept.sum()),
+                "wrong": int((accept & wrong).sum()),
+                "kept": estimates.kept(risk, at_most=target),
             }
         )
     return points
@@ -461,17 +492,13 @@ def recalibrated(
             results[name]["temperatures"] = temperatures
         found[name], models[name] = _found(data, after, None), (model, after)
     if data.val_logits is not None:  # where thresholds are chosen
-        shifted = data.positive is not None and _prior_shifted(data)
+        shifted = positive.prior_shift(data) is not None
         for name in models if shifted else {recommended(results)} & models.keys():
             model, after = models[name]
             found[name] = _found(data, after, _recalibrated_validation(model, data))
         if shifted:
             _correct_prior(data, results, found, before)
     return results, found
-
-
-def _prior_shifted(data: Predictions) -> bool:
-    return positive.prior_shift(data) is not None
 
 
 def _recalibrated_validation(model, data: Predictions) -> dict[str, Array]:
@@ -498,7 +525,7 @@ def _of_probs(data: Predictions, probs: Array, labels: Array) -> dict[str, Array
     logits = predictions.log_probs(probs)
     values = predictions.of_samples(logits, labels, probs[:, 1] if data.pairs else None)
     never = probs[np.arange(len(labels)), labels] == 0  # whose logarithm was made finite
-    values["nll"] = np.where(never, math.inf, values["nll"])
+    values["nll"] = np.where(never, inf, values["nll"])
     return _event(data, logits, labels, probs) | values
 
 
@@ -530,7 +557,7 @@ def _found(data: Predictions, after: dict[str, Array], held: dict[str, Array] | 
 
 def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) -> None:
     """Add the best map corrected for another share of positives in the test set."""
-    fitted = [x for x in OF_TWO if "brier" in results[x] and math.isfinite(results[x]["nll"])]
+    fitted = [x for x in OF_TWO if "brier" in results[x] and isfinite(results[x]["nll"])]
     if not fitted:
         return
     base = min(fitted, key=lambda name: _held_out_nll(found[name]["validation"]))
@@ -578,7 +605,7 @@ def recommended(results: dict[str, dict]) -> str | None:
         and name != "none"
         and row["brier_change"].high < 0
         and row["nll"] <= results["none"]["nll"]
-        and math.isfinite(row["nll"])
+        and isfinite(row["nll"])
         and not (stuck and name == "temperature scaling")
     ]
     return min(helping, key=lambda name: results[name]["brier"]) if helping else None
@@ -627,7 +654,7 @@ def by_group(
     by_place = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
     for i in np.argsort(-count, kind="stable")[:most]:
         c, z = confidence[by_place[i]].astype(np.float64), correct[by_place[i]]
-        accept = c >= (point["threshold"] if point else math.inf)
+        accept = c >= (point["threshold"] if point else inf)
         strict = estimates.gap(c, z, level=1 - 0.05 / max(min(len(names), most), among))
         rows.append(
             {
@@ -638,7 +665,7 @@ def by_group(
                 "confidence": float(c.mean()),
                 "gap": estimates.gap(c, z),
                 "stands_out": len(c) >= estimates.FEW and not strict.low <= 0 <= strict.high,
-                "auroc": metrics.auroc(c, z) if 0 < z.sum() < len(z) else math.nan,
+                "auroc": metrics.auroc(c, z) if 0 < z.sum() < len(z) else nan,
                 "coverage": stats.wilson(accept.sum(), len(accept)),
                 "risk": stats.wilson((accept & ~z).sum(), accept.sum()),
             }
@@ -674,8 +701,7 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     replicates = estimates.replicates(len(data.labels))
     samples = against.samples
     pair = (stats.Samples(**model.samples) for model in (data, against))
-    difference = stats.compare(*pair, None, names, n=replicates)
-    ranking = metrics.Ranking.of(samples["confidence"], samples["correct"])
+    ranking = metrics.Ranking.of(*_pair(samples))
     other = {name: metric(ranking) for name, metric in metrics.ranked_metrics().items()}
     other |= {name: float(samples[name].mean()) for name in ("nll", "brier")}
     of_positive = None
@@ -683,11 +709,11 @@ def comparison(data: Predictions, against: Predictions) -> dict:
         of_positive = positive.compare_positive(data, against, replicates)
     return {
         "metrics": other,
-        "difference": difference,
+        "difference": stats.compare(*pair, None, names, n=replicates),
         "positive": of_positive,
-        "gap": estimates.gap(samples["confidence"], samples["correct"]),
-        "reliability": curves.prepare_reliability(samples["confidence"], samples["correct"]),
-        "risk_coverage": _risk_coverage(samples["confidence"], samples["correct"]),
+        "gap": estimates.gap(*_pair(samples)),
+        "reliability": curves.prepare_reliability(*_pair(samples)),
+        "risk_coverage": _risk_coverage(*_pair(samples)),
     }
 
 
@@ -736,21 +762,22 @@ def checks(data: Predictions) -> dict[str, float]:
     >>> round(numbers["majority"], 2), numbers["distinct"]
     (0.67, 3)
     """
-    confidence, overlap, ties = data.samples["confidence"], 0, 0
-    if data.val_logits is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", posthoc.PosthocWarning)  # the report says it
-            overlap = posthoc.check_overlap(data.val_logits, data.logits)
-        ties = _tied(data)
+    confidence, held = data.samples["confidence"], data.val_logits is not None
     return {
-        "overlap": overlap,
-        "tied": ties,
+        "overlap": _overlap(data.val_logits, data.logits) if held else 0,
+        "tied": _tied(data) if held else 0,
         "majority": float(np.bincount(data.labels).max() / len(data.labels)),
         "classes_seen": len(np.unique(data.labels)),
         "saturated": float((confidence >= 1).mean()),
         "distinct": len(np.unique(confidence[confidence < 1])),
         "improbable": int((data.samples["nll"] > 85).sum()),
     }
+
+
+def _overlap(first: Array, second: Array) -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)  # the report says it
+        return posthoc.check_overlap(first, second)
 
 
 def _tied(data: Predictions) -> int:
@@ -764,25 +791,8 @@ def _tied(data: Predictions) -> int:
     half = min(n // 2, m)
     if not half:
         return 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", posthoc.PosthocWarning)
-        shared = posthoc.check_overlap(data.logits[order[:half]], data.logits[order[half:]])
+    shared = _overlap(data.logits[order[:half]], data.logits[order[half:]])
     return round(shared * n / (n - half))
-
-
-def _check_same(data: Predictions, against: Predictions) -> None:
-    if len(data.labels) != len(against.labels):
-        raise ValueError(
-            f"against: got {len(against.labels):,} samples, expected the same {len(data.labels):,}"
-        )
-    if data.pairs or against.pairs:  # each is right or wrong in its own way
-        return
-    differ = int((data.labels != against.labels).sum())
-    if differ:
-        raise ValueError(
-            f"against: got labels that differ in {differ:,} of {len(data.labels):,} samples, "
-            "expected the same samples in the same order"
-        )
 
 
 def _main_point(points: list[dict], error: float) -> dict | None:

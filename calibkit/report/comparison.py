@@ -1,21 +1,20 @@
 """Several models on the same samples: every pair compared, one HTML page, numbers as JSON."""
 
-import json
 import math
 import os
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-import calibkit
-from calibkit import plots, stats, terms
-from calibkit.report import drift, html, predictions
+from calibkit import __version__, plots, stats, terms
+from calibkit.report import drift, estimates, html, predictions
 from calibkit.report.predictions import Predictions
+from calibkit.report.text import card, framed, number
 from calibkit.stats import Interval
 
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
@@ -60,21 +59,17 @@ def build(
         return _drift(paths, Path(out), labels)
     models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
     numbers = compare(models)
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    words = [{"title": f"{len(numbers['models'])} models", "verdict": verdict(numbers)}]
-    text = json.dumps(html.plain(numbers | {"verdicts": words}), indent=1, ensure_ascii=False)
-    html.write(out / "compare.json", text + "\n")
-    page = html.render(
-        Path(__file__).with_name("compare.html.jinja"),
-        numbers=numbers,
-        verdict=verdict(numbers),
+    words = verdict(numbers)
+    title = f"{len(numbers['models'])} models"
+    return html.publish(
+        Path(out),
+        "compare",
+        numbers,
+        {"verdicts": [{"title": title, "verdict": words}]},
+        verdict=words,
         tables={name: html.table(frame) for name, frame in tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
-        version=calibkit.__version__,
     )
-    html.write(out / "compare.html", page)
-    return out / "compare.html"
 
 
 def _drift(paths: Sequence, out: Path, labels: str | os.PathLike | None) -> Path:
@@ -115,32 +110,18 @@ def compare(models: Sequence[Predictions]) -> dict:
         raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
     first = models[0]
     for other in models[1:]:
-        if len(other.labels) != len(first.labels):
-            raise ValueError(
-                f"{other.name}: got {len(other.labels):,} samples, expected the "
-                f"{len(first.labels):,} of {first.name}"
-            )
-        if first.pairs or other.pairs:  # each is right or wrong in its own way
-            continue
-        differ = int((other.labels != first.labels).sum())
-        if differ:
-            raise ValueError(
-                f"{other.name}: labels differ from those of {first.name} in {differ:,} samples; "
-                "expected the same samples in the same order"
-            )
+        predictions.check_same(first, other, other.name)
     names = _names(models)
     pairs = list(combinations(range(len(models)), 2))
     level = 1 - (1 - LEVEL) / len(pairs)
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
-    replicates = max(int(np.clip(20_000_000 // len(first.labels), 200, 1000)), 1000 * len(pairs))
-    replicates = min(replicates, 4000)
+    replicates = max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
     samples = [stats.Samples(**m.samples) for m in models]
     intervals = [stats.bootstrap(s, None, COMPARED, n=200) for s in samples]
-    reliability = {}
-    for name, own in zip(names, samples, strict=True):
-        reliability[name] = plots.prepare_reliability(own.confidence, own.correct)
+    options = {"n": replicates, "level": level}
     return {
         "models": names,
+        "calibkit": __version__,
         "samples": len(first.labels),
         "classes": first.logits.shape[1],
         "notes": [f"{n}: {note}" for n, m in zip(names, models, strict=True) for note in m.notes],
@@ -150,18 +131,14 @@ def compare(models: Sequence[Predictions]) -> dict:
             {
                 "first": names[i],
                 "second": names[j],
-                "difference": stats.compare(
-                    samples[i],
-                    samples[j],
-                    None,
-                    COMPARED,
-                    n=replicates,
-                    level=level,
-                ),
+                "difference": stats.compare(samples[i], samples[j], None, COMPARED, **options),
             }
             for i, j in pairs
         ],
-        "reliability": reliability,
+        "reliability": {
+            name: plots.prepare_reliability(own.confidence, own.correct)
+            for name, own in zip(names, samples, strict=True)
+        },
     }
 
 
@@ -187,8 +164,7 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
                 better, worse = both if (outcome == "higher") == higher else both[::-1]
                 wins[better].add(worse)
         best = [m for m in models if len(wins[m]) == len(models) - 1]
-        values = {m: numbers["metrics"][m][name].estimate for m in models}
-        listed = ", ".join(f"{m} {_bare(values[m], scale)}" for m in models)
+        values = (f"{m} {_bare(numbers['metrics'][m][name].estimate, scale)}" for m in models)
         if best:
             others = "all others" if len(models) > 2 else min(wins[best[0]])
             title, tone = f"{label}: {best[0]} beats {others}", "good"
@@ -197,25 +173,31 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
             title, tone = f"{label}: {'; '.join(each)}", "fair"
         else:
             title, tone = f"{label}: no two can be told apart", "unsure"
-        statements.append({"title": title, "text": f"{listed}{terms.UNITS[scale]}.", "tone": tone})
+        statements.append(card(title, f"{', '.join(values)}{terms.UNITS[scale]}.", tone))
     return statements
 
 
 def tables(numbers: dict) -> dict[str, pd.DataFrame]:
     """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
-    own, pairs = {}, {}
-    for model, intervals in numbers["metrics"].items():
-        own[model] = {terms.header(n): intervals[n].format(terms.METRICS[n][1]) for n in COMPARED}
-    for pair in numbers["pairs"]:
-        shown = {}
-        for name in COMPARED:
-            difference = pair["difference"][name].format(terms.METRICS[name][1], sign=True)
-            shown[terms.header(name)] = difference + _better(pair, name)
-        pairs[f"{pair['first']} − {pair['second']}"] = shown
-    return {
-        "metrics": pd.DataFrame(own).T.rename_axis(index=None, columns="Model"),
-        "pairs": pd.DataFrame(pairs).T.rename_axis(index=None, columns="Pair"),
-    }
+    scales = {name: terms.METRICS[name][1] for name in COMPARED}
+
+    def row(differences: dict, sign: bool, mark) -> dict[str, str]:
+        shown = {n: number(differences[n], scales[n], sign=sign) + mark(n) for n in COMPARED}
+        return {terms.header(name): words for name, words in shown.items()}
+
+    own = [
+        {"Model": model} | row(intervals, False, lambda name: "")
+        for model, intervals in numbers["metrics"].items()
+    ]
+    pairs = [
+        {"Pair": _pair(pair)} | row(pair["difference"], True, partial(_better, pair))
+        for pair in numbers["pairs"]
+    ]
+    return {"metrics": framed(own), "pairs": framed(pairs)}
+
+
+def _pair(pair: dict) -> str:
+    return f"{pair['first']} − {pair['second']}"
 
 
 def _better(pair: dict, name: str) -> str:
@@ -251,7 +233,7 @@ def _forest(numbers: dict) -> Figure:
         better = "higher" if higher else "lower"
         unit = {100: ", points", 1000: " × 1000", 1: ""}[scale]
         ax.set(xlabel=f"{label}{unit} ({better} is better)", ylim=(len(pairs) - 0.5, -0.5))
-        ax.set_yticks(range(len(pairs)), [f"{p['first']} − {p['second']}" for p in pairs])
+        ax.set_yticks(range(len(pairs)), [_pair(p) for p in pairs])
         ax.grid(axis="y", visible=False)
         ax.locator_params(axis="x", nbins=5)
     return fig

@@ -7,6 +7,7 @@ al., TMLR 2025; Dabah and Tirer, ICML 2025).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,28 @@ LEVEL = 0.9
 SCORES = {"lac": "by a threshold on the probability", "aps": "by adding up probabilities"}
 
 
-def sets(data: Predictions, level: float = LEVEL) -> dict | None:
+class Sets(NamedTuple):
+    """Size and coverage of conformal sets.
+
+    Attributes
+    ----------
+    level : float
+        Coverage asked for, a fraction of 1.
+    temperature : float
+        Mean over fits.
+    lac, aps : dict of str to dict
+        Of the scores of Sadinle et al. 2019 and of Romano et al. 2020 (randomised), ``before`` and
+        ``after`` the temperature: ``coverage`` (Wilson interval), ``size`` (mean number of
+        classes), ``class_gap`` (mean over classes of how far their coverage is off).
+    """
+
+    level: float
+    temperature: float
+    lac: dict[str, dict]
+    aps: dict[str, dict]
+
+
+def sets(data: Predictions, level: float = LEVEL) -> Sets | None:
     """Size and coverage of conformal sets with and without a temperature.
 
     The temperature is fitted to one half of the validation set, and the sets to the other half;
@@ -35,11 +57,8 @@ def sets(data: Predictions, level: float = LEVEL) -> dict | None:
 
     Returns
     -------
-    dict or None
-        ``level``, ``temperature`` (mean over fits) and, for "lac" (Sadinle et al. 2019) and "aps"
-        (Romano et al. 2020, randomised), ``before`` and ``after``: ``coverage`` (Wilson interval),
-        ``size`` (mean number of classes), ``class_gap`` (mean over classes of how far their
-        coverage is off). None for two classes, or fewer than `FEW` samples to fit to.
+    Sets or None
+        None for two classes, or fewer than `FEW` samples to fit to.
 
     Examples
     --------
@@ -48,7 +67,7 @@ def sets(data: Predictions, level: float = LEVEL) -> dict | None:
     >>> logits = 2 * rng.normal(size=(2000, 5))
     >>> labels = (logits + rng.gumbel(size=(2000, 5))).argmax(axis=1)
     >>> found = sets(from_arrays({"logits": 3 * logits, "labels": labels}))
-    >>> [round(found[name]["after"]["coverage"].estimate, 1) for name in SCORES]
+    >>> [round(x["after"]["coverage"].estimate, 1) for x in (found.lac, found.aps)]
     [0.9, 0.9]
     """
     k = data.logits.shape[1]
@@ -80,25 +99,25 @@ def sets(data: Predictions, level: float = LEVEL) -> dict | None:
                 inside = scores(name, probs, u) <= limit
                 hit = inside[np.arange(len(rest)), data.labels[rest]]
                 found[name, when].append((hit, inside.sum(axis=1)))
-    result = {"level": level, "temperature": float(np.mean(temperatures))}
-    for name in SCORES:
-        result[name] = {
-            word: _measured(*map(np.concatenate, zip(*found[name, i], strict=True)), data, judged)
+    measured = {
+        name: {
+            word: _measured(
+                *map(np.concatenate, zip(*found[name, i], strict=True)), data.labels[judged], level
+            )
             for i, word in enumerate(("before", "after"))
         }
-        for row in result[name].values():
-            row["class_gap"] = float(np.mean(np.abs(row.pop("by_class") - level)))
-    return result
+        for name in SCORES
+    }
+    return Sets(level, float(np.mean(temperatures)), **measured)
 
 
-def _measured(hit: Array, size: Array, data: Predictions, judged: Array) -> dict:
-    labels = data.labels[judged]
+def _measured(hit: Array, size: Array, labels: Array, level: float) -> dict:
     count = np.bincount(labels)
     by_class = np.bincount(labels, hit)[count > 0] / count[count > 0]
     return {
         "coverage": stats.wilson(hit.sum(), len(hit)),
         "size": float(size.mean()),
-        "by_class": by_class,
+        "class_gap": float(np.mean(np.abs(by_class - level))),
     }
 
 
@@ -142,29 +161,3 @@ def quantile(values: Array, level: float) -> float:
     """
     place = math.ceil((len(values) + 1) * level - 1e-9)
     return float(np.sort(values)[place - 1]) if place <= len(values) else math.inf
-
-
-def card(found: dict) -> dict[str, str]:
-    """The result in words: ``title``, ``text`` and ``tone``."""
-    lac, aps = found["lac"], found["aps"]
-    ratio = aps["after"]["size"] / max(aps["before"]["size"], 1e-9)
-    effect = "larger" if ratio > 1.05 else "smaller" if ratio < 0.95 else "no larger"
-    even = aps["after"]["class_gap"] - aps["before"]["class_gap"]
-    title = f"Sets of answers: a temperature makes adaptive ones {effect}"
-    if effect == "larger" and even < 0:
-        title += ", and evener"
-    text = (
-        f"For sets that hold the truth in {100 * found['level']:.0f}\u00a0% of cases (conformal "
-        f"prediction): {_pair(lac, 'size', 1)} classes by a threshold on the probability "
-        f"(coverage {_pair(lac, 'coverage', 100)}\u00a0%), {_pair(aps, 'size', 1)} by adding up "
-        f"probabilities (coverage {_pair(aps, 'coverage', 100)}\u00a0%; over the classes it is off "
-        f"by {_pair(aps, 'class_gap', 100)} points), without and with a temperature of "
-        f"{found['temperature']:.3g}."
-    )
-    return {"title": title, "text": text, "tone": "fair"}
-
-
-def _pair(row: dict, key: str, scale: float) -> str:
-    values = (row[when][key] for when in ("before", "after"))
-    estimates = (getattr(value, "estimate", value) for value in values)
-    return " → ".join(f"{scale * x:.{2 if scale == 1 else 1}f}" for x in estimates)

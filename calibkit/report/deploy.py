@@ -13,11 +13,10 @@ import numpy as np
 
 from calibkit import __version__, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import assessment, estimates, positive
-from calibkit.report.estimates import FIT, LEAST
+from calibkit.report import assessment, estimates, positive, thresholds
+from calibkit.report.estimates import FIT
 from calibkit.report.predictions import Predictions, log_probs
 from calibkit.report.text import decimals, number, percent
-from calibkit.report.thresholds import TARGETS, check, choose
 from calibkit.stats import Interval
 
 NAMES = {
@@ -82,13 +81,9 @@ def recalibrate(
     """
     if name not in NAMES:
         raise ValueError(f"map: got {name!r}, expected one of {', '.join(NAMES)}")
-    if len(data.labels) < LEAST:
-        raise ValueError(f"labels: got {len(data.labels)} samples, expected at least {LEAST}")
     if data.pairs:
         raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
-    if not all(0 < risk < 1 for risk in target_risk):
-        raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
-    check(rules)
+    thresholds.check(data, target_risk, rules)
     column = _column(data, of, rules)
     if data.weights is not None or data.val_weights is not None:
         data, _ = assessment.by_weight(data)
@@ -110,18 +105,16 @@ def recalibrate(
     others = [str(w.message) for w in caught if w.category is not posthoc.PosthocWarning]
     rows = []
     if column is None or target_risk:
-        errors = float((after.argmax(axis=1) != data.labels).mean())
-        targets = target_risk or [t for t in TARGETS if t < errors][-4:]
-        score = _top(after, data.labels)
-        on = score if chosen_on is None else _top(*chosen_on)
-        rows += [_judged("target_risk", t, None, score, on, held) for t in sorted(targets)]
+        score, on = _top(after, data.labels), chosen_on and _top(*chosen_on)
+        targets = target_risk or thresholds.targets(score[1])
+        rows += [_judged("target_risk", t, None, score, on) for t in sorted(targets)]
     if column is not None and (rules or not target_risk):
-        score = after[:, column], data.labels == column
-        on = score
-        if chosen_on is not None:
-            on = chosen_on[0][:, column], chosen_on[1] == column
-        for rule, value in rules or _usual(float(score[1].mean())):
-            rows.append(_judged(rule, value, column, score, on, held))
+        score, on = (
+            pair and (pair[0][:, column], pair[1] == column)
+            for pair in ((after, data.labels), chosen_on)
+        )
+        usual = rules or _usual(float(score[1].mean()))
+        rows += [_judged(rule, value, column, score, on) for rule, value in usual]
     before = softmax(data.logits.astype(np.float64))
     fitted = data.val_labels if held else data.labels
     return model, {
@@ -176,47 +169,26 @@ def _sentence(row: dict, names: Sequence[str]) -> str:
     score = "confidence" if row["column"] is None else f"P({names[row['column']]})"
     if row["threshold"] is None:
         return f"{wish}: no threshold on {score} keeps that"
-    shares = {
-        key: number(Interval(*row[key]), 100, " %") for key in ("accepted", "error") if key in row
-    }
-    shares |= {
-        key: number(Interval(*row[key]), 100, " %")
-        for key in ("flagged", "precision", "recall")
-        if key in row
-    }
-    listed = ", ".join(f"{key} {text}" for key, text in shares.items())
-    return f"{wish}: {score} ≥ {decimals(row['threshold'])}: {listed}"
-
-
-def _choose(rule: str, value: float, score: Array, hit: Array) -> float:
-    if rule == "target_risk":
-        return metrics.threshold_at_risk(score, hit, value)
-    return choose(rule, value, score, hit)
+    keys = ("accepted", "error", "flagged", "precision", "recall")
+    shown = (f"{k} {number(Interval(*row[k]), 100, ' %')}" for k in keys if k in row)
+    return f"{wish}: {score} ≥ {decimals(row['threshold'])}: {', '.join(shown)}"
 
 
 def _judged(
     rule: str,
     value: float,
     column: int | None,
-    score: tuple[Array, Array],
-    on: tuple[Array, Array],
-    held: bool,
+    score: thresholds.Samples,
+    on: thresholds.Samples | None,
 ) -> dict:
-    """A threshold chosen on the samples `on`, and what it does to others."""
-    (p, hit), asked = score, value
-    if rule == "budget" and value >= 1:  # so many of the test samples
-        asked = min(value / len(p), 1 - 1e-9)
-    threshold = _choose(rule, asked, *on)
-    flag = p >= threshold
-    if not held and threshold < math.inf:
-        for fit, rest in estimates.folds(len(p)):
-            flag[rest] = p[rest] >= _choose(rule, asked, p[fit], hit[fit])
-    row = {"rule": rule, "value": float(value), "column": column}
-    row["threshold"] = threshold if threshold < math.inf else None
+    """A threshold chosen on the samples `on`, or by cross-fitting, and what it does to others."""
+    threshold, _, flag = thresholds.judged(rule, value, score, on)
+    hit = score[1]
+    row = {"rule": rule, "value": float(value), "column": column, "threshold": threshold}
     right, n = int((flag & hit).sum()), int(flag.sum())
     if column is None:
-        return row | {"accepted": _share(n, len(p)), "error": _share(n - right, n)}
-    shares = {"flagged": _share(n, len(p)), "precision": _share(right, n)}
+        return row | {"accepted": _share(n, len(hit)), "error": _share(n - right, n)}
+    shares = {"flagged": _share(n, len(hit)), "precision": _share(right, n)}
     return row | shares | {"recall": _share(right, int(hit.sum()))}
 
 
@@ -236,9 +208,6 @@ def _column(data: Predictions, name: str | None, rules: Sequence) -> int | None:
         return data.about(name).positive
     if len(data.class_names) == 2:
         return data.positive if data.positive is not None else positive.guess(data)
-    if rules:
-        k = len(data.class_names)
-        raise ValueError(f"{rules[0][0]}: got it for {k} classes, expected it only for two classes")
     return None
 
 

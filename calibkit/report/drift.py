@@ -9,6 +9,7 @@ permutation of the pooled samples; the squares of the standardised differences a
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,7 @@ from calibkit.arrays import Array, softmax
 from calibkit.report import estimates, files, html, predictions
 from calibkit.report.estimates import FEW, LEAST
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import number, percent
+from calibkit.report.text import card, framed, number, percent
 from calibkit.stats import Interval
 
 LEVEL = 0.05
@@ -204,37 +205,26 @@ def by_date(path: str | Path) -> list[Predictions] | None:
     Calendar years, quarters, months, weeks or days: the finest that leaves enough samples in
     each period for a comparison. A validation set (``split``) is left out.
     """
-    path = Path(path)
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        return None
     import pandas as pd
 
-    head = path.suffix.lower() == ".csv"
-    if head:
-        form, _ = files._form(path.read_bytes())
-        if "date" not in pd.read_csv(path, nrows=0, **form).columns:
-            return None
-        dates = pd.read_csv(path, usecols=["date"], **form)["date"]
-    else:
-        frame = pd.read_parquet(path)
-        if "date" not in frame.columns:
-            return None
-        dates = frame["date"]
+    path = Path(path)
+    if not files.is_table(path):
+        return None
+    columns = files.table_of(path)[0].columns
+    if "date" not in columns:
+        return None
+    others = [name for name in ("group", "groups") if name in columns][:1]
+    data = predictions.read(path, group=["date", *others])
+    dates, groups = data.groups[:, 0], data.groups[:, 1:]
     try:
-        dates = pd.to_datetime(dates, utc=True, format="ISO8601").dt.tz_localize(None)
+        dates = pd.Series(pd.to_datetime(dates, utc=True, format="ISO8601")).dt.tz_localize(None)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: date: {' '.join(str(error).split())[:150]}") from error
-    if dates.isna().any():
-        raise ValueError(f"{path}: date: got an empty cell in row {int(dates.isna().argmax()) + 1}")
-    data = predictions.read(path)
-    if len(data.labels) != len(dates):
-        raise ValueError(
-            f"{path}: got {len(dates)} dates for {len(data.labels)} test samples with a label, "
-            "expected a file of such samples only"
-        )
     period = _period(dates)
+    data = replace(data, notes=(), groups=groups if others else None)
     return [
-        _rows(data, np.flatnonzero(period == name), str(name)) for name in sorted(period.unique())
+        data.take(np.flatnonzero(period == name), name=str(name), val_logits=None, val_labels=None)
+        for name in sorted(period.unique())
     ]
 
 
@@ -252,41 +242,23 @@ def _period(dates):
     )
 
 
-def _rows(data: Predictions, rows: Array, name: str) -> Predictions:
-    from dataclasses import replace
-
-    groups = None if data.groups is None else data.groups[rows]
-    return replace(
-        data,
-        name=name,
-        logits=data.logits[rows],
-        labels=data.labels[rows],
-        groups=groups,
-        notes=(),
-        val_logits=None,
-        val_labels=None,
-    )
-
-
 # --- words and pictures ---
 
 
 def verdict(numbers: dict) -> list[dict[str, str]]:
     """``title``, ``text`` and ``tone``: whether, and where."""
     parts, changes = numbers["parts"], numbers["changes"]
-    worst = min(changes, key=lambda change: change["p"])
+    worst = _worst(numbers)
     old = parts[0]
     new = parts[1 + changes.index(worst)]
-    sentences = [
+    are = "are right" if numbers["score"] == "confidence" else "are of that class"
+    sentences = " ".join(
         f"In {part['name']} the mean {numbers['score']} is {percent(part['claimed'])}, and "
-        f"{percent(part['observed'])} {'are' if numbers['score'] != 'confidence' else 'are right'}."
+        f"{percent(part['observed'])} {are}."
         for part in (old, new)
-    ]
-    if numbers["score"] != "confidence":
-        sentences = [s.replace(" are.", " are of that class.") for s in sentences]
-    change = number(worst["change"], 100, " points", sign=True)
+    )
     chance = f"p {'= ' * (worst['p'] >= 1e-4)}{_p(worst)}"
-    text = f"{' '.join(sentences)} Observed less claimed changed by {change} ({chance})."
+    text = f"{sentences} Observed less claimed changed by {_points(worst['change'])} ({chance})."
     which = [change["part"] for change in changes if change["drifted"]]
     if not which:
         title, tone = f"No drift since {old['name']} that chance would not show", "good"
@@ -296,10 +268,8 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
         title = f"Calibration has drifted since {old['name']}, first in {which[0]}"
         tone = "bad"
         text = f"In {len(which)} of {len(changes)} periods. Most clearly: {text}"
-    answers = [{"title": title, "text": text, "tone": tone}]
-    if which:
-        answers.append(_where(worst, numbers["score"]))
-    return answers
+    first = card(title, text, tone)
+    return [first, _where(worst, numbers["score"])] if which else [first]
 
 
 def _where(change: dict, score: str) -> dict[str, str]:
@@ -311,13 +281,12 @@ def _where(change: dict, score: str) -> dict[str, str]:
     ):
         rows = [row for row in change[key] if row["stands_out"]]
         for row in sorted(rows, key=lambda row: -abs(row["z"]))[:3]:
-            points = number(row["change"], 100, " points", sign=True)
-            lines.append(f"{what} {row['name']}: {points}")
+            lines.append(f"{what} {row['name']}: {_points(row['change'])}")
     if not lines:
         text = "No bin, group or class stands out alone; it is spread over all."
-        return {"title": "Drifted a little everywhere", "text": text, "tone": "unsure"}
+        return card("Drifted a little everywhere", text, "unsure")
     text = "Observed less claimed, " + "; ".join(lines) + "."
-    return {"title": f"Where {change['part']} differs most", "text": text, "tone": "fair"}
+    return card(f"Where {change['part']} differs most", text, "fair")
 
 
 def _p(change: dict) -> str:
@@ -326,67 +295,69 @@ def _p(change: dict) -> str:
 
 def write(numbers: dict, out: Path) -> Path:
     """Write ``compare.html`` and ``compare.json``; return the path of the first."""
-    import json
-
-    out.mkdir(parents=True, exist_ok=True)
-    words = verdict(numbers)
+    words, worst = verdict(numbers), _worst(numbers)
     title = f"{len(numbers['parts'])} sets of samples"
-    kept = html.plain(numbers | {"verdicts": [{"title": title, "verdict": words}]})
-    lines = json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    html.write(out / "compare.json", lines)
-    worst = min(numbers["changes"], key=lambda change: change["p"])
-    page = html.render(
-        Path(__file__).with_name("drift.html.jinja"),
-        numbers=numbers,
+    kinds = {
+        "bins": (f"By {numbers['score']}", numbers["score"]),
+        "groups": ("By group", "Group"),
+        "predicted": ("By answer", "Answer"),
+    }
+    return html.publish(
+        out,
+        "compare",
+        numbers,
+        {"verdicts": [{"title": title, "verdict": words}]},
+        template="drift",
         verdict=words,
         worst=worst,
         pictures={name: html.picture(draw(name, numbers)) for name in ("gaps", "bins")},
-        tables=[
-            (title, _table(worst[key], head))
-            for key, title, head in (
-                ("bins", f"By {numbers['score']}", numbers["score"]),
-                ("groups", "By group", "Group"),
-                ("predicted", "By answer", "Answer"),
-            )
+        titles={key: title for key, (title, _) in kinds.items() if worst[key]},
+        tables={
+            key: html.table(framed([_row(row, head) for row in worst[key][:50]]))
+            for key, (_, head) in kinds.items()
             if worst[key]
-        ],
-        parts=_parts(numbers),
+        }
+        | {"parts": html.table(framed(_parts(numbers)))},
     )
-    html.write(out / "compare.html", page)
-    return out / "compare.html"
 
 
-def _parts(numbers: dict) -> dict:
+def _worst(numbers: dict) -> dict:
+    return min(numbers["changes"], key=lambda change: change["p"])
+
+
+def _parts(numbers: dict) -> list[dict[str, str]]:
     rows = []
     for part, change in zip(numbers["parts"], [None, *numbers["changes"]], strict=True):
+        told = change and (_points(change["change"]), _p(change), _YES[change["drifted"]])
         rows.append(
-            [
-                part["name"],
-                f"{part['samples']:,}",
-                percent(part["claimed"]),
-                percent(part["observed"]),
-                number(change["change"], 100, " points", sign=True) if change else "–",
-                _p(change) if change else "–",
-                ("yes" if change["drifted"] else "no") if change else "–",
-            ]
+            {
+                "Samples of": part["name"],
+                "How many": f"{part['samples']:,}",
+                "Claimed": percent(part["claimed"]),
+                "Observed": percent(part["observed"]),
+                **dict(zip(("Change of the gap", "p", "Drifted?"), told or "–––", strict=True)),
+            }
         )
-    head = ["Samples of", "How many", "Claimed", "Observed", "Change of the gap", "p", "Drifted?"]
-    return {"head": head, "rows": rows}
+    return rows
 
 
-def _table(rows: list[dict], first: str) -> dict:
+_YES = {True: "yes", False: "no"}
+
+
+def _points(change: float | Interval) -> str:
+    return number(change, 100, " points", sign=True)
+
+
+def _row(row: dict, first: str) -> dict[str, str]:
+    before, now = row["samples"]
     return {
-        "head": [first, "Samples before", "now", "Observed − claimed before", "now", "Change", ""],
-        "rows": [
-            [
-                row["name"],
-                *(f"{n:,}" for n in row["samples"]),
-                *(number(row[key], 100, " points", sign=True) for key in ("old", "new")),
-                number(row["change"], 100, " points", sign=True),
-                "stands out" if row["stands_out"] else "",
-            ]
-            for row in rows[:50]
-        ],
+        first: row["name"],
+        "Samples before": f"{before:,}",
+        "Samples now": f"{now:,}",
+        "Observed − claimed before": _points(row["old"]),
+        "Observed − claimed now": _points(row["new"]),
+        "Change": _points(row["change"]),
+        "Verdict": "stands out" if row["stands_out"] else "–",
     }
 
 
@@ -406,7 +377,7 @@ def draw(name: str, numbers: dict) -> Figure:
             ax.set_xticks(x, [part["name"] for part in numbers["parts"]], rotation=30, ha="right")
             ax.set(ylabel="Observed − claimed, points")
             return fig
-        worst = min(numbers["changes"], key=lambda change: change["p"])
+        worst = _worst(numbers)
         x = np.arange(len(worst["bins"]))
         ends = 100 * np.array([tuple(row["change"]) for row in worst["bins"]])
         colours = [plots.WRONG if row["stands_out"] else "0.5" for row in worst["bins"]]

@@ -1,5 +1,7 @@
 """What so many samples can tell: shares and gaps with intervals, the ECE of chance, folds."""
 
+import math
+
 import numpy as np
 
 from calibkit import metrics, stats
@@ -24,6 +26,13 @@ def folds(n: int, k: int = 1) -> list[tuple[Array, Array]]:
     return [
         (np.concatenate([other for other in parts if other is not part]), part) for part in parts
     ]
+
+
+def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf) -> bool | None:
+    """Whether a wish is kept; None if the interval does not tell."""
+    if found.high <= at_most and found.low >= at_least:
+        return True
+    return False if found.low > at_most or found.high < at_least else None
 
 
 def gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:

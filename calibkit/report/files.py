@@ -409,28 +409,35 @@ def _target(row: dict, choices: int) -> int | None:
 
 
 def _table(path: Path, group: tuple[str, ...]) -> Arrays:
+    frame, notes = table_of(path)
+    arrays, more = _frame(frame, group)
+    return arrays, notes + more
+
+
+def is_table(path: Path) -> bool:
+    """Whether it is a file of rows and columns."""
+    return _READERS[format_of(path)] is _table
+
+
+def table_of(path: Path):
+    """A table as a data frame, and what to say about how it was read."""
     import pandas as pd  # late: slow to import
 
-    notes: list[str] = []
     kind = format_of(path)
     if kind in _TEXT:
         content = _text_of_file(path)
         if not content:
             raise ValueError("the file is empty")
         form, notes = _form(content)
-        try:
-            frame = pd.read_csv(  # NA may be a class
-                io.BytesIO(content), keep_default_na=False, na_values=[""], **form
-            )
+        try:  # NA may be a class
+            options = {"keep_default_na": False, "na_values": [""]} | form
+            return pd.read_csv(io.BytesIO(content), **options), notes
         except UnicodeDecodeError as error:
             raise ValueError("not written in UTF-8: save it as UTF-8 text") from error
-    else:
-        try:
-            frame = (pd.read_parquet if kind == ".parquet" else pd.read_feather)(path)
-        except ImportError as error:
-            raise ValueError(f"a {kind} file needs pyarrow: pip install pyarrow") from error
-    arrays, more = _frame(frame, group)
-    return arrays, notes + more
+    try:
+        return (pd.read_parquet if kind == ".parquet" else pd.read_feather)(path), []
+    except ImportError as error:
+        raise ValueError(f"a {kind} file needs pyarrow: pip install pyarrow") from error
 
 
 def _form(content: bytes) -> tuple[dict[str, str], list[str]]:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import math
 import os
 from dataclasses import is_dataclass
@@ -14,7 +15,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibkit import plots
-from calibkit.stats import Interval
 
 
 def render(template: Path, **values) -> str:
@@ -30,6 +30,24 @@ def render(template: Path, **values) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template(template.name).render(**values)
+
+
+def publish(out: Path, name: str, numbers, more: dict, template: str = "", **values) -> Path:
+    """Write ``NAME.json``, of the numbers and what is said of them, and ``NAME.html``.
+
+    The page is ``NAME.html.jinja`` of this folder, or `template`.
+    """
+    values = {"script": "", "explorables": {}} | values
+    page = render(template_of(template or name), numbers=numbers, **values)
+    text = json.dumps(plain(numbers) | plain(more), indent=1, ensure_ascii=False, allow_nan=False)
+    out.mkdir(parents=True, exist_ok=True)
+    write(out / f"{name}.json", text + "\n")
+    write(out / f"{name}.html", page)
+    return out / f"{name}.html"
+
+
+def template_of(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.html.jinja")
 
 
 def table(frame: pd.DataFrame) -> dict:
@@ -48,11 +66,11 @@ def picture(figure: Figure) -> str:
 
 
 def plain(value):
-    """Numbers as JSON allows them: intervals by name, ``nan`` as null, infinity as "inf"."""
-    if isinstance(value, Interval):
-        value = value._asdict()
+    """Numbers as JSON allows them: named fields as keys, ``nan`` as null, infinity as "inf"."""
     if is_dataclass(value):
         value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {str(key): plain(x) for key, x in value.items()}
     if isinstance(value, np.ndarray | list | tuple):

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import math
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from matplotlib.figure import Figure
 
 from calibkit import explorable, plots
 from calibkit.report import html
-from calibkit.report.assessment import ROWS, SHOWN, by_weight
+from calibkit.report.assessment import ROWS, SHOWN, Assessment, by_weight
+from calibkit.report.positive import Positive
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
 
@@ -21,7 +21,10 @@ EXPLORED = 4_000_000  # numbers (samples × classes) behind a figure that can be
 
 
 def write(
-    numbers: dict, out: Path, data: Predictions | None = None, against: Predictions | None = None
+    numbers: Assessment,
+    out: Path,
+    data: Predictions | None = None,
+    against: Predictions | None = None,
 ) -> Path:
     """Write ``report.html`` and ``report.json`` to a folder; return the path of the first.
 
@@ -32,16 +35,12 @@ def write(
     out : Path
         Created if missing.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
-    plain = html.plain(numbers | words)
-    lines = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    html.write(out / "report.json", lines)
-    html.write(out / "report.html", page(numbers, data, against))
-    return out / "report.html"
+    values = _values(numbers, data, against)
+    words = {name: values[name] for name in ("verdict", "cautions")}
+    return html.publish(out, "report", numbers, words, "page", **values)
 
 
-def draw(name: str, numbers: dict) -> Figure:
+def draw(name: str, numbers: Assessment) -> Figure:
     """Draw a figure of the report.
 
     Parameters
@@ -49,8 +48,7 @@ def draw(name: str, numbers: dict) -> Figure:
     name : str
         "reliability", "histogram", "risk_coverage"; for two models, "comparison"; for two classes,
         "probability" (reliability of the positive one), "roc" and "precision_recall".
-    numbers : dict
-        As `assess` returns them.
+    numbers : Assessment
 
     Returns
     -------
@@ -66,54 +64,55 @@ def draw(name: str, numbers: dict) -> Figure:
     'Confidence'
     >>> plt.close(figure)
     """
+    positive, two = numbers.positive, numbers.comparison and numbers.comparison["positive"]
+    sizes = {"risk_coverage": (6, 4), "roc": (4.6, 3.9), "precision_recall": (4.6, 3.9)}
     with plots.style():
-        if name == "comparison" and numbers["comparison"]["positive"]:
-            fig, ax = plt.subplots(figsize=(6, 3.8))
-            own, other = numbers["positive"], numbers["comparison"]["positive"]
-            pairs = {"your model": own, "the other one": other}
-            plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, ax)
-            ax.set(xlabel=f"Probability of “{own['name']}”", ylabel="Share − probability")
-            return fig
         if name == "comparison":
-            fig, axes = plt.subplots(2, 1, figsize=(6, 7))
-            pairs = {"your model": numbers, "the other one": numbers["comparison"]}
-            plots.plot_reliability_lines({m: x["reliability"] for m, x in pairs.items()}, axes[0])
-            plots.plot_risk_coverage({m: x["risk_coverage"] for m, x in pairs.items()}, axes[1])
+            rows, height = (1, 3.8) if two else (2, 7)
+            fig, axes = plt.subplots(rows, 1, figsize=(6, height), squeeze=False)
+            top, *bottom = axes[:, 0]
+            own, other = (positive, two) if two else (numbers, numbers.comparison)
+            lines = {"your model": own.reliability, "the other one": other["reliability"]}
+            plots.plot_reliability_lines(lines, top)
+            if two:
+                top.set(xlabel=f"Probability of {positive.quoted}", ylabel="Share − probability")
+            for ax in bottom:
+                lines = {"your model": own.risk_coverage, "the other one": other["risk_coverage"]}
+                plots.plot_risk_coverage(lines, ax)
             return fig
+        fig, ax = plt.subplots(figsize=sizes.get(name, (5, 4.6)))
         if name in ("roc", "precision_recall"):
-            return _ranking(name, numbers["positive"])
-        fig, ax = plt.subplots(figsize=(6, 4) if name == "risk_coverage" else (5, 4.6))
-        if name == "probability":
-            positive = numbers["positive"]
-            plots.plot_reliability(positive["reliability"], ax)
-            ax.set(xlabel=f"Probability of “{positive['name']}”", ylabel="Share that are")
-            gap = positive["gap"].estimate
-            mean = f"mean − share {number(100 * gap, 1, ' points', sign=True)}"
-            ax.texts[-1].set_text(f"ECE {percent(positive['ece'].estimate)}\n{mean}")
+            _ranking(name, positive, ax)
+        elif name == "probability":
+            plots.plot_reliability(positive.reliability, ax)
+            ax.set(xlabel=f"Probability of {positive.quoted}", ylabel="Share that are")
+            mean = f"mean − share {number(100 * positive.gap.estimate, 1, ' points', sign=True)}"
+            ax.texts[-1].set_text(f"ECE {percent(positive.ece.estimate)}\n{mean}")
         elif name == "reliability":
-            plots.plot_reliability(numbers["reliability"], ax)
+            plots.plot_reliability(numbers.reliability, ax)
         elif name == "histogram":
-            plots.plot_confidence_histogram(numbers["histogram"], ax)
+            plots.plot_confidence_histogram(numbers.histogram, ax)
         else:
-            plots.plot_risk_coverage({"your model": numbers["risk_coverage"]}, ax)
-            _mark(numbers["operating_points"], ax)
+            plots.plot_risk_coverage({"your model": numbers.risk_coverage}, ax)
+            _mark(numbers.operating_points, ax)
         return fig
 
 
-def _ranking(name: str, positive: dict) -> Figure:
+def _ranking(name: str, positive: Positive, ax: Axes) -> None:
     """ROC or precision–recall curve, with the threshold 0.5 marked."""
-    fig, ax = plt.subplots(figsize=(4.6, 3.9))
-    curve, at = positive[name], positive["decisions"]
+    at = positive.decisions
     recall = at["recall"].estimate
     if name == "roc":
-        others = max(positive["samples"] - positive["positives"], 1)
-        x, y, dot = curve["fpr"], curve["tpr"], (at["false"] / others, recall)
-        chance, label = [0, 1], f"ROC AUC {percent(positive['auroc'].estimate)}"
+        others = max(positive.samples - positive.positives, 1)
+        x, y = positive.roc.values()
+        dot = (at["false"] / others, recall)
+        chance, label = [0, 1], f"ROC AUC {percent(positive.auroc.estimate)}"
         ax.set(xlabel="False alarms among the others", ylabel="Recall")
     else:
-        x, y, dot = curve["recall"], curve["precision"], (recall, at["precision"].estimate)
-        chance = [positive["base_rate"].estimate] * 2
-        label = f"Average precision {percent(positive['average_precision'].estimate)}"
+        x, y = positive.precision_recall.values()
+        dot = (recall, at["precision"].estimate)
+        chance = [positive.base_rate.estimate] * 2
+        label = f"Average precision {percent(positive.average_precision.estimate)}"
         ax.set(xlabel="Recall", ylabel="Precision")
     ax.plot([0, 1], chance, color="0.7", linestyle="--", linewidth=1.2)
     ax.plot(x, y, color=plots.CORRECT, linewidth=2)
@@ -123,11 +122,10 @@ def _ranking(name: str, positive: dict) -> Figure:
         ax.annotate("0.5", dot, (8, side), textcoords="offset points")
     ax.set(xlim=(0, 1), ylim=(0, 1.02))
     ax.set_title(label, fontsize=12)
-    return fig
 
 
 def explore(
-    numbers: dict, data: Predictions, against: Predictions | None, pictures: dict[str, str]
+    numbers: Assessment, data: Predictions, against: Predictions | None, pictures: dict[str, str]
 ) -> dict[str, explorable.Explorable]:
     """Interactive versions of the figures "reliability", "histogram" and "risk_coverage".
 
@@ -139,7 +137,7 @@ def explore(
     if against:
         models["the other one"] = against.sample(ROWS)
     reliability, histograms, risk_coverage = {}, {}, {}
-    found = (point["threshold"] for point in numbers["operating_points"])
+    found = (point["threshold"] for point in numbers.operating_points)
     thresholds = [threshold for threshold in found if threshold is not None]
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
@@ -148,12 +146,12 @@ def explore(
             for samples in (model.samples, model.val_samples)
         )
         if not data.pairs:
-            few = min(explorable.MOST, max(EXPLORED // numbers["classes"], 1000))
+            few = min(explorable.MOST, max(EXPLORED // numbers.classes, 1000))
             packed = explorable.reliability(model.logits, model.labels, temperature, few)
             reliability[name] = packed
         histograms[name] = explorable.histograms(*test, marks=thresholds)
         risk_coverage[name] = explorable.risk_coverage(*test, held_out)
-    point = numbers["main_point"] or {"threshold": 0.9, "target": 0.05}
+    point = numbers.main_point or {"threshold": 0.9, "target": 0.05}
     shown = {}
     if reliability:
         still = pictures["reliability"]
@@ -168,9 +166,9 @@ def explore(
     }
 
 
-def _temperature(numbers: dict) -> float | None:
+def _temperature(numbers: Assessment) -> float | None:
     """The fitted temperature, or the mean of several; None if it is beyond the slider."""
-    fitted = numbers["recalibration"]["temperature scaling"].get("temperatures")
+    fitted = numbers.recalibration["temperature scaling"].get("temperatures")
     mean = float(np.mean(fitted)) if fitted else math.nan
     return mean if 0.25 <= mean <= 4 else None
 
@@ -187,57 +185,62 @@ def _mark(points: list[dict], ax: Axes) -> None:
             labelled = x
 
 
-def page(numbers: dict, data: Predictions | None = None, against: Predictions | None = None) -> str:
+def page(
+    numbers: Assessment, data: Predictions | None = None, against: Predictions | None = None
+) -> str:
     """The report as one HTML page, with its figures inside; it fetches nothing.
 
     Parameters
     ----------
-    numbers : dict
-        As `assess` returns them.
+    numbers : Assessment
     data, against : Predictions, optional
         What was assessed. The figures are then interactive, by the one script that the page
         allows; without these arguments there is no script.
     """
+    values = _values(numbers, data, against)
+    return html.render(html.template_of("page"), numbers=numbers, **values)
+
+
+def _values(numbers: Assessment, data: Predictions | None, against: Predictions | None) -> dict:
+    """What the template needs beside the numbers."""
     shown = ["reliability", "histogram", "risk_coverage"]
-    shown += ["probability", "roc", "precision_recall"] if numbers["positive"] else []
-    shown += ["comparison"] if numbers["comparison"] else []
+    shown += ["probability", "roc", "precision_recall"] if numbers.positive else []
+    shown += ["comparison"] if numbers.comparison else []
     pictures = {name: html.picture(draw(name, numbers)) for name in shown}
     # Of two classes, what can be explored is folded away: a still picture does.
-    lively = data is not None and not numbers["positive"]
+    lively = data is not None and not numbers.positive
     explorables = explore(numbers, data, against, pictures) if lively else {}
     script = explorable.script() if lively else ""
-    facts = [f"{numbers['samples']:,} samples"]
-    if positive := numbers["positive"]:
-        guessed = " (guessed)" if positive["guessed"] else ""
-        facts.append(f"two classes, of which “{positive['name']}” is the positive one{guessed}")
-        facts.append(f"{positive['positives']:,} positives")
+    facts = [f"{numbers.samples:,} samples"]
+    if positive := numbers.positive:
+        guessed = " (guessed)" if positive.guessed else ""
+        facts.append(f"two classes, of which {positive.quoted} is the positive one{guessed}")
+        facts.append(f"{positive.positives:,} positives")
     else:
-        facts += [] if numbers["pairs"] else [f"{numbers['classes']:,} classes"]
-        facts += [f"{numbers['errors']:,} wrong"]
-    if numbers["validation"]:
-        facts.append(f"a validation set of {numbers['validation']:,}")
-    if numbers["against"]:
-        facts.append(f"compared with {numbers['against']}")
-    fits = [row for row in numbers["recalibration"].values() if "fitted_on" in row]
-    best, note = numbers["recommended"], ""
+        facts += [] if numbers.pairs else [f"{numbers.classes:,} classes"]
+        facts += [f"{numbers.errors:,} wrong"]
+    if numbers.validation:
+        facts.append(f"a validation set of {numbers.validation:,}")
+    if numbers.against:
+        facts.append(f"compared with {numbers.against}")
+    fits = [row for row in numbers.recalibration.values() if "fitted_on" in row]
+    best, note = numbers.recommended, ""
     if positive:
         note = "Thresholds are for the probability as it is"
         note += f"; after {best}, each is another, as listed." if best else "."
-    return html.render(
-        Path(__file__).with_name("page.html.jinja"),
-        numbers=numbers,
-        positive=positive,
-        threshold_note=note,
-        fitted_on=fits[0]["fitted_on"] if fits else 0,
-        judged_on=numbers["recalibration"]["none"]["judged_on"],
-        worst_shown=len(numbers["predicted"]) == SHOWN < numbers["classes"],
-        facts=facts,
-        verdict=verdict(numbers),
-        cautions=cautions(numbers),
-        pictures=pictures,
-        explorables=explorables,
-        script=script,
-        script_sum=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        tables={name: html.table(frame) for name, frame in tables(numbers).items()},
-        percent=percent,
-    )
+    return {
+        "positive": positive,
+        "threshold_note": note,
+        "fitted_on": fits[0]["fitted_on"] if fits else 0,
+        "judged_on": numbers.recalibration["none"]["judged_on"],
+        "worst_shown": len(numbers.predicted) == SHOWN < numbers.classes,
+        "facts": facts,
+        "verdict": verdict(numbers),
+        "cautions": cautions(numbers),
+        "pictures": pictures,
+        "explorables": explorables,
+        "script": script,
+        "script_sum": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "tables": {name: html.table(frame) for name, frame in tables(numbers).items()},
+        "percent": percent,
+    }

@@ -5,16 +5,16 @@ it, and whether it happened. Where positives are rare this is another question t
 label, which is nearly always "negative" and nearly always right.
 """
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from calibkit import curves, metrics, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import estimates
+from calibkit.report import estimates, thresholds
 from calibkit.report.predictions import Predictions, as_printed
-from calibkit.report.thresholds import choose
+from calibkit.stats import Interval
 
 RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
 POINTS = 300  # of a curve
@@ -42,7 +42,87 @@ def guess(data: Predictions) -> int:
     return int(2 * (data.labels == 1).sum() <= len(data.labels))
 
 
-def assess_positive(data: Predictions, found: dict[str, dict], recommended: str | None, rules):
+COMPARED = ("ece", "excess_ece", "auroc", "aupr_success")
+
+
+@dataclass(frozen=True, eq=False)
+class Positive:
+    """Every number about the positive class; shares and errors are fractions of 1.
+
+    Attributes
+    ----------
+    name, other : str
+        The positive class, and the other.
+    guessed : bool
+        Whether nobody said which it is.
+    samples, positives : int
+    base_rate : Interval
+        Share of positives (Wilson).
+    mean : float
+        Mean probability.
+    gap : Interval
+        Mean probability minus base rate.
+    ece, auroc, average_precision : Interval
+        Of the probability, by bootstrap.
+    chance_ece : Interval
+        The ECE of as many samples of calibrated probabilities.
+    reliability : curves.Reliability
+    roc, precision_recall : dict
+        Pairs of arrays, for a figure.
+    decisions : dict
+        At 0.5: see `decide`, and ``claimed``, the mean probability of what is flagged.
+    thresholds, thresholds_after : list of dict
+        See `by_rule`; the second after the ``recommended`` map.
+    recommended : str or None
+        One of `maps`.
+    maps : dict of str to dict
+        For "none" and each recalibration ``mean``, ``ece``, ``average_precision``, ``decisions`` at
+        0.5 and ``same``, the threshold that flags as many as before.
+    shift : dict or None
+        See `prior_shift`.
+    """
+
+    name: str
+    other: str
+    guessed: bool
+    samples: int
+    positives: int
+    base_rate: Interval
+    mean: float
+    gap: Interval
+    ece: Interval
+    chance_ece: Interval
+    auroc: Interval
+    average_precision: Interval
+    reliability: curves.Reliability
+    roc: dict
+    precision_recall: dict
+    decisions: dict
+    thresholds: list[dict]
+    thresholds_after: list[dict]
+    recommended: str | None
+    maps: dict[str, dict]
+    shift: dict | None
+
+    @property
+    def quoted(self) -> str:
+        """The name in quotation marks."""
+        return f"“{self.name}”"
+
+    @property
+    def rarer(self) -> tuple[int, str]:
+        """Samples of the rarer class, and its name in quotation marks."""
+        others = self.samples - self.positives
+        return min((self.positives, self.quoted), (others, f"“{self.other}”"), key=lambda x: x[0])
+
+
+def assess_positive(
+    data: Predictions,
+    found: dict[str, dict],
+    recommended: str | None,
+    rules: Sequence[tuple[str, float]],
+    guessed: bool = False,
+) -> Positive:
     """Every number about the positive class.
 
     Parameters
@@ -55,66 +135,66 @@ def assess_positive(data: Predictions, found: dict[str, dict], recommended: str 
     recommended : str or None
         One of them.
     rules : sequence of (str, float)
-        Rules for a threshold: a name of `RULES` and its value.
+        Rules for a threshold: a name of `thresholds.RULES` and its value.
+    guessed : bool
+        Whether nobody said which class is the positive one.
 
     Returns
     -------
-    dict
-        ``name``, ``other``, ``samples``, ``positives``; ``base_rate`` (Wilson interval), ``mean``
-        (probability), ``gap`` (mean minus base rate); ``ece``, ``auroc``, ``average_precision``
-        (bootstrap intervals), ``chance_ece``; ``reliability``, ``roc``, ``precision_recall``
-        (curves); ``decisions`` (see `decide`) at 0.5, and ``claimed``, the mean of p there;
-        ``thresholds`` (see `thresholds`) and ``thresholds_after`` the ``recommended`` map;
-        ``maps``: for "none" and each recalibration ``mean``, ``ece``, ``average_precision``,
-        ``decisions`` at 0.5 and ``same``, the threshold that flags as many as before.
+    Positive
     """
     p, y = probability(data.logits, data.positive), data.labels == data.positive
     held = None
     if data.val_logits is not None:
         held = probability(data.val_logits, data.positive), data.val_labels == data.positive
-    names = ["ece", "auroc", "aupr_success"]
     draws = estimates.replicates(len(y))
+    names = ["ece", "auroc", "aupr_success"]
     intervals = stats.bootstrap(stats.Answers(p, y), None, names, n=draws)
     ranking = metrics.Ranking.of(p, y)
     thin = np.unique(np.linspace(0, len(ranking.confidence) - 1, POINTS).round().astype(int))
+    recall = ranking.accepted_right[thin] / max(ranking.all_right, 1)
+    false_alarms = ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1)
     before = decide(p, y, 0.5)
-    chosen = list(rules) or default_rules(float(y.mean()))
+    before["claimed"] = float(p[p >= 0.5].mean()) if before["flagged"] else 0.0
+    chosen, after = list(rules) or default_rules(float(y.mean())), []
+    if recommended in found and len(found[recommended]["test"][0]) == len(y):
+        (q, _), held_after = found[recommended]["test"], found[recommended]["validation"]
+        after = by_rule(q, y, held_after, chosen)
+    return Positive(
+        name=data.class_names[data.positive],
+        other=data.class_names[1 - data.positive],
+        guessed=guessed,
+        samples=len(y),
+        positives=int(y.sum()),
+        base_rate=stats.wilson(y.sum(), len(y)),
+        mean=float(p.mean()),
+        gap=estimates.gap(p, y),
+        ece=intervals["ece"],
+        chance_ece=estimates.chance_ece(p, draws // 5),
+        auroc=intervals["auroc"],
+        average_precision=intervals["aupr_success"],
+        reliability=curves.prepare_reliability(p, y),
+        roc={"fpr": np.r_[0, false_alarms], "tpr": np.r_[0, recall]},
+        precision_recall={"recall": recall, "precision": 1 - ranking.risk()[thin]},
+        decisions=before,
+        thresholds=by_rule(p, y, held, chosen),
+        thresholds_after=after,
+        recommended=recommended,
+        maps={name: _of_map(*of["test"], before["flagged"] / len(y)) for name, of in found.items()},
+        shift=prior_shift(data),
+    )
+
+
+def _of_map(p: Array, y: Array, flagged: float) -> dict:
+    ranking, ranked = metrics.Ranking.of(p, y), metrics.ranked_metrics()
+    place = int(np.clip(round(flagged * len(p)), 1, len(p)))
     return {
-        "name": data.class_names[data.positive],
-        "other": data.class_names[1 - data.positive],
-        "samples": len(y),
-        "positives": int(y.sum()),
-        "base_rate": stats.wilson(y.sum(), len(y)),
         "mean": float(p.mean()),
-        "gap": estimates.gap(p, y),
-        "ece": intervals["ece"],
-        "chance_ece": estimates.chance_ece(p, draws // 5),
-        "auroc": intervals["auroc"],
-        "average_precision": intervals["aupr_success"],
-        "reliability": curves.prepare_reliability(p, y),
-        "roc": {
-            "fpr": np.r_[0, ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1)],
-            "tpr": np.r_[0, ranking.accepted_right[thin] / max(ranking.all_right, 1)],
-        },
-        "precision_recall": {
-            "recall": ranking.accepted_right[thin] / max(ranking.all_right, 1),
-            "precision": 1 - ranking.risk()[thin],
-        },
-        "decisions": before | {"claimed": float(p[p >= 0.5].mean()) if before["flagged"] else 0.0},
-        "thresholds": thresholds(p, y, held, chosen),
-        "recommended": recommended,
-        "thresholds_after": thresholds(
-            found[recommended]["test"][0], y, found[recommended]["validation"], chosen
-        )
-        if recommended in found and len(found[recommended]["test"][0]) == len(y)
-        else [],
-        "maps": {
-            name: _of_map(*of["test"], before["flagged"] / len(y)) for name, of in found.items()
-        },
+        "ece": ranked["ece"](ranking),
+        "average_precision": ranked["aupr_success"](ranking),
+        "decisions": decide(p, y, 0.5),
+        "same": float(np.partition(p, -place)[-place]) if flagged else None,
     }
-
-
-COMPARED = ("ece", "excess_ece", "auroc", "aupr_success")
 
 
 def compare_positive(data: Predictions, against: Predictions, replicates: int = 1000) -> dict:
@@ -130,35 +210,17 @@ def compare_positive(data: Predictions, against: Predictions, replicates: int = 
     p, q = (probability(model.logits, data.positive) for model in (data, against))
     both = stats.Answers(p, y), stats.Answers(q, y)
     difference = stats.compare(*both, None, COMPARED, n=replicates)
-    ranked = metrics.ranked_metrics()
-    yours, other = (metrics.Ranking.of(x.confidence, x.correct) for x in both)
-    found = {
-        name: {
-            "yours": ranked[name](yours),
-            "other": ranked[name](other),
-            "difference": difference[name],
-        }
-        for name in COMPARED
-    }
-    return found | {"reliability": curves.prepare_reliability(q, y)}
+    ranked, rankings = metrics.ranked_metrics(), [metrics.Ranking.of(x, y) for x in (p, q)]
+    found: dict = {"reliability": curves.prepare_reliability(q, y)}
+    for name in COMPARED:
+        yours, other = map(ranked[name], rankings)
+        found[name] = {"yours": yours, "other": other, "difference": difference[name]}
+    return found
 
 
 def probability(logits: Array, positive: int) -> Array:
     """Probability of one of two classes, in double precision."""
     return as_printed(softmax(np.asarray(logits, np.float64))[:, positive])
-
-
-def _of_map(p: Array, y: Array, flagged: float) -> dict:
-    ranking = metrics.Ranking.of(p, y)
-    ranked = metrics.ranked_metrics()
-    place = int(np.clip(round(flagged * len(p)), 1, len(p))) - 1
-    return {
-        "mean": float(p.mean()),
-        "ece": ranked["ece"](ranking),
-        "average_precision": ranked["aupr_success"](ranking),
-        "decisions": decide(p, y, 0.5),
-        "same": float(np.partition(p, -place - 1)[-place - 1]) if flagged else None,
-    }
 
 
 def decide(p: Array, y: Array, threshold: float) -> dict:
@@ -176,7 +238,7 @@ def decide(p: Array, y: Array, threshold: float) -> dict:
     >>> found["flagged"], found["found"], found["false"], found["missed"]
     (2, 1, 1, 1)
     """
-    return _counted(np.asarray(p) >= threshold, y) | {"threshold": threshold}
+    return {"threshold": threshold} | _counted(np.asarray(p) >= threshold, y)
 
 
 def _counted(flag: Array, y: Array) -> dict:
@@ -205,8 +267,8 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
     return [*rules, ("recall", 0.9), ("recall", 0.95)]
 
 
-def thresholds(
-    p: Array, y: Array, held: tuple[Array, Array] | None, rules: Sequence[tuple[str, float]]
+def by_rule(
+    p: Array, y: Array, held: thresholds.Samples | None, rules: Sequence[tuple[str, float]]
 ) -> list[dict]:
     """For each rule the threshold, and what it does to samples it was not chosen on.
 
@@ -216,7 +278,7 @@ def thresholds(
         Probability of the positive class, and whether it is the true one.
     held : pair of arrays, or None
         The same of a validation set, to choose thresholds on. Without one, ``precision``,
-        ``recall`` and ``share`` are cross-fitted, as in `assessment.operating_points`.
+        ``recall`` and ``share`` are cross-fitted, as in `thresholds.judged`.
     rules : sequence of (str, float)
 
     Returns
@@ -229,28 +291,18 @@ def thresholds(
     """
     rows = []
     for rule, value in rules:
-        asked = value
-        if rule == "budget" and value >= 1:  # of as many samples as are in the test set
-            asked = min(value / len(y), 1 - 1e-9)
-        threshold = choose(rule, asked, *(held or (p, y)))
-        row = decide(p, y, threshold)
-        if held is None:
-            flag = np.zeros(len(y), bool)
-            for fit, rest in estimates.folds(len(y)):
-                flag[rest] = p[rest] >= choose(rule, asked, p[fit], y[fit])
-            fitted = _counted(flag, y)
-            row |= {key: fitted[key] for key in ("precision", "recall", "share")}
-        row |= {"rule": rule, "value": float(value)}
+        threshold, flag, fitted = thresholds.judged(rule, value, (p, y), held)
+        row = {"threshold": threshold} | _counted(flag, y)
+        expected = _counted(fitted, y)
+        row |= {key: expected[key] for key in ("precision", "recall", "share")}
+        row |= {"rule": rule, "value": float(value), "kept": None}
         if rule == "cost_ratio":
             half = decide(p, y, 0.5)
             row["cost"], row["cost_at_half"] = (
                 (value * x["missed"] + x["false"]) / len(y) for x in (row, half)
             )
-        row["kept"] = None
-        if rule in ("precision", "recall") and row["flagged"]:
-            found = row[rule]
-            row["kept"] = True if found.low >= value else False if found.high < value else None
-        row["threshold"] = threshold if threshold < math.inf else None
+        elif rule in ("precision", "recall") and row["flagged"]:
+            row["kept"] = estimates.kept(row[rule], at_least=value)
         rows.append(row)
     return rows
 
@@ -328,7 +380,7 @@ def prior_shift(data: Predictions) -> dict | None:
         ``validation``, ``test`` (Wilson intervals) and the ``p_value`` of the chi-squared test;
         None without a validation set, or if the shares could be the same.
     """
-    if data.val_logits is None:
+    if data.val_logits is None or data.positive is None:
         return None
     from scipy.stats import chi2_contingency
 
@@ -339,5 +391,5 @@ def prior_shift(data: Predictions) -> dict | None:
     p_value = float(chi2_contingency(table).pvalue)
     if p_value > SURE:
         return None
-    shares = (stats.wilson(x.sum(), len(x)) for x in (val, test))
-    return dict(zip(("validation", "test"), shares, strict=True)) | {"p_value": p_value}
+    validation, share = (stats.wilson(x.sum(), len(x)) for x in (val, test))
+    return {"validation": validation, "test": share, "p_value": p_value}

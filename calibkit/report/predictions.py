@@ -126,23 +126,29 @@ class Predictions:
             )
         return replace(self, positive=self.class_names.index(str(positive)))
 
+    def take(
+        self, rows: Array | None = None, val_rows: Array | None = None, **changes
+    ) -> "Predictions":
+        """The same with these test samples, or these of the validation set, only."""
+        for prefix, chosen in (("", rows), ("val_", val_rows)):
+            for name in ("logits", "labels", "groups", "weights", "confidences"):
+                values = getattr(self, prefix + name, None)
+                if values is not None and chosen is not None:
+                    changes.setdefault(prefix + name, values[chosen])
+        return replace(self, **changes)
+
     def sample(self, most: int, seed: int = 0) -> "Predictions":
         """Return a random subset of at most `most` samples, in order, with a note that says so."""
-        rng, n, changes = np.random.default_rng(seed), len(self.labels), {}
-
-        def keep(rows: Array, *names: str) -> None:
-            values = {name: getattr(self, name) for name in names}
-            changes.update({name: x[rows] for name, x in values.items() if x is not None})
-
-        if n > most:
-            rows = np.sort(rng.choice(n, most, replace=False))
-            note = f"All numbers come from a random {most:,} of the {n:,} samples."
-            keep(rows, "logits", "labels", "groups", "weights", "confidences")
-            changes["notes"] = (*self.notes, note)
-        if self.val_logits is not None and len(self.val_labels) > most:
-            rows = np.sort(rng.choice(len(self.val_labels), most, replace=False))
-            keep(rows, "val_logits", "val_labels", "val_weights", "val_confidences")
-        return replace(self, **changes) if changes else self
+        rng, n = np.random.default_rng(seed), len(self.labels)
+        rows, val_rows = (
+            np.sort(rng.choice(len(x), most, replace=False))
+            if x is not None and len(x) > most
+            else None
+            for x in (self.labels, self.val_labels)
+        )
+        note = f"All numbers come from a random {most:,} of the {n:,} samples."
+        notes = self.notes if rows is None else (*self.notes, note)
+        return self if rows is val_rows is None else self.take(rows, val_rows, notes=notes)
 
 
 def of_samples(logits: Array, labels: Array, confidence: Array | None = None) -> dict[str, Array]:
@@ -169,6 +175,20 @@ def as_printed(p: Array) -> Array:
         return p
     short = p.round(10)
     return np.where((np.abs(p - short) <= 1e-15) & (short < 1), short, p)
+
+
+def check_same(first: Predictions, other: Predictions, name: str) -> None:
+    """Refuse predictions called `name` that are not of the samples of the first."""
+    n = len(first.labels)
+    if len(other.labels) != n:
+        raise ValueError(f"{name}: got {len(other.labels):,} samples, expected the same {n:,}")
+    if first.pairs or other.pairs:  # each is right or wrong in its own way
+        return
+    if differ := int((first.labels != other.labels).sum()):
+        raise ValueError(
+            f"{name}: got labels that differ in {differ:,} of {n:,} samples, "
+            "expected the same samples in the same order"
+        )
 
 
 def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
