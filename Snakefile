@@ -20,13 +20,19 @@ CHATTER = "Select jobs", "Execute ", "Touching ", "Building DAG", "Using shell",
 BUILD = f"{config.get('build', 'build')}/{EDITION}"
 CACHE = os.environ.get("CALIBKIT_CACHE", "data_cache")
 RUNS = f"{CACHE}/runs"
+CHEAP = EDITIONS[EDITION].on_the_spot
+TABLES = {}  # by run, the table that it is a row of; cheap editions have folders only
+if not CHEAP:
+    from calibkit.training import tables
+    TABLES = {name: str(path) for name, path in tables.where().items()}
 
 
 def wanted(notebook):
     """Records a notebook waits for: all if training is cheap or requested, else existing ones."""
-    files = [f"{RUNS}/{run.name}/run.json" for run in runs(notebook, EDITION)]
-    train = EDITIONS[EDITION].on_the_spot or config.get("train")
-    return files if train else [f for f in files if os.path.exists(f)]
+    files = {run.name: f"{RUNS}/{run.name}/run.json" for run in runs(notebook, EDITION)}
+    files = [f if os.path.exists(f) else TABLES.get(name, f) for name, f in files.items()]
+    train = CHEAP or config.get("train")
+    return list(dict.fromkeys(f for f in files if train or os.path.exists(f)))
 
 
 if workflow.is_main_process and not workflow.dryrun:  # held until this process ends, however it does
@@ -38,7 +44,7 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
         print(f"Another make is building {BUILD}; waiting for it.", flush=True)
         LOCK.acquire()
     # A wrong clock leaves files from the future, which Snakemake refuses as inputs.
-    for made in (f"{RUNS}/*/run.json", "notebooks/*", "book/*", f"{BUILD}/*", f"{BUILD}/book/notebooks/*"):
+    for made in (f"{RUNS}/*/run.json", *{*TABLES.values()}, "notebooks/*", "book/*", f"{BUILD}/*", f"{BUILD}/book/notebooks/*"):
         for path in glob(made):
             with suppress(OSError):  # gone by now, or not ours
                 if os.path.getmtime(path) > time.time():
@@ -61,7 +67,6 @@ rule all:
 QUEUE = {}
 for run in runs("book", EDITION):
     QUEUE.setdefault(run.dataset, []).append(run.name)
-CHEAP = EDITIONS[EDITION].on_the_spot
 
 
 def batches(names):

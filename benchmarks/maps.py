@@ -24,7 +24,7 @@ import numpy as np
 
 from calibkit import metrics, posthoc, stats
 from calibkit.arrays import softmax
-from calibkit.training import store, tables
+from calibkit.training import store
 
 ROOT = Path(__file__).resolve().parent
 SKIP_MATRIX = 40  # classes from which a free matrix is not fitted: k² parameters, hours of overfit
@@ -126,10 +126,6 @@ def networks() -> Iterator[tuple[str, str, dict]]:
         if not run.startswith("gaussians"):  # a toy
             with np.load(file) as kept:
                 yield run.split("-")[0], run, _arrays(kept, names)
-    for file in sorted(tables.released_root().glob("*/predictions/*.npz")):
-        if not (store.runs_root() / file.stem).exists():
-            with np.load(file) as kept:
-                yield file.stem.split("-")[0], file.stem, _arrays(kept, names)
     names = ("val_logits", "val_labels", "logits", "labels")
     public = Path(os.environ.get("CALIBKIT_DATA", "")) / "public_logits"
     for file in sorted(public.glob("*.npz")):

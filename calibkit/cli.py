@@ -295,7 +295,8 @@ def _parser() -> argparse.ArgumentParser:
         "collect",
         help="turn run folders into the tables of an edition",
         description="Write the records of each setting into data_cache/released/SETTING, beside "
-        "what its tables hold already. The folders stay; calibkit delete removes them.",
+        "what its tables hold already; settings without a new run or number are not touched. "
+        "The folders stay; calibkit delete removes all of them but the predictions.",
     )
     collect.add_argument("--edition", default="released", help=_EDITIONS)
     collect.set_defaults(command=_collect)
@@ -477,10 +478,10 @@ def _progress(runs: list[plan.Run], record: store.Record, start: float) -> str:
     Several processes may work on the same runs, so the pace is read off the records: how many were
     written since `start`, when this process began.
     """
-    folders = [store.runs_root() / run.name / "run.json" for run in runs]
-    written = [f.stat().st_mtime for f in folders if f.exists()]
-    left, new = len(runs) - len(written), sum(t >= start for t in written)
-    line = f"[{len(written)}/{len(runs)}] {record.name}"
+    files = [store.runs_root() / run.name / "run.json" for run in runs]
+    new = sum(file.exists() and file.stat().st_mtime >= start for file in files)
+    left = sum(not store.has(run) for run in runs)
+    line = f"[{len(runs) - left}/{len(runs)}] {record.name}"
     if record.diverged:
         return line + "  DIVERGED"
     line += f"  accuracy {record.history['accuracy'][-1]:.3f}"
@@ -639,7 +640,9 @@ def _collect(options) -> int:
 def _delete(options) -> int:
     """List the folders of some runs, ask, and delete them."""
     root = store.runs_root()
+    released = tables.where()
     folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
+    folders -= {name for name in folders & released.keys() if _only_predictions(root / name)}
     if options.names:
         for name in options.names:
             plan.choose("run", name, folders)
@@ -662,9 +665,17 @@ def _delete(options) -> int:
             print("nothing deleted")
             return 0
     for name in sorted(chosen):
-        shutil.rmtree(root / name)
+        for file in (root / name).iterdir():  # of a released run its predictions stay
+            if name not in released or file.name != "arrays.npz":
+                file.unlink() if file.is_file() else shutil.rmtree(file)
+        if not any((root / name).iterdir()):
+            (root / name).rmdir()
     print(f"deleted {len(chosen)} folders")
     return 0
+
+
+def _only_predictions(folder) -> bool:
+    return [file.name for file in folder.iterdir()] == ["arrays.npz"]
 
 
 def _is_ours(folder) -> bool:

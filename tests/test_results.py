@@ -1,14 +1,16 @@
 """One table of results and one comparison: values, intervals and words; tables equal folders."""
 
-from math import isnan
+from dataclasses import replace
+from math import isnan, nan
 
 import numpy as np
 import pytest
 
 from calibkit import metrics, stats
-from calibkit.companion import page, plan, printed, results
+from calibkit.companion import derived, page, plan, printed, results
 from calibkit.companion.results import Number, Series, row
 from calibkit.training import store, tables
+from tests import records
 
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
 
@@ -127,6 +129,28 @@ def test_what_nobody_measured_is_no_data(plain):
     assert "nobody" not in rows
 
 
+@pytest.mark.parametrize("metric", ["auroc", "ece", "nll_refinement"])
+def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain, metric):
+    from calibkit.companion import bench, claims
+
+    place = claims.Place(plain.name, plain, "cifar10", plain.title)
+    erm = claims.Side("erm", Number(metric))
+    said = {"higher": "holds", "lower": "reversed", "no difference": "smaller than claimed"}
+    for method in METHODS:
+        ours = plain.compare(method, metric=metric)[method]
+        theirs = bench.rows(plain, method)["before"]
+        if metric in bench.SHOWN:
+            theirs = theirs[method, metric]
+            assert (theirs.interval, theirs.outcome) == (ours.interval, ours.outcome)
+        claim = claims.Comparison(claims.Side(method, ours.number), erm, "above", ours.margin)
+        part = place.part(claim)
+        assert part.mean.interval() == ours.interval and part.n == ours.n
+        word = part.word()
+        assert word == said.get(ours.outcome, word) and word in claims.OUTCOMES
+        assert (word in ("holds", "reversed")) == (ours.outcome in ("higher", "lower"))
+    assert {"auroc", "ece"} <= set(bench.SHOWN)
+
+
 # --- findings ---
 
 
@@ -146,40 +170,188 @@ def test_a_finding_is_stated_only_where_its_rows_bear_it_out(plain):
 # --- tables ---
 
 
-def test_tables_hold_what_the_folders_hold(tmp_path, monkeypatch, plain):
-    runs = [run for m in ("erm", "swa", "fmfp") for run in plain.runs(m) if store.load(run)]
-    records = [store.load(run) for run in runs]
-    assert any(not r.light for r in records) and all(r.tables is None for r in records)
-    tables.write(tmp_path / "released" / "cifar10-plain", records)
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Folders of runs of the smoke edition: light ones, one with shifted sets, one whole."""
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
-    for run, record in zip(runs, records, strict=True):
+    runs = [r for r in plan.runs("all", "smoke", setting="shared") if r.method in ("erm", "focal")]
+    for i, run in enumerate(runs[:4]):
+        record = records.write(run, train_accuracy=[0.5, nan, 0.7, 0.8, 1e-4 / 3, 0.9, 1.0])
+        store.lighten(record, whole=i == 0)
+    return runs[:4]
+
+
+def shifted(run):
+    """A record with shifted test sets, as no run of the smoke edition has."""
+    run = replace(run, protocol=replace(run.protocol, shifted=100))
+    return store.lighten(records.write(run))
+
+
+def reduce(root):
+    """What `calibkit delete` leaves of collected runs."""
+    for file in (root / "runs").glob("*/*"):
+        if file.name != "arrays.npz":
+            file.unlink()
+
+
+def same(ours, theirs):
+    for name in ("history", "shifted"):
+        mine, other = getattr(ours, name), getattr(theirs, name)
+        assert mine.keys() == other.keys()
+        assert all(np.array_equal(mine[k], other[k], equal_nan=k != "shift") for k in mine)
+    mine, other = ours.replicates, theirs.replicates
+    assert set(mine.names) == set(other.names) and mine.temperatures == other.temperatures
+    assert mine.p == other.p
+    for name in other.names:
+        assert mine.estimate(name) == other.estimate(name)
+        assert np.array_equal(mine.deviation(name), other.deviation(name), equal_nan=True)
+        key = (*tables.split(name), 0)
+        assert ours.measured(*key) == other.estimate(name)
+        assert np.array_equal(ours.deviation(*key), other.deviation(name), equal_nan=True)
+    assert ours.light == theirs.light and ours.info == theirs.info
+
+
+def test_tables_hold_what_the_folders_hold(tmp_path, folders):
+    held = [store.load(run) for run in folders] + [shifted(folders[0])]
+    for record in held:
+        _ = record.history, record.shifted, record.replicates, record.light or record.arrays
+    tables.write(tmp_path / "released" / "shared", held)
+    reduce(tmp_path)
+    runs = [*folders, replace(folders[0], protocol=replace(folders[0].protocol, shifted=100))]
+    for run, record in zip(runs, held, strict=True):
         again = store.load(run)
-        assert again.tables is not None and again.info == record.info
-        for name in ("history", "shifted"):
-            ours, theirs = getattr(again, name), getattr(record, name)
-            assert ours.keys() == theirs.keys()
-            assert all(np.array_equal(ours[k], theirs[k]) for k in ours)
-        ours, theirs = again.replicates, record.replicates
-        assert set(ours.names) == set(theirs.names) and ours.temperatures == theirs.temperatures
-        for name in theirs.names:
-            assert ours.estimate(name) == theirs.estimate(name)
-            assert np.allclose(
-                ours.deviation(name), theirs.deviation(name), rtol=1e-6, equal_nan=True
-            )
-        assert again.light == record.light
+        assert again.tables is not None
+        same(again, record)
         if not record.light:
-            assert again.predictions.read_bytes() == record.predictions.read_bytes()
             assert np.array_equal(again.arrays["test_logits"], record.arrays["test_logits"])
+    assert not store.load(folders[0]).light and store.load(folders[1]).light
+    store.load(folders[0]).predictions.unlink()
+    with pytest.raises(store.LightRecord):
+        _ = store.load(folders[0]).arrays
 
 
-def test_a_local_folder_comes_before_a_row(tmp_path, monkeypatch, plain):
-    from shutil import copytree
+def test_a_local_folder_comes_before_a_row(tmp_path, folders):
+    results.collect("smoke", say=lambda line: None)
+    assert all(store.load(run).tables is None for run in folders)
+    reduce(tmp_path)
+    assert all(store.load(run).tables is not None for run in folders)
+    assert store.has(folders[0]) and not store.has(replace(folders[0], seed=99))
 
-    (record, *_) = plain.records("erm")
-    tables.write(tmp_path / "released" / "cifar10-plain", [record])
-    copytree(record.path, tmp_path / "runs" / record.name)
+
+def test_who_collects_again_touches_only_what_has_something_new(tmp_path, folders):
+    other = next(r for r in plan.runs("all", "smoke") if r.dataset != folders[0].dataset)
+    store.lighten(records.write(other))
+    results.collect("smoke", say=lambda line: None)
+    held = {run: store.load(run) for run in folders}
+    for record in held.values():
+        _ = record.history, record.shifted, record.replicates
+    reduce(tmp_path)
+    said: list[str] = []
+    results.collect("smoke", say=said.append)
+    assert said == []  # nothing is new, with folders or without
+    files = {f: f.read_bytes() for f in tmp_path.glob("released/*/*.parquet")}
+    more = next(r for r in plan.runs("all", "smoke", setting="shared") if r.method == "mixup")
+    store.lighten(records.write(more))
+    results.collect("smoke", say=said.append)
+    assert [line.partition(":")[0] for line in said] == ["shared"] and "1 of them" in said[0]
+    changed = {f.parent.name for f, before in files.items() if f.read_bytes() != before}
+    assert changed == {"shared"}
+    reduce(tmp_path)
+    assert store.load(more).tables is not None
+    for run, record in held.items():  # rows of the others were taken over as they are
+        same(store.load(run), record)
+
+
+@pytest.mark.parametrize("at", ["draft", "swap"])
+def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(
+    tmp_path, folders, monkeypatch, at
+):
+    home = tmp_path / "released" / "shared"
+    tables.write(home, [store.load(run) for run in folders[:2]])
+    before = {file.name: file.read_bytes() for file in home.iterdir()}
+    rename = tables.Path.rename
+
+    def dies(path, target):
+        if path.name.startswith(".draft"):
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        if at == "swap":
+            patched.setattr(tables.Path, "rename", dies)
+        else:
+            patched.setattr(tables, "_write", lambda *_: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            tables.write(home, [store.load(run) for run in folders])
+    tables.restore()
+    assert {file.name: file.read_bytes() for file in home.iterdir()} == before
+    assert [path.name for path in home.parent.iterdir()] == ["shared"]
+
+
+def test_what_was_worked_out_is_collected(tmp_path, folders):
+    of_run = store.load(folders[0])
+    number = Number("sure_when_wrong")
+    found = results.value(of_run, number)
+    assert 0 < found < 1
+    results.collect("smoke", say=lambda line: None)
+    reduce(tmp_path)
+    of_run.predictions.unlink()
+    derived._files.clear()
+    (tmp_path / "runs" / ".derived.json").unlink()
+    assert results.value(store.load(folders[0]), number) == found
+    assert isnan(results.value(store.load(folders[1]), number))  # a light one, never worked out
+
+
+def test_who_filters_by_a_metric_reads_its_rows_alone(tmp_path, folders):
+    from pyarrow import parquet
+
+    tables.write(tmp_path / "released" / "shared", [store.load(run) for run in folders])
+    file = parquet.ParquetFile(tmp_path / "released" / "shared" / "results.parquet")
+    groups = [file.read_row_group(i, ["metric"])["metric"] for i in range(file.num_row_groups)]
+    metrics_ = [set(group.to_pylist()) for group in groups]
+    assert all(len(its) == 1 for its in metrics_) and len(metrics_) == len(set().union(*metrics_))
+
+
+def test_predictions_of_every_epoch_become_rows_with_intervals(tmp_path, monkeypatch):
+    from calibkit import posthoc
+
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
-    assert store.load(plain.runs("erm")[0]).tables is None
+    here = results.Results(plan.Selection("smoke", seeds=2), train=False)
+    runs = [run for method in ("erm", "focal") for run in here.runs(method)]
+    held = [records.write(run, sharpness=1 + run.seed + 3 * (run.method == "erm")) for run in runs]
+    for run, record in zip(runs, held, strict=True):  # as `loop` does at every evaluated epoch
+        last = [record.arrays[f"{part}_logits"] for part in ("test", "validation")]
+        kept = {3: [(x / 2).astype(np.float16) for x in last]}
+        store.save_epochs(run, kept | {7: [x.astype(np.float16) for x in last]})
+    tables.write(tmp_path / "released" / "shared", held, derived.rows)
+    reduce(tmp_path)
+    here = results.Results(plan.Selection("smoke", seeds=2), train=False)
+    frame = here.epochs
+    assert set(frame.method) == {"erm", "focal"} and set(frame.seed) == {0, 1}
+    assert set(frame.epoch) == {3, 7} and not frame.duplicated(list(frame)[:-1]).any()
+    record = store.load(runs[0])
+    logits, held_out = (held[0].arrays[f"{p}_logits"] / 2 for p in ("test", "validation"))
+    logits, held_out = (x.astype(np.float16).astype(np.float32) for x in (logits, held_out))
+    labels, held_labels = (held[0].arrays[f"{p}_labels"] for p in ("test", "validation"))
+    by_hand = metrics.summary(logits, labels.astype(int))
+    for metric in ("accuracy", "auroc", "aurc", "ece", "nll"):
+        its = results.value(record, Number(metric, at=3))
+        assert its == pytest.approx(by_hand[metric], abs=1e-9)
+        assert results.deviation(record, Number(metric, at=3)).std() > 0
+    best = posthoc.optimal_temperature(held_out, held_labels.astype(int), "nll")[0]
+    after = metrics.nll(posthoc.softmax(logits / best), labels.astype(int))
+    assert results.value(record, Number("temperature", "ts_nll", at=3)) == best
+    assert results.value(record, Number("nll_refinement", at=3)) == pytest.approx(after)
+    removed = results.value(record, Number("nll_calibration", at=3))
+    assert removed == pytest.approx(by_hand["nll"] - after)
+    for score in ("p_norm", "margin", "negative_entropy"):
+        assert 0 < results.value(record, Number("auroc", score=score, at=3)) < 1
+    found = here.compare("focal", metric="nll_refinement", at=3)["focal"]
+    assert found.covers == "runs and test set" and found.seeds == 2
+    last, usual = (here.compare("focal", at=at)["focal"] for at in (7, "end"))
+    assert last.estimate == pytest.approx(usual.estimate, abs=2e-3)  # half precision
+    assert last.low == pytest.approx(usual.low, abs=5e-3)
+    assert here.compare("focal", metric="auroc", at=5)["focal"].covers == "runs"  # of the history
 
 
 def test_every_record_has_one_home():

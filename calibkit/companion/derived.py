@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibkit import confidence, metrics, stats
+from calibkit import arrays, confidence, metrics, stats
 from calibkit.data.cache import cache_root
-from calibkit.training import store
+from calibkit.training import store, tables
 
 
 class Number(NamedTuple):
@@ -255,6 +255,8 @@ def value(record: store.Record, number: Number) -> float:
     """One of `METRICS`, or any on a recalibration fitted on few samples; nan without arrays."""
     if number.metric in CHEAP:
         return METRICS[number.metric](model(record))
+    if record.light and record.tables:  # what was worked out is in them
+        return nan
     name = _name(number.metric, number.recalibration, number.validation)
     known = _known(record)
     if name not in known:
@@ -279,7 +281,7 @@ def _name(metric: str, recalibration: str, validation: int) -> str:
 
 
 def rows(record: store.Record) -> list[dict]:
-    """What is known of a record as rows of the released table of results."""
+    """What is known of a record and not in the released tables, as rows of them."""
     found = []
     for name, number in _known(record).items():
         if name == "arrays":
@@ -288,9 +290,63 @@ def rows(record: store.Record) -> list[dict]:
         after = next((r for r, s in _AFTER.items() if s and metric.endswith(s)), "none")
         after = "binned" if metric.endswith("_binned") else after
         metric = metric.removesuffix(_AFTER.get(after, f"_{after}"))
-        identity = {"metric": metric, "recalibration": after, "validation": int(size or 0)}
-        found.append(identity | {"value": nan if number is None else float(number)})
+        key = metric, after, "max_probability", int(size or 0)
+        if record.tables is None or record.tables.number(record.name, *key) is None:
+            value = {"value": nan if number is None else float(number)}
+            found.append(dict(zip(tables.KEY, key, strict=True)) | value)
+    return found + (epochs(record) if record.tables is None else [])
+
+
+THROUGH = ("accuracy", "auroc", "aurc", "ece", "nll")  # training, with replicates
+
+
+def epochs(record: store.Record) -> list[dict]:
+    """What the predictions of every evaluated epoch say, where they were kept, as such rows.
+
+    `THROUGH`, the NLL after a temperature fitted at that epoch, the AUROC of other scores.
+    """
+    file = store.epochs_file(record, record.path.parent)
+    if record.light or not file.exists():
+        return []
+    labels, held_out_labels = (
+        record.arrays[f"{part}_labels"].astype(np.int64) for part in ("test", "validation")
+    )
+    found = []
+    with np.load(file) as kept:
+        each = zip(*(kept[name] for name in ("epochs", "test", "validation")), strict=True)
+        for epoch, *both in each:
+            logits, held_out = (part.astype(np.float32) for part in both)
+            its = _at_epoch(logits, labels, held_out, held_out_labels)
+            found += [row | {"epoch": int(epoch)} for row in its]
     return found
+
+
+def _at_epoch(logits, labels, held_out, held_out_labels) -> list[dict]:
+    from calibkit import posthoc
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        temperature = posthoc.optimal_temperature(held_out, held_out_labels, "nll")[0]
+    warm = logits / temperature
+    names = [*THROUGH, tables.joined("nll", "ts_nll")]
+    summary = metrics.summary(logits, labels)
+    values = np.array([*(summary[m] for m in THROUGH), metrics.nll(arrays.softmax(warm), labels)])
+    parts = (logits, THROUGH), (warm, ["nll"])
+    drawn = [stats.replicates([x], labels, list(asked))[0] for x, asked in parts]
+    deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
+    p = confidence.choose_p(held_out, held_out_labels)
+    kept = stats.Replicates(tuple(names), values, deviations, {"ts_nll": temperature}, p)
+    rows = tables.rows_of(kept, *kept.quantised())
+    correct = logits.argmax(axis=1) == labels
+    scores = {
+        "p_norm": confidence.p_norm(logits, p),
+        "margin": confidence.margin(logits),
+        "negative_entropy": confidence.negative_entropy(logits),
+    }
+    for score, by in scores.items():
+        key = dict(zip(tables.KEY, ("auroc", "none", score, 0), strict=True))
+        rows.append(key | {"value": float(metrics.auroc(by, correct))})
+    return rows
 
 
 # --- kept beside the records ----------------------------------------------------------------------
@@ -324,15 +380,6 @@ def numbers(name: str, checksum: str | None) -> dict:
 
 
 def _known(record: store.Record) -> dict:
-    if record.tables:
-        own = record.tables.rows("results", record.name)
-        if "validation" in own:
-            known = np.flatnonzero(~np.isnan(own["validation"]))
-            identity = zip(
-                *(own[k][known] for k in ("metric", "recalibration", "validation")), strict=True
-            )
-            named = (_name(m, r, int(v)) for m, r, v in identity)
-            return numbers(record.name, None) | dict(zip(named, own["value"][known], strict=True))
     return numbers(record.name, record.info["sha256"].get("arrays.npz"))
 
 

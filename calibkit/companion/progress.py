@@ -105,8 +105,7 @@ def confirmed(
 
     from calibkit.training import store
 
-    have = store.runs_root()
-    runs = [r for r in plan.runs("book", edition) if not (have / r.name / "run.json").exists()]
+    runs = [run for run in plan.runs("book", edition) if not store.has(run)]
     if not runs or plan.EDITIONS[edition].on_the_spot or torch.cuda.is_available():
         return True
     long = Counter(run.network for run in runs if run.dataset in SIZES)

@@ -98,24 +98,20 @@ def value(record: store.Record, number: Number) -> float:
         return constant + sum(f * value(record, part) for part, f in _parts(number, parts))
     if number.test_set != "clean":
         return _under_shift(record, number)
+    if number.metric in derived.CHEAP:
+        return derived.value(record, number)
+    period = number.at != "end" and not isinstance(number.at, int)
+    if not period and (kept := record.measured(*_key(number))) is not None:
+        return kept
     if number.at != "end":
         return _at(record, number)
     if number.score != "max_probability":
         return _by_score(record, number)
     if number.metric in derived.METRICS or number.validation:
         return derived.value(record, number)
-    name = tables.joined(number.metric, number.recalibration)
-    if name in record.replicates:
-        return record.replicates.estimate(name)
-    if number.metric == "temperature":
-        its = {"ts_test": "optimal"}.get(number.recalibration, number.recalibration)
-        usual = record.history["temperature"][-1] if "temperature" in record.history else nan
-        return float(record.replicates.temperatures.get(its, usual))
-    if number.recalibration == "none" and number.metric in record.history:
-        return float(record.history[number.metric][-1])
-    after = number.metric + _AFTER.get(number.recalibration, "-")
-    if after in record.history:
-        return float(record.history[after][-1])
+    after = {"none": "", **_AFTER}.get(number.recalibration, "-")
+    if number.metric + after in record.history:
+        return float(record.history[number.metric + after][-1])
     if record.light:
         return nan
     return float(derived.model(record, number.recalibration).summary.get(number.metric, nan))
@@ -124,20 +120,22 @@ def value(record: store.Record, number: Number) -> float:
 def deviation(record: store.Record, number: Number) -> np.ndarray | None:
     """How far a number lies from its value on resamples of the test set; None if nothing tells."""
     number = _same(number)
-    if number.test_set != "clean" or number.since_best or isinstance(number.at, int):
+    if number.test_set != "clean" or number.since_best:
         return None
     if number.metric in _SUMS and number.score == "max_probability":
         each = [(deviation(record, p), f) for p, f in _parts(number, _SUMS[number.metric][1])]
         return None if any(d is None for d, _ in each) else sum(f * d for d, f in each)
-    if number.score != "max_probability":
-        return derived.resampled(record, number, value)
     # A period takes the deviations of the end, a fit on few samples those of the fit on all.
-    name = tables.joined(number.metric, number.recalibration)
-    if name in record.replicates:
-        return record.replicates.deviation(name)
-    if number.at == "end" and number.recalibration == "none":
+    drawn = record.deviation(*_key(number._replace(validation=0)))
+    if drawn is None and number.at == "end" and number.recalibration == "none":
         return derived.resampled(record, number, value)
-    return None
+    return drawn
+
+
+def _key(number: Number) -> tuple:
+    """What a record finds a number by, at the end or at an epoch."""
+    epoch = (number.at,) if isinstance(number.at, int) else ()
+    return (*(getattr(number, field) for field in tables.KEY), *epoch)
 
 
 def _same(number: Number) -> Number:
@@ -186,9 +184,6 @@ def _at(record: store.Record, number: Number) -> float:
 
 
 def _by_score(record: store.Record, number: Number) -> float:
-    name = f"{number.metric}_{number.score}"
-    if name in record.replicates:
-        return record.replicates.estimate(name)
     if record.light or number.recalibration != "none":
         return nan
     answers = derived.answers(record, number.score)
@@ -231,19 +226,16 @@ class Series:
         if not (seeds and self.draws and other.draws):
             return Series(values, {}, min(self.n, other.n), self.test_set)
         # Of two test sets, what one draws says nothing about the other.
-        turn = int(self.test_set != other.test_set)
-        draws = {
-            s: draw(self.values[s], other.values[s], self.draws[s], np.roll(other.draws[s], turn))
-            for s in seeds
-        }
+        theirs = other.draws
+        if self.test_set != other.test_set:
+            theirs = {s: np.roll(d, 1) for s, d in theirs.items()}
+        draws = {s: draw(self.values[s], other.values[s], self.draws[s], theirs[s]) for s in seeds}
         return Series(values, draws, min(self.n, other.n), self.test_set)
 
     def mean(self) -> stats.MeanOverSeeds:
         seeds = [s for s, v in self.values.items() if not isnan(v)]
-        if not seeds:
-            return stats.mean_over_seeds([nan])
-        draws = np.array([self.draws[s] for s in seeds]) if self.draws else None
-        return stats.mean_over_seeds([self.values[s] for s in seeds], draws)
+        draws = np.array([self.draws[s] for s in seeds]) if seeds and self.draws else None
+        return stats.mean_over_seeds([self.values[s] for s in seeds] or [nan], draws)
 
 
 def series(records: Iterable[store.Record], number: Number) -> Series:
@@ -686,6 +678,27 @@ class Results:
         return self._joined(lambda record: record.history)
 
     @cached_property
+    def epochs(self) -> "pd.DataFrame":
+        """Numbers of every evaluated epoch, of runs whose predictions were kept through training.
+
+        ``method, seed, epoch, metric, recalibration, score, value``, in natural units: beside the
+        history, what a temperature fitted at that epoch leaves and removes, and other scores.
+        `compare` and `mean` take the same with an interval, as ``at=EPOCH``.
+        """
+        import pandas as pd
+
+        columns = ("method", "seed", "epoch", *tables.KEY[:3], "value")
+        rows = [
+            (method, record.info["run"]["seed"], epoch, *key, value)
+            for method in self.methods
+            for record in self.records(method)
+            if record.tables
+            for (*key, _, epoch), value in record.tables.epochs(record.name).items()
+        ]
+        found = pd.DataFrame(rows, columns=columns)
+        return found.sort_values(["method", "seed", "epoch"], kind="stable", ignore_index=True)
+
+    @cached_property
     def shifted(self) -> "pd.DataFrame":
         """A row for each run and shifted test set: ``method, seed, shift, severity``, metrics."""
         return self._joined(lambda record: record.shifted)
@@ -795,25 +808,15 @@ def found(run: plan.Run, train: bool = False) -> store.Record | None:
     return record
 
 
-def load(
-    page: str = "all",
-    edition: str = "released",
-    *,
-    setting: str = "",
-    dataset: str = "",
-    network: str = "",
-    seeds: int = 0,
-    epochs: int = 0,
-    **changes,
-) -> Results:
+def load(page: str = "all", edition: str = "released", **selected) -> Results:
     """The results of a page or a paper, in the first of its settings that has records.
 
     Parameters
     ----------
     page : a paper, a notebook, or "all"
-    edition, setting, dataset, network, seeds, epochs : as `plan.Selection`; empty or 0: as the
-        edition has it
-    changes : further fields of `plan.Selection`, such as ``variant="paper"``
+    edition : one of `plan.EDITIONS`
+    selected : fields of `plan.Selection`, such as ``setting="cifar10-plain"`` or ``seeds=3``; what
+        is empty or 0 is as the edition has it
 
     Raises
     ------
@@ -825,13 +828,11 @@ def load(
     >>> load("fmfp", setting="cifar10-plain").compare("label_smoothing")["label_smoothing"].outcome
     'lower'
     """
-    selection = plan.Selection(
-        edition, setting, dataset=dataset, network=network, seeds=seeds, epochs=epochs, **changes
-    )
+    selection = plan.Selection(edition, **selected)
     if edition == "released":
         _bring()
-    if setting:
-        plan.setting(edition, setting)  # there is such a one
+    if selection.setting:
+        plan.setting(edition, selection.setting)  # there is such a one
         return Results(selection, page)
     check_parameters()
     names = _settings(page, selection)
@@ -923,21 +924,28 @@ def home(edition: str = "released") -> dict[str, str]:
 
 
 def collect(edition: str = "released", say: Callable = print) -> None:
-    """Turn run folders into released tables, beside what these hold already."""
-    homes = home(edition)
-    by_setting: dict[str, list[store.Record]] = {}
-    for run in plan.runs("all", edition):
-        record = store.load(run)
-        if record is not None:
-            by_setting.setdefault(homes[run.name], []).append(record)
-    for name, records in by_setting.items():
-        folder = tables.released_root() / name
-        known = tables.settings().get(name)
-        if (
-            known
-            and {r.name for r in records} == set(known.infos)
-            and all(r.tables for r in records)
-        ):
-            continue  # a finished setting's tables never change again
-        tables.write(folder, records, derived.rows)
-        say(f"{name}: {len(records)} runs")
+    """Turn run folders into released tables, beside what these hold already.
+
+    The tables of a setting are written anew if a folder or a number is not in them, and not touched
+    otherwise.
+    """
+    from filelock import FileLock
+
+    store.runs_root().mkdir(parents=True, exist_ok=True)
+    with FileLock(store.runs_root() / ".collect.lock"):
+        tables.restore()
+        homes = home(edition)
+        by_setting: dict[str, list[store.Record]] = {}
+        for run in plan.runs("all", edition):
+            if record := store.load(run):
+                kept = tables.find(run.name)
+                if kept and kept[0] == record.info:  # its folder is still there
+                    record = store.Record(run.name, kept[1].folder, *kept)
+                by_setting.setdefault(homes[run.name], []).append(record)
+        before = tables.settings()
+        for name, records in by_setting.items():
+            known = before[name].infos if name in before else {}
+            new = [r for r in records if r.tables is None or derived.rows(r)]
+            if new or known.keys() != {record.name for record in records}:
+                tables.write(tables.released_root() / name, records, derived.rows)
+                say(f"{name}: {len(records)} runs, {len(new)} of them new or with new numbers")

@@ -74,8 +74,9 @@ class Record:
 
     @property
     def light(self) -> bool:
-        """Whether the predictions were left out."""
-        return "arrays.npz" not in self.info["sha256"]
+        """Whether the predictions were left out, or are not beside the tables."""
+        kept = "arrays.npz" in self.info["sha256"]
+        return not (kept and (not self.tables or self.predictions.exists()))
 
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
@@ -94,16 +95,21 @@ class Record:
         """Like `shifted`, for test sets that were collected a second time (severity 0)."""
         return self._shifted(lambda severity: severity == 0)
 
-    def _shifted(self, by_severity) -> dict[str, np.ndarray]:
+    @cached_property
+    def all_shifted(self) -> dict[str, np.ndarray]:
+        """`shifted` and `collected` in one, as the file has them."""
         if self.tables:
-            table = self.tables.rows("shifted", self.name)
-        else:
-            file = next((f for f in SHIFTED if f in self.info["sha256"]), "")
-            table = self._table(file) if file else {}
+            return self.tables.rows("shifted", self.name)
+        file = next((f for f in SHIFTED if f in self.info["sha256"]), "")
+        table = self._table(file) if file else {}
+        if table and "severity" not in table:
+            raise DamagedRecord(f"{self.path}: its shifted test sets have no column severity")
+        return table
+
+    def _shifted(self, by_severity) -> dict[str, np.ndarray]:
+        table = self.all_shifted
         if not table:
             return {}
-        if "severity" not in table:
-            raise DamagedRecord(f"{self.path}: its shifted test sets have no column severity")
         rows = by_severity(table["severity"])
         return {name: column[rows] for name, column in table.items()} if rows.any() else {}
 
@@ -120,8 +126,7 @@ class Record:
             raise LightRecord(
                 f"{self.name} keeps no predictions; retrain it: calibkit train --again {self.name}"
             )
-        path = self.predictions
-        self._check_sum(path, "arrays.npz")
+        path = self._checked("arrays.npz")
         try:
             with np.load(path, allow_pickle=False) as stored:
                 arrays = {k: stored[k] for k in stored.files}
@@ -137,7 +142,7 @@ class Record:
         from calibkit import stats
 
         if self.tables:
-            return tables.replicates(self.tables.rows("results", self.name))
+            return self.tables.replicates(self.name)
         if "replicates.npz" in self.info["sha256"]:
             return stats.Replicates.load(self._checked("replicates.npz"))
         now = json.loads((self.path / "run.json").read_text())
@@ -152,6 +157,34 @@ class Record:
         both = (*test, *held_out) if len(held_out[0]) else test
         n = self.info["run"]["protocol"].get("replicates", 200)
         return stats.replicates_of_run(*both, n=n)
+
+    def measured(self, *key) -> float | None:
+        """A number, by metric, recalibration, score and validation; None if it is not kept.
+
+        With an epoch behind them it is that of the epoch, else of the end.
+        """
+        if self.tables or len(key) > 4:
+            return self.tables.number(self.name, *key) if self.tables else None
+        name = tables.joined(*key[:3])
+        if key[0] == "temperature":
+            return self.replicates.temperatures.get(name.removeprefix("temperature_"))
+        known = not key[3] and name in self.replicates
+        return self.replicates.estimate(name) if known else None
+
+    def deviation(self, *key) -> np.ndarray | None:
+        """How far a number lies from its value on resamples of the test set; None if not kept."""
+        if self.tables or len(key) > 4:
+            return self.tables.deviation(self.name, *key) if self.tables else None
+        name = tables.joined(*key[:3])
+        return self.replicates.deviation(name) if name in self.replicates else None
+
+    @property
+    def steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """What `replicates` deviate by, as their file has it: whole steps and their size."""
+        if "replicates.npz" not in self.info["sha256"]:
+            return self.replicates.quantised()
+        with np.load(self._checked("replicates.npz"), allow_pickle=False) as file:
+            return file["steps"], file["step"]
 
     @property
     def predictions(self) -> Path:
@@ -188,14 +221,10 @@ class Record:
             raise DamagedRecord(f"{path}: cannot be read ({error})") from None
 
     def _checked(self, file: str) -> Path:
-        path = self.path / file
-        self._check_sum(path, file)
-        return path
-
-    def _check_sum(self, path: Path, file: str) -> None:
+        path = self.predictions if file == "arrays.npz" else self.path / file
         if not path.exists() or _digest(path) != self.info["sha256"].get(file):
-            what = "file" if self.tables else "folder"
-            raise DamagedRecord(f"{path}: missing or altered; delete the {what} to train it again")
+            raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
+        return path
 
 
 def _digest(path: Path) -> str:
@@ -216,10 +245,15 @@ def load(run: Run, root: Path | None = None) -> Record | None:
     DamagedRecord
         The folder is there but its ``run.json`` cannot be read or belongs to another run.
     """
-    path = (root or runs_root()) / run.name
-    if not path.is_dir() or not any(path.iterdir()):  # the workflow makes empty folders first
-        released = tables.find(run.name) if root is None else None
-        return Record(run.name, released[1].folder, *released) if released else None
+    folder = os.path.join(
+        root or runs_root(), run.name
+    )  # thousands are asked for: no Path for each
+    if not os.path.exists(os.path.join(folder, "run.json")):
+        if root is None and (released := tables.find(run.name)):
+            return Record(run.name, released[1].folder, *released)
+        if not os.path.isdir(folder) or not os.listdir(folder):  # the workflow makes empty ones
+            return None
+    path = Path(folder)
     try:
         info = json.loads((path / "run.json").read_text())
         if info["run"] != run.content():
@@ -234,6 +268,11 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         return Record(run.name, path, info)
     except (*ABSENT, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedRecord(f"{path}: run.json cannot be read ({error})") from None
+
+
+def has(run: Run) -> bool:
+    """Whether there is a record of a run, as a folder or in the released tables."""
+    return (runs_root() / run.name / "run.json").exists() or tables.find(run.name) is not None
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
@@ -298,11 +337,11 @@ def save(
     return Record(run.name, path, json.loads((path / "run.json").read_text()))
 
 
-def epochs_file(run: Run, root: Path | None = None) -> Path:
+def epochs_file(run: "Run | Record", root: Path | None = None) -> Path:
     """Where the logits of a run at every evaluated epoch are kept, beside its record.
 
     ``epochs`` (e,), ``test`` (e, n, k) and ``validation`` (e, m, k), in half precision. It is no
-    part of the record: a run may have one or not.
+    part of the record: a run may have one or not. What it says becomes rows of the released tables.
     """
     return (root or runs_root()) / f".epochs-{run.name}.npz"
 
