@@ -174,6 +174,15 @@ def test_each_page_says_what_its_numbers_came_from(book):
         assert f"papermill notebooks/{name}.ipynb" in by_name[name], name
 
 
+def test_pages_train_what_is_planned_and_no_more(book):
+    """Else a book takes longer than it says; `your_method` trains two methods beside ERM."""
+    planned = {run.name for run in plan.runs("book", "smoke")}
+    trained = {path.parent.name for path in (book / "cache" / "runs").glob("*/run.json")}
+    assert trained >= planned
+    own = re.compile(r"gaussians-mlp-(erm|(flooded|remembered)-[0-9a-f]{12}.*)-s\d-\w+")
+    assert not [name for name in trained - planned if not own.fullmatch(name)]
+
+
 def test_no_glue_is_left_open(book):
     for path in pages(book):
         assert "{glue" not in Page(path).text, path.name

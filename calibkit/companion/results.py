@@ -30,7 +30,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -503,8 +503,7 @@ class Results:
         runs = plan.Selection.of(self.selection, **changes).runs([method])
         if plan.EDITIONS[self.selection.edition].on_the_spot and not self.selection.seeds:
             # As many as its book plans: of some methods one. A method that no page has is trained.
-            book = set(plan.runs("book", self.selection.edition))
-            planned = [run for run in runs if run in book]
+            planned = [run for run in runs if run in _book(self.selection.edition)]
             return planned or runs
         return runs
 
@@ -795,6 +794,12 @@ def _within(found: Row) -> Row:
         most = np.inf
     cut = found.interval.within(-1.0 if signed else 0.0, most)
     return found._replace(low=cut.low, high=cut.high)
+
+
+@lru_cache
+def _book(edition: str) -> frozenset[plan.Run]:
+    """The runs of an edition; each method that a page asks for looks itself up here."""
+    return frozenset(plan.runs("book", edition))
 
 
 def found(run: plan.Run, train: bool = False) -> store.Record | None:
