@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -195,73 +196,68 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         whole = [r for r in runs.records(method) if not r.light]
         if whole:
             log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
-            by_method[method] = measure(plugins.source(key), function, whole)
+            by_method[method] = _by_seed(whole, partial(measure, plugins.source(key), function))
+    to = {"recalibration": "temperature", "score": "max probability", "metric": "erm"}[kind(text)]
     found = Rows()
     for method, series in by_method.items():
         for metric, own in series.items():
-            if kind(text) == "metric":
+            if to == "erm":
                 if method == "erm" or "erm" not in by_method:
                     continue
                 own = own - by_method["erm"][metric]
-            to = {"recalibration": "temperature", "score": "max probability", "metric": "erm"}
-            found[method, metric] = results.row(
-                own, Number(metric), runs.name, method, to[kind(text)]
-            )
+            found[method, metric] = results.row(own, Number(metric), runs.name, method, to)
     return found
 
 
-def _recalibrated(source, make: Callable, records: list[store.Record]) -> dict[str, Series]:
-    values: dict[str, dict] = {name: {} for name in RECALIBRATED}
-    draws: dict[str, dict] = {name: {} for name in RECALIBRATED}
+def _by_seed(records: list[store.Record], measure: Callable) -> dict[str, Series]:
+    """What ``measure(record, labels)`` gives for each run: values and deviations, by name."""
+    found: dict[str, tuple[dict, dict]] = {}
     for record in records:
-        seed, labels = record.info["run"]["seed"], record.arrays["test_labels"].astype(np.int64)
-        logits = np.log(np.maximum(apply(source, make(), record.arrays), 1e-30))
-        summary, scaled = metrics.summary(logits, labels), record.replicates
-        many = scaled.deviations.shape[1]  # the same resamples
-        (drawn,) = stats.replicates([logits], labels, RECALIBRATED, n=many)
-        for i, name in enumerate(RECALIBRATED):
-            usual = f"{name}_{SCALED}"
-            values[name][seed] = summary[name] - scaled.estimate(usual)
-            draws[name][seed] = drawn[:, i] - summary[name] - scaled.deviation(usual)
-    n = len(labels)
-    return {name: Series(values[name], draws[name], n, "clean") for name in RECALIBRATED}
+        labels = record.arrays["test_labels"].astype(np.int64)
+        for name, (value, deviations) in measure(record, labels).items():
+            values, draws = found.setdefault(name, ({}, {}))
+            seed = record.info["run"]["seed"]
+            values[seed], draws[seed] = value, deviations
+    return {name: Series(*its, len(labels), "clean") for name, its in found.items()}
 
 
-def _scored(source, score: Callable, records: list[store.Record]) -> dict[str, Series]:
-    values: dict[str, dict] = {name: {} for name in RANKING}
-    draws: dict[str, dict] = {name: {} for name in RANKING}
-    for record in records:
-        seed, labels = record.info["run"]["seed"], record.arrays["test_labels"].astype(np.int64)
-        logits = record.arrays["test_logits"]
-        usual = metrics.per_sample(logits, labels)
-        own = np.asarray(score(logits.copy()), dtype=np.float64)
-        if own.shape != labels.shape or not np.isfinite(own).all():
-            raise plugins.PluginError(
-                f"{source.result()}: gives {own.shape}, expected {labels.shape}, finite numbers"
-            )
-        both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
-        drawn = stats.replicates(both, None, RANKING, n=DRAWS)
-        functions = metrics.ranked_metrics(coverages=[0.8])
-        whole = [metrics.Ranking.of(*one) for one in both]
-        for i, name in enumerate(RANKING):
-            gap = functions[name](whole[0]) - functions[name](whole[1])
-            values[name][seed] = float(gap)
-            draws[name][seed] = drawn[0, :, i] - drawn[1, :, i] - gap
-    return {name: Series(values[name], draws[name], len(labels), "clean") for name in RANKING}
+def _recalibrated(source, make: Callable, record: store.Record, labels: np.ndarray) -> dict:
+    logits = np.log(np.maximum(apply(source, make(), record.arrays), 1e-30))
+    summary, scaled = metrics.summary(logits, labels), record.replicates
+    many = scaled.deviations.shape[1]  # the same resamples
+    (drawn,) = stats.replicates([logits], labels, RECALIBRATED, n=many)
+    found = {}
+    for i, name in enumerate(RECALIBRATED):
+        usual = f"{name}_{SCALED}"
+        deviations = drawn[:, i] - summary[name] - scaled.deviation(usual)
+        found[name] = summary[name] - scaled.estimate(usual), deviations
+    return found
 
 
-def _measured(source, metric: Callable, records: list[store.Record]) -> dict[str, Series]:
-    values, draws = {}, {}
-    takes_probs = _arguments(source)[0] == "probs"
-    for record in records:
-        seed, labels = record.info["run"]["seed"], record.arrays["test_labels"].astype(np.int64)
-        given = record.arrays["test_logits"]
-        given = softmax(given) if takes_probs else given
-        values[seed] = float(metric(given, labels))
-        rng = np.random.default_rng(0)  # the same resamples for every run
-        picks = (rng.integers(len(labels), size=len(labels)) for _ in range(DRAWS))
-        draws[seed] = np.array([metric(given[p], labels[p]) for p in picks]) - values[seed]
-    return {source.function: Series(values, draws, len(labels), "clean")}
+def _scored(source, score: Callable, record: store.Record, labels: np.ndarray) -> dict:
+    logits = record.arrays["test_logits"]
+    usual = metrics.per_sample(logits, labels)
+    own = np.asarray(score(logits.copy()), dtype=np.float64)
+    if own.shape != labels.shape or not np.isfinite(own).all():
+        raise plugins.PluginError(
+            f"{source.result()}: gives {own.shape}, expected {labels.shape}, finite numbers"
+        )
+    both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
+    drawn = stats.replicates(both, None, RANKING, n=DRAWS)
+    functions = metrics.ranked_metrics(coverages=[0.8])
+    one, other = (metrics.Ranking.of(*its) for its in both)
+    gaps = {name: float(functions[name](one) - functions[name](other)) for name in RANKING}
+    return {n: (gaps[n], drawn[0, :, i] - drawn[1, :, i] - gaps[n]) for i, n in enumerate(RANKING)}
+
+
+def _measured(source, metric: Callable, record: store.Record, labels: np.ndarray) -> dict:
+    given = record.arrays["test_logits"]
+    given = softmax(given) if _arguments(source)[0] == "probs" else given
+    value, rng = float(metric(given, labels)), np.random.default_rng(0)  # the same resamples
+    picks = (rng.integers(len(labels), size=len(labels)) for _ in range(DRAWS))
+    return {
+        source.function: (value, np.array([metric(given[p], labels[p]) for p in picks]) - value)
+    }
 
 
 def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

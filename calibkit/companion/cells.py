@@ -14,17 +14,12 @@ from calibkit.companion import papers, plan, printed
 from calibkit.training.runs import PASSES, Run
 
 COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
-# Why no run can fill a cell, in full.
-HYPOTHETICAL = "hypothetical row"
-AVERAGE = "average of other cells"
-NETWORK = "network not stated"
-ABSENT = "not in this edition"
-REASONS = {
-    HYPOTHETICAL: "distributions that the paper made up, without a network",
-    AVERAGE: "computed from cells of the same table",
-    NETWORK: "the text gives a number without saying of which network",
-    ABSENT: "small editions leave out some methods",
-}
+# Why no run can fill a cell: the paper made up its distributions; it is computed from cells of the
+# same table; the text does not say of which network it is; small editions leave out some methods.
+REASONS = (HYPOTHETICAL, AVERAGE, NETWORK, ABSENT) = (
+    *("hypothetical row", "average of other cells"),
+    *("network not stated", "not in this edition"),
+)
 # The ledger of the papers keeps their words where this library has its own.
 _SPELT = {
     "dataset": {
@@ -253,7 +248,7 @@ def images(run: Run) -> int:
     protocol = run.protocol
     if protocol.train_size:
         return protocol.epochs * protocol.train_size
-    n = _SAMPLES[run.dataset]
+    n = _SAMPLES.get(run.dataset, 10_000)
     held_out = 0 if protocol.validation == "test" else protocol.validation
     return protocol.epochs * (n - (n // 10 if held_out is None else held_out))
 

@@ -1097,45 +1097,6 @@ SIGNS = {
     "not tested": "",
     "holds by printed means": "○",
 }
-_STYLE = """<style>
-.calibkit-claims { --holds: #0072b2; --smaller: #8a6100; --reversed: #c1440e; font-size: .8em; }
-html[data-theme="dark"] .calibkit-claims {
-  --holds: #56b4e9; --smaller: #e69f00; --reversed: #ff8f5e;
-}
-.calibkit-claims :is(.heads, summary) {
-  display: grid; grid-template-columns: minmax(0, 1fr) repeat(var(--columns), 2.5em);
-  align-items: center;
-}
-.calibkit-claims .heads { align-items: end; font-weight: 600; border-bottom: 1px solid; }
-.calibkit-claims .heads span + span {
-  writing-mode: vertical-rl; transform: rotate(180deg); height: 14.5em; line-height: 1.1;
-  padding-top: .4em; font-size: .92em; align-self: end; justify-self: center;
-}
-.calibkit-claims .paper { font-weight: 600; margin: .9em 0 .1em; }
-.calibkit-claims.calibkit-claims details > summary {
-  cursor: pointer; padding: .25em 0; line-height: 1.3; list-style: none; color: inherit;
-  font-size: 1em; margin: 0;
-}
-.calibkit-claims summary::-webkit-details-marker { display: none; }
-.calibkit-claims.calibkit-claims details { border-bottom: 1px solid #8884; margin: 0; padding: 0; }
-.calibkit-claims.calibkit-claims details[open] { padding-bottom: .4em; }
-.calibkit-claims details p { margin: .25em 0 .25em 1em; }
-.calibkit-claims summary > span:first-child { padding-right: .8em; }
-.calibkit-claims small { opacity: .75; }
-.calibkit-claims .sign { text-align: center; }
-.calibkit-claims .where { display: none; }
-.calibkit-claims .holds { color: var(--holds); }
-.calibkit-claims .smaller { color: var(--smaller); }
-.calibkit-claims .reversed { color: var(--reversed); }
-@media (max-width: 700px) {
-  .calibkit-claims .heads { display: none; }
-  .calibkit-claims.calibkit-claims details > summary { display: block; padding: .5em 0; }
-  .calibkit-claims summary > span:first-child { display: block; }
-  .calibkit-claims .sign { display: inline-block; padding-right: .9em; font-size: .92em; }
-  .calibkit-claims .where { display: inline; color: inherit; }
-  .calibkit-claims .not { display: none; }
-}
-</style>"""
 
 
 def titles(rows: Iterable[Row], edition: str = "released") -> dict[str, str]:
@@ -1180,7 +1141,9 @@ class Card:
             lines += [f'<div class="paper">{plan.PAPERS[paper].authors}</div>'] * several
             lines += [self._line(claim, by_claim[claim.id]) for claim in of]
         columns = f'style="--columns: {len(heads) - 1}"'
-        return f'{_STYLE}<div class="calibkit-claims" {columns}>{"".join(lines)}</div>'
+        style = (files("calibkit") / "companion/claims.css").read_text("utf-8")
+        board = f'<div class="calibkit-claims" {columns}>{"".join(lines)}</div>'
+        return f"<style>{style}</style>{board}"
 
     def _line(self, claim: Claim, its: Mapping[str, Row]) -> str:
         own = printed(claim)
