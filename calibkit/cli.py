@@ -80,14 +80,6 @@ def _parser() -> argparse.ArgumentParser:
         "--against", metavar="FILE", help="predictions of a second model for the same samples"
     )
     report.add_argument(
-        "--target-risk",
-        type=float,
-        nargs="+",
-        default=(),
-        metavar="SHARE",
-        help="error rates to find thresholds for, such as 0.01",
-    )
-    report.add_argument(
         "--group",
         action="append",
         default=[],
@@ -97,15 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--tokens", action="store_true", help="take scores (texts, tokens, classes) token by token"
     )
-    two = report.add_argument_group("two classes: thresholds on the probability of one")
-    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
-    for rule, what in (
-        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
-        ("budget", "flag at most so many samples of a test set of this size; below 1, that share"),
-        ("precision", "this share of the flagged is positive"),
-        ("recall", "this share of the positives is flagged"),
-    ):
-        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_rules(report)
     _add_gate(report)
     report.set_defaults(command=_report)
 
@@ -164,23 +148,7 @@ def _parser() -> argparse.ArgumentParser:
         help="default: %(default)s",
     )
     recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")
-    recalibrate.add_argument(
-        "--target-risk",
-        type=float,
-        nargs="+",
-        default=(),
-        metavar="SHARE",
-        help="thresholds on the confidence, for these error rates",
-    )
-    two = recalibrate.add_argument_group("two classes: thresholds on the probability of one")
-    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
-    for rule, what in (
-        ("budget", "flag at most so many samples of the test set; below 1, that share"),
-        ("precision", "keep this share of the flagged positive"),
-        ("recall", "find this share of the positives"),
-        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
-    ):
-        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+    _add_rules(recalibrate)
     _add_output(recalibrate)
     recalibrate.set_defaults(command=_recalibrate)
 
@@ -340,6 +308,33 @@ def _parser() -> argparse.ArgumentParser:
     get.add_argument("name")
     get.set_defaults(command=_data_get)
     return parser
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    """What thresholds are for."""
+    parser.add_argument(
+        "--target-risk",
+        type=float,
+        nargs="+",
+        default=(),
+        metavar="SHARE",
+        help="thresholds on the confidence for these error rates, such as 0.01",
+    )
+    two = parser.add_argument_group("two classes: thresholds on the probability of one")
+    two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
+    for rule, what in (
+        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
+        ("budget", "flag at most so many samples of a test set of this size; below 1, that share"),
+        ("precision", "this share of the flagged is positive"),
+        ("recall", "this share of the positives is flagged"),
+    ):
+        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+
+
+def _rules(options) -> list[tuple[str, float]]:
+    from calibkit.report import thresholds
+
+    return [(rule, value) for rule in thresholds.RULES for value in getattr(options, rule)]
 
 
 def _add_gate(parser: argparse.ArgumentParser) -> None:
@@ -717,7 +712,6 @@ def _report(options) -> int:
         from calibkit import report  # late: it draws
 
         replaced = os.path.exists(os.path.join(options.out, "report.html"))
-        rules = ("cost_ratio", "budget", "precision", "recall")
         page = report.build(
             options.predictions,
             options.out,
@@ -725,7 +719,7 @@ def _report(options) -> int:
             options.labels,
             options.target_risk,
             positive=options.positive,
-            rules=[(rule, value) for rule in rules for value in getattr(options, rule)],
+            rules=_rules(options),
             group=options.group,
             tokens=options.tokens,
             log=_show_step,
@@ -766,12 +760,11 @@ def _gated(options, page, say) -> int:
 
 
 def _recalibrate(options) -> int:
-    from calibkit.report import deploy, predictions, thresholds
+    from calibkit.report import deploy, predictions
 
     data = predictions.read(options.predictions, options.labels)
-    rules = [(r, x) for r in thresholds.RULES for x in getattr(options, r)]
     model, about = deploy.recalibrate(
-        data, options.map, options.positive, options.target_risk, rules
+        data, options.map, options.positive, options.target_risk, _rules(options)
     )
     model.save(options.save, **about)
     if options.json:

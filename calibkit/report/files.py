@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,23 +29,26 @@ _LAYOUTS = {  # whose names these are: our name, theirs
     "netcal": {"probs": "predictions", "labels": "ground_truth"},
     "Hugging Face": {"logits": "predictions", "labels": "label_ids"},
 }
-_ALIASES = {  # other names for ours, of arrays and of columns
-    "probs": ("prob", "proba", "probas", "y_prob", "y_proba", "y_probs", "y_pred_proba", "p")
-    + ("probability", "probabilities", "pred_proba", "predict_proba"),
-    "logits": ("logit", "scores", "score", "y_score", "y_scores", "outputs", "decision_function"),
-    "labels": ("label", "y_true", "target", "targets", "true_label", "true", "y", "y_test")
-    + ("actual", "ground_truth", "gold", "label_ids"),
-    "confidence": ("conf", "confidences", "max_prob", "msp"),
-    "correct": ("is_correct", "right", "hit", "acc"),
-    "groups": ("group", "slice", "slices"),
-    "weights": ("weight", "sample_weight", "sample_weights"),
-    "class_names": ("classes", "classes_"),
+_NAMES = {  # what others call our arrays and columns
+    key: tuple(names.split())
+    for key, names in {
+        "probs": "probs prob proba probas y_prob y_proba y_probs y_pred_proba p probability "
+        "probabilities pred_proba predict_proba",
+        "logits": "logits logit scores score y_score y_scores outputs decision_function",
+        "labels": "labels label y_true target targets true_label true y y_test actual "
+        "ground_truth gold label_ids",
+        "confidence": "confidence conf confidences max_prob msp",
+        "correct": "correct is_correct right hit acc",
+        "groups": "groups group slice slices",
+        "weights": "weights weight sample_weight sample_weights",
+        "class_names": "class_names classes classes_",
+        # Of columns alone: the logarithm of the confidence; the answer, which with the label says
+        # whether it is right; the part of the data.
+        "logprob": "logprob log_prob mean_logprob",
+        "answer": "y_pred pred prediction predicted predicted_class predicted_label answer",
+        "split": "split",
+    }.items()
 }
-_NAMES = {ours: (ours, *others) for ours, others in _ALIASES.items()}
-_LOG_CONFIDENCE = ("logprob", "log_prob", "mean_logprob")
-# Columns of the answer alone: with the label they say whether it is right.
-_ANSWERS = ("y_pred", "pred", "prediction", "predicted", "predicted_class", "predicted_label")
-_ANSWERS += ("answer",)
 _PREFIXES = {"logit_": "logits", "prob_": "probs", "proba_": "probs", "p_": "probs"}
 _PREFIXES |= {"probability_": "probs", "score_": "logits"}
 _VALIDATION = ("val", "valid", "validation")
@@ -105,11 +108,7 @@ def _npz(path: Path, group: tuple[str, ...]) -> Arrays:
 
 def _named(keys: set[str], get: Callable[[str], Array], group: tuple[str, ...]) -> Arrays:
     """Named arrays under our names, from those of any tool."""
-    missing = [name for name in group if name not in keys]
-    if missing:
-        raise ValueError(
-            f"group: got {few_of(missing)}, expected names among {few_of(sorted(keys))}"
-        )
+    _among(group, keys, "names among ")
     keys = keys - set(group)
     source = next((x for x, layout in _LAYOUTS.items() if _fits(layout, keys)), None)
     notes = [f"File format: {source}."] if source else []
@@ -125,9 +124,7 @@ def _named(keys: set[str], get: Callable[[str], Array], group: tuple[str, ...]) 
     else:
         names = {ours: name for ours, name in _LAYOUTS[source].items() if name in keys}
     for prefix in ("", "val_"):  # the first that says most
-        kinds = [
-            prefix + kind for kind in ("logits", "probs", "confidence") if prefix + kind in names
-        ]
+        kinds = [prefix + x for x in ("logits", "probs", "confidence") if prefix + x in names]
         for kind in kinds[1:]:
             del names[kind]
         if kinds and kinds[0] != prefix + "confidence":
@@ -138,13 +135,23 @@ def _named(keys: set[str], get: Callable[[str], Array], group: tuple[str, ...]) 
     if unused and source != "calibkit record":
         notes.append(f"Not used: {few_of(unused)}.")
     arrays = {ours: get(name) for ours, name in names.items()}
-    if group:
-        columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
-        if len({column.shape for column in columns}) > 1 or columns[0].ndim != 1:
-            shapes = ", ".join(str(column.shape) for column in columns)
-            raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
-        arrays["groups"], arrays["group_names"] = np.stack(columns, axis=1), np.array(group)
-    return arrays, notes
+    columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
+    if len({x.shape for x in columns}) > 1 or any(x.ndim != 1 for x in columns):
+        shapes = ", ".join(str(column.shape) for column in columns)
+        raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
+    return arrays | _grouped(group, columns), notes
+
+
+def _among(group: tuple[str, ...], names: Collection[str], expected: str) -> None:
+    if missing := [name for name in group if name not in names]:
+        shown = few_of(sorted(names) if isinstance(names, set) else names)
+        raise ValueError(f"group: got {few_of(missing)}, expected {expected}{shown}")
+
+
+def _grouped(group: tuple[str, ...], columns: list) -> dict[str, Array]:
+    if not group:
+        return {}
+    return {"groups": np.stack(columns, axis=1), "group_names": np.array(group)}
 
 
 def _fits(layout: dict[str, str], keys: set[str]) -> bool:
@@ -169,11 +176,17 @@ def _by_alias(keys: set[str]) -> dict[str, str]:
 
 
 def _load(path: Path):
-    try:
+    with _no_objects(f"{path.name!r} is not a NumPy file, or"):
         return np.load(path, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def _no_objects(what: str) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         if "pickle" in str(error):
-            raise ValueError(f"{path.name!r} is not a NumPy file, or {_OBJECTS}") from error
+            raise ValueError(f"{what} {_OBJECTS}") from error
         raise
 
 
@@ -184,12 +197,8 @@ def _member(archive, key: str) -> Array:
         raise ValueError(
             f"{key!r} is {info.file_size / 1e9:.0f} GB, more than the memory of this machine"
         )
-    try:
+    with _no_objects(repr(key)):
         return archive[key]
-    except ValueError as error:
-        if "pickle" in str(error):
-            raise ValueError(f"{key!r} {_OBJECTS}") from error
-        raise
 
 
 def _memory() -> int:
@@ -218,15 +227,10 @@ def _fd_shifts(array: Array) -> Arrays:
         f"Data set {sets[0]} was read as the validation set (val_tuning), "
         f"data set{'s' * (len(sets) > 2)} {', '.join(map(str, sets[1:]))} as the test set."
     )
-    arrays = {
-        "logits": scores[test],
-        "labels": label[test],
-        "val_logits": scores[~test],
-        "val_labels": label[~test],
-    }
+    arrays = {"logits": scores[test], "labels": label[test]}
+    arrays |= {"val_logits": scores[~test], "val_labels": label[~test]}
     if len(sets) > 2:
-        names = np.char.add("data set ", dataset[test].astype(np.int64).astype(str))
-        arrays["groups"] = names
+        arrays["groups"] = np.char.add("data set ", dataset[test].astype(np.int64).astype(str))
     return arrays, notes
 
 
@@ -325,33 +329,16 @@ def _harness(rows: list[dict], group: tuple[str, ...]) -> Arrays:
     ``filtered_resps`` holds a pair [log-probability, is it the greedy continuation?] for each
     choice and ``target`` the number of the right one; newer versions write all of them as text.
     """
-    scores, labels, kept, greedy = [], [], [], []
-    filters = {row.get("filter") for row in rows}
+    scores, labels, kept = [], [], []
     first = rows[0].get("filter")
-    left_out = 0
+    filters = {row.get("filter") for row in rows}
+    rows = [row for row in rows if row.get("filter") == first]
     for row in rows:
-        if row.get("filter") != first:
-            continue
-        pairs = row.get("filtered_resps")
-        try:
-            choices = [float(pair[0]) for pair in pairs if len(pair) == 2]
-            if len(choices) != len(pairs) or isinstance(pairs[0], str):
-                raise ValueError
-        except (TypeError, ValueError, IndexError, KeyError) as error:
-            raise ValueError(
-                "filtered_resps: expected a pair [log-probability, is_greedy] for each choice; "
-                "generated text has no probabilities, so save a confidence and correct a line"
-            ) from error
-        if "acc_mutual_info" in row:  # each choice once more, without its question
-            choices = choices[: len(choices) // 2]
-        right = _target(row, len(choices))
-        if right is None:
-            left_out += 1
-            continue
-        scores.append(choices)
-        labels.append(right)
-        kept.append(row)
-        greedy.append(row.get("acc"))
+        choices = _choices(row)
+        if (right := _target(row, len(choices))) is not None:
+            scores.append(choices)
+            labels.append(right)
+            kept.append(row)
     if not scores or max(map(len, scores)) < 2:
         raise ValueError(
             "got no question with two or more choices and one right answer, expected "
@@ -369,26 +356,39 @@ def _harness(rows: list[dict], group: tuple[str, ...]) -> Arrays:
     sizes = sorted(set(map(len, scores)))
     if len(sizes) > 1:
         notes.append(f"Questions have {sizes[0]} to {sizes[-1]} choices.")
-    if left_out:
+    if left_out := len(rows) - len(kept):
         notes.append(f"{left_out:,} questions without one right choice are left out.")
     if len(filters) > 1:
         notes.append(f"Only the filter {str(first)!r} was read, of {len(filters)}.")
     ours = (logits.argmax(axis=1) == np.array(labels)).mean()
-    theirs = [float(x) for x in greedy if isinstance(x, int | float)]
+    theirs = [float(row["acc"]) for row in kept if isinstance(row.get("acc"), int | float)]
     if len(theirs) == len(labels) and abs(np.mean(theirs) - ours) > 0.005:
         notes.append(
             f"The harness counted {100 * np.mean(theirs):.1f}\u00a0% right, these "
             f"log-probabilities give {100 * ours:.1f}\u00a0%."
         )
-    arrays = {"logits": logits, "labels": np.array(labels)}
-    if group:
-        named = [{**row.get("doc", {}), **row} for row in kept]
-        missing = [name for name in group if not all(name in row for row in named)]
-        if missing:
-            raise ValueError(f"group: got {few_of(missing)}, expected fields of every line")
-        columns = [[str(row[name]) for row in named] for name in group]
-        arrays["groups"], arrays["group_names"] = np.array(columns).T, np.array(group)
-    return arrays, notes
+    named = [{**row.get("doc", {}), **row} for row in kept] if group else []
+    missing = [name for name in group if not all(name in row for row in named)]
+    if missing:
+        raise ValueError(f"group: got {few_of(missing)}, expected fields of every line")
+    columns = [np.array([str(row[name]) for row in named]) for name in group]
+    return {"logits": logits, "labels": np.array(labels)} | _grouped(group, columns), notes
+
+
+def _choices(row: dict) -> list[float]:
+    """The log-probability of each choice."""
+    pairs = row.get("filtered_resps")
+    try:
+        choices = [float(pair[0]) for pair in pairs if len(pair) == 2]
+        if len(choices) != len(pairs) or isinstance(pairs[0], str):
+            raise ValueError
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise ValueError(
+            "filtered_resps: expected a pair [log-probability, is_greedy] for each choice; "
+            "generated text has no probabilities, so save a confidence and correct a line"
+        ) from error
+    # With mutual information each choice is there once more, without its question.
+    return choices[: len(choices) // 2] if "acc_mutual_info" in row else choices
 
 
 def _target(row: dict, choices: int) -> int | None:
@@ -460,37 +460,27 @@ def _frame(frame, group: tuple[str, ...]) -> Arrays:
             f"got {len(frame)} rows and columns {few_of(frame.columns)}, expected at least one row "
             "and no column twice"
         )
-    missing = [name for name in group if name not in frame.columns]
-    if missing:
-        raise ValueError(f"group: got {few_of(missing)}, expected columns {few_of(frame.columns)}")
+    _among(group, frame.columns, "columns ")
     groups = group or tuple(c for c in ("group", "groups") if c in frame.columns)[:1]
     lower = {c.lower(): c for c in reversed(frame.columns) if c not in groups}
     label, weight, split, correct, confidence, logprob, answer = (
-        next((lower[name] for name in names if name in lower), None)
-        for names in (
-            _NAMES["labels"],
-            _NAMES["weights"],
-            ("split",),
-            _NAMES["correct"],
-            _NAMES["confidence"],
-            _LOG_CONFIDENCE,
-            _ANSWERS,
-        )
+        next((lower[name] for name in _NAMES[kind] if name in lower), None)
+        for kind in ("labels", "weights", "split", "correct", "confidence", "logprob", "answer")
     )
     given = {*groups, label, weight, split}
     arrays: dict[str, Array] = {}
+    notes: list[str] = []
     prefixed = any(c.startswith(p) for p in _PREFIXES for c in frame.columns if c not in given)
     if (confidence or logprob) and not prefixed and (correct or (answer and label)):
         arrays, used, notes = _pairs(frame, label, correct, confidence, logprob, answer)
         rest = [c for c in frame.columns if c not in {*groups, weight, split, *used}]
-        scores = "confidence"
     elif label is None:
         raise ValueError(
             f"got columns {few_of(frame.columns)}, expected one called 'label' "
-            f"(or {', '.join(map(repr, _ALIASES['labels'][1:7]))}), or 'confidence' and 'correct'"
+            f"(or {', '.join(map(repr, _NAMES['labels'][2:8]))}), or 'confidence' and 'correct'"
         )
     else:
-        scores, columns, names, rest, notes = _class_columns(frame, given, label)
+        scores, columns, names, rest = _class_columns(frame, given, label)
         single = all(frame[column].dtype == np.float32 for column in columns)
         arrays[scores] = frame[columns].to_numpy(dtype=np.float32 if single else np.float64)
         labels = _values(frame[label])
@@ -503,8 +493,8 @@ def _frame(frame, group: tuple[str, ...]) -> Arrays:
     if groups:
         named = [frame[c].astype(object).where(frame[c].notna(), "(none)") for c in groups]
         columns = [column.astype(str).to_numpy(dtype=str) for column in named]
-        arrays["groups"] = np.stack(columns, axis=1) if group else columns[0]
-        arrays["group_names"] = np.array(groups)
+        arrays |= _grouped(groups, columns)
+        arrays["groups"] = arrays["groups"] if group else columns[0]
     if split:
         arrays = _split(arrays, frame[split].astype(str).str.lower().to_numpy(dtype=str))
     notes += [f"Columns not used: {few_of(rest)}."] if rest else []
@@ -517,15 +507,10 @@ def _split(arrays: dict[str, Array], part: Array) -> dict[str, Array]:
         raise ValueError(
             f"split: got {few_of(odd)}, expected 'test' and 'val' (leave training samples out)"
         )
-    test, out = part == "test", {}
-    for key, values in arrays.items():
-        if key in ("class_names", "group_names"):
-            out[key] = values
-            continue
-        out[key] = values[test]
-        if not test.all() and key != "groups":
-            out[f"val_{key}"] = values[~test]
-    return out
+    test = part == "test"
+    rows = {key: x for key, x in arrays.items() if key not in ("class_names", "group_names")}
+    held = {} if test.all() else {f"val_{k}": x[~test] for k, x in rows.items() if k != "groups"}
+    return arrays | {key: x[test] for key, x in rows.items()} | held
 
 
 def _values(column) -> Array:
@@ -542,11 +527,10 @@ def _numbers(column) -> Array:
     import pandas as pd
 
     if column.dtype.kind not in "biuf":
-        cells = pd.to_numeric(column, errors="coerce")
-        if column.notna().any() and cells[column.notna()].isna().any():
-            cell = str(column[column.notna() & cells.isna()].iloc[0])
-            raise ValueError(f"{column.name}: got {cell[:40]!r}, expected numbers")
-        column = cells.rename(column.name)
+        cells = pd.to_numeric(column, errors="coerce").rename(column.name)
+        if (odd := column[column.notna() & cells.isna()]).size:
+            raise ValueError(f"{column.name}: got {str(odd.iloc[0])[:40]!r}, expected numbers")
+        column = cells
     return _values(column)
 
 
@@ -583,11 +567,10 @@ def _pairs(frame, label, correct, confidence, logprob, answer):
 
 
 def _class_columns(frame, assigned: set, label: str):
-    """The kind of scores, their columns, the classes' names, the columns left over, and notes."""
+    """The kind of scores, their columns, the classes' names, and the columns left over."""
     rest = [c for c in frame.columns if c not in assigned and not c.startswith("Unnamed:")]
     prefix = next((p for p in _PREFIXES if any(c.startswith(p) for c in rest)), "")
     alone = [c for c in rest if c.lower() in (*_NAMES["probs"], *_NAMES["logits"])]
-    notes: list[str] = []
     if prefix and not alone:
         columns = [c for c in rest if c.startswith(prefix)]
     elif len(alone) == 1:
@@ -596,7 +579,7 @@ def _class_columns(frame, assigned: set, label: str):
         columns = [c for c in rest if frame[c].dtype.kind in "fiu"]
         if not columns:
             raise ValueError(f"got columns {few_of(rest)}, expected prob_NAME for each class")
-        answer = any(c.lower() in _ANSWERS for c in rest)
+        answer = any(c.lower() in _NAMES["answer"] for c in rest)
         if answer or all(c.lower() in _NAMES["confidence"] for c in columns):
             raise ValueError(
                 f"got columns {few_of(rest)}, expected prob_NAME or logit_NAME for each class; or "
@@ -615,7 +598,7 @@ def _class_columns(frame, assigned: set, label: str):
             f"got columns {few_of(columns)}, read as probabilities of these classes, but some are "
             "not between 0 and 1; name the columns of scores prob_NAME or logit_NAME"
         )
-    return kind, columns, names, [c for c in rest if c not in columns], notes
+    return kind, columns, names, [c for c in rest if c not in columns]
 
 
 def _two_names(labels, name: str, alone: bool) -> list[str]:
