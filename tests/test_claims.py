@@ -122,7 +122,7 @@ def test_margins_are_those_of_the_rule():
     for claim in claims.claims():
         for leaf in claim.comparisons:
             if claim.id not in stated:
-                assert leaf.margin == claims.margin(claim, leaf), (claim.id, leaf)
+                assert leaf.margin == claims.margin_by_rule(claim, leaf), (claim.id, leaf)
     assert len(stated) < 5  # where its support says why
 
 
@@ -133,7 +133,7 @@ def leaf_of(identity, metric, **fields):
 
 
 def margin(identity, metric, **fields):
-    return claims.margin(by_id(identity), leaf_of(identity, metric, **fields))
+    return claims.margin_by_rule(by_id(identity), leaf_of(identity, metric, **fields))
 
 
 def test_margins_by_hand():

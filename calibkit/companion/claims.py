@@ -11,7 +11,7 @@ the paper puts it: below or above 0, near it, at most or at least 0. It
 - is *unclear* otherwise.
 
 Claims that nothing changes, or not for the worse, hold within the margin. **The margin** is written
-down with each comparison, by one rule (`margin`) that looks only at the paper's printed numbers.
+down with each comparison, by one rule (`margin_by_rule`) that looks only at what the paper prints.
 
 **A claim combines comparisons**: "all", "any", "most", "nearly all" (four fifths). If r of m
 decide, each is judged at 0.05 / (m - r + 1): the chance of deciding a claim wrongly is then at most
@@ -638,7 +638,7 @@ def _mathematics() -> str:
 # --- the board ------------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
+class Judged(NamedTuple):
     """A claim in one setting; numbers are of the comparison that decides, in natural units.
 
     `precondition` says what is not met or missing, or what was left out; empty if all is there.
@@ -689,7 +689,7 @@ def board(
     seeds: int = 0,
     dataset: str = "",
     network: str = "",
-) -> list[Row]:
+) -> list[Judged]:
     """Every claim in every setting of an edition. Trains nothing.
 
     Parameters
@@ -700,7 +700,7 @@ def board(
 
     Returns
     -------
-    list of Row
+    list of Judged
         Claim by claim; ``pandas.DataFrame(board("demo"))`` makes a table.
 
     Raises
@@ -722,19 +722,19 @@ def board(
     return _board(where, claims(paper))
 
 
-def _board(where: list[Place], of: Iterable[Claim]) -> list[Row]:
+def _board(where: list[Place], of: Iterable[Claim]) -> list[Judged]:
     with warnings.catch_warnings():
         # A metric undefined for a network is nan, and leaves a comparison untested.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         return [row for claim in of for row in _rows(claim, where)]
 
 
-def _rows(claim: Claim, where: list[Place]) -> list[Row]:
+def _rows(claim: Claim, where: list[Place]) -> list[Judged]:
     """A claim in each place; mathematics, and what is bound to data of its own, in one."""
     if claim.untested:
-        return [_row(claim, "", ELSEWHERE, None, claim.untested)]
+        return [_judged(claim, "", ELSEWHERE, None, claim.untested)]
     if not claim.comparisons:
-        return [_row(claim, MATHEMATICS, MATHEMATICS, _put(claim.check, where[0].part))]
+        return [_judged(claim, MATHEMATICS, MATHEMATICS, _put(claim.check, where[0].part))]
     if claim.datasets:
         columns = {place.column for place in where}
         own = claim.datasets[0] if len(claim.datasets) == 1 else ELSEWHERE
@@ -749,7 +749,7 @@ def _rows(claim: Claim, where: list[Place]) -> list[Row]:
     alpha = 0.05 / max(tested, 1)
     names = {place.name for place, *_ in shown}
     return [
-        _row(claim, place.name, place.column, join, why, alpha, place.name in names)
+        _judged(claim, place.name, place.column, join, why, alpha, place.name in names)
         for place, join, why in judged
     ]
 
@@ -795,7 +795,7 @@ def _shown(claim: Claim, judged: list) -> list:
     return [min(its, key=rank) for its in columns.values()]
 
 
-def _row(
+def _judged(
     claim: Claim,
     setting: str,
     column: str,
@@ -803,7 +803,7 @@ def _row(
     why: str = "",
     alpha: float = 0.05,
     shown: bool = True,
-) -> Row:
+) -> Judged:
     outcome = join.word(alpha) if join else "not tested"
     if claim.exists and outcome in ("reversed", "smaller than claimed"):
         outcome, why = "unclear", why or "not seen here, which refutes nothing"
@@ -819,7 +819,7 @@ def _row(
         alone = part.word() if outcome == "unclear" != part.word() else ""
         more = metric, part.leaf.margin, part.n, 1 - alpha, mean.detectable(), alone
     table = printed(claim).outcome
-    return Row(claim.id, setting, why, outcome, *numbers, table, column, shown, *more)
+    return Judged(claim.id, setting, why, outcome, *numbers, table, column, shown, *more)
 
 
 def _grouped(reasons: Iterable[tuple[str, str]], text: str) -> str:
@@ -981,7 +981,7 @@ def _printed_cell(cells: Mapping, method: str, number: Number):
     return cells[matching[0]] if len(matching) == 1 else None
 
 
-def margin(claim: Claim, leaf: Comparison) -> float:
+def margin_by_rule(claim: Claim, leaf: Comparison) -> float:
     """The largest difference that would not matter, from the printed cells alone.
 
     Half the smallest printed effect, but at least the printed ± (the median over the cells that the
@@ -1099,7 +1099,7 @@ SIGNS = {
 }
 
 
-def titles(rows: Iterable[Row], edition: str = "released") -> dict[str, str]:
+def titles(rows: Iterable[Judged], edition: str = "released") -> dict[str, str]:
     """The columns in which some claim is tested, in their order, and what to call them."""
     known = {place.column: place.title for place in places(edition)}
     rows = [row for row in rows if row.outcome != "not tested"]
@@ -1116,7 +1116,7 @@ class Card:
     A click on a claim unfolds the comparison that decides in each column.
     """
 
-    rows: list[Row]
+    rows: list[Judged]
     titles: Mapping[str, str]
 
     @property
@@ -1128,7 +1128,7 @@ class Card:
         return page.table(found.rename(columns=self.titles).T)
 
     def _repr_html_(self) -> str:
-        by_claim: dict[str, dict[str, Row]] = {}
+        by_claim: dict[str, dict[str, Judged]] = {}
         for row in self.rows:
             if row.shown:
                 by_claim.setdefault(row.claim, {})[row.column] = row
@@ -1145,7 +1145,7 @@ class Card:
         board = f'<div class="calibkit-claims" {columns}>{"".join(lines)}</div>'
         return f"<style>{style}</style>{board}"
 
-    def _line(self, claim: Claim, its: Mapping[str, Row]) -> str:
+    def _line(self, claim: Claim, its: Mapping[str, Judged]) -> str:
         own = printed(claim)
         means = "holds by printed means" if own.outcome == "no ±" and own.bears else own.outcome
         signs = [_sign(means, "The paper's own table")]
@@ -1185,7 +1185,7 @@ def _mark(outcome: str) -> str:
     return f'<span class="{outcome.partition(" ")[0]}">{SIGNS[outcome]} {outcome}</span>'
 
 
-def _reason(title: str, row: Row) -> str:
+def _reason(title: str, row: Judged) -> str:
     where = f"<b>{html.escape(title)}:</b> " if title else ""
     why = html.escape(row.precondition)
     if row.outcome == "not tested":
@@ -1217,7 +1217,7 @@ def card(paper: str, runs: Results) -> Card:
     return Card(rows, {column: name for column, name in names.items() if column in there})
 
 
-def counts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+def counts(rows: Iterable[Judged]) -> dict[str, dict[str, int]]:
     """How often each outcome stands in each column, of the rows that it shows."""
     found: dict[str, dict[str, int]] = {}
     for row in rows:
@@ -1234,7 +1234,7 @@ class Headline(str):
         return str(self)
 
 
-def headline(rows: Iterable[Row], edition: str = "released") -> Headline:
+def headline(rows: Iterable[Judged], edition: str = "released") -> Headline:
     """A sentence for each column: how many claims are tested there, and how they fare."""
     rows = list(rows)
     found = counts(rows)
@@ -1251,7 +1251,7 @@ def headline(rows: Iterable[Row], edition: str = "released") -> Headline:
     return Headline("\n".join(lines))
 
 
-def table(rows: Iterable[Row], edition: str = "released") -> Card:
+def table(rows: Iterable[Judged], edition: str = "released") -> Card:
     """The board: a sign for each claim and column; a click on a claim has the reasons."""
     rows = list(rows)
     return Card(rows, titles(rows, edition))
