@@ -69,6 +69,8 @@ def test_notebook_sources_are_clean(path):
             figure = cell["metadata"]["mystnb"]
             assert figure["figure"]["caption"] and figure["figure"]["name"].startswith("fig-")
             assert figure["image"]["alt"]
+            last = "".join(cell["source"]).splitlines()[-1]  # a second output is a second figure
+            assert last.endswith(";") or not re.match(r"(fig|axe?s?)\b.*\)$", last), last
     source = "".join(parameters[0]["source"])
     assert not source.startswith("# Parameters")  # papermill's own header
     for line in source.splitlines():
