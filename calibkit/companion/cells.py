@@ -146,29 +146,17 @@ def as_text(table: Sequence[dict]) -> str:
     """A table of the cells, then `totals`."""
     lines = []
     for row in table:
-        place = row["dataset"]
-        if row["runs"] and row["runs"][0].dataset != row["dataset"]:
-            trained = _SPELT["dataset"].get(row["runs"][0].dataset, row["runs"][0].dataset)
-            place = place if place.startswith(f"{trained}(") else f"{trained} → {place}"
-            place = row["dataset"] if trained == row["dataset"] else place
-        what = f"({row['reason']})"
-        if row["run"]:
-            seeds = len(row["runs"])
-            what = row["run"] + (f"  × {seeds} seeds" if seeds > 1 else "")
-        known = (
-            row["exhibit"],
-            place,
-            row["network"],
-            row["method"],
-            row["variant"],
-            row["metric"],
-        )
-        lines.append((*known, what))
-    widths = [max(len(line[i]) for line in lines) for i in range(6)] if lines else []
+        place, runs = row["dataset"], row["runs"]
+        trained = runs[0].dataset if runs else place
+        trained = _SPELT["dataset"].get(trained, trained)
+        if trained != place and not place.startswith(f"{trained}("):
+            place = f"{trained} → {place}"
+        what = row["run"] + (f"  × {len(runs)} seeds" if len(runs) > 1 else "")
+        line = row | {"dataset": place}
+        lines.append([*(line[c] for c in COLUMNS[1:7]), what or f"({row['reason']})"])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:6]
     text = [
-        "  ".join(f"{part:{width}}" for part, width in zip(line, widths, strict=False))
-        + "  "
-        + line[-1]
+        "  ".join([*(f"{part:{w}}" for part, w in zip(line, widths, strict=False)), line[-1]])
         for line in lines
     ]
     return "\n".join([*text, "", *totals(table)])

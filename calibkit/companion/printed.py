@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import isnan, nan
+from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from calibkit import terms
@@ -393,10 +394,7 @@ def _line(runs, cell: Cell, exhibit: str) -> Line:
     its = runs.series(_ours(runs, cell, exhibit), cell.number)
     values = [v for v in its.values.values() if not isnan(v)]
     estimate, low, high = its.mean().interval()
-    std = nan
-    if len(values) > 1:
-        mean = sum(values) / len(values)
-        std = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
+    std = stdev(values) if len(values) > 1 else nan
     return Line(
         *(cell.dataset, cell.network, cell.method, cell.metric, cell.value, cell.std),
         *(estimate, std, low, high, len(values), its.n if values else 0),
