@@ -11,18 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from calibkit import metrics, stats, terms
+from calibkit import metrics, posthoc, stats, terms
 from calibkit.arrays import Array, as_confidence_correct, to_numpy
 
 __all__ = [
     "ConfidenceHistogram",
     "GradientNorms",
     "Overfitting",
+    "Refinement",
     "Reliability",
     "RiskCoverage",
     "prepare_confidence_histogram",
     "prepare_gradient_norms",
     "prepare_overfitting",
+    "prepare_refinement",
     "prepare_reliability",
     "prepare_risk_coverage",
 ]
@@ -135,6 +137,41 @@ class Overfitting:
     best: float
     final: float
     drop: Array
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """NLL through training, in nats, and its refinement: what one temperature leaves of it.
+
+    Attributes
+    ----------
+    epoch : array (e,) of int
+        Epochs of which the logits were kept.
+    nll, refinement, temperature : arrays (seeds, e)
+        As trained, after a temperature that was fitted on other samples, and that temperature.
+    low, high : arrays (e,)
+        95 % interval of the mean refinement over seeds and samples; over samples for one seed.
+    best_epoch : int
+        The epoch at which the mean refinement is lowest.
+    since_best : array (seeds,)
+        Refinement at the end minus that of the best epoch: positive for information lost. The epoch
+        is chosen on one half of the samples for the other, so that its luck is not counted.
+    deviations : array (seeds, replicates)
+        Of `since_best`, on resamples of the test samples.
+    n : int
+        Samples.
+    """
+
+    epoch: Array
+    nll: Array
+    refinement: Array
+    temperature: Array
+    low: Array
+    high: Array
+    best_epoch: int
+    since_best: Array
+    deviations: Array
+    n: int
 
 
 @dataclass(frozen=True)
@@ -399,6 +436,93 @@ def prepare_overfitting(
         best=float(mean[best]),
         final=float(mean[-1]),
         drop=values[:, -1] - values[:, best],
+    )
+
+
+def prepare_refinement(snapshots, labels, folds: int = 10, replicates: int = 200) -> Refinement:
+    """When does a network stop gaining information, and gain only confidence?
+
+    A proper loss is the sum of what a recalibration removes and of its refinement, what no
+    recalibration repairs (Berta et al. 2025). Here the loss is the NLL and the recalibration a
+    temperature, fitted by cross-fitting: for each fold of the samples on all the others.
+
+    Parameters
+    ----------
+    snapshots : mapping of int to array_like (n, k), or list of them, one per seed
+        Logits of the same samples by epoch. Seeds must share their epochs.
+    labels : array_like (n,)
+        True classes.
+    folds : int
+        Sample i is in fold i modulo `folds`.
+    replicates : int
+        Resamples behind the intervals.
+
+    Returns
+    -------
+    Refinement
+        By epoch.
+
+    Raises
+    ------
+    ValueError
+        If there are no snapshots or seeds with different epochs, or `folds` does not fit.
+
+    Examples
+    --------
+    >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0]] * 20)
+    >>> found = prepare_refinement({1: logits, 2: 5 * logits}, [0, 1, 1] * 20)
+    >>> found.nll.round(2).tolist(), found.refinement.round(2).tolist()
+    ([[0.79, 3.33]], [[0.64, 0.64]])
+    """
+    runs = list(snapshots) if isinstance(snapshots, list | tuple) else [snapshots]
+    epochs = [sorted(run) for run in runs]
+    if not epochs or not epochs[0] or any(e != epochs[0] for e in epochs):
+        raise ValueError(f"snapshots: got epochs {epochs}, expected some, the same for all seeds")
+    labels = np.asarray(to_numpy(labels))
+    n, part = len(labels), np.arange(len(labels)) % folds
+    if not 2 <= folds <= n:
+        raise ValueError(f"folds: got {folds}, expected 2 to {n}, the number of samples")
+
+    def losses(logits):
+        """NLL of each sample, the same after the temperature of the other folds, their mean."""
+        logits, left, found = np.asarray(to_numpy(logits), float), np.empty(n), []
+        for fold in range(folds):
+            here = part == fold
+            found.append(posthoc.optimal_temperature(logits[~here], labels[~here])[0])
+            left[here] = metrics.per_sample(logits[here] / found[-1], labels[here])["nll"]
+        return metrics.per_sample(logits, labels)["nll"], left, np.mean(found)
+
+    rows = [[losses(run[epoch]) for epoch in epochs[0]] for run in runs]
+    nll, left = (np.array([[epoch[i] for epoch in run] for run in rows]) for i in (0, 1))
+    weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), replicates) / n
+    draws = left @ weights.T  # (seeds, e, replicates)
+    mean = left.mean(axis=2)
+    chosen = {
+        half: left[:, :, np.arange(n) % 2 != half].mean(axis=(0, 2)).argmin() for half in (0, 1)
+    }
+    best = np.where(np.arange(n) % 2, chosen[1], chosen[0])  # by the other half
+    late = left[:, -1] - np.take_along_axis(left, np.broadcast_to(best, (len(runs), 1, n)), 1)[:, 0]
+    if len(runs) > 1:
+        deviations = draws - mean[:, :, None]
+        ends = [
+            stats.mean_over_seeds(mean[:, e], deviations[:, e]).interval()
+            for e in range(len(epochs[0]))
+        ]
+        low, high = np.array([(its.low, its.high) for its in ends]).T
+    else:
+        half = 1.96 * left[0].std(axis=1) / np.sqrt(n)
+        low, high = mean[0] - half, mean[0] + half
+    return Refinement(
+        epoch=np.array(epochs[0]),
+        nll=nll.mean(axis=2),
+        refinement=mean,
+        temperature=np.array([[epoch[2] for epoch in run] for run in rows]),
+        low=low,
+        high=high,
+        best_epoch=int(epochs[0][mean.mean(axis=0).argmin()]),
+        since_best=late.mean(axis=1),
+        deviations=late @ weights.T - late.mean(axis=1, keepdims=True),
+        n=n,
     )
 
 

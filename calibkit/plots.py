@@ -35,11 +35,13 @@ from calibkit.curves import (
     ConfidenceHistogram,
     GradientNorms,
     Overfitting,
+    Refinement,
     Reliability,
     RiskCoverage,
     prepare_confidence_histogram,
     prepare_gradient_norms,
     prepare_overfitting,
+    prepare_refinement,
     prepare_reliability,
     prepare_risk_coverage,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "GradientNorms",
     "MARKERS",
     "Overfitting",
+    "Refinement",
     "Reliability",
     "RiskCoverage",
     "WIDTH",
@@ -63,12 +66,14 @@ __all__ = [
     "plot_confidence_histogram",
     "plot_gradient_norms",
     "plot_overfitting_grid",
+    "plot_refinement",
     "plot_reliability",
     "plot_reliability_lines",
     "plot_risk_coverage",
     "prepare_confidence_histogram",
     "prepare_gradient_norms",
     "prepare_overfitting",
+    "prepare_refinement",
     "prepare_reliability",
     "prepare_risk_coverage",
     "style",
@@ -384,7 +389,9 @@ def plot_confidence_histogram(
         share = _text(numbers.confident, 0, 100, " %")
         beside = {"ha": "right", "color": ink(WRONG)}
         _note(ax, share, threshold - 0.03, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
-        _note(ax, f"of the errors\nare above {threshold:g}", threshold - 0.03, 0.59, **beside)
+        _note(
+            ax, f"of the errors\nlie above {100 * threshold:g} %", threshold - 0.03, 0.59, **beside
+        )
     _from_zero(ax)
     if root:
         scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
@@ -539,7 +546,8 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     Returns
     -------
     Figure
-        As wide as a page, a row a metric. The dot is the best epoch of the mean over seeds; the
+        As wide as a page (less for one column), a row a metric. The dot is the best epoch of the
+        mean over seeds; the
         number is what is lost after it, with a 95 % interval if there are seeds.
 
     Raises
@@ -558,7 +566,7 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
     names = list(next(iter(table.values())))
-    size = (WIDTH, 1.55 * len(names) + 0.3)
+    size = (WIDTH if len(table) > 1 else 0.7 * WIDTH, 1.55 * len(names) + 0.3)
     fig, axes = plt.subplots(
         len(names), len(table), figsize=size, squeeze=False, sharex="col", sharey="row"
     )
@@ -606,6 +614,61 @@ def _fall(ax: Axes, numbers: Overfitting, color: str) -> None:
         )
     _note(ax, words, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
     ax.set_xlim(x[0], x[-1])
+
+
+def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 0.46) -> Axes:
+    """Draw the NLL as trained, its refinement, and between them what one temperature removes.
+
+    The axis begins after the first epochs, which are so high that they would flatten the rest. The
+    ring is the epoch of lowest refinement; the number is what is lost of it until the end.
+
+    Parameters
+    ----------
+    numbers : Refinement
+        From `prepare_refinement`.
+    ax : Axes, optional
+        Where to draw; by default axes of a new figure.
+    since : float
+        Share of the first epochs that are left out, if three remain.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0]] * 20)
+    >>> numbers = prepare_refinement({1: logits, 2: logits, 3: 5 * logits}, [0, 1, 1] * 20)
+    >>> plot_refinement(numbers).texts[0].get_text()
+    '+0.00'
+    """
+    ax = _axes(ax)
+    first = np.searchsorted(numbers.epoch, since * numbers.epoch[-1])
+    late = slice(max(min(first, len(numbers.epoch) - 3), 0), None)
+    x, nll = numbers.epoch[late], numbers.nll.mean(axis=0)[late]
+    left = numbers.refinement.mean(axis=0)[late]
+    low, high = numbers.low[late], numbers.high[late]
+    ax.fill_between(x, left, nll, color=WRONG, alpha=0.3, linewidth=0)
+    ax.fill_between(x, low, high, color=CORRECT, alpha=0.2, linewidth=0)
+    ax.plot(x, nll, color=WRONG, label="as trained")
+    ax.plot(x, left, color=CORRECT, marker=".", label="refinement")
+    ring = {"color": CORRECT, "markerfacecolor": "white", "zorder": 5, "clip_on": False}
+    ax.plot(x[left.argmin()], left.min(), "o", **ring)
+    _note(
+        ax,
+        _text(numbers.since_best, 2, sign=True),
+        0.97,
+        0.03,
+        ha="right",
+        va="bottom",
+        color=ink(CORRECT),
+    )
+    ax.margins(y=0.35)
+    ax.set(xlabel="Epoch", ylabel="NLL")
+    ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+    ax.legend(loc="upper left")
+    return ax
 
 
 # --- d. gradient norms ---

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.optimize
 import scipy.stats
 import torch
 from hypothesis import given, settings
@@ -227,7 +228,7 @@ def test_confident_errors_are_counted_from_the_threshold_on():
     )
     assert numbers.confident == [pytest.approx(2 / 3)]
     ax = plots.plot_confidence_histogram(numbers)
-    assert "67 %" in words(ax) and "of the errors\nare above 0.9" in words(ax)
+    assert "67 %" in words(ax) and "of the errors\nlie above 90 %" in words(ax)
     assert "overlap" not in words(ax) and ax.get_yscale() == "linear"
     ax = plots.plot_confidence_histogram(plots.prepare_confidence_histogram([0.4, 0.6], [0, 1]))
     assert "errors" not in words(ax)
@@ -563,3 +564,72 @@ def test_importing_plots_changes_no_setting():
         "assert dict(mpl.rcParams) == before; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- refinement through training ---
+
+
+def made_up(n=600, seed=0):
+    """Logits that are right about their own uncertainty, and labels drawn from them."""
+    rng = np.random.default_rng(seed)
+    z = 2 * rng.normal(size=(n, 4))
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    return z, (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+
+
+def nll_of(z, y):
+    return np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]
+
+
+def test_refinement_is_the_nll_after_temperatures_of_the_other_folds():
+    z, y = made_up()
+    part, left = np.arange(len(y)) % 3, np.empty(len(y))
+    for fold in range(3):
+        here = part == fold
+        there = scipy.optimize.minimize_scalar(
+            lambda b, o=~here: nll_of(b * z[o], y[o]).mean(), bounds=(0.1, 10), method="bounded"
+        )
+        left[here] = nll_of(there.x * z[here], y[here])
+    found = plots.prepare_refinement({1: z}, y, folds=3)
+    assert found.nll == pytest.approx(nll_of(z, y).mean())
+    assert found.refinement == pytest.approx(left.mean(), abs=1e-6)
+    half = 1.96 * left.std() / np.sqrt(len(y))
+    assert (found.low, found.high) == pytest.approx(
+        (left.mean() - half, left.mean() + half), abs=1e-6
+    )
+
+
+def test_growing_logits_lose_nothing_that_a_temperature_does_not_give_back():
+    z, y = made_up()
+    found = plots.prepare_refinement({1: z, 2: 3 * z, 3: 0.2 * z}, y)
+    assert found.refinement == pytest.approx(np.full((1, 3), found.refinement[0, 0]), abs=1e-6)
+    assert (found.nll[0, 1:] > found.nll[0, 0] + 0.05).all()
+    assert found.temperature[0] / found.temperature[0, 0] == pytest.approx([1, 3, 0.2], rel=1e-3)
+    assert found.since_best == pytest.approx([0], abs=1e-6)
+
+
+def test_what_is_lost_after_the_best_epoch_is_judged_on_the_half_that_did_not_choose_it():
+    z, y = made_up()
+    noise = np.random.default_rng(1)
+    runs = [
+        {e: z + s * noise.normal(size=z.shape) for e, s in ((1, 2), (2, 0.3), (3, 3))} for _ in "ab"
+    ]
+    found = plots.prepare_refinement(runs, y)
+    assert found.best_epoch == 2 and found.n == len(y)
+    assert found.since_best == pytest.approx(found.refinement[:, 2] - found.refinement[:, 1])
+    assert (found.low < found.refinement.mean(axis=0)).all()
+    assert (found.high > found.refinement.mean(axis=0)).all()
+    assert found.deviations.mean(axis=1) == pytest.approx([0, 0], abs=0.05)
+    # Epochs that differ by chance alone: the best of many is no better on other samples.
+    many = {e: z + 2 * noise.normal(size=z.shape) for e in range(1, 41)}
+    chance = plots.prepare_refinement(many, y)
+    by_luck = chance.refinement[0, -1] - chance.refinement.min()
+    assert by_luck > 0.02 and chance.since_best[0] < by_luck
+
+
+def test_refinement_refuses_what_it_cannot_fold():
+    z, y = made_up(20)
+    with pytest.raises(ValueError, match="snapshots: got epochs"):
+        plots.prepare_refinement([{1: z}, {2: z}], y)
+    with pytest.raises(ValueError, match="folds: got 21, expected 2 to 20"):
+        plots.prepare_refinement({1: z}, y, folds=21)

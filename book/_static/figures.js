@@ -1,11 +1,64 @@
-// On a narrow screen a figure keeps the size at which its words can be read, and is swiped sideways.
+const NARROW = matchMedia("(max-width: 576px)");
+
+// On a narrow screen the columns of a figure stand one below the other. The class of its image has, in
+// thousandths, the windows of each strip: left, right, top, bottom (calibkit/companion/narrow.py).
+const DRAWN_AT = 0.69; // screen pixels for a pixel of the picture, as on a wide screen
+
+const windowOf = (image, [left, right, top, bottom], scale) => {
+  const [width, height] = [image.naturalWidth * scale, image.naturalHeight * scale];
+  const pane = document.createElement("span");
+  pane.style.width = `${((right - left) / 1000) * width}px`;
+  pane.style.height = `${((bottom - top) / 1000) * height}px`;
+  const part = new Image();
+  [part.src, part.alt, part.className] = [image.src, "", "dark-light"];
+  part.style.width = `${width}px`;
+  part.style.transform = `translate(${(-left / 1000) * width}px, ${(-top / 1000) * height}px)`;
+  pane.append(part);
+  return pane;
+};
+
+const stack = (image, room) => {
+  image.parentElement.querySelector(".calibkit-stack")?.remove();
+  const name = [...image.classList].find((one) => one.startsWith("panels-"));
+  const stacked = Boolean(name) && NARROW.matches && room > 0 && image.naturalWidth > 0;
+  image.classList.toggle("calibkit-whole", stacked);
+  if (!stacked) return false;
+  const box = document.createElement("div");
+  box.className = "calibkit-stack";
+  box.setAttribute("role", "img");
+  box.setAttribute("aria-label", image.alt);
+  box.addEventListener("click", () => image.click());
+  const strips = name.slice(7).split("-s-").map((code) => code.split("-").map(Number));
+  const width = (strip) => {
+    let sum = 0;
+    for (let i = 0; i < strip.length; i += 4) sum += strip[i + 1] - strip[i];
+    return (sum / 1000) * image.naturalWidth * DRAWN_AT;
+  };
+  const height = (strip) => strip[3] - strip[2];
+  const tallest = Math.max(...strips.map(height));
+  const widest = Math.max(...strips.filter((one) => height(one) === tallest).map(width));
+  const place = widest < 0.64 * room ? (room - 8) / 2 : room; // two side by side
+  for (const strip of strips) {
+    const row = document.createElement("span");
+    const fit = height(strip) === tallest ? place / widest : room / width(strip);
+    const scale = DRAWN_AT * Math.min(1, fit);
+    for (let i = 0; i < strip.length; i += 4) {
+      row.append(windowOf(image, strip.slice(i, i + 4), scale));
+    }
+    box.append(row);
+  }
+  image.after(box);
+  return true;
+};
+
+// One of a single column keeps the size at which its words can be read, and is swiped sideways.
 const SCALE = 0.56; // screen pixels for a pixel of the picture: text of 8 points is 9 pixels high
 const DRAWN = 0.85; // for a pixel of a drawing (.svg)
-const NARROW = matchMedia("(max-width: 576px)");
 
 const place = (image) => {
   let box = image.closest(".calibkit-swipe");
   const figure = image.closest("figure") ?? (box ?? image).parentElement;
+  if (stack(image, figure.clientWidth)) return;
   const drawn = image.matches(".schema");
   const own = (image.dataset.width ??= image.style.width); // of a drawing, on a wide screen
   const wanted = Math.round(drawn ? parseFloat(own) * DRAWN : image.naturalWidth * SCALE);

@@ -11,6 +11,7 @@ No other sentence is put together by code.
 """
 
 import html
+import json
 import re
 import sys
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from math import isnan
 from pathlib import Path
 
 from calibkit import terms
+from calibkit.companion import narrow
 from calibkit.training import store
 
 OUTCOMES = ("higher", "lower", "no difference", "unclear")  # see `stats.Interval.outcome`
@@ -115,7 +117,9 @@ def _numbers(rows: Iterable) -> str:
         what = number_label(row.number)
         unit = {100: " points", 1000: " thousandths"}.get(terms.metric_label(row.metric)[1], "")
         key = f"{what[0].upper()}{what[1:]}" + f" ({row.outcome})" * bool(row.to)
-        alike.setdefault((key, unit), []).append(f"{terms.label(row.method)} {row.format()}")
+        method, _, place = row.method.partition(" in ")  # of two settings
+        named = terms.label(method) + ", the one setting minus the other," * bool(place)
+        alike.setdefault((key, unit), []).append(f"{named} {row.format()}")
     return "; ".join(f"{what}: {', '.join(its)}{unit}" for (what, unit), its in alike.items())
 
 
@@ -322,7 +326,14 @@ def _skip_plain_field(app, what, name, member, skip, options) -> bool:
 
 def _read(app, page: str, source: list[str]) -> None:
     if app.env.doc2path(page).endswith(".ipynb"):
-        source[0] = figure_first(labelled(source[0]))
+        source[0] = figure_first(stacked(labelled(source[0])))
+
+
+def stacked(source: str) -> str:
+    """The JSON of a notebook whose figures say where their panels are, for a phone."""
+    page = json.loads(source)
+    narrow.hand_on(page["cells"])
+    return json.dumps(page)
 
 
 def figure_first(source: str) -> str:
@@ -331,8 +342,6 @@ def figure_first(source: str) -> str:
     That figure is the one before the first heading under the title. JupyterLab keeps the order in
     which cells run; a reader of the book sees what was found, then how.
     """
-    import json
-
     page = json.loads(source)
     cells = page["cells"]
     headed = (i for i, cell in enumerate(cells[1:], 1) if _begins(cell, "## "))
@@ -341,18 +350,21 @@ def figure_first(source: str) -> str:
     if (first := next(pictures, 0)) < 2:
         return source
     end = first + 1
-    while end < len(cells) and _shows(cells[end], "text/markdown"):  # findings on it
+    while end < len(cells) and (_shows(cells[end], "text/markdown") or _states(cells[end])):
         end += 1
     for cell in cells[1:first]:
         if _begins(cell, "# %pip"):  # of use elsewhere only
             cell["metadata"]["tags"] = ["remove-cell"]
-    found = []
+    found, code = [], cells[1:first]
     for cell in cells[first:end]:
+        if cell["cell_type"] == "markdown":
+            found.append(cell)
+            continue
         hidden = {"tags": ["remove-input"]}
         found.append(cell | {"id": f"{cell['id']}-seen", "metadata": cell["metadata"] | hidden})
         folded = [tag for tag in cell["metadata"].get("tags", []) if tag == "hide-input"]
-        cell |= {"outputs": [], "metadata": {"tags": folded}}
-    page["cells"] = [cells[0], *found, *_one_fold(cells[1:end]), *cells[end:]]
+        code.append(cell | {"outputs": [], "metadata": {"tags": folded}})
+    page["cells"] = [cells[0], *found, *_one_fold(code), *cells[end:]]
     return json.dumps(page)
 
 
@@ -373,6 +385,12 @@ def _begins(cell: dict, start: str) -> bool:
     return f"\n{start}" in "\n" + "".join(cell["source"])
 
 
+def _states(cell: dict) -> bool:
+    """Whether a cell is text that starts with a finding, in bold."""
+    bold = "".join(cell["source"]).startswith("**")
+    return cell["cell_type"] == "markdown" and bold and not _begins(cell, "## ")
+
+
 def _shows(cell: dict, *kinds: str) -> bool:
     """Whether a cell has an output of one of these kinds."""
     return any(
@@ -388,6 +406,8 @@ def labelled(source: str) -> str:
     """
     return re.sub(r'<a id=\\"([\w-]+)\\"></a>\\n', r"(\1)=\\n", source)
 
+
+narrow.keep()  # in a notebook
 
 if __name__ == "__main__":  # the workflow, when a notebook has failed
     sys.exit(not shorten(sys.argv[1]))

@@ -47,6 +47,8 @@ from calibkit.training import store, tables
 if TYPE_CHECKING:
     import pandas as pd
 
+    from calibkit import curves
+
 # The ± that the papers print, in natural units: the median over all cells that have one, also for
 # metrics of the same kind.
 MARGINS = {
@@ -365,6 +367,13 @@ def row(
     )  # fmt: skip
 
 
+def late(numbers: "curves.Refinement", runs: "Results", method: str) -> Row:
+    """What a method loses of its refinement after the best epoch: positive for information lost."""
+    of = Series(dict(enumerate(numbers.since_best)), dict(enumerate(numbers.deviations)), numbers.n)
+    number = Number("nll_refinement", since_best="nll_refinement")
+    return row(of, number, runs.name, method, "its best epoch")._replace(title=runs.title)
+
+
 class Rows(dict):
     """Rows by method; by (method, metric) where several metrics were asked for."""
 
@@ -614,6 +623,21 @@ class Results:
                     found = found._replace(title=self.title)
                     rows[(method, one) if several else method] = found if than else _within(found)
         return rows
+
+    def refinement(self, methods: Iterable[str]) -> "dict[str, curves.Refinement]":
+        """The NLL through training and what one temperature leaves of it, by method.
+
+        Of the runs that keep their predictions: these have the logits of some epochs.
+        """
+        from calibkit import curves
+
+        found = {}
+        for method in self.drawable(methods):
+            whole = [r for r in self.records(method) if not r.light]
+            kept = [r.snapshots for r in whole]
+            labels = whole[0].arrays["test_labels"][: len(next(iter(kept[0].values())))]
+            found[method] = curves.prepare_refinement(kept, labels.astype(np.int64))
+        return found
 
     def predictions(self, method: str, seed: int | None = None) -> Predictions:
         """The predictions of one run of a method; by default the first that keeps them.

@@ -1,0 +1,134 @@
+"""Figures on a phone: panels that stand side by side in the book are shown one below the other.
+
+A figure is one picture. The kernel knows where its panels are and writes that beside the picture
+(`keep`); the book hands it on as a class of the image (`as_class`), and a script (figures.js) shows
+the panels of the same picture as strips where the screen is narrow.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KEY = "panels"  # in the metadata of an output
+Window = tuple[float, float, float, float]  # left, right, top, bottom: shares of the picture
+
+
+def strips(fig: "Figure") -> list[list[Window]]:
+    """The columns of panels in a figure that was drawn, each as windows that stand side by side.
+
+    Where panels share the labels of the first column, these come before each of the others. What
+    stands above or below all panels, a legend or small print, is a strip of its own.
+
+    Returns
+    -------
+    list
+        Empty for one column, or where columns cannot be told apart.
+    """
+    renderer, dpi = fig.canvas.get_renderer(), fig.dpi
+    axes = [ax for ax in fig.axes if ax.get_visible() and ax.axison]
+    columns: list[list[Axes]] = []
+    reach = -1.0
+    for ax in sorted(axes, key=lambda ax: ax.get_position().x0):
+        if ax.get_position().x0 < reach - 1e-6:
+            columns[-1].append(ax)
+        else:
+            columns.append([ax])
+        reach = max(reach, ax.get_position().x1)
+    if len(columns) < 2:
+        return []
+    boxes = [[ax.get_tightbbox(renderer) for ax in column] for column in columns]
+    ends = [(min(b.x0 for b in its), max(b.x1 for b in its)) for its in boxes]
+    if any(
+        right > left + 0.05 * dpi for (_, right), (left, _) in zip(ends, ends[1:], strict=False)
+    ):
+        return []
+    top, bottom = (f(e) for f, e in ((max, [b.y1 for its in boxes for b in its]),
+                                     (min, [b.y0 for its in boxes for b in its])))  # fmt: skip
+    others = [a.get_window_extent(renderer) for a in (*fig.texts, *fig.legends) if a.get_visible()]
+    beside = [
+        b.x0 for b in others if b.y0 < top and b.y1 > bottom and b.x1 <= ends[0][0] + dpi / 10
+    ]
+    ends[0] = min([ends[0][0], *beside]), ends[0][1]
+    first = min(ax.get_window_extent(renderer).x0 for ax in columns[0])
+    labels = ends[0][0], first, top, bottom
+    found = [[(*ends[0], top, bottom)]]
+    for column, (left, right) in zip(columns[1:], ends[1:], strict=True):
+        shared = not any(ax.yaxis.get_tick_params().get("labelleft", True) for ax in column)
+        found.append([labels] * shared + [(left, right, top, bottom)])
+    for place, box in ((0, [b for b in others if b.y0 >= top - 1]),
+                       (len(found), [b for b in others if b.y1 <= bottom + 1])):  # fmt: skip
+        if box:
+            x0, x1 = min(b.x0 for b in box), max(b.x1 for b in box)
+            y0, y1 = min(b.y0 for b in box), max(b.y1 for b in box)
+            found.insert(place, [(x0, x1, y1, y0)])
+    rim = 0.03 * dpi  # half a line's width
+    picture = fig.get_tightbbox(renderer).padded(_pad())
+    return [
+        [
+            (
+                ((x0 - rim) / dpi - picture.x0) / picture.width,
+                ((x1 + rim) / dpi - picture.x0) / picture.width,
+                (picture.y1 - (y1 + rim) / dpi) / picture.height,
+                (picture.y1 - (y0 - rim) / dpi) / picture.height,
+            )
+            for x0, x1, y1, y0 in strip
+        ]
+        for strip in found
+    ]
+
+
+def _pad() -> float:
+    import matplotlib as mpl
+
+    return mpl.rcParams["savefig.pad_inches"]  # what a notebook leaves around a figure
+
+
+def as_class(found: Sequence[Sequence[Window]]) -> str:
+    """Strips as a class of HTML, in thousandths of the picture.
+
+    >>> as_class([[(0, 0.5, 0, 1)], [(0, 0.1, 0, 1), (0.5, 1, 0, 1)]])
+    'panels-0-500-0-1000-s-0-100-0-1000-500-1000-0-1000'
+    """
+    if not found:
+        return ""
+    shares = (
+        "-".join(str(min(max(round(1000 * x), 0), 1000)) for w in s for x in w) for s in found
+    )
+    return "panels-" + "-s-".join(shares)
+
+
+def keep() -> None:
+    """From now on a notebook writes beside each picture where its panels are."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None or not getattr(shell, "kernel", None):
+        return
+    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
+
+    plt.switch_backend(plt.get_backend())  # which sets its own way to draw
+    pictures = shell.display_formatter.formatters["image/png"]
+    draw = pictures.for_type(Figure)
+    if draw is None or getattr(draw, "__module__", "") == __name__:
+        return
+
+    def drawn(fig: "Figure"):
+        data = draw(fig)
+        if not data:
+            return data
+        data, more = data if isinstance(data, tuple) else (data, {})
+        return data, more | {KEY: strips(fig)}
+
+    pictures.for_type(Figure, drawn)
+
+
+def hand_on(cells: Sequence[dict]) -> None:
+    """Give the images of a notebook, as JSON, the class that tells where their panels are."""
+    for cell in cells:
+        for output in cell.get("outputs", []):
+            if name := as_class(output.get("metadata", {}).get("image/png", {}).get(KEY, [])):
+                image = cell["metadata"].setdefault("mystnb", {}).setdefault("image", {})
+                image["classes"] = f"{image.get('classes', '')} {name}".strip()
