@@ -16,7 +16,7 @@ from pathlib import Path
 from calibkit.companion import plan
 
 # What the parts of a cheap edition cost, in seconds of a core that others keep busy (AMD EPYC).
-RUN, PAGE, BOOK = 1.7, 9.0, 25.0
+RUN, PAGE, BOOK = 2.2, 9.0, 25.0
 
 
 def announce(costs: Mapping[str, float], cores: int, load: float = 0.0) -> str:
@@ -29,7 +29,7 @@ def announce(costs: Mapping[str, float], cores: int, load: float = 0.0) -> str:
 
     >>> costs = {str(n): RUN for n in range(184)} | {f"{n}.ipynb": PAGE for n in range(21)}
     >>> announce(costs | {"searchindex.js": BOOK}, 2)
-    'To do: 184 short runs, 21 pages and the book. About 9 CPU-minutes, 5 minutes on 2 cores.'
+    'To do: 184 short runs, 21 pages and the book. About 10 CPU-minutes, 5 minutes on 2 cores.'
     >>> announce({"searchindex.js": BOOK}, 2, load=2.2)
     'To do: the book. About 1 CPU-minute, 1 minute on 2 cores that also have 2 other processes.'
     >>> announce({}, 2)
