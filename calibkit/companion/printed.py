@@ -337,13 +337,9 @@ class Beside:
         frame = pd.DataFrame.from_dict(wide, orient="index").fillna("–")
         frame.index = pd.MultiIndex.from_tuples(wide)
         note = f"{self.differs} Mean ± standard deviation over seeds."
-        # A wide table scrolls sideways on a phone; its caption stays and wraps.
-        sticky = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
         caption = [{"selector": "caption", "props": "text-align: left; white-space: normal"}]
         styled = page.table(frame).set_properties(**{"white-space": "nowrap"})
-        return styled.set_table_styles(caption).set_caption(
-            f'<span style="{sticky}">{html.escape(note)}</span>'
-        )
+        return styled.set_table_styles(caption).set_caption(_staying(note))
 
     def _repr_html_(self) -> str:
         return self.table.to_html()
@@ -458,4 +454,10 @@ def paired(*tables: Beside):
         list(dict.fromkeys(head for its in wide.values() for head in its))
     )
     frame = frame[sorted(frame, key=lambda head: order.index(head[0].split(",")[0]))]
-    return page.table(frame, classes="calibkit-paired").set_caption(tables[0].differs)
+    return page.table(frame, classes="calibkit-paired").set_caption(_staying(tables[0].differs))
+
+
+def _staying(note: str) -> str:
+    """A caption that stays, and wraps, where a phone scrolls a wide table sideways. HTML."""
+    style = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
+    return f'<span style="{style}">{html.escape(note)}</span>'
