@@ -323,8 +323,11 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     two = parser.add_argument_group("two classes: thresholds on the probability of one")
     two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
     for rule, what in (
-        ("cost-ratio", "least cost, if a missed positive costs so many false alarms"),
-        ("budget", "flag at most so many samples of a test set of this size; below 1, that share"),
+        ("cost-ratio", "least cost, if a missed positive costs this many false alarms"),
+        (
+            "budget",
+            "flag at most this many in a test set of this size; below 1, that share",
+        ),
         ("precision", "this share of the flagged is positive"),
         ("recall", "this share of the positives is flagged"),
     ):

@@ -274,8 +274,8 @@ def by_weight(
         rows = _systematic(weights, order)
         note = (
             f"Samples are weighted. The {len(weights):,} of the {which} set are worth "
-            f"{len(rows):,} equal ones; all numbers come from so many, drawn in proportion to the "
-            "weights."
+            f"{len(rows):,} equal ones; all numbers come from that many, drawn in proportion to "
+            "the weights."
         )
         notes = (*data.notes, note)
         if which == "validation":

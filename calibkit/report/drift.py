@@ -261,7 +261,7 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     text = f"{sentences} Observed less claimed changed by {_points(worst['change'])} ({chance})."
     which = [change["part"] for change in changes if change["drifted"]]
     if not which:
-        title, tone = f"No drift since {old['name']} that chance would not show", "good"
+        title, tone = f"No drift since {old['name']} beyond what chance would show", "good"
     elif len(changes) == 1:
         title, tone = f"Calibration has drifted from {old['name']} to {new['name']}", "bad"
     else:

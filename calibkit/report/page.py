@@ -227,7 +227,7 @@ def _values(numbers: Assessment, data: Predictions | None, against: Predictions 
     best, note = numbers.recommended, ""
     if positive:
         note = "Thresholds are for the probability as it is"
-        note += f"; after {best}, each is another, as listed." if best else "."
+        note += f"; “After {best}” has those for the recalibrated one." if best else "."
     return {
         "positive": positive,
         "threshold_note": note,

@@ -328,35 +328,33 @@ def from_arrays(
     pairs = "confidence" in arrays and not {"logits", "probs"} & set(arrays)
     part = _pairs if pairs else _part
     names = ("wrong", "right") if pairs else _class_names(arrays.get("class_names"))
-    logits, labels, keep = part(arrays, "", names, notes)
-    if names and len(names) != logits.shape[1]:
-        raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
     more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
-    val_logits = val_labels = None
-    if any(key.startswith("val_") for key in arrays):
-        val_logits, val_labels, val_keep = part(arrays, "val_", names, notes)
-        if val_logits.shape[1] != logits.shape[1]:
-            columns = val_logits.shape[1]
-            raise ValueError(f"val_logits: got {columns} classes, expected {logits.shape[1]}")
-        more["val_weights"] = _weights(arrays, "val_weights", val_keep)
-    if pairs:
-        more["confidences"] = as_confidence_correct(arrays["confidence"], labels)[0]
-        if val_logits is not None:
-            more["val_confidences"] = as_confidence_correct(arrays["val_confidence"], val_labels)[0]
-    more["weights"] = _weights(arrays, "weights", keep)
-    groups = arrays.get("groups")
-    if groups is not None:
-        groups = np.asarray(to_numpy(groups))
-        if groups.shape[:1] != keep.shape or groups.ndim > 2 or groups.dtype.kind not in "biufUS":
-            raise ValueError(
-                f"groups: got shape {groups.shape} of type {groups.dtype}, "
-                f"expected {keep.shape} of names or numbers"
-            )
-        groups = text_of(groups)[keep]
-    names = names or tuple(str(i) for i in range(logits.shape[1]))
-    return Predictions(
-        name, logits, labels, val_logits, val_labels, groups, names, tuple(notes), **more
-    )
+    k = 0
+    for prefix in ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",):
+        logits, labels, keep = part(arrays, prefix, names, notes)
+        if names and len(names) != logits.shape[1] and not prefix:
+            raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
+        if logits.shape[1] != (k := k or logits.shape[1]):
+            raise ValueError(f"val_logits: got {logits.shape[1]} classes, expected {k}")
+        more |= {f"{prefix}logits": logits, f"{prefix}labels": labels}
+        more[f"{prefix}weights"] = _weights(arrays, f"{prefix}weights", keep)
+        if pairs:
+            given = arrays[f"{prefix}confidence"]
+            more[f"{prefix}confidences"] = as_confidence_correct(given, labels)[0]
+        if not prefix and arrays.get("groups") is not None:
+            more["groups"] = _groups(arrays["groups"], keep)
+    names = names or tuple(str(i) for i in range(k))
+    return Predictions(name, class_names=names, notes=tuple(notes), **more)
+
+
+def _groups(groups: ArrayLike, keep: Array) -> Array:
+    groups = np.asarray(to_numpy(groups))
+    if groups.shape[:1] != keep.shape or groups.ndim > 2 or groups.dtype.kind not in "biufUS":
+        raise ValueError(
+            f"groups: got shape {groups.shape} of type {groups.dtype}, "
+            f"expected {keep.shape} of names or numbers"
+        )
+    return text_of(groups)[keep]
 
 
 def log_probs(probs: Array) -> Array:

@@ -118,7 +118,7 @@ def cautions(numbers: Assessment) -> list[str]:
         sentences.append(
             f"There are only {checks['distinct']:,} distinct confidences below 1, so many samples "
             "tie, and a threshold moves all of them at once. If the scores were rounded, save "
-            "unrounded ones; of a tree, or of confidences in words, there are no finer ones."
+            "unrounded ones; a tree, or a confidence given in words, has no finer ones."
         )
     if checks["improbable"]:
         what = (
@@ -281,7 +281,7 @@ def _on_recalibration(numbers: Assessment) -> dict[str, str]:
     if positive:
         text += _change_of_decisions(positive, best)
     elif numbers.points_after:
-        text += " It needs thresholds of its own, which are in the table below it."
+        text += " It needs thresholds of its own; they are listed further down."
     kind = (OF_TWO | RECALIBRATIONS).get(best)  # none of a map for another prevalence
     if name := next((name for name, of in posthoc.MAPS.items() if of is kind), None):
         text += f" To deploy it: calibkit recalibrate FILE --map {name} --save map.json."
