@@ -374,11 +374,11 @@ def test_every_pair_is_compared_with_corrected_intervals():
 
 
 def test_models_of_other_samples_are_refused():
-    with pytest.raises(ValueError, match="got 500 samples, expected the 600 of m"):
+    with pytest.raises(ValueError, match="m: got 500 samples, expected the same 600"):
         comparison.compare([model(1), model(1, n=500)])
     other = model(1)
     other.labels[:3] = (other.labels[:3] + 1) % 5
-    with pytest.raises(ValueError, match="differ from those of m in 3 samples"):
+    with pytest.raises(ValueError, match="m: got labels that differ in 3 of 600 samples"):
         comparison.compare([model(1), other])
     with pytest.raises(ValueError, match="got 1 models, expected 2 to 12"):
         comparison.compare([model(1)])
