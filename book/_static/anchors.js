@@ -10,3 +10,8 @@ const arrive = () => {
 };
 addEventListener("hashchange", arrive);
 addEventListener("load", arrive);
+
+// From the disk a search may not read other pages: list what it finds, without extracts.
+if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined") {
+  DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+}
