@@ -90,7 +90,7 @@ _SMOKE = Protocol(
     validation=200,
     train_size=300,
     snapshots=(1, 2, 4),
-    replicates=40,
+    replicates=10,
 )
 # A thousand signals are few enough that networks memorise them, as they do images.
 _DEMO = Protocol(
