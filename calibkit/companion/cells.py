@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from calibkit import terms
 from calibkit.companion import papers, plan, printed
+from calibkit.companion.progress import images
 from calibkit.training.runs import PASSES, Run
 
 COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
@@ -164,18 +165,7 @@ def as_text(table: Sequence[dict]) -> str:
 
 # --- what it costs --------------------------------------------------------------------------------
 
-# Samples of the training part of each data set, and pixels a side.
-_SAMPLES = {
-    "gaussians": 50_000,
-    "mnist1d": 5_000,
-    "fashion_mnist": 60_000,
-    "cifar10": 50_000,
-    "cifar100": 50_000,
-    "svhn": 73_257,
-    "tiny_imagenet": 100_000,
-    "imagenet": 1_281_167,
-    "20newsgroups": 11_314,
-}
+# Pixels a side.
 _SIDES = {"tiny_imagenet": 64, "imagenet": 224}
 # Millions of multiplications for an image of 32 pixels a side, of 224 where the stem is ImageNet's
 # and for the ViT, whatever the size of its images. `tests/test_papers.py` counts them anew.
@@ -229,16 +219,6 @@ def rate(network: str, dataset: str) -> tuple[float, bool]:
     scale = 1.0 if name == "vit_b_16" else (side / usual) ** 2
     assumed = MEASURED["resnet50"] * MULTIPLICATIONS["resnet50"] / (MULTIPLICATIONS[name] * scale)
     return min(assumed, FASTEST), False
-
-
-def images(run: Run) -> int:
-    """Epochs times training samples."""
-    protocol = run.protocol
-    if protocol.train_size:
-        return protocol.epochs * protocol.train_size
-    n = _SAMPLES.get(run.dataset, 10_000)
-    held_out = 0 if protocol.validation == "test" else protocol.validation
-    return protocol.epochs * (n - (n // 10 if held_out is None else held_out))
 
 
 def hours(run: Run) -> float:

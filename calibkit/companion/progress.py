@@ -68,14 +68,34 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+# Samples of the training part of each data set.
+SAMPLES = {
+    "gaussians": 50_000,
+    "mnist1d": 5_000,
+    "fashion_mnist": 60_000,
+    "cifar10": 50_000,
+    "cifar100": 50_000,
+    "svhn": 73_257,
+    "tiny_imagenet": 100_000,
+    "imagenet": 1_281_167,
+    "20newsgroups": 11_314,
+}
 IMAGE = (3, 32, 32)  # what a sample of the data that take long looks like
+
+
+def images(run: plan.Run) -> int:
+    """Epochs times training samples."""
+    protocol = run.protocol
+    if protocol.train_size:
+        return protocol.epochs * protocol.train_size
+    n = SAMPLES.get(run.dataset, 10_000)
+    held_out = 0 if protocol.validation == "test" else protocol.validation
+    return protocol.epochs * (n - (n // 10 if held_out is None else held_out))
 
 
 def samples(runs: Sequence[plan.Run]) -> int:
     """Samples that pass forward and back in training these runs; SAM takes every step twice."""
-    from calibkit.companion import cells  # late: the workflow imports this file for every job
-
-    return sum(cells.images(run) * (1 + (run.recipe.update == "sam")) for run in runs)
+    return sum(images(run) * (1 + (run.recipe.update == "sam")) for run in runs)
 
 
 def seconds_a_sample(network: str, batch: int = 64) -> float:
