@@ -566,7 +566,7 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
     names = list(next(iter(table.values())))
-    size = (WIDTH if len(table) > 1 else 0.7 * WIDTH, 1.55 * len(names) + 0.3)
+    size = (WIDTH if len(table) > 1 else 0.6 * WIDTH, 1.55 * len(names) + 0.3)
     fig, axes = plt.subplots(
         len(names), len(table), figsize=size, squeeze=False, sharex="col", sharey="row"
     )
@@ -617,7 +617,7 @@ def _fall(ax: Axes, numbers: Overfitting, color: str) -> None:
 
 
 def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 0.46) -> Axes:
-    """Draw the NLL as trained, its refinement, and between them what one temperature removes.
+    """Draw the NLL (red), its refinement (blue), and between them what one temperature removes.
 
     The axis begins after the first epochs, which are so high that they would flatten the rest. The
     ring is the epoch of lowest refinement; the number is what is lost of it until the end.
@@ -664,10 +664,9 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
         va="bottom",
         color=ink(CORRECT),
     )
-    ax.margins(y=0.35)
+    ax.margins(y=0.25)
     ax.set(xlabel="Epoch", ylabel="NLL")
     ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-    ax.legend(loc="upper left")
     return ax
 
 

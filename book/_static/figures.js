@@ -58,7 +58,7 @@ const DRAWN = 0.85; // for a pixel of a drawing (.svg)
 const place = (image) => {
   let box = image.closest(".calibkit-swipe");
   const figure = image.closest("figure") ?? (box ?? image).parentElement;
-  if (stack(image, figure.clientWidth)) return;
+  if (stack(image, figure.clientWidth - 20)) return; // less what surrounds it
   const drawn = image.matches(".schema");
   const own = (image.dataset.width ??= image.style.width); // of a drawing, on a wide screen
   const wanted = Math.round(drawn ? parseFloat(own) * DRAWN : image.naturalWidth * SCALE);

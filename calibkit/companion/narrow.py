@@ -54,7 +54,7 @@ def strips(fig: "Figure") -> list[list[Window]]:
     ]
     ends[0] = min([ends[0][0], *beside]), ends[0][1]
     first = min(ax.get_window_extent(renderer).x0 for ax in columns[0])
-    labels = ends[0][0], first, top, bottom
+    labels = ends[0][0], first - 0.05 * dpi, top, bottom  # without the axis
     found = [[(*ends[0], top, bottom)]]
     for column, (left, right) in zip(columns[1:], ends[1:], strict=True):
         shared = not any(ax.yaxis.get_tick_params().get("labelleft", True) for ax in column)
