@@ -33,12 +33,9 @@ book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=c
 	@echo "The book: $$($(BIN)/python -c 'from calibkit.companion.page import book_index; print(book_index("$(EDITION)"))')"
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
-	@rm -rf build/records && mkdir -p build/records/runs  # only the records in git
-	@git ls-files data_cache/runs | cut -d/ -f3 | sort -u | \
-		xargs -I{} ln -s $(CURDIR)/data_cache/runs/{} build/records/runs/
-	@cp data_cache/derived.json build/records/  # from predictions that light records no longer keep
+	@rm -rf build/records && mkdir -p build/records
+	@ln -s $(CURDIR)/data_cache/released build/records/  # the tables, and no folder of runs
 	@CALIBKIT_CACHE=$(CURDIR)/build/records $(MAKE) --no-print-directory book EDITION=released
-	@cp build/records/derived.json data_cache/
 	@mkdir -p book/notebooks && cp build/released/book/notebooks/*.ipynb book/notebooks/
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \
 		"metadata.papermill cell.metadata.papermill cell.metadata.execution" book/notebooks/*.ipynb

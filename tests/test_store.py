@@ -1,7 +1,6 @@
 """A record is all there or not there, is checked when read, and holds no pickle."""
 
 import gzip
-import hashlib
 import json
 import multiprocessing
 import os
@@ -101,7 +100,7 @@ def test_altered_run_json_is_found(tmp_path, change):
         store.load(RUN, tmp_path)
 
 
-def test_shift_table_is_small_and_its_former_plain_form_is_read(tmp_path):
+def test_shift_table_is_small(tmp_path):
     rows = [{"shift": "fog", "severity": 1, "auroc": 0.87654321}]
     for root in ("a", "b"):
         store.save(RUN, "done", HISTORY, ARRAYS, {"seconds": 1.0}, tmp_path / root, rows)
@@ -109,16 +108,7 @@ def test_shift_table_is_small_and_its_former_plain_form_is_read(tmp_path):
     packed = record.path / "shifted.csv.gz"
     assert packed.read_bytes() == (tmp_path / "b" / RUN.name / packed.name).read_bytes()
     assert record.shifted["auroc"].tolist() == [0.87654] and record.shifted["shift"] == ["fog"]
-    table = gzip.decompress(packed.read_bytes())
-    packed.with_suffix("").write_bytes(table)
-    packed.unlink()
-    info = json.loads((record.path / "run.json").read_text())
-    del info["seal"], info["sha256"][packed.name]
-    info["sha256"]["shifted.csv"] = hashlib.sha256(table).hexdigest()
-    info["seal"] = store._seal(info)
-    (record.path / "run.json").write_text(json.dumps(info))
-    former = store.verify(RUN, tmp_path / "a")
-    assert former.shifted["auroc"].tolist() == [0.87654]
+    assert "auroc" in gzip.decompress(packed.read_bytes()).decode()
 
 
 def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch):

@@ -623,7 +623,7 @@ def computed(name: str) -> float:
         from calibkit.companion import derivations
 
         its[name] = float(getattr(derivations, name)())
-        derived.save()
+        derived.keep("mathematics")
     return its[name]
 
 

@@ -267,17 +267,13 @@ def value(record: store.Record, number: Number) -> float:
         of = model(record, number.recalibration, number.validation)
         compute = METRICS.get(number.metric, lambda of: of.summary[number.metric])
         known[name] = float(compute(of))
-        _keep(record)
+        keep(record.name)
     return nan if known[name] is None else known[name]
-
-
-_AFTER = {"none": "", "ts_nll": "_nll_scaled", "ts_ece": "_scaled", "ts_test": "_optimal"}
 
 
 def _name(metric: str, recalibration: str, validation: int) -> str:
     """What the file of numbers calls one."""
-    after = _AFTER.get(recalibration, f"_{recalibration}")
-    return metric + after + f"@{validation}" * bool(validation)
+    return f"{metric} {recalibration} {validation}"
 
 
 def rows(record: store.Record) -> list[dict]:
@@ -286,11 +282,8 @@ def rows(record: store.Record) -> list[dict]:
     for name, number in _known(record).items():
         if name == "arrays":
             continue
-        metric, _, size = name.partition("@")
-        after = next((r for r, s in _AFTER.items() if s and metric.endswith(s)), "none")
-        after = "binned" if metric.endswith("_binned") else after
-        metric = metric.removesuffix(_AFTER.get(after, f"_{after}"))
-        key = metric, after, "max_probability", int(size or 0)
+        metric, after, size = name.split()
+        key = metric, after, "max_probability", int(size)
         if record.tables is None or record.tables.number(record.name, *key) is None:
             value = {"value": nan if number is None else float(number)}
             found.append(dict(zip(tables.KEY, key, strict=True)) | value)
@@ -354,10 +347,10 @@ def _at_epoch(logits, labels, held_out, held_out_labels) -> list[dict]:
 _files: dict[Path, dict[str, dict]] = {}
 
 
-def _paths() -> list[Path]:
-    """The file that comes with the released records, then that of local ones."""
+def _path(name: str) -> Path:
+    """The file of local records' numbers, or the one that comes with the released tables."""
     root = cache_root()
-    return [root / "derived.json", root / "runs" / ".derived.json"]
+    return root / ("released/derived.json" if name == "mathematics" else "runs/.derived.json")
 
 
 def _at(path: Path) -> dict[str, dict]:
@@ -371,8 +364,7 @@ def _at(path: Path) -> dict[str, dict]:
 
 def numbers(name: str, checksum: str | None) -> dict:
     """What is known under a name, to be added to; empty if its checksum is another."""
-    path = next((p for p in _paths() if name in _at(p)), _paths()[1])
-    its = _at(path).setdefault(name, {})
+    its = _at(_path(name)).setdefault(name, {})
     if checksum and its.get("arrays") != checksum:
         its.clear()
         its["arrays"] = checksum
@@ -383,14 +375,9 @@ def _known(record: store.Record) -> dict:
     return numbers(record.name, record.info["sha256"].get("arrays.npz"))
 
 
-def _keep(record: store.Record) -> None:
-    path = next((p for p in _paths() if record.name in _at(p)), _paths()[1])
-    save(path)
-
-
-def save(path: Path | None = None) -> None:
-    """Write what was computed, where the folder of the records can be written."""
-    path = path or _paths()[1]
+def keep(name: str) -> None:
+    """Write what was computed under a name, where the folder can be written."""
+    path = _path(name)
     entries = {
         name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in its.items()}
         for name, its in sorted(_at(path).items())

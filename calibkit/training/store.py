@@ -38,8 +38,8 @@ from calibkit.training.runs import Run
 
 VERSION = 2  # of what a record holds
 FIELDS = {"version", "status", "run", "sha256", "provenance", "seal"}  # of run.json
-SHIFTED = "shifted.csv.gz", "shifted.csv"  # as it is written, and as it once was
-FILES = {"history.csv", "arrays.npz", *SHIFTED, "replicates.npz"}  # beside run.json
+SHIFTED = "shifted.csv.gz"
+FILES = {"history.csv", "arrays.npz", SHIFTED, "replicates.npz"}  # beside run.json
 ABSENT = FileNotFoundError, IsADirectoryError  # other errors say nothing about the record
 
 
@@ -100,8 +100,7 @@ class Record:
         """`shifted` and `collected` in one, as the file has them."""
         if self.tables:
             return self.tables.rows("shifted", self.name)
-        file = next((f for f in SHIFTED if f in self.info["sha256"]), "")
-        table = self._table(file) if file else {}
+        table = self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {}
         if table and "severity" not in table:
             raise DamagedRecord(f"{self.path}: its shifted test sets have no column severity")
         return table
@@ -323,7 +322,7 @@ def save(
     try:
         _write_table(draft / "history.csv", history)
         if shifted:
-            _write_table(draft / SHIFTED[0], shifted, digits=5)
+            _write_table(draft / SHIFTED, shifted, digits=5)
         np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
         _finish(draft, {"status": status, "run": run.content(), "provenance": provenance})
         path = root / run.name
