@@ -117,23 +117,23 @@ def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
     here.mkdir()
     shutil.copytree(ROOT / "calibkit", site / "calibkit")
     record = "cifar10-resnet18_w16-erm-s0-a038bbd2"
-    held = ROOT / "data_cache" / "runs" / record
-    if not held.is_dir():
-        pytest.skip("needs the records of a checkout")
-    shutil.copytree(held, source / "data_cache" / "runs" / record)
+    parts = f"runs/{record}", "released/cifar10-plain"
+    for part in parts:
+        shutil.copytree(ROOT / "data_cache" / part, source / "data_cache" / part)
     for command in (["init", "-q"], ["add", "-f", "."], ["-c", "user.name=x", "-c",
                     "user.email=x@x", "commit", "-qm", "x"]):  # fmt: skip
         subprocess.run(["git", *command], cwd=source, check=True)
     code = (
         "from IPython.core.interactiveshell import InteractiveShell; InteractiveShell.instance();"
         "from calibkit.companion import results;"
-        "print(results.load('tour', setting='cifar10-plain').records('erm')[0].name)"
+        "found = results.load('tour', setting='cifar10-plain').records('erm')[0];"
+        "print(len(found.arrays['test_labels']), found.name)"
     )
     environment = {k: v for k, v in os.environ.items() if k != "CALIBKIT_CACHE"}
     environment |= {"PYTHONPATH": str(site), "CALIBKIT_SOURCE": source.as_uri()}
     done = subprocess.run([sys.executable, "-c", code], cwd=here, env=environment,
                           capture_output=True, text=True)  # fmt: skip
-    assert done.stdout.split()[-1:] == [record], done.stderr[-1000:]
+    assert done.stdout.split()[-2:] == ["10000", record], done.stderr[-1000:]
     assert (here / "calibkit-book" / "data_cache").is_dir()
 
 
