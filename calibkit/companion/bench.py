@@ -154,7 +154,7 @@ def cost(runs: Results, method: str) -> dict[str, float]:
     """
     name = plan.method_name(plan.method(method))
     own, erm = (_passes(runs.records(m)) for m in (name, "erm"))
-    return {"forward": own[0] / erm[0], "backward": own[1] / erm[1]}
+    return {way: float(a / b) for way, a, b in zip(("forward", "backward"), own, erm, strict=True)}
 
 
 def _passes(records: Sequence[store.Record]) -> np.ndarray:
@@ -205,7 +205,8 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
                 if method == "erm" or "erm" not in by_method:
                     continue
                 own = own - by_method["erm"][metric]
-            found[method, metric] = results.row(own, Number(metric), runs.name, method, to)
+            row = results.row(own, Number(metric), runs.name, method, to)
+            found[method, metric] = row._replace(title=runs.title)
     return found
 
 

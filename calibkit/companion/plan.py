@@ -256,7 +256,7 @@ NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     "people": (),
     "numbers": (*PAPERS, *_SWITCHES, _CROSSED),
     "your_model": (),
-    "your_method": (),
+    "your_method": ("fmfp",),
     "benchmarks": (),
 }
 EVERYTHING = ("book", "all")
