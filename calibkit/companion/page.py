@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 
@@ -231,7 +231,9 @@ def protocol(runs) -> dict[str, str]:
 
 def stamp(fig, *settings, methods: Iterable[str] = ()) -> None:
     """Small print under a figure: what was drawn, so that it still says so in a talk."""
-    lines = dict.fromkeys(s.caption_of(methods) if methods else s.caption for s in settings)
+    # It says what is there: a method that one of the settings does not have is not trained for it.
+    asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
+    lines = dict.fromkeys(s.caption_of(methods) if methods else s.caption for s in asked)
     fig.supxlabel("\n".join(lines), fontsize=7, color="0.45")
 
 
