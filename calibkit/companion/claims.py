@@ -35,6 +35,7 @@ from hashlib import sha256
 from importlib.resources import files
 from itertools import groupby, pairwise, product
 from math import inf, isnan, nan, sqrt
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -432,7 +433,8 @@ class Place:
     def mean(self, method: str, metric: str) -> float:
         """The mean of a number of a method's runs; nan without one."""
         its = self.series(Side(method, Number(metric)))
-        return its.mean().estimate if isinstance(its, Series) else nan
+        values = its.values.values() if isinstance(its, Series) else ()
+        return fmean(known) if (known := [v for v in values if not isnan(v)]) else nan
 
     def part(self, leaf: Comparison | Computed) -> _Part:
         if isinstance(leaf, Computed):
@@ -575,17 +577,16 @@ class Public:
             return None
         import pyarrow.parquet as parquet
 
-        columns = "run metric recalibration value n step steps".split()
-        plain = [
-            ("dataset", "=", "cifar10"),
-            ("method", "=", "erm"),
-            ("score", "=", "max_probability"),
-        ]
-        table = parquet.read_table(path, columns=columns, filters=plain).to_pydict()
+        columns = "run metric recalibration value n step steps dataset method score".split()
+        with parquet.ParquetFile(path) as file:
+            table = file.read(columns=columns).to_pydict()
         rows = {}
-        for run, metric, after, value, _, step, steps in zip(*table.values(), strict=True):
-            drawn = None if steps is None else step * np.frombuffer(steps, np.int8).astype(float)
-            rows[run, metric, after] = value, drawn
+        for run, metric, after, value, _, step, steps, *which in zip(*table.values(), strict=True):
+            if which == ["cifar10", "erm", "max_probability"]:
+                drawn = (
+                    None if steps is None else step * np.frombuffer(steps, np.int8).astype(float)
+                )
+                rows[run, metric, after] = value, drawn
         return cls(rows, max(table["n"], default=0)) if rows else None
 
     def records(self, method: str, **changes) -> list[str]:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from calibkit import terms
 from calibkit.data import own
@@ -39,6 +39,8 @@ METHODS: dict[str, Method] = {
     for name, known in terms.METHODS.items()
 }
 
+_NAMES = {recipe: name for name, recipe in reversed(METHODS.items())}  # of two, the first
+
 # Passes of a sample through the network in a step, forward and backward, by objective, where not
 # one of each. Trying a method of somebody's own adds it.
 PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
@@ -63,9 +65,12 @@ def method(text: str) -> Method:
             "FILE.py:NAME for one of your own"
         )
     name, inner, axes = match.groups()
+    return _recipe(name if name in METHODS else plugins.named("method", name), inner, axes)
+
+
+@cache
+def _recipe(name: str, inner: str | None, axes: str) -> Method:
     chosen = plugins.options(name, inner)
-    if name not in METHODS:
-        name = plugins.named("method", name)
     if plugins.own(name):  # which options it has, its source says: it is read when it is trained
         parsed = Method(name, tuple(sorted(chosen.items())))
     else:
@@ -82,9 +87,8 @@ def method(text: str) -> Method:
 
 def method_name(recipe: Method) -> str:
     """The shortest text from which `method` gives `recipe`."""
-    for name, entry in METHODS.items():
-        if entry == recipe:
-            return name
+    if recipe in _NAMES:
+        return _NAMES[recipe]
     if plugins.own(recipe.objective):
         name, usual = recipe.objective, {}
     else:
@@ -102,8 +106,13 @@ def method_name(recipe: Method) -> str:
 
 def _changed(settings) -> dict:
     """The fields of a dataclass that differ from their defaults."""
-    shown = [f for f in fields(settings) if f.compare]
-    return {f.name: v for f in shown if (v := getattr(settings, f.name)) != f.default}
+    usual = _defaults(type(settings))
+    return {name: v for name, at in usual.items() if (v := getattr(settings, name)) != at}
+
+
+@cache
+def _defaults(kind: type) -> dict:
+    return {f.name: f.default for f in fields(kind) if f.compare}
 
 
 @dataclass(frozen=True)
@@ -135,16 +144,18 @@ class Run:
 
         Settings at their defaults are left out, so that a new setting leaves old names unchanged.
         """
+        return json.loads(json.dumps(self._content()))
+
+    def _content(self) -> dict:
         method = _changed(self.recipe)
         if "options" in method:
             method["options"] = dict(method["options"])
-        content = _changed(self) | {"method": method, "protocol": _changed(self.protocol)}
-        return json.loads(json.dumps(content))
+        return _changed(self) | {"method": method, "protocol": _changed(self.protocol)}
 
     @cached_property
     def name(self) -> str:
         """Readable, safe as a file name, and ending in a hash of `content`."""
-        digest = hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
         text = f"{self.dataset}-{self.network}-{self.method}-s{self.seed}-{digest[:8]}"
         return re.sub(r"[^\w.-]+", "-", text.replace("=", ""))
 
@@ -182,14 +193,14 @@ class Setting:
         changed = dict(dict(self.exceptions).get(objective, ()))
         if objective.startswith("mit"):
             changed["precision"] = "float32"
-        return replace(self.protocol, **changed)
+        return replace(self.protocol, **changed) if changed else self.protocol
 
     def runs(self, methods: Iterable[str], variant: str = "code", seeds: int = 0) -> list["Run"]:
         """The runs of some methods, at most `seeds` of each; 0 for all."""
         usual = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
         own = {m: tuple(range(count)) for m, count in self.more}
         return [
-            Run(self.dataset, self.network, m, seed, self.protocol_of(m), variant)
-            for m in methods
+            Run(self.dataset, self.network, m, seed, protocol, variant)
+            for m, protocol in [(m, self.protocol_of(m)) for m in methods]
             for seed in own.get(m, usual)[: seeds or None]
         ]

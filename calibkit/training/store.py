@@ -27,7 +27,7 @@ import shutil
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +52,12 @@ class LightRecord(Exception):
 
 
 def runs_root() -> Path:
-    return cache_root() / "runs"
+    return _runs_of(cache_root())
+
+
+@cache  # asked for with every run
+def _runs_of(root: Path) -> Path:
+    return root / "runs"
 
 
 @dataclass(frozen=True)

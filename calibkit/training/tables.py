@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,7 +38,12 @@ _UNDEFINED = -128
 
 
 def released_root() -> Path:
-    return cache_root() / "released"
+    return _released_of(cache_root())
+
+
+@cache  # asked for with every run
+def _released_of(root: Path) -> Path:
+    return root / "released"
 
 
 def split(name: str) -> tuple[str, str, str]:
@@ -140,8 +145,7 @@ class _Numbers:
         table = _table(path, [*KEY, "epoch", "run", "value", "step"])
         if table is None:
             return
-        self.value = table["value"].to_numpy()
-        self._step = table["step"].to_numpy()
+        self.value, self._step = _array(table["value"]), _array(table["step"])
         self.drawn = ~np.isnan(self._step)
         key = [_codes(table[k]) for k in (*KEY, "epoch") if k in table.column_names]
         runs, labels = _codes(table["run"])
@@ -216,15 +220,34 @@ def _table(path: Path, columns: list[str] | None = None):
 
 def _columns(path: Path, columns: list[str] | None = None) -> dict[str, np.ndarray]:
     table = _table(path, columns)
-    return {k: table[k].to_numpy() for k in table.column_names} if table else {}
+    return {k: _array(table[k]) for k in table.column_names} if table else {}
+
+
+def _array(column) -> np.ndarray:
+    """A column, without Arrow's own way, which imports pandas."""
+    if str(column.type).startswith("dictionary"):
+        codes, labels = _codes(column)
+        return np.array(labels, object)[codes]
+    if str(column.type) == "string":
+        return np.array(column.to_pylist(), object)
+    return _numbers(column.combine_chunks())
+
+
+def _numbers(array) -> np.ndarray:
+    values = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())
+    values = values[array.offset : array.offset + len(array)]
+    if not array.null_count:
+        return values
+    missing = np.array(array.is_null().to_pylist())
+    return np.where(missing, np.nan, values)
 
 
 def _codes(column) -> tuple[np.ndarray, list]:
     """A column as numbers of its distinct values, and these."""
     if str(column.type).startswith("dictionary"):
         column = column.unify_dictionaries().combine_chunks()
-        return column.indices.to_numpy(), column.dictionary.to_pylist()
-    values, codes = np.unique(column.to_numpy(), return_inverse=True)
+        return _numbers(column.indices), column.dictionary.to_pylist()
+    values, codes = np.unique(_array(column), return_inverse=True)
     return codes, values.tolist()
 
 
