@@ -718,9 +718,3 @@ def test_diverged_runs_count_for_nothing():
     for run in plan.select("smoke", ["fmfp"], "digits"):
         store.save(run, "diverged", [], {}, records.TRAINED)
     assert judged("fmfp-c16", presumes={}).precondition == "no run of FMFP"
-
-
-def test_a_setting_of_a_few_methods_takes_no_column_from_one_of_all():
-    """Texts of 40 epochs have six losses; the board's column of texts is that of 12 epochs."""
-    texts = [p for p in claims.places("released") if p.column == "20newsgroups"]
-    assert texts and not texts[0].runs.setting.methods

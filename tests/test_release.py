@@ -116,6 +116,13 @@ def test_what_was_worked_out_is_of_these_records_and_this_code(released, monkeyp
     assert rows and not asked, "run `calibkit claims`, then `calibkit collect`"
 
 
+def test_a_setting_of_a_few_methods_takes_no_column_from_one_of_all(released, monkeypatch):
+    """Texts of 40 epochs have six losses; the board's column of texts is that of 12 epochs."""
+    monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
+    texts = [p for p in claims.places("released") if p.column == "20newsgroups"]
+    assert texts and not texts[0].runs.setting.methods
+
+
 def test_regimes_of_one_data_set_can_be_told_apart(monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
     said = [one.caption for one in results.load("fmfp").settings]
