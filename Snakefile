@@ -22,9 +22,13 @@ CACHE = os.environ.get("CALIBKIT_CACHE", "data_cache")
 RUNS = f"{CACHE}/runs"
 CHEAP = EDITIONS[EDITION].on_the_spot
 TABLES = {}  # by run, the table that it is a row of; cheap editions have folders only
+BESIDE = {}  # by such a table, those that are read with it
+PUBLIC = []  # what pages read besides: networks of others, and what was worked out
 if not CHEAP:
     from calibkit.training import tables
     TABLES = {name: str(path) for name, path in tables.where().items()}
+    BESIDE = {path: glob(f"{os.path.dirname(path)}/*.parquet") for path in set(TABLES.values())}
+    PUBLIC = glob(f"{CACHE}/released/public/*.parquet") + glob(f"{CACHE}/released/derived.json")
 
 
 def wanted(notebook):
@@ -32,7 +36,8 @@ def wanted(notebook):
     files = {run.name: f"{RUNS}/{run.name}/run.json" for run in runs(notebook, EDITION)}
     files = [f if os.path.exists(f) else TABLES.get(name, f) for name, f in files.items()]
     train = CHEAP or config.get("train")
-    return list(dict.fromkeys(f for f in files if train or os.path.exists(f)))
+    files = dict.fromkeys(f for f in files if train or os.path.exists(f))
+    return [*(path for f in files for path in sorted(BESIDE.get(f, [f]))), *sorted(PUBLIC)]
 
 
 if workflow.is_main_process and not workflow.dryrun:  # held until this process ends, however it does
@@ -44,7 +49,7 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
         print(f"Another make is building {BUILD}; waiting for it.", flush=True)
         LOCK.acquire()
     # A wrong clock leaves files from the future, which Snakemake refuses as inputs.
-    for made in (f"{RUNS}/*/run.json", *{*TABLES.values()}, "notebooks/*", "book/*", f"{BUILD}/*", f"{BUILD}/book/notebooks/*"):
+    for made in (f"{RUNS}/*/run.json", *sum(BESIDE.values(), PUBLIC), "notebooks/*", "book/*", f"{BUILD}/*", f"{BUILD}/book/notebooks/*"):
         for path in glob(made):
             with suppress(OSError):  # gone by now, or not ours
                 if os.path.getmtime(path) > time.time():

@@ -57,6 +57,26 @@ def book(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("table", ["cifar10-plain/results.parquet", "public/people.parquet"])
+def test_a_page_is_remade_when_a_table_that_it_reads_changes(tmp_path, table):
+    """As by git, which may bring new results of old runs."""
+    cache, page = tmp_path / "cache", tmp_path / "build/released/book/notebooks/fmfp.ipynb"
+    shutil.copytree(ROOT / "data_cache" / "released", cache / "released")
+    page.parent.mkdir(parents=True)
+    page.touch()
+    command = ["snakemake", "-n", "--cores", "1", "--rerun-triggers", "mtime"]
+    command += ["--config", "edition=released", f"build={tmp_path / 'build'}", "--", str(page)]
+
+    def planned():
+        done = subprocess.run(command, **surroundings(cache), capture_output=True, check=True)
+        return "updated input files" in done.stdout + done.stderr
+
+    assert not planned()
+    later = page.stat().st_mtime + 1
+    os.utime(cache / "released" / table, (later, later))
+    assert planned()
+
+
 @pytest.mark.timeout(2400)
 def test_a_second_make_waits_for_the_first_and_has_nothing_to_do(book):
     with FileLock(book / "build" / "smoke" / ".lock"):
