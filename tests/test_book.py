@@ -19,8 +19,8 @@ from calibkit.companion import plan
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
-# A toy has no shifted test sets; `test_release` asks for their figure.
-RELEASED = {"fig-shift", "fig-overfitting-long"}
+# A toy has no shifted test sets, no long training, no texts; `test_release` asks for these figures.
+RELEASED = {"fig-shift", "fig-overfitting-long", "fig-overconf-texts"}
 
 
 def surroundings(cache: Path) -> dict:
