@@ -617,6 +617,8 @@ def _results(options) -> int:
             methods, options.against, options.metric, recalibration=options.recalibration
         )
         lines += [[getattr(row, column) for column in columns] for row in found.values()]
+    if not lines:  # where runs have it, any metric will do
+        plan.choose("metric", options.metric, terms.METRICS)
     if options.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerows([columns, *lines])

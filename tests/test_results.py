@@ -6,7 +6,7 @@ from math import isnan, nan
 import numpy as np
 import pytest
 
-from calibkit import metrics, stats
+from calibkit import cli, metrics, stats
 from calibkit.companion import derived, page, plan, printed, results
 from calibkit.companion.results import Number, Series, row
 from calibkit.training import store, tables
@@ -67,6 +67,19 @@ def test_label_smoothing_hides_errors_on_cifar10(plain):
     assert found.low == pytest.approx(-0.0199, abs=1.5e-3)
     assert found.high == pytest.approx(-0.0045, abs=1.5e-3)
     assert found.outcome == "lower" and found.seeds >= 3
+
+
+def test_the_command_line_says_it_in_columns_and_knows_its_metrics(plain, capsys):
+    call = ["results", "--setting", "cifar10-plain", "--method", "label_smoothing", "--metric"]
+    assert cli.main([*call, "auroc", "--csv"]) == 0
+    columns, line = (text.split(",") for text in capsys.readouterr().out.splitlines())
+    assert columns == "setting method estimate low high seeds outcome".split()
+    its = dict(zip(columns, line, strict=True))
+    found = plain.compare("label_smoothing")["label_smoothing"]
+    assert [float(its[end]) for end in ("estimate", "low", "high")] == list(found.interval)
+    assert (its["seeds"], its["outcome"]) == ("3", "lower")
+    assert cli.main([*call, "aurocc"]) == 2
+    assert "unknown metric 'aurocc' (did you mean 'auroc'?)" in capsys.readouterr().err
 
 
 def test_refinement_is_the_nll_after_one_temperature(plain):
