@@ -25,7 +25,7 @@ def test_bsce_gra_of_two_classes_rests_at_a_built_in_temperature(gamma):
 
 
 def test_the_best_exponent_is_the_one_of_highest_mean_correlation():
-    trained = [toys.two_layers(run, epochs=1, per_class=200) for run in range(2)]
+    trained = [toys.train(run, epochs=1, per_class=200) for run in range(2)]
     best = toys.best_correlations(trained)
     assert set(best) == set(toys.true_errors(*trained[0]))
     name, r = best["‖η − p‖²"]["focal"]

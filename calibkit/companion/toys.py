@@ -27,10 +27,14 @@ def posterior(points: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
     return (-0.5 * torch.cdist(points, centres) ** 2).softmax(1)
 
 
-def two_layers(
+def train(
     run: int, centres: torch.Tensor = CENTRES, epochs: int = 5, per_class: int = 10_000
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Test logits, labels and true probabilities of a small network: the toy of the bsce paper."""
+    """Test logits, labels and true probabilities of a network: the toy as the bsce paper has it.
+
+    Its hidden layer has 100 units, which the paper does not say; the ``two_layers`` of runs has the
+    10 of the authors' notebook.
+    """
     torch.manual_seed(run)
     points, labels = draw(centres, per_class)
     net = torch.nn.Sequential(torch.nn.Linear(2, 100), torch.nn.ReLU(), torch.nn.Linear(100, 5))
@@ -79,7 +83,7 @@ def best_correlations(trained) -> dict[str, dict[str, tuple[str, np.ndarray]]]:
 
     Parameters
     ----------
-    trained : list of what `two_layers` returns
+    trained : list of what `train` returns
     """
     correlations: dict[tuple[str, str, str], list[float]] = {}
     for logits, labels, eta in trained:
