@@ -22,7 +22,7 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
-from calibkit.companion import people
+from calibkit.companion import derived, people
 from calibkit.data import catalogue, public, splits
 from calibkit.training import networks, tables
 
@@ -209,6 +209,10 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     estimates, more = replicates_of_score(stats.Answers(score, correct))
     numbers += [(name, "none", "p_norm") for name in RANKING]
     values, deviations = [*values, *estimates], [*deviations, *more]
+    for name, (value, drawn) in of_claims(given).items():
+        numbers.append((name, "none", "max_probability"))
+        values.append(value)
+        deviations.append(drawn - value)
     steps, step = stats.Replicates((), np.array(values), np.array(deviations), {}).quantised()
 
     draws = np.array(deviations)
@@ -260,6 +264,27 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
             for p in (0.5, 1, 1.5, *range(2, 21))
         ],
     }
+
+
+def of_claims(given: public.Predictions) -> dict[str, tuple[float, np.ndarray]]:
+    """What claims ask of one network alone: by metric its value, and on the shared resamples."""
+    correct = given.logits.argmax(axis=1) == given.labels
+    warm = [confidence.maximum_probability(given.logits / t) for t in derived.TEMPERATURES]
+    auroc = stats.replicates([stats.Answers(one, correct) for one in warm], None, ["auroc"], DRAWS)
+    plain = stats.replicates([given.logits], given.labels, ["auroc"], DRAWS)
+    gain = "auroc_gain_of_temperature"
+    found = {gain: (derived.METRICS[gain](given), (auroc.max(axis=0) - plain[0])[:, 0])}
+    sure = confidence.maximum_probability(given.logits)
+
+    def parts(drawn=slice(None)) -> tuple[float, float]:
+        its = metrics.refinement_decomposition(sure[drawn], correct[drawn])
+        gap = abs(its["confidence"] - correct[drawn].mean())
+        return its["residual"], its["ece"] - gap
+
+    counts = people.resamples(len(correct), DRAWS)
+    draws = np.array([parts(np.repeat(np.arange(len(correct)), c)) for c in counts])
+    names = ("eq9_residual", "ece_beyond_gap")
+    return found | dict(zip(names, zip(parts(), draws.T, strict=True), strict=True))
 
 
 def replicates_of_score(answers: stats.Answers) -> tuple[np.ndarray, np.ndarray]:

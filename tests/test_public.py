@@ -241,6 +241,14 @@ def test_rows_of_a_network_have_one_key_and_agree_with_the_metrics(script):
             assert found["ece", "ts_nll", "max_probability"] == pytest.approx(
                 metrics.summary(given.logits / t, given.labels)["ece"]
             )
+        summary = metrics.summary(given.logits, given.labels)
+        residual = found["eq9_residual", "none", "max_probability"]
+        assert residual == pytest.approx(summary["eq9_residual"])
+        temperatures = np.geomspace(0.1, 10, 20)
+        warm = [confidence.maximum_probability(given.logits / t) for t in temperatures]
+        gain = max(metrics.auroc(one, correct) for one in warm) - summary["auroc"]
+        best = found["auroc_gain_of_temperature", "none", "max_probability"]
+        assert best == pytest.approx(gain, abs=2e-3) and best >= 0
         assert {"ts_nll", "ts_ece", "ts_test"} <= set(rows.recalibration)
         draws = rows.steps.dropna().map(len)
         assert (draws == 200).all() and len(draws) > 80
