@@ -60,7 +60,10 @@ const place = (image) => {
   const figure = image.closest("figure") ?? (box ?? image).parentElement;
   if (stack(image, figure.clientWidth - 20)) return; // less what surrounds it
   const drawn = image.matches(".schema");
-  const own = (image.dataset.width ??= image.style.width); // of a drawing, on a wide screen
+  // One narrower than the page is shown as it was drawn: 8 points are 8 points.
+  const loaded = !drawn && image.naturalWidth > 0;
+  const given = (image.dataset.width ??= image.style.width); // of a drawing, on a wide screen
+  const own = loaded ? `${Math.round(image.naturalWidth * DRAWN_AT)}px` : given;
   const wanted = Math.round(drawn ? parseFloat(own) * DRAWN : image.naturalWidth * SCALE);
   const wide = NARROW.matches && figure.clientWidth > 0 && wanted > 1.1 * figure.clientWidth;
   if (wide && !box) {

@@ -113,7 +113,8 @@ def verdicts(
     Returns
     -------
     Figure
-        As wide as a page, a column a panel. Fewer than three seeds give an open dot.
+        As wide as a page, a column a panel; a single panel as wide as a phone, so that it is seen
+        whole there. Fewer than three seeds give an open dot.
 
     Raises
     ------
@@ -127,7 +128,7 @@ def verdicts(
     for heading, its in (groups or {"": names}).items():
         its = [name for name in its if name in names]
         lines += [(heading, True)] * bool(heading and its) + [(name, False) for name in its]
-    size = (plots.WIDTH, 1.2 + 0.19 * len(lines))
+    size = (plots.WIDTH if len(panels) > 1 else 4.6, 1.2 + 0.19 * len(lines))
     fig, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
     drawn: set[str] = set()
     for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
@@ -178,13 +179,13 @@ def _verdict(ax: Axes, y: float, row) -> str:
 def _axis(ax: Axes, title: str, row, columns: int) -> None:
     ax.axvline(0, color="0.3", lw=0.9, zorder=0)
     ax.grid(axis="y", visible=False)
-    ax.set_title("\n".join(textwrap.fill(part, 102 // columns) for part in title.split("\n")))
+    ax.set_title("\n".join(textwrap.fill(part, 92 // columns) for part in title.split("\n")))
     if row is not None:
         label, scale, more_is_better = terms.metric_label(row.metric, unit=False)
         better = {True: ", better →", False: ", ← better", None: ""}[more_is_better]
         unit = {100: "points", 1000: "thousandths"}.get(scale, "difference")
         ax.set_xlabel(f"{unit}{better}")
-        ax.locator_params(axis="x", nbins=max(4, 12 // columns))
+        ax.locator_params(axis="x", nbins=max(3, min(8, 15 // columns)))
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}".replace("-", "−") if x else "0")
 
 
