@@ -30,7 +30,7 @@ render: $(READY)  ## render the released pages as they are; run nothing
 book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1 [YES=1]])
 	@$(if $(TRAIN),$(BIN)/python -m calibkit.companion.progress $(EDITION) --cores $(CORES) $(if $(YES),--yes))
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION) $(if $(TRAIN),train=1)
-	@echo "The book: $$($(BIN)/python -c 'from calibkit.companion.page import book_index; print(book_index("$(EDITION)"))')"
+	@echo "The book: $(CURDIR)/build/$(EDITION)/book/_build/html/index.html"
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
 	@rm -rf build/records && mkdir -p build/records

@@ -113,8 +113,8 @@ rule notebook:
         toys=lambda w: f"-p toy_runs {TOY_RUNS}" if TOY_RUNS and w.notebook == "bsce" else "",
     retries: 1  # kernels can race for a port
     shell:
-        f"OMP_NUM_THREADS=1 {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"
-        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python -m calibkit.companion.page {params.draft} >> {log} 2>&1"
+        f"OMP_NUM_THREADS=1 PYTHONSTARTUP=\"$PWD/book/_ext/kernel.py\" {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"
+        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python book/_ext/pages.py {params.draft} >> {log} 2>&1"
         " && cp {params.draft} {output}"  # a page without records is a short one
 
 rule pages:

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import nbformat
-import papermill
 import pytest
 
 from calibkit.companion import page, plan, results
@@ -56,37 +55,6 @@ def test_a_cheap_edition_trains_what_is_missing_and_reuses_it(cache, capsys):
     assert "gaussians" in runs.caption or "Gaussians" in runs.caption
 
 
-def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(cache, tmp_path):
-    source = [
-        nbformat.v4.new_markdown_cell("# Title\n\nAbout it."),
-        nbformat.v4.new_code_cell('edition = "cifar10"', metadata={"tags": ["parameters"]}),
-        nbformat.v4.new_code_cell(
-            'from calibkit.companion import results\nruns = results.load("fmfp", edition)'
-        ),
-        nbformat.v4.new_markdown_cell('<a id="a-label"></a>\n## A section'),
-        nbformat.v4.new_code_cell("runs.caption"),
-    ]
-    path, executed = tmp_path / "page.ipynb", tmp_path / "executed.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=source), path)
-    with pytest.raises(papermill.PapermillExecutionError, match="NoRecords"):
-        papermill.execute_notebook(path, executed, kernel_name="python3", progress_bar=False)
-    assert page.shorten(executed)
-    short = nbformat.read(executed, as_version=4)
-    assert short.cells[0].source == '<a id="a-label"></a>\n# Title\n\nAbout it.'
-    assert len(short.cells) == 3
-    (box,) = short.cells[2].outputs  # and no error
-    assert "calibkit train --edition cifar10" in box["data"]["text/html"]
-
-
-def test_a_page_that_fails_otherwise_is_no_short_page(tmp_path):
-    error = nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])
-    cell = nbformat.v4.new_code_cell("1", outputs=[error])
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "page.ipynb")
-    before = (tmp_path / "page.ipynb").read_bytes()
-    assert not page.shorten(tmp_path / "page.ipynb")
-    assert (tmp_path / "page.ipynb").read_bytes() == before
-
-
 def test_the_card_of_a_setting_has_what_a_paper_says_of_its_experiments():
     runs = results.load("fmfp", setting="cifar10-plain")
     said = page.protocol(runs)
@@ -99,65 +67,6 @@ def test_the_card_of_a_setting_has_what_a_paper_says_of_its_experiments():
 
 def test_html_of_names_is_escaped():
     assert "<script>" not in page.Box("<script>", "<script>")._repr_html_()
-
-
-# --- what the book makes of a notebook ---
-
-
-def executed(*cells) -> str:
-    """The JSON of a notebook of (source, kinds of its outputs, tags)."""
-    page = nbformat.v4.new_notebook()
-    for source, kinds, tags in cells:
-        if kinds is None:
-            page.cells.append(nbformat.v4.new_markdown_cell(source))
-            continue
-        shown = [nbformat.v4.new_output("display_data", {kind: "…"}) for kind in kinds]
-        cell = nbformat.v4.new_code_cell(source, outputs=shown, metadata={"tags": tags})
-        cell.metadata["mystnb"] = {"figure": {"caption": "what is seen"}}
-        page.cells.append(cell)
-    return nbformat.writes(page)
-
-
-OPENING = [
-    ("# Title", None, []),
-    ("# %pip install calibkit", [], ["hide-input"]),
-    ("seeds = 0", [], ["parameters", "hide-input"]),
-    ("runs", ["text/html"], []),
-]
-FIGURE = ("draw()", ["image/png"], [])
-FINDING = ("page.finding()", ["text/markdown"], ["hide-input"])
-
-
-def test_in_the_book_the_first_figure_and_its_findings_come_before_their_code():
-    source = executed(*OPENING, FIGURE, FINDING, ("## More", None, []), FIGURE)
-    read = nbformat.reads(page.figure_first(source), as_version=4)
-    nbformat.validate(read)
-    order = ["# Title", "draw()", "page.finding()", "# %pip install calibkit", "seeds = 0", "runs"]
-    assert [c.source for c in read.cells] == [
-        *order,
-        "draw()",
-        "page.finding()",
-        "## More",
-        "draw()",
-    ]
-    _, figure, finding, bring, parameters, card, drawn, *_ = read.cells
-    assert figure.metadata["mystnb"]["figure"]["caption"] == "what is seen"
-    assert all(c.outputs and c.metadata.tags == ["remove-input"] for c in (figure, finding))
-    assert drawn.outputs == [] and "mystnb" not in drawn.metadata and card.outputs
-    assert bring.metadata.tags == ["remove-cell"] and "parameters" in parameters.metadata.tags
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [("# Title", None, []), FIGURE, FINDING],  # is the first thing seen
-        [*OPENING, ("## Logits", None, []), FIGURE],  # belongs to a section
-        OPENING,
-    ],
-)
-def test_other_pages_keep_their_order(cells):
-    source = executed(*cells)
-    assert page.figure_first(source) == source
 
 
 # --- the source notebooks ---

@@ -1,7 +1,7 @@
 const NARROW = matchMedia("(max-width: 576px)");
 
 // On a narrow screen the columns of a figure stand one below the other. The class of its image has, in
-// thousandths, the windows of each strip: left, right, top, bottom (calibkit/companion/narrow.py).
+// thousandths, the windows of each strip: left, right, top, bottom (book/_ext/panels.py).
 const DRAWN_AT = 0.69; // screen pixels for a pixel of the picture, as on a wide screen
 
 const windowOf = (image, [left, right, top, bottom], scale) => {

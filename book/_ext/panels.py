@@ -1,8 +1,8 @@
 """Figures on a phone: panels that stand side by side in the book are shown one below the other.
 
 A figure is one picture. The kernel knows where its panels are and writes that beside the picture
-(`keep`); the book hands it on as a class of the image (`as_class`), and a script (figures.js) shows
-the panels of the same picture as strips where the screen is narrow.
+(`keep`, which kernel.py calls); the book hands it on as a class of the image (`as_class`), and a
+script (figures.js) shows the panels of the same picture as strips where the screen is narrow.
 """
 
 import sys

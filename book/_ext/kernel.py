@@ -1,0 +1,8 @@
+"""Run by the kernel of each page before its first cell (PYTHONSTARTUP, see the Snakefile)."""
+
+import sys
+
+sys.path.append(__file__.rpartition("/")[0])
+__import__("panels").keep()  # no name of ours is left among those of the page
+sys.path.pop()
+del sys

@@ -1,0 +1,192 @@
+"""What the book makes of executed pages: panels found for a phone, figures first, short pages."""
+
+import doctest
+import io
+import json
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import nbformat
+import numpy as np
+import papermill
+import pytest
+from PIL import Image
+
+EXTENSIONS = Path(__file__).parent.parent / "book" / "_ext"
+sys.path.append(str(EXTENSIONS))
+import pages  # noqa: E402
+import panels  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _figures():
+    mpl.use("agg")
+    yield
+    plt.close("all")
+
+
+def drawn(fig):
+    """The picture as a notebook makes it, and its strips."""
+    file = io.BytesIO()
+    fig.savefig(file, bbox_inches="tight", dpi=fig.dpi)
+    return np.asarray(Image.open(file).convert("L"), dtype=int), panels.strips(fig)
+
+
+def ink_in(picture, window):
+    height, width = picture.shape
+    left, right, top, bottom = window
+    part = picture[
+        round(top * height) : round(bottom * height), round(left * width) : round(right * width)
+    ]
+    return int((part < 250).sum())
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (1, 4), (2, 3)])
+def test_strips_hold_all_ink_of_the_figure_once(shape):
+    fig, axes = plt.subplots(*shape, figsize=(7, 4), layout="constrained", squeeze=False)
+    for i, ax in enumerate(axes.flat):
+        ax.plot([0, i + 1])
+        ax.set(title=f"panel {i}", xlabel="time")
+    fig.supxlabel("small print")
+    picture, strips = drawn(fig)
+    assert len(strips) == shape[1] + 1 and all(len(strip) == 1 for strip in strips)
+    whole = ink_in(picture, (0, 1, 0, 1))
+    assert sum(ink_in(picture, strip[0]) for strip in strips) == pytest.approx(whole, rel=0.01)
+
+
+def test_panels_without_labels_of_their_own_take_those_of_the_first():
+    fig, axes = plt.subplots(1, 3, figsize=(7, 3), layout="constrained", sharey=True)
+    axes[0].set(yticks=[0, 1], yticklabels=["a rather long name", "another"])
+    picture, strips = drawn(fig)
+    assert [len(strip) for strip in strips] == [1, 2, 2]
+    (labels, _), first = strips[1], strips[0][0]
+    assert labels[0] == first[0] and labels[1] < first[1]
+    assert ink_in(picture, labels) > 200
+    fig, axes = plt.subplots(1, 3, figsize=(7, 3), layout="constrained")
+    assert [len(strip) for strip in drawn(fig)[1]] == [1, 1, 1]
+
+
+def test_what_cannot_be_cut_stays_whole():
+    fig, ax = plt.subplots(figsize=(7, 3))
+    assert drawn(fig)[1] == []
+    fig, axes = plt.subplots(1, 2, figsize=(4, 3))
+    axes[0].set_title("a title that runs far over the panel beside its own, which hides it")
+    assert drawn(fig)[1] == []
+
+
+def test_the_book_hands_the_strips_on_as_a_class_of_the_image():
+    output = nbformat.v4.new_output(
+        "display_data",
+        {"image/png": "…"},
+        metadata={"image/png": {panels.KEY: [[[0, 0.5, 0, 1]], [[0.5, 1, 0, 1]]]}},
+    )
+    cell = nbformat.v4.new_code_cell("draw()", outputs=[output])
+    cell.metadata["mystnb"] = {"image": {"classes": "dark-light"}}
+    notebook = nbformat.v4.new_notebook(cells=[cell, nbformat.v4.new_code_cell("1")])
+    one, other = json.loads(pages.stacked(nbformat.writes(notebook)))["cells"]
+    name = "dark-light panels-0-500-0-1000-s-500-1000-0-1000"
+    assert one["metadata"]["mystnb"]["image"]["classes"] == name
+    assert other["metadata"] == {}
+
+
+@pytest.mark.parametrize("module", [pages, panels])
+def test_examples(module):
+    assert doctest.testmod(module).attempted and not doctest.testmod(module).failed
+
+
+# --- a page without records ---
+
+
+def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    source = [
+        nbformat.v4.new_markdown_cell("# Title\n\nAbout it."),
+        nbformat.v4.new_code_cell('edition = "cifar10"', metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(
+            'from calibkit.companion import results\nruns = results.load("fmfp", edition)'
+        ),
+        nbformat.v4.new_markdown_cell('<a id="a-label"></a>\n## A section'),
+        nbformat.v4.new_code_cell("runs.caption"),
+    ]
+    path, executed = tmp_path / "page.ipynb", tmp_path / "executed.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=source), path)
+    with pytest.raises(papermill.PapermillExecutionError, match="NoRecords"):
+        papermill.execute_notebook(path, executed, kernel_name="python3", progress_bar=False)
+    assert pages.shorten(executed)
+    short = nbformat.read(executed, as_version=4)
+    assert short.cells[0].source == '<a id="a-label"></a>\n# Title\n\nAbout it.'
+    assert len(short.cells) == 3
+    (box,) = short.cells[2].outputs  # and no error
+    assert "calibkit train --edition cifar10" in box["data"]["text/html"]
+
+
+def test_a_page_that_fails_otherwise_is_no_short_page(tmp_path):
+    error = nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])
+    cell = nbformat.v4.new_code_cell("1", outputs=[error])
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "page.ipynb")
+    before = (tmp_path / "page.ipynb").read_bytes()
+    assert not pages.shorten(tmp_path / "page.ipynb")
+    assert (tmp_path / "page.ipynb").read_bytes() == before
+
+
+# --- what the book makes of a notebook ---
+
+
+def executed(*cells) -> str:
+    """The JSON of a notebook of (source, kinds of its outputs, tags)."""
+    notebook = nbformat.v4.new_notebook()
+    for source, kinds, tags in cells:
+        if kinds is None:
+            notebook.cells.append(nbformat.v4.new_markdown_cell(source))
+            continue
+        shown = [nbformat.v4.new_output("display_data", {kind: "…"}) for kind in kinds]
+        cell = nbformat.v4.new_code_cell(source, outputs=shown, metadata={"tags": tags})
+        cell.metadata["mystnb"] = {"figure": {"caption": "what is seen"}}
+        notebook.cells.append(cell)
+    return nbformat.writes(notebook)
+
+
+OPENING = [
+    ("# Title", None, []),
+    ("# %pip install calibkit", [], ["hide-input"]),
+    ("seeds = 0", [], ["parameters", "hide-input"]),
+    ("runs", ["text/html"], []),
+]
+FIGURE = ("draw()", ["image/png"], [])
+FINDING = ("page.finding()", ["text/markdown"], ["hide-input"])
+
+
+def test_in_the_book_the_first_figure_and_its_findings_come_before_their_code():
+    source = executed(*OPENING, FIGURE, FINDING, ("## More", None, []), FIGURE)
+    read = nbformat.reads(pages.figure_first(source), as_version=4)
+    nbformat.validate(read)
+    order = ["# Title", "draw()", "page.finding()", "# %pip install calibkit", "seeds = 0", "runs"]
+    assert [c.source for c in read.cells] == [
+        *order,
+        "draw()",
+        "page.finding()",
+        "## More",
+        "draw()",
+    ]
+    _, figure, finding, bring, parameters, card, drawn, *_ = read.cells
+    assert figure.metadata["mystnb"]["figure"]["caption"] == "what is seen"
+    assert all(c.outputs and c.metadata.tags == ["remove-input"] for c in (figure, finding))
+    assert drawn.outputs == [] and "mystnb" not in drawn.metadata and card.outputs
+    assert bring.metadata.tags == ["remove-cell"] and "parameters" in parameters.metadata.tags
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [("# Title", None, []), FIGURE, FINDING],  # is the first thing seen
+        [*OPENING, ("## Logits", None, []), FIGURE],  # belongs to a section
+        OPENING,
+    ],
+)
+def test_other_pages_keep_their_order(cells):
+    source = executed(*cells)
+    assert pages.figure_first(source) == source
