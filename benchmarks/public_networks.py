@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import people
 import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
-from calibkit.companion import derived, people
+from calibkit.companion import derived
 from calibkit.data import catalogue, public, splits
 from calibkit.training import networks, tables
 
