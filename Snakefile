@@ -9,7 +9,7 @@ from glob import glob
 
 from filelock import FileLock, Timeout
 
-from calibkit.companion import progress
+from calibkit.companion import cost
 from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs
 from snakemake.logging import logger
 
@@ -55,11 +55,10 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
                 if os.path.getmtime(path) > time.time():
                     os.utime(path)
 
-    COSTS = {f: progress.RUN for name in NOTEBOOKS for f in wanted(name)}
-    COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": progress.PAGE for name in NOTEBOOKS}
-    COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = progress.BOOK  # comes last
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0
-    print(progress.announce(COSTS, workflow.cores, load), flush=True)
+    COSTS = {f: cost.RUN for name in NOTEBOOKS for f in wanted(name)}
+    COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": cost.PAGE for name in NOTEBOOKS}
+    COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = cost.BOOK  # comes last
+    print(cost.announce(COSTS, workflow.cores), flush=True)
     logger.addFilter(lambda record: not record.getMessage().startswith(CHATTER))
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)

@@ -425,10 +425,8 @@ def _selected(options) -> list[plan.Run]:
     if options.method:
         return selection.runs(options.method)
     if options.exhibit:
-        from calibkit.companion import cells
-
         paper = options.paper if options.paper in plan.PAPERS else ""
-        return cells.runs(options.exhibit, selection, paper)
+        return selection.of_exhibit(options.exhibit, paper)
     return selection.of_page(options.paper)
 
 
@@ -690,10 +688,16 @@ def _is_ours(folder) -> bool:
 
 
 def _plan(options) -> int:
-    from calibkit.companion import cells
+    from calibkit.companion import printed
 
-    table = cells.rows(options.paper, options.edition)
-    sys.stdout.write(cells.as_csv(table) if options.csv else cells.as_text(table) + "\n")
+    table = printed.planned(options.paper, options.edition)
+    if options.csv:
+        columns = printed.COLUMNS
+        writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+    else:
+        print(printed.as_text(table))
     return 0
 
 

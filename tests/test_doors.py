@@ -52,7 +52,7 @@ LEDGER = {
 }
 SEEN = """
 from calibkit import plots
-from calibkit.companion import cells, claims, papers, plan, printed, results
+from calibkit.companion import claims, papers, plan, printed, results
 from calibkit.training.loop import train
 
 assert plots.look("linear(slope=2)")["color"] == "#123456"
@@ -60,7 +60,7 @@ assert plots.look("linear")["label"] == "Linear"
 runs = plan.runs("sixth", "smoke")
 assert {(r.method, r.seed) for r in runs} == {(m, s) for m in ("erm", "linear") for s in (0, 1)}
 assert set(runs) <= set(plan.runs("claims", "smoke")) and "sixth" in plan.NOTEBOOKS
-(cell,) = (c for c in cells.rows("sixth") if c["method"] == "linear")
+(cell,) = (c for c in printed.planned("sixth") if c["method"] == "linear")
 assert cell["run"].startswith("cifar10-resnet18-linear-s0-") and len(cell["runs"]) == 2
 for run in runs:
     assert not train(run).diverged

@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 
 from calibkit import cli
-from calibkit.companion import cells, papers, plan, printed
+from calibkit.companion import cost, papers, plan, printed
 from calibkit.training import protocols
 from calibkit.training.protocols import Protocol
 
-ROWS = cells.rows()
+ROWS = printed.planned()
 CELLS = printed.every()
 
 # What the papers and their public code say, written down here once more: epochs, batch, rate,
@@ -122,9 +122,9 @@ def test_every_cell_has_a_run_or_a_reason():
     assert all(bool(row["run"]) != bool(row["reason"]) for row in ROWS)
     assert Counter(row["reason"] for row in ROWS) == {
         "": 2155,
-        cells.AVERAGE: 80,
-        cells.HYPOTHETICAL: 6,
-        cells.NETWORK: 5,
+        printed.AVERAGE: 80,
+        printed.HYPOTHETICAL: 6,
+        printed.NETWORK: 5,
     }
 
 
@@ -269,9 +269,9 @@ def test_reading_the_plan_needs_no_torch_and_no_tables():
     ("call", "message"),
     [
         (lambda: papers.runs("fmpf"), "did you mean 'fmfp'"),
-        (lambda: cells.rows("fmpf"), "did you mean 'fmfp'"),
+        (lambda: printed.planned("fmpf"), "did you mean 'fmfp'"),
         (lambda: papers.runs("bsce", "bsce-tab9"), "unknown exhibit with runs 'bsce-tab9'"),
-        (lambda: cells.rows(edition="big"), "unknown edition 'big'"),
+        (lambda: printed.planned(edition="big"), "unknown edition 'big'"),
     ],
 )
 def test_wrong_names_are_refused(call, message):
@@ -285,7 +285,7 @@ def test_wrong_names_are_refused(call, message):
 def test_csv_alone_in_the_words_of_the_ledger(capsys):
     assert cli.main(["plan", "--csv"]) == 0
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert list(table[0]) == cells.COLUMNS and len(table) == 2246
+    assert list(table[0]) == printed.COLUMNS and len(table) == 2246
     assert {"erl", "brier_loss"} <= {row["method"] for row in table}
     assert {"fpr95", "adaece"} <= {row["metric"] for row in table}
     names = {"tinyimagenet", "imagenetv2", "cifar10.1", "cifar10c", "toy_gaussians"}
@@ -302,7 +302,7 @@ def test_a_command_names_exactly_the_runs_of_an_exhibit(capsys):
     assert set(listed) <= wanted and len(listed) == len(wanted) == 9 * 7 * 3
     assert cli.main(["runs", "--edition", "paper", "--exhibit", "bsce-tab99"]) == 2
     assert "unknown exhibit" in capsys.readouterr().err
-    small = cells.runs("darkside-tab2", plan.Selection("smoke"))
+    small = plan.Selection("smoke").of_exhibit("darkside-tab2")
     assert {run.method for run in small} == {
         *("erm", "entropy_regularization", "label_smoothing", "mixup", "focal")
     }
@@ -326,23 +326,23 @@ def test_both_test_set_and_training_set_are_named(capsys):
 
 
 def test_a_small_edition_stands_in():
-    rows = cells.rows("darkside", "smoke")
+    rows = printed.planned("darkside", "smoke")
     by_method = {row["method"]: row["run"] for row in rows if row["run"]}
     assert by_method["erl"].startswith("gaussians-mlp-entropy_regularization-s0-")
-    assert {row["reason"] for row in rows} <= {"", *cells.REASONS}
+    assert {row["reason"] for row in rows} <= {"", *printed.REASONS}
 
 
 def test_costs_by_hand():
     run = papers.find("bsce", "bsce-tab1", "cifar10", "resnet50", "erm")[0]
-    assert cells.images(run) == 350 * 45_000
-    assert cells.hours(run) == pytest.approx(128 / 60)  # the paper's own 128 minutes
+    assert cost.images(run) == 350 * 45_000
+    assert cost.hours(run) == pytest.approx(128 / 60)  # the paper's own 128 minutes
     sam, swa = (
         papers.find("fmfp", "fmfp-tab2", "cifar10", "wrn", method)[0] for method in ("sam", "swa")
     )
-    assert cells.hours(sam) == pytest.approx(2 * cells.hours(swa))
+    assert cost.hours(sam) == pytest.approx(2 * cost.hours(swa))
     tiny = papers.find("bsce", "bsce-tab1", "tiny_imagenet", "resnet50", "erm")[0]
-    assert cells.images(tiny) == 100 * 100_000  # nothing held out
-    assert cells.rate("resnet50", "tiny_imagenet") == (cells.MEASURED["resnet50"] / 4, False)
+    assert cost.images(tiny) == 100 * 100_000  # nothing held out
+    assert cost.rate("resnet50", "tiny_imagenet") == (cost.MEASURED["resnet50"] / 4, False)
 
 
 def test_multiplications_are_those_of_the_code():
@@ -351,7 +351,7 @@ def test_multiplications_are_those_of_the_code():
 
     from calibkit.training import networks
 
-    assert set(cells.MULTIPLICATIONS) | set(cells.MEASURED) >= {
+    assert set(cost.MULTIPLICATIONS) | set(cost.MEASURED) >= {
         run.network.partition(":")[0] for run in papers.runs() if run.dataset != "gaussians"
     }
     for name in ("resnet32", "resnet18", "mobilenet_v2", "vgg16_bn", "resnet18_imagenet"):
@@ -364,4 +364,4 @@ def test_multiplications_are_those_of_the_code():
             with FlopCounterMode(display=False) as counter:
                 network(x)
         counted = counter.get_total_flops() / 2e6
-        assert counted == pytest.approx(cells.MULTIPLICATIONS[name], rel=1e-3)
+        assert counted == pytest.approx(cost.MULTIPLICATIONS[name], rel=1e-3)

@@ -372,6 +372,13 @@ class Selection:
         narrowed = {name: value for name in names if (value := getattr(self, name))}
         return papers.runs(paper, exhibit, **narrowed)
 
+    def of_exhibit(self, exhibit: str, paper: str = "") -> list[Run]:
+        """The runs of an exhibit: as published, or those of another edition by the same methods."""
+        if self.edition == "paper":
+            return self.published(paper, exhibit)
+        methods = {run.method for run in papers.runs(paper, exhibit)}
+        return [run for run in self.of_page(exhibit.partition("-")[0]) if run.method in methods]
+
     def of_page(self, page: str) -> list[Run]:
         """The runs of a page without repeats; see `runs` of this module."""
         whole, rows = papers_of(page), [need for need in needs(page) if isinstance(need, Need)]

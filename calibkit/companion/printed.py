@@ -2,6 +2,7 @@
 
     printed.table("fmfp-tab1", "cifar10", "resnet110")          # the paper's own table
     printed.beside(runs, "fmfp-tab1", "cifar10", "resnet110")   # and what these runs have
+    printed.planned("fmfp")                  # the run that fills each of its cells
 
 Ours is seldom the same experiment: other data, another network, fewer epochs. The caption says what
 differs, and the two lines are there to compare orders and gaps, not third digits.
@@ -18,8 +19,9 @@ from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from calibkit import terms
-from calibkit.companion import papers, plan
+from calibkit.companion import cost, papers, plan
 from calibkit.companion.derived import Number
+from calibkit.training.runs import Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -461,3 +463,130 @@ def _staying(note: str) -> str:
     """A caption that stays, and wraps, where a phone scrolls a wide table sideways. HTML."""
     style = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
     return f'<span style="{style}">{html.escape(note)}</span>'
+
+
+# --- the run behind each --------------------------------------------------------------------------
+
+COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
+# Why no run can fill a cell: the paper made up its distributions; it is computed from cells of the
+# same table; the text does not say of which network it is; small editions leave out some methods.
+REASONS = (HYPOTHETICAL, AVERAGE, NETWORK, ABSENT) = (
+    *("hypothetical row", "average of other cells"),
+    *("network not stated", "not in this edition"),
+)
+# The ledger of the papers keeps their words where this library has its own.
+_SPELT = {
+    "dataset": {
+        "tiny_imagenet": "tinyimagenet",
+        "imagenet_v2": "imagenetv2",
+        "gaussians": "toy_gaussians",
+    },
+    "network": {"two_layers": "2layer_net"},
+    "method": {"entropy_regularization": "erl", "brier": "brier_loss"},
+    "metric": {"fpr_at_tpr": "fpr95", "adaptive_ece": "adaece"},
+}
+_SPELT_IN = {
+    "darkside-fig1": {"cifar10": "cifar10(inferred)", "vgg16": "vgg16(inferred)"},
+    "bsce-tab8": {
+        "pre_ts": "main_value(assumed pre_ts)",
+        "post_ts": "value_in_parentheses(assumed post_ts)",
+    },
+}
+
+
+def planned(paper: str = "", edition: str = "paper") -> list[dict]:
+    """A row for each published cell, in the order of the ledger.
+
+    Parameters
+    ----------
+    paper : str
+        Only that paper's; empty for all.
+    edition : str
+        "paper", or another edition, whose runs stand in for the published ones.
+
+    Returns
+    -------
+    list of dict
+        `COLUMNS`, and ``runs``: all seeds, of which ``run`` is the name of the first. ``run`` or
+        ``reason`` is empty. The name of a run begins with what it is trained on, which is not
+        always what a cell was tested on.
+
+    Examples
+    --------
+    >>> row = planned("darkside")[126]
+    >>> row["dataset"], row["run"][:24], row["reason"]
+    ('cifar10.1', 'cifar10-vgg16_bn-erm-s0-', '')
+    """
+    terms.choose("edition", edition, plan.EDITIONS)
+    if paper:
+        terms.choose("paper", paper, papers.PAPERS)
+    table = []
+    stand_ins: dict[str, dict] = {}
+    for cell, raw in zip(every(), ledger(), strict=True):
+        if paper and cell.paper != paper:
+            continue
+        reason = _reason(cell)
+        runs: Sequence[Run] = ()
+        if not reason and edition == "paper":
+            runs = papers.find(cell.paper, cell.exhibit, cell.dataset, cell.network, cell.method)
+        elif not reason:
+            if cell.paper not in stand_ins:
+                stand_ins[cell.paper] = _stand_ins(cell.paper, edition)
+            runs = _stand_in(stand_ins[cell.paper], cell)
+        if not (runs or reason):
+            reason = ABSENT
+        spelt = {
+            c: _SPELT_IN.get(cell.exhibit, {}).get(raw[c], _SPELT.get(c, {}).get(raw[c], raw[c]))
+            for c in COLUMNS[:-2]
+        }
+        name = runs[0].name if runs else ""
+        table.append(spelt | {"run": name, "reason": reason, "runs": tuple(runs)})
+    return table
+
+
+def _reason(cell) -> str:
+    if cell.dataset == "hypothetical":
+        return HYPOTHETICAL
+    if cell.network.startswith("avg_"):
+        return AVERAGE
+    return NETWORK if cell.network == "-" and cell.dataset != "imagenet" else ""
+
+
+def _stand_ins(paper: str, edition: str) -> dict[str, dict[str, list[Run]]]:
+    """The runs of a small edition by data set and method, each in its first setting."""
+    places: dict[str, dict[str, list[Run]]] = {}
+    for run in plan.runs(paper, edition):
+        if run.variant == "code":
+            its = places.setdefault(run.dataset, {}).setdefault(run.method, [])
+            if not its or (its[0].network, its[0].protocol) == (run.network, run.protocol):
+                its.append(run)
+    return places
+
+
+def _stand_in(index: dict[str, dict[str, list[Run]]], cell) -> Sequence[Run]:
+    method = "erm" if cell.method in papers.OF_ERM else cell.method
+    place = papers.TRAINED_ON.get(cell.dataset, cell.dataset)
+    for methods in (index.get(place, {}), *index.values()):
+        if method in methods:
+            return methods[method]
+    return ()
+
+
+def as_text(table: Sequence[dict]) -> str:
+    """A table of the cells, then `cost.totals`."""
+    lines = []
+    for row in table:
+        place, runs = row["dataset"], row["runs"]
+        trained = runs[0].dataset if runs else place
+        trained = _SPELT["dataset"].get(trained, trained)
+        if trained != place and not place.startswith(f"{trained}("):
+            place = f"{trained} → {place}"
+        what = row["run"] + (f"  × {len(runs)} seeds" if len(runs) > 1 else "")
+        line = row | {"dataset": place}
+        lines.append([*(line[c] for c in COLUMNS[1:7]), what or f"({row['reason']})"])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:6]
+    text = [
+        "  ".join([*(f"{part:{w}}" for part, w in zip(line, widths, strict=False)), line[-1]])
+        for line in lines
+    ]
+    return "\n".join([*text, "", *cost.totals(table)])

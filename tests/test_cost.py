@@ -5,26 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from calibkit.companion import plan, progress
+from calibkit.companion import cost, plan
 
 
 def test_the_demo_is_told_as_it_was_measured(tmp_path):
-    runs = {str(tmp_path / run.name): progress.RUN for run in plan.runs("book", "demo")}
-    pages = {str(tmp_path / f"{name}.ipynb"): progress.PAGE for name in plan.NOTEBOOKS}
-    said = progress.announce(runs | pages | {str(tmp_path / "book"): progress.BOOK}, cores=2)
-    assert said.startswith(
-        f"To do: {len(runs)} short runs, {len(pages)} pages and the book. About "
-    )
-    busy = progress.announce(runs, cores=2, load=2.0)
-    assert minutes(busy) == pytest.approx(2 * minutes(progress.announce(runs, cores=2)), abs=1)
-    assert "2 other processes" in busy
+    runs = {str(tmp_path / run.name): cost.RUN for run in plan.runs("book", "demo")}
+    pages = {str(tmp_path / f"{name}.ipynb"): cost.PAGE for name in plan.NOTEBOOKS}
+    said = cost.announce(runs | pages | {str(tmp_path / "book"): cost.BOOK}, cores=2)
+    assert said.startswith(f"To do: {len(runs)} short runs, {len(pages)} pages, the book. About ")
     for path in runs:
         open(path, "w").close()
-    assert progress.announce(runs, 2) == "Nothing to do."
-
-
-def minutes(said: str) -> int:
-    return int(said.split(" minute")[0].split()[-1])
+    assert cost.announce(runs, 2) == "Nothing to do."
 
 
 @pytest.fixture
@@ -34,7 +25,7 @@ def bare(monkeypatch, tmp_path):
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
-    monkeypatch.setattr(progress, "seconds_a_sample", lambda network: 1.0)
+    monkeypatch.setattr(cost, "seconds_a_sample", lambda network: 1.0)
 
 
 def terminal(monkeypatch, there: bool):
@@ -43,24 +34,24 @@ def terminal(monkeypatch, there: bool):
 
 def test_long_training_without_a_gpu_is_asked_about_on_a_terminal(bare, monkeypatch, capsys):
     terminal(monkeypatch, True)
-    assert not progress.confirmed("cifar10", 2, ask=lambda question: "")
-    assert progress.confirmed("cifar10", 2, ask=lambda question: "y")
+    assert not cost.confirmed("cifar10", 2, ask=lambda question: "")
+    assert cost.confirmed("cifar10", 2, ask=lambda question: "y")
     runs = plan.runs("book", "cifar10")
-    days = progress.samples(runs) / 2 / 86400
+    hours = sum(map(cost.samples, runs)) / 2 / 3600
     assert f"{len(runs)} runs" in (said := capsys.readouterr().out)
-    assert f"about {days:,.0f} days on 2 cores" in said
+    assert f"about {hours:,.0f} hours on 2 cores" in said
 
 
 def test_without_a_terminal_it_begins_only_when_told_to(bare, monkeypatch, capsys):
     terminal(monkeypatch, False)
-    assert not progress.confirmed("cifar10", 2)
+    assert not cost.confirmed("cifar10", 2)
     assert "YES=1" in capsys.readouterr().out
-    assert progress.confirmed("cifar10", 2, yes=True)
-    assert progress.confirmed("demo", 2)  # cheap: no question
+    assert cost.confirmed("cifar10", 2, yes=True)
+    assert cost.confirmed("demo", 2)  # cheap: no question
 
 
 def test_sam_takes_every_step_twice():
     (plain,) = (r for r in plan.runs("tour", "cifar10") if (r.method, r.seed) == ("erm", 0))
     (sharp,) = (r for r in plan.runs("fmfp", "cifar10")
                 if (r.method, r.seed, r.protocol) == ("sam", 0, plain.protocol))  # fmt: skip
-    assert progress.samples([sharp]) == 2 * progress.samples([plain]) > 0
+    assert cost.samples(sharp) == 2 * cost.samples(plain) > 0
