@@ -545,6 +545,16 @@ def test_the_level_is_shared_by_the_columns_that_test_a_claim():
     assert tuple(alone[0][5:8]) == pytest.approx(both[0][5:8])  # the interval shown is the usual
 
 
+def test_a_row_says_where_its_interval_is_over_runs_alone():
+    write("erm", sharpness=3.0)
+    write("fmfp", separation=3.0)
+    auroc = claims._rows(replace(by_id("fmfp-c16"), presumes={}), [place()])[0]
+    shown = stats.Interval(*auroc[5:8]).format(100, digits=1, sign=True)
+    assert (auroc.covers, auroc.measured) == ("runs and test set", shown)
+    residual = claims._rows(by_id("darkside-c15"), [place()])[0]
+    assert residual.covers == "runs" and residual.measured.endswith("] (over runs alone)")
+
+
 def test_a_column_shows_its_papers_own_setting_if_it_tests_the_claim():
     claim = replace(by_id("fmfp-c16"), presumes={})
     made = replace(place("released"), column="fashion_mnist")

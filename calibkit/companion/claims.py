@@ -285,6 +285,7 @@ class _Part:
     leaf: Comparison | Computed
     mean: stats.MeanOverSeeds | Known = Known(stats.Interval(nan, nan, nan))
     n: int = 0
+    covers: str = ""  # as in `results.Row`
     lacks: tuple[str, str] | None = None  # why, and of what
 
     def leaves(self) -> "list[_Part]":
@@ -446,7 +447,7 @@ class Place:
         mean = difference.mean()
         if isnan(mean.interval().low):
             return _Part(leaf, mean, lacks=("one run only, which has no interval", ""))
-        return _Part(leaf, mean, n=difference.n)
+        return _Part(leaf, mean, n=difference.n, covers=difference.covers)
 
     # --- what a claim presumes ---
 
@@ -648,10 +649,11 @@ class Judged(NamedTuple):
     """A claim in one setting; numbers are of the comparison that decides, in natural units.
 
     `precondition` says what is not met or missing, or what was left out; empty if all is there.
-    `low` and `high` are the ends of the 95 % interval, as everywhere in the book; the claim is
-    judged at `level`, which is shared among columns, and further among comparisons; `alone` is how
-    the one shown would fare by itself, where that differs. `printed` is the outcome of
-    the paper's own table by the same rule. `shown` marks the one row that its column shows.
+    `low` and `high` are the ends of the 95 % interval, as everywhere in the book, and `covers` says
+    what of, as in `results.Row`; the claim is judged at `level`, which is shared among columns, and
+    further among comparisons; `alone` is how the one shown would fare by itself, where that
+    differs. `printed` is the outcome of the paper's own table by the same rule. `shown` marks the
+    one row that its column shows.
     """
 
     claim: str
@@ -672,17 +674,19 @@ class Judged(NamedTuple):
     level: float
     detectable: float
     alone: str
+    covers: str
 
     @property
     def measured(self) -> str:
-        """Estimate and 95 % interval in the units of tables."""
+        """Estimate and 95 % interval in the units of tables, and whether it is over runs alone."""
         if isnan(self.estimate):
             return ""
         if not self.metric:
             return f"{self.estimate:.3g}"
         scale = terms.metric_label(self.metric)[1]
         shown = stats.Interval(self.estimate, self.low, self.high)
-        return shown.format(scale, digits=1 if scale > 1 else 3, sign=True)
+        text = shown.format(scale, digits=1 if scale > 1 else 3, sign=True)
+        return text + " (over runs alone)" * (self.covers == "runs")
 
 
 MATHEMATICS = "mathematics"
@@ -816,14 +820,14 @@ def _judged(
     if outcome == "not tested" and join:
         lacks = _grouped((p.lacks for p in join.leaves() if p.lacks), "{why} {what}")
         why = "; ".join(filter(None, [lacks, why]))
-    numbers, more = ("", nan, nan, nan, 0), ("", nan, 0, 1 - alpha, nan, "")
+    numbers, more = ("", nan, nan, nan, 0), ("", nan, 0, 1 - alpha, nan, "", "")
     if join and outcome != "not tested":
         part = join.deciding(alpha)
         mean, measured = part.mean, isinstance(part.leaf, Comparison)
         numbers = described(part.leaf), *mean.interval(), mean.seeds
         metric = part.leaf.first.number.metric if measured else ""
         alone = part.word() if outcome == "unclear" != part.word() else ""
-        more = metric, part.leaf.margin, part.n, 1 - alpha, mean.detectable(), alone
+        more = metric, part.leaf.margin, part.n, 1 - alpha, mean.detectable(), alone, part.covers
     table = printed(claim).outcome
     return Judged(claim.id, setting, why, outcome, *numbers, table, column, shown, *more)
 

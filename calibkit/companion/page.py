@@ -122,14 +122,17 @@ def number_label(number) -> str:
     """What a `results.Number` is called inside a sentence.
 
     >>> from calibkit.companion.derived import Number
-    >>> number_label(Number("ece", "ts_ece")), number_label(Number("accuracy", since_best="auroc"))
-    ('ECE after a temperature (ECE)', 'change of accuracy since the epoch of best AUROC')
+    >>> number_label(Number("ece", "ts_ece")), number_label(Number("temperature"))
+    ('ECE after a temperature (ECE)', 'temperature (ECE)')
+    >>> number_label(Number("accuracy", since_best="auroc"))
+    'change of accuracy since the epoch of best AUROC'
     """
     metric, after, score, where, at, since, size = number
     label = terms.metric_label(metric, unit=False)[0].removesuffix(" × 1000")
     # Inside a sentence, a word is in lower case, an abbreviation is not.
     label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
-    words = [label, _AFTER.get(after, ""), _WHEN.get(at, "")]
+    after = "ts_ece" if (metric, after) == ("temperature", "none") else after  # that of the papers
+    words = [label, _AFTER.get(after, "").removeprefix(f"after a {label} "), _WHEN.get(at, "")]
     words += [f"by {score.replace('_', '-')}" * (score != "max_probability")]
     words += [f"on {size} validation samples" * bool(size), _ON.get(where, f"({where})")]
     text = " ".join(filter(None, words))

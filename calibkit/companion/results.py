@@ -234,6 +234,13 @@ class Series:
         draws = {s: draw(self.values[s], other.values[s], self.draws[s], theirs[s]) for s in seeds}
         return Series(values, draws, min(self.n, other.n), self.test_set)
 
+    @property
+    def covers(self) -> str:
+        """What the interval of the mean is about; nothing for a single run."""
+        if sum(not isnan(v) for v in self.values.values()) < 2:
+            return ""
+        return "runs and test set" if self.draws else "runs"
+
     def mean(self) -> stats.MeanOverSeeds:
         seeds = [s for s, v in self.values.items() if not isnan(v)]
         draws = np.array([self.draws[s] for s in seeds]) if seeds and self.draws else None
@@ -358,12 +365,11 @@ def row(
     mean = of.mean()
     estimate, low, high = mean.interval(level)
     within = margin(number.metric)
-    covers = "" if isnan(low) else "runs and test set" if of.draws else "runs"
     word = stats.Interval(estimate, low, high).outcome(within) if to else ""
     seeds = sum(not isnan(v) for v in of.values.values())
     return Row(
         setting, method, to, number.metric,
-        estimate, low, high, seeds, of.n, word, within, covers, number, of,
+        estimate, low, high, seeds, of.n, word, within, of.covers, number, of,
     )  # fmt: skip
 
 
