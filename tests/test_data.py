@@ -580,7 +580,7 @@ def test_missing_data_says_what_to_do(name, tmp_path, monkeypatch):
         data.load(name)
     message = str(error.value)
     assert "\n" not in message and str(tmp_path / places[0]) in message
-    if catalogue.SOURCES[name].fetch:
+    if catalogue.SOURCES[name].fetched:
         assert f"calibkit data get {name}" in message
     if name == "fashion_mnist":
         assert "apt-get install dataset-fashion-mnist" in message
@@ -650,9 +650,9 @@ def test_download_tiny_imagenet(tmp_path, monkeypatch, served):
             file.write(path, path.relative_to(base.parent))
     digest = md5(archive.read_bytes()).hexdigest()
     url = f"{served}/{archive.name}"
-    resize(monkeypatch, "tiny_imagenet", (12, 5), fetch=catalogue._archive(url, digest))
+    resize(monkeypatch, "tiny_imagenet", (12, 5), urls=(url,), md5=digest)
     assert len(data.get("tiny_imagenet", tmp_path / "ours").test) == 5
-    resize(monkeypatch, "tiny_imagenet", (12, 5), fetch=catalogue._archive(url, "0" * 32))
+    resize(monkeypatch, "tiny_imagenet", (12, 5), urls=(url,), md5="0" * 32)
     with pytest.raises(OSError, match="tiny_imagenet: download failed") as error:
         data.get("tiny_imagenet", tmp_path / "third")
     assert "\n" not in str(error.value)
@@ -661,7 +661,7 @@ def test_download_tiny_imagenet(tmp_path, monkeypatch, served):
 def test_download_plain_files(tmp_path, monkeypatch, served):
     folder, _, test, _ = make_c10_1(tmp_path / "theirs", monkeypatch)
     files = [f"{served}/{f.relative_to(tmp_path)}" for f in folder.iterdir()]
-    resize(monkeypatch, "cifar10_1", (0, 6), fetch=catalogue._files("cifar10_1", *files))
+    resize(monkeypatch, "cifar10_1", (0, 6), urls=files)
     found = data.get("cifar10_1", tmp_path / "ours")
     np.testing.assert_array_equal(found.test.inputs, test[0])
 
@@ -681,8 +681,7 @@ def test_download_newsgroups_leaves_files_and_no_pickle(tmp_path, monkeypatch):
 
 
 def test_no_connection_is_one_line(tmp_path, monkeypatch, served):
-    gone = catalogue._archive(f"{served}/gone.zip", "0" * 32)
-    resize(monkeypatch, "tiny_imagenet", (1, 1), fetch=gone)
+    resize(monkeypatch, "tiny_imagenet", (1, 1), urls=(f"{served}/gone.zip",), md5="0" * 32)
     with pytest.raises(OSError, match="tiny_imagenet: download failed .*; run") as error:
         data.get("tiny_imagenet", tmp_path)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Where each data set comes from: one row of `SOURCES` per name.
+"""Where each data set comes from: one row of `SOURCES` per name, as ``catalogue.toml`` lists them.
 
 A row says who made it and on what terms, where below the data folder a copy may lie, which
 function of `readers` reads it, and how it is downloaded.
@@ -7,6 +7,7 @@ function of `readers` reads it, and how it is downloaded.
 import hashlib
 import os
 import tempfile
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -30,7 +31,13 @@ class Source:
     # Files that show a copy is there, in order of preference; the reader gets the parent. Empty:
     # generated.
     places: tuple[str, ...] = ()
-    fetch: Callable[[Path], None] | None = None  # downloads into the data folder
+    # Downloaded into the data folder, or one in it: by a class of torchvision, by scikit-learn, or
+    # as files; one with an MD5 is an archive.
+    torchvision: str = ""
+    scikit: bool = False
+    urls: tuple[str, ...] = ()
+    md5: str = ""
+    folder: str = ""
     hint: str = ""  # how else to get it
     counts: tuple[int, int] | None = None  # training and test samples of a whole copy
     augment: str = "none"
@@ -39,6 +46,11 @@ class Source:
     # Images in class folders, read during training if they do not fit in memory: the side of their
     # central square, 0 for images of one size.
     streamed: int | None = None
+
+    @property
+    def fetched(self) -> bool:
+        """Whether it can be downloaded."""
+        return bool(self.torchvision or self.scikit or self.urls)
 
     def find(self, root: Path) -> Path | None:
         return next(((root / p).parent for p in self.places if (root / p).exists()), None)
@@ -99,12 +111,12 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
 def locate(name: str, root: Path, download: bool = False) -> Path:
     """The folder of the originals, downloaded if need be."""
     row = source(name)
-    remedies = [row.hint, f"run `calibkit data get {name}`" if row.fetch else ""]
+    remedies = [row.hint, f"run `calibkit data get {name}`" if row.fetched else ""]
     remedies.append(f"put a copy there: {', '.join(str(root / place) for place in row.places)}")
     advice = ", or ".join(filter(None, remedies))
-    if download and row.fetch and row.find(root) is None:
+    if download and row.fetched and row.find(root) is None:
         try:
-            row.fetch(root)
+            _fetch(row, root)
         except (OSError, RuntimeError) as error:  # failed connections raise an OSError
             why = " ".join(str(error).split())
             raise OSError(f"{name}: download failed ({why}); {advice}") from None
@@ -136,37 +148,21 @@ def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
 # --- downloads ---
 
 
-def _torchvision(name: str, folder: str, **options) -> Callable[[Path], None]:
-    def fetch(root: Path) -> None:
-        from calibkit.data.torchvision import torchvision
+def _fetch(row: Source, root: Path) -> None:
+    if row.scikit:
+        return _newsgroups(root)
+    from calibkit.data.torchvision import torchvision
 
-        getattr(torchvision.datasets, name)(root / folder, download=True, **options)
-
-    return fetch
-
-
-def _svhn(root: Path) -> None:
-    for split in ("train", "test"):
-        _torchvision("SVHN", "svhn", split=split)(root)
-
-
-def _archive(url: str, md5: str) -> Callable[[Path], None]:
-    def fetch(root: Path) -> None:
-        from calibkit.data.torchvision import torchvision
-
-        torchvision.datasets.utils.download_and_extract_archive(url, root, md5=md5)
-
-    return fetch
-
-
-def _files(folder: str, *urls: str) -> Callable[[Path], None]:
-    def fetch(root: Path) -> None:
-        from calibkit.data.torchvision import torchvision
-
-        for url in urls:
-            torchvision.datasets.utils.download_url(url, root / folder)
-
-    return fetch
+    sets, folder = torchvision.datasets, root / row.folder
+    for url in row.urls:
+        if row.md5:
+            sets.utils.download_and_extract_archive(url, folder, md5=row.md5)
+        else:
+            sets.utils.download_url(url, folder)
+    if row.torchvision:
+        parts = [{"split": part} for part in ("train", "test")]
+        for options in parts if row.torchvision == "SVHN" else [{}]:
+            getattr(sets, row.torchvision)(folder, download=True, **options)
 
 
 def _newsgroups(root: Path) -> None:
@@ -184,189 +180,16 @@ def _newsgroups(root: Path) -> None:
         Path(draft, "posts").rename(root / "20newsgroups")
 
 
-_TORONTO = "https://www.cs.toronto.edu/~kriz/cifar.html"
-_TINY = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
-_ZENODO = "https://zenodo.org/records/2535967"
-_RECHT = "https://github.com/modestyachts/CIFAR-10.1"
-_LU = "https://github.com/modestyachts/cifar-10.2"
-
 SOURCES: dict[str, Source] = {
-    "gaussians": Source(
-        what="5 Gaussians in the plane, their posterior is known; 50,000 + 5,000",
-        origin="generated, after the toy data of bsce",
-        licence="none needed",
-        size="0 MB",
-        read=readers.gaussians,
-        keep=False,
-    ),
-    "mnist1d": Source(
-        what="10 digits as signals of length 40; 5,000 + 10,000",
-        origin="generated by the package mnist1d (https://github.com/greydanus/mnist1d)",
-        licence="Apache-2.0",
-        size="0 MB",
-        read=readers.mnist1d,
-        validation=0.2,
-    ),
-    "digits": Source(
-        what="10 handwritten digits, 8×8 grey; 1,437 + 360",
-        origin="scikit-learn, from UCI",
-        licence="CC BY 4.0",
-        size="0 MB",
-        read=readers.digits,
-        keep=False,
-    ),
-    "fashion_mnist": Source(
-        what="10 kinds of clothes, 28×28 grey; 60,000 + 10,000",
-        origin="https://github.com/zalandoresearch/fashion-mnist",
-        licence="MIT",
-        size="30 MB",
-        read=readers.fashion_mnist,
-        places=(
-            "FashionMNIST/raw/train-images-idx3-ubyte.gz",
-            "FashionMNIST/raw/train-images-idx3-ubyte",
-            "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz",
-        ),
-        fetch=_torchvision("FashionMNIST", ""),
-        hint="`apt-get install dataset-fashion-mnist`",
-        counts=(60_000, 10_000),
-        augment="crop_flip",
-    ),
-    "cifar10": Source(
-        what="10 kinds of things, 32×32 colour; 50,000 + 10,000",
-        origin=_TORONTO,
-        licence="none stated",
-        size="170 MB",
-        read=readers.cifar,
-        places=(
-            "cifar10/cifar-10-batches-py/batches.meta",
-            "cifar-10-batches-py/batches.meta",
-            "cifar10/cifar-10-batches-bin/batches.meta.txt",
-            "cifar-10-batches-bin/batches.meta.txt",
-            "cifar10/train",
-        ),
-        fetch=_torchvision("CIFAR10", "cifar10"),
-        counts=(50_000, 10_000),
-        augment="crop_flip",
-    ),
-    "cifar100": Source(
-        what="100 kinds of things, 32×32 colour; 50,000 + 10,000",
-        origin=_TORONTO,
-        licence="none stated",
-        size="169 MB",
-        read=readers.cifar,
-        places=(
-            "cifar100/cifar-100-python/meta",
-            "cifar-100-python/meta",
-            "cifar100/cifar-100-binary/fine_label_names.txt",
-            "cifar-100-binary/fine_label_names.txt",
-            "cifar100/train",
-        ),
-        fetch=_torchvision("CIFAR100", "cifar100"),
-        counts=(50_000, 10_000),
-        augment="crop_flip",
-    ),
-    "svhn": Source(
-        what="digits of house numbers, 32×32 colour; 73,257 + 26,032",
-        origin="http://ufldl.stanford.edu/housenumbers",
-        licence="non-commercial use only",
-        size="246 MB",
-        read=readers.svhn,
-        places=("svhn/train_32x32.mat",),
-        fetch=_svhn,
-        counts=(73_257, 26_032),
-    ),
-    "tiny_imagenet": Source(
-        what="200 kinds of things, 64×64 or 32×32 colour; 100,000 + 10,000",
-        origin=_TINY,
-        licence="ImageNet terms: non-commercial research",
-        size="248 MB",
-        read=readers.tiny_imagenet,
-        places=(
-            "tiny-imagenet-200/wnids.txt",
-            "tiny_imagenet/wnids.txt",
-            "tinyimagenet32/wnids.txt",
-        ),
-        fetch=_archive(_TINY, "90528d7ca1a48142e341f4ef8d21d0de"),
-        counts=(100_000, 10_000),
-        augment="crop_flip",
-    ),
-    "imagenet": Source(
-        what="1,000 kinds of things, colour crops of 224×224; 1,281,167 + 50,000",
-        origin="https://image-net.org",
-        licence="ImageNet terms: non-commercial research",
-        size="155 GB",
-        read=readers.imagenet,
-        places=("imagenet/train",),
-        hint="register at image-net.org and unpack as imagenet/{train,val}/WNID/*.JPEG",
-        augment="crop_flip",
-        streamed=readers.IMAGENET_SIDE,
-    ),
-    "imagenet_v2": Source(
-        what="a new test set for ImageNet (matched frequency); 10,000",
-        origin="https://github.com/modestyachts/ImageNetV2",
-        licence="MIT for its code, none stated for images",
-        size="1.2 GB",
-        read=readers.imagenet_v2,
-        places=("imagenetv2-matched-frequency-format-val/0", "imagenet_v2/0"),
-        hint="unpack its imagenetv2-matched-frequency.tar.gz",
-        counts=(0, 10_000),
-    ),
-    "20newsgroups": Source(
-        what="posts to 20 news groups, split by date; 11,314 + 7,532",
-        origin="http://qwone.com/~jason/20Newsgroups",
-        licence="none stated",
-        size="14 MB",
-        read=readers.newsgroups,
-        places=("20newsgroups/20news-bydate-train",),
-        fetch=_newsgroups,
-        counts=(11_314, 7_532),
-    ),
-    "cifar10c": Source(
-        what="CIFAR-10's test images in 15 corruptions of 5 severities; 750,000",
-        origin=_ZENODO,
-        licence="CC BY 4.0",
-        size="2.9 GB",
-        read=readers.cifar10c,
-        places=("CIFAR-10-C/labels.npy", "cifar10c/labels.npy"),
-        fetch=_archive(f"{_ZENODO}/files/CIFAR-10-C.tar", "56bf5dcef84df0e2308c6dcbcbbd8499"),
-        counts=(0, 750_000),
-        keep=False,
-    ),
-    "cifar10_1": Source(
-        what="a new test set for CIFAR-10 (version 6); 2,000",
-        origin=_RECHT,
-        licence="MIT for its code, none stated for images",
-        size="6 MB",
-        read=readers.cifar10_1,
-        places=("cifar10_1/cifar10.1_v6_data.npy",),
-        fetch=_files(
-            "cifar10_1",
-            f"{_RECHT}/raw/master/datasets/cifar10.1_v6_data.npy",
-            f"{_RECHT}/raw/master/datasets/cifar10.1_v6_labels.npy",
-        ),
-        counts=(0, 2_000),
-        keep=False,
-    ),
-    "cifar10_2": Source(
-        what="a newer test set for CIFAR-10; 2,000",
-        origin=_LU,
-        licence="none stated",
-        size="6 MB",
-        read=readers.cifar10_2,
-        places=("cifar10_2/cifar102_test.npz",),
-        fetch=_files("cifar10_2", f"{_LU}/raw/master/cifar102_test.npz"),
-        counts=(0, 2_000),
-        keep=False,
-    ),
+    name: Source(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        | {"read": getattr(readers, row["read"])}
+    )
+    for name, row in tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    ).items()
 }
-_ARRAYS = Source(
-    what="inputs and labels in a file",
-    origin="you",
-    licence="yours",
-    size="",
-    read=readers.arrays,
-    keep=False,
-)
+_ARRAYS = Source("inputs and labels in a file", "you", "yours", "", readers.arrays, keep=False)
 _IMAGE_FOLDER = Source(
     what="images of one size in PATH/{train,test}/CLASS",
     origin="you",
