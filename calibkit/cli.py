@@ -8,16 +8,15 @@ import os
 import shutil
 import sys
 import time
-from collections import deque
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
-from math import isnan
+from statistics import mean
 
 from calibkit import __version__, terms
 from calibkit.companion import plan
 from calibkit.training import store, tables
-
-_EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         with terms.extras():
-            return options.command(options)
+            return options.command(options) or 0
     except KeyboardInterrupt:
         resumes = "; the same command resumes from here" * (options.command in (_train, _bench))
         print(f"calibkit: interrupted{resumes}", file=sys.stderr)
@@ -33,12 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return 0
-    except ModuleNotFoundError as error:
+    except (ValueError, OSError, ModuleNotFoundError, store.DamagedRecord) as error:
         print(f"calibkit: {error}", file=sys.stderr)
-        return 2
-    except (ValueError, OSError, store.DamagedRecord) as error:
-        print(f"calibkit: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ValueError) else 1
+        return 2 if isinstance(error, ValueError | ModuleNotFoundError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,8 +56,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    report = commands.add_parser(
+    def command(name: str, run: Callable, *parents, to=commands, **words) -> Callable:
+        made = to.add_parser(name, parents=parents, **words)
+        made.set_defaults(command=run)
+        return made.add_argument
+
+    flag, several = {"action": "store_true"}, {"action": "append", "default": []}
+    number = {"type": int, "default": 0}
+    editions = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
+    names = {"nargs": "*", "help": "names of runs, as `calibkit runs` prints them"}
+    labels, output, rules = _labels(), _output(), _rules()
+    gate, changes = _gate(output), _changes()
+    selection = _selection(changes, editions)
+
+    add = command(
         "report",
+        _report,
+        labels,
+        rules,
+        gate,
         help="what your own model's confidence is good for",
         description="Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others); write "
         "one self-contained HTML page, and its numbers as JSON.",
@@ -73,28 +86,16 @@ def _parser() -> argparse.ArgumentParser:
         "preds.npz · calibkit report new.npz --against old.npz --target-risk 0.01 0.05 · calibkit "
         "report fraud.csv --positive fraud --budget 200",
     )
-    report.add_argument("predictions", help="file of predictions; - is standard input")
-    report.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
-    report.add_argument("--out", default="report", help="folder to write to (default: report)")
-    report.add_argument(
-        "--against", metavar="FILE", help="predictions of a second model for the same samples"
-    )
-    report.add_argument(
-        "--group",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a column or array of groups to look at one by one; repeatable",
-    )
-    report.add_argument(
-        "--tokens", action="store_true", help="take scores (texts, tokens, classes) token by token"
-    )
-    _add_rules(report)
-    _add_gate(report)
-    report.set_defaults(command=_report)
+    add("predictions", help="file of predictions; - is standard input")
+    add("--out", default="report", help="folder to write to (default: report)")
+    add("--against", metavar="FILE", help="predictions of a second model for the same samples")
+    add("--group", **several, metavar="NAME", help="a column or array of groups; repeatable")
+    add("--tokens", **flag, help="take scores (texts, tokens, classes) token by token")
 
-    bench = commands.add_parser(
+    add = command(
         "bench",
+        _bench,
+        changes,
         help="compare your own method or recalibration with the published ones",
         description="Train your method, and ERM if missing, under the protocol of the published "
         "ones; compare it with all that have records; write an HTML page, and its numbers as JSON.",
@@ -103,26 +104,20 @@ def _parser() -> argparse.ArgumentParser:
         "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
         "--edition released",
     )
-    bench.add_argument("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
-    bench.add_argument("--edition", default="demo", help=_EDITIONS)
-    bench.add_argument("--out", default="bench", help="folder to write to (default: bench)")
-    bench.add_argument(
-        "--setting", action="append", default=[], help="a setting of the edition; repeatable"
-    )
-    bench.add_argument("--dataset", default="", help="instead of the edition's")
-    bench.add_argument("--network", default="", help="instead of the edition's")
-    bench.add_argument("--seeds", type=int, default=0, help="how many (default: the edition's)")
-    bench.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
-    bench.add_argument("--device", default="", help="torch device (default: cuda if available)")
-    bench.add_argument(
-        "--chosen", default="", help="how its coefficients were chosen, in words, for the page"
-    )
-    bench.add_argument("--quiet", action="store_true", help="print no line per epoch")
-    _add_settings(bench, "a protocol setting, such as batch_size=512")
-    bench.set_defaults(command=_bench)
+    add("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
+    add("--edition", default="demo", help=editions)
+    add("--out", default="bench", help="folder to write to (default: bench)")
+    add("--setting", **several, dest="settings", help="a setting of the edition; repeatable")
+    add("--device", default="", help="torch device (default: cuda if available)")
+    add("--chosen", default="", help="how its coefficients were chosen, in words, for the page")
+    add("--quiet", **flag, help="print no line per epoch")
 
-    recalibrate = commands.add_parser(
+    add = command(
         "recalibrate",
+        _recalibrate,
+        labels,
+        rules,
+        output,
         help="fit a map and choose thresholds, for deployment",
         description="Fit a recalibration to the validation set of saved predictions, or to all of "
         "them; choose thresholds for the probabilities behind it; write both to a small JSON file, "
@@ -130,30 +125,16 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate "
         "fraud.csv --map beta --positive fraud --budget 200 --precision 0.5 --save map.json",
     )
-    recalibrate.add_argument("predictions", help="file, as `calibkit report` reads it")
-    recalibrate.add_argument("--labels", help="a separate file of labels")
-    recalibrate.add_argument(
-        "--map",
-        default="temperature",
-        choices=(
-            "temperature",
-            "structured",
-            "vector",
-            "matrix",
-            "beta",
-            "top",
-            "isotonic",
-            "histogram",
-        ),
-        help="default: %(default)s",
-    )
-    recalibrate.add_argument("--save", metavar="FILE", required=True, help="such as map.json")
-    _add_rules(recalibrate)
-    _add_output(recalibrate)
-    recalibrate.set_defaults(command=_recalibrate)
+    maps = "temperature structured vector matrix beta top isotonic histogram".split()
+    add("predictions", help="file, as `calibkit report` reads it")
+    add("--map", default="temperature", choices=maps, help="default: %(default)s")
+    add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    compare = commands.add_parser(
+    add = command(
         "compare",
+        _compare,
+        labels,
+        gate,
         help="compare models on the same samples, or one model over time",
         description="Read prediction files for the same samples; compare every pair of models. "
         "Intervals are corrected for the number of pairs. Files of other samples (--unpaired), or "
@@ -162,27 +143,23 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare "
         "old.npz new.npz --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv",
     )
-    compare.add_argument("predictions", nargs="+", help="files, as `calibkit report` reads them")
-    compare.add_argument("--labels", help="a separate file of labels, shared by all")
-    compare.add_argument("--out", default="compare", help="folder to write to (default: compare)")
-    compare.add_argument(
-        "--unpaired", action="store_true", help="the files are of other samples, the oldest first"
-    )
-    _add_gate(compare)
-    compare.set_defaults(command=_compare)
+    add("predictions", nargs="+", help="files, as `calibkit report` reads them")
+    add("--out", default="compare", help="folder to write to (default: compare)")
+    add("--unpaired", **flag, help="the files are of other samples, the oldest first")
 
-    train = commands.add_parser(
+    add = command(
         "train",
+        _train,
+        selection,
         help="train runs; finished ones are skipped",
         description="Train runs one after another. Finished runs are skipped; processes with the "
         "same selection share the work.",
         epilog="Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 "
         "--method 'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10",
     )
-    train.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
-    _selection(train)
-    train.add_argument("--device", default="", help="torch device (default: cuda if available)")
-    train.add_argument(
+    add("names", **names)
+    add("--device", default="", help="torch device (default: cuda if available)")
+    add(
         "--compile",
         nargs="?",
         const="default",
@@ -193,84 +170,73 @@ def _parser() -> argparse.ArgumentParser:
         help="torch.compile the network: default, or reduce-overhead for CUDA graphs; worth it "
         "for long runs on a GPU, since compiling takes a while",
     )
-    train.add_argument("--quiet", action="store_true", help="one line per run, none per epoch")
-    train.add_argument(
-        "--again", action="store_true", help="retrain runs whose record keeps no predictions"
-    )
-    train.add_argument(
-        "--replicates",
-        action="store_true",
-        help="keep metrics on resamples, too: pages need not compute them",
-    )
-    train.set_defaults(command=_train)
+    add("--quiet", **flag, help="one line per run, none per epoch")
+    add("--again", **flag, help="retrain runs whose record keeps no predictions")
+    add("--replicates", **flag, help="keep metrics on resamples, which pages compute otherwise")
 
-    runs = commands.add_parser(
+    tidy = argparse.ArgumentParser(add_help=False)
+    either = tidy.add_mutually_exclusive_group().add_argument
+    either("--light", **flag, help="drop the predictions from the records of these runs")
+    either("--replicates", **flag, help="add metrics on resamples to full records")
+    add = command(
         "runs",
+        _runs,
+        selection,
+        tidy,
         help="list runs: done, running, missing, diverged or damaged; hours spent and left",
         epilog="Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing",
     )
-    _selection(runs)
-    runs.add_argument(
-        "--missing", action="store_true", help="only the names of runs still to train"
-    )
-    tidy = runs.add_mutually_exclusive_group()
-    tidy.add_argument(
-        "--light", action="store_true", help="drop the predictions from the records of these runs"
-    )
-    tidy.add_argument(
-        "--replicates", action="store_true", help="add metrics on resamples to full records"
-    )
-    runs.set_defaults(command=_runs)
+    add("--missing", **flag, help="only the names of runs still to train")
 
-    claims = commands.add_parser(
+    add = command(
         "claims",
+        _claims,
         help="the papers' claims in every setting that has records",
         description="How each claim of the five papers fares, from the records: settings as "
         "columns, and the paper's own table by the same rule. Trains nothing.",
         epilog="Example: calibkit claims --edition released --paper overconf",
     )
-    claims.add_argument("--edition", default="released", help=_EDITIONS)
-    claims.add_argument("--paper", help=", ".join(plan.PAPERS))
-    claims.add_argument("--seeds", type=int, default=0, help="only so many (default: all)")
-    claims.add_argument("--json", action="store_true", help="a list of rows, a claim and setting")
-    claims.set_defaults(command=_claims)
+    add("--edition", default="released", help=editions)
+    add("--paper", help=", ".join(plan.PAPERS))
+    add("--seeds", **number, help="only so many (default: all)")
+    add("--json", **flag, help="a list of rows, a claim and setting")
 
-    compared = commands.add_parser(
+    add = command(
         "results",
+        _results,
         help="compare the methods of a setting by any metric",
         description="Methods minus another, paired by seed, with 95 % intervals, in natural units.",
         epilog="Example: calibkit results --setting cifar10-plain --metric auroc --against erm",
     )
-    compared.add_argument("--edition", default="released", help=_EDITIONS)
-    compared.add_argument(
-        "--setting", action="append", default=[], help="repeatable (default: every one)"
-    )
-    compared.add_argument("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
-    compared.add_argument("--against", default="erm", metavar="METHOD", help="(default: erm)")
-    compared.add_argument("--method", action="append", help="only these; repeatable")
-    compared.add_argument(
+    add("--edition", default="released", help=editions)
+    add("--setting", **several, dest="settings", help="repeatable (default: every one)")
+    add("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
+    add("--against", default="erm", metavar="METHOD", help="(default: erm)")
+    add("--method", **several, help="only these; repeatable")
+    add(
         "--recalibration",
         default="none",
-        choices=("none", "ts_nll", "ts_ece", "ts_test", "binned"),
+        choices=tables.RECALIBRATIONS,
         help="of both sides: a temperature of lowest NLL or ECE on validation data, that of lowest "
         "ECE on the test set, or histogram binning",
     )
-    compared.add_argument("--seeds", type=int, default=0, help="only so many (default: all)")
-    compared.add_argument("--csv", action="store_true", help="as CSV")
-    compared.set_defaults(command=_results)
+    add("--seeds", **number, help="only so many (default: all)")
+    add("--csv", **flag, help="as CSV")
 
-    collect = commands.add_parser(
+    add = command(
         "collect",
+        _collect,
         help="turn run folders into the tables of an edition",
         description="Write the records of each setting into data_cache/released/SETTING, beside "
         "what its tables hold already; settings without a new run or number are not touched. "
         "The folders stay; calibkit delete removes all of them but the predictions.",
     )
-    collect.add_argument("--edition", default="released", help=_EDITIONS)
-    collect.set_defaults(command=_collect)
+    add("--edition", default="released", help=editions)
 
-    delete = commands.add_parser(
+    add = command(
         "delete",
+        _delete,
+        selection,
         help="delete run folders: a selection is listed, then asked for",
         description="Delete the folders of runs: by name, by selection, or --unplanned, those of "
         "this library's methods that no edition plans. Methods of your own are deleted only by "
@@ -278,69 +244,76 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Examples: calibkit delete --edition demo --method mixup · "
         "calibkit delete --unplanned · calibkit delete mnist1d-cnn-erm-s0-1a2b3c4d",
     )
-    delete.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
-    _selection(delete)
-    delete.add_argument("--unplanned", action="store_true", help="what no edition plans")
-    delete.add_argument("--yes", action="store_true", help="do not ask")
-    delete.set_defaults(command=_delete)
+    add("names", **names)
+    add("--unplanned", **flag, help="what no edition plans")
+    add("--yes", **flag, help="do not ask")
 
-    cells = commands.add_parser(
+    add = command(
         "plan",
+        _plan,
         help="for each published cell, the run that fills it or why none can; and the total cost",
         description="For every number in the papers' tables, the first of the runs (one per seed) "
         "whose mean fills it, named as `calibkit runs` prints it, or why there is none. Trains "
         "nothing.",
         epilog="Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv",
     )
-    cells.add_argument("--edition", default="paper", help=_EDITIONS)
-    cells.add_argument("--paper", default="", help=", ".join(plan.PAPERS))
-    cells.add_argument("--csv", action="store_true", help="only the cells, as CSV")
-    cells.set_defaults(command=_plan)
+    add("--edition", default="paper", help=editions)
+    add("--paper", default="", help=", ".join(plan.PAPERS))
+    add("--csv", **flag, help="only the cells, as CSV")
 
     data = commands.add_parser(
         "data",
         help="data sets: which are here, and how to get the others",
         epilog="Examples: calibkit data list · calibkit data get cifar10",
-    )
-    actions = data.add_subparsers(required=True, metavar="action")
-    actions.add_parser("list", help="list every data set").set_defaults(command=_data_list)
-    get = actions.add_parser("get", help="download or generate a data set")
-    get.add_argument("name")
-    get.set_defaults(command=_data_get)
+    ).add_subparsers(required=True, metavar="action")
+    command("list", _data_list, to=data, help="list every data set")
+    command("get", _data_get, to=data, help="download or generate a data set")("name")
     return parser
 
 
-def _add_rules(parser: argparse.ArgumentParser) -> None:
+# --- options that several commands share ---
+
+
+def _labels() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
+    return parser
+
+
+def _output() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the JSON file and no words")
+    output.add_argument("--quiet", action="store_true", help="print nothing")
+    return parser
+
+
+def _rules() -> argparse.ArgumentParser:
     """What thresholds are for."""
-    parser.add_argument(
-        "--target-risk",
-        type=float,
-        nargs="+",
-        default=(),
-        metavar="SHARE",
-        help="thresholds on the confidence for these error rates, such as 0.01",
-    )
+    parser = argparse.ArgumentParser(add_help=False)
+    several = {"type": float, "nargs": "+", "default": []}
+    what = "thresholds on the confidence for these error rates, such as 0.01"
+    parser.add_argument("--target-risk", **several, metavar="SHARE", help=what)
     two = parser.add_argument_group("two classes: thresholds on the probability of one")
     two.add_argument("--positive", metavar="NAME", help="which (default: by name, or the rarer)")
     for rule, what in (
         ("cost-ratio", "least cost, if a missed positive costs this many false alarms"),
-        (
-            "budget",
-            "flag at most this many in a test set of this size; below 1, that share",
-        ),
+        ("budget", "flag at most this many in a test set of this size; below 1, that share"),
         ("precision", "this share of the flagged is positive"),
         ("recall", "this share of the positives is flagged"),
     ):
-        two.add_argument(f"--{rule}", type=float, nargs="+", default=[], metavar="X", help=what)
+        two.add_argument(f"--{rule}", **several, metavar="X", help=what)
+    return parser
 
 
-def _rules(options) -> list[tuple[str, float]]:
+def _chosen_rules(options) -> list[tuple[str, float]]:
     from calibkit.report import thresholds
 
     return [(rule, value) for rule in thresholds.RULES for value in getattr(options, rule)]
 
 
-def _add_gate(parser: argparse.ArgumentParser) -> None:
+def _gate(output: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, parents=[output])
     parser.add_argument(
         "--fail-if",
         action="append",
@@ -350,13 +323,7 @@ def _add_gate(parser: argparse.ArgumentParser) -> None:
         help="exit with code 3 if a number of the JSON file is so, such as 'excess_ece>0.05'; "
         "repeatable",
     )
-    _add_output(parser)
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print the JSON file and no words")
-    output.add_argument("--quiet", action="store_true", help="print nothing")
+    return parser
 
 
 def _condition(text: str):
@@ -368,45 +335,24 @@ def _condition(text: str):
         raise argparse.ArgumentTypeError(error) from error
 
 
-def _selection(parser: argparse.ArgumentParser) -> None:
-    choice = parser.add_argument_group("which runs")
-    choice.add_argument("--edition", default="demo", help=_EDITIONS)
-    choice.add_argument(
-        "--paper",
-        default="book",
-        help=", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
-        + ", book (the default: every notebook), all",
-    )
-    choice.add_argument(
-        "--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1"
-    )
-    choice.add_argument("--method", action="append", help="these methods instead; repeatable")
-    choice.add_argument(
-        "--setting", default="", help="one setting of the edition, such as cifar10-plain"
-    )
-    choice.add_argument("--dataset", default="", help="instead of the edition's")
-    choice.add_argument("--network", default="", help="instead of the edition's")
-    choice.add_argument(
-        "--seeds", type=int, default=0, help="how many, from 0 (default: the edition's)"
-    )
-    choice.add_argument("--epochs", type=int, default=0, help="run the protocol in this many")
-    choice.add_argument(
-        "--train-size", type=int, default=0, help="with --method: number of training samples"
-    )
-    choice.add_argument("--variant", default="code", help="with --method: code (default) or paper")
-    _add_settings(choice, "with --method: a protocol setting, such as batch_size=512")
-
-
-def _add_settings(parser, what: str) -> None:
-    parser.add_argument(
+def _changes() -> argparse.ArgumentParser:
+    """What may differ from an edition."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add = parser.add_argument
+    add("--dataset", default="", help="instead of the edition's")
+    add("--network", default="", help="instead of the edition's")
+    add("--seeds", type=int, default=0, help="how many, from 0 (default: the edition's)")
+    add("--epochs", type=int, default=0, help="run the protocol in this many")
+    add(
         "--set",
         action="append",
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
         dest="protocol",
-        help=f"{what}; repeatable",
+        help="with a method: a protocol setting, such as batch_size=512; repeatable",
     )
+    return parser
 
 
 def _setting(text: str) -> tuple[str, object]:
@@ -420,8 +366,26 @@ def _setting(text: str) -> tuple[str, object]:
         return name, value
 
 
+def _selection(changes: argparse.ArgumentParser, editions: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, parents=[changes])
+    add = parser.add_argument_group("which runs").add_argument
+    pages = ", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
+    add("--edition", default="demo", help=editions)
+    add("--paper", default="book", help=f"{pages}, book (the default: every notebook), all")
+    add("--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1")
+    add("--method", action="append", help="these methods instead; repeatable")
+    add("--setting", default="", help="one setting of the edition, such as cifar10-plain")
+    add("--train-size", type=int, default=0, help="with --method: number of training samples")
+    add("--variant", default="code", help="with --method: code (default) or paper")
+    return parser
+
+
+def _selection_of(options) -> plan.Selection:
+    return plan.Selection(*(getattr(options, f.name, None) for f in fields(plan.Selection)))
+
+
 def _selected(options) -> list[plan.Run]:
-    selection = plan.Selection(*(getattr(options, f.name) for f in fields(plan.Selection)))
+    selection = _selection_of(options)
     if options.method:
         return selection.runs(options.method)
     if options.exhibit:
@@ -430,33 +394,40 @@ def _selected(options) -> list[plan.Run]:
     return selection.of_page(options.paper)
 
 
-def _train(options) -> int:
-    selection = _selected(options)
+def _print_table(rows: Iterable[Sequence[str]]) -> None:
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(f"{v:{width}}" for v, width in zip(row, widths, strict=True)).rstrip())
+
+
+# --- runs ---
+
+
+def _train(options) -> None:
+    asked = _selected(options)
     if options.names:
-        by_name = {run.name: run for run in selection}
+        by_name = {run.name: run for run in asked}
         if not by_name.keys() >= set(options.names):  # perhaps from another edition
             editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
             by_name |= {run.name: run for runs in editions for run in runs}
         for name in options.names:
             plan.choose("run", name, by_name)
-        queue = [by_name[name] for name in options.names]
-    else:
-        queue = selection
-    asked = list(queue)
+        asked = [by_name[name] for name in options.names]
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
     # A run that another process is training goes to the end of the queue: they share the work.
-    queue, put_off, start = deque(queue), set(), time.time()
+    queue, put_off, start = deque(asked), set(), time.time()
     while queue:
         run = queue.popleft()
-        if run not in put_off and store.busy(run):
+        if run not in put_off and (who := store.holder(run)):
             put_off.add(run)
             queue.append(run)
-            print(f"{run.name}: another process is training it; it comes last here", flush=True)
+            print(_row("running", run, f"{who}; comes last here"), flush=True)
             continue
         if why := loop.put_off(run, options.device):  # the other runs still go ahead
-            print(f"{run.name}: put off; {why}", flush=True)
+            print(_row("waiting", run, why), flush=True)
             continue
         record = loop.train(
             run, device=options.device, log=log, mode=options.mode, again=options.again
@@ -464,12 +435,34 @@ def _train(options) -> int:
         if options.replicates:
             with store.locked(run):
                 store.lighten(record, whole=True)
-        print(_progress(asked, record, start), flush=True)
-    return 0  # a diverged run is a result, with a record that says so
+        print(_row(*_state(run), _progress(asked, start)), flush=True)
+    # A diverged run is a result, with a record that says so.
 
 
-def _progress(runs: list[plan.Run], record: store.Record, start: float) -> str:
-    """How many of the requested runs are done, the last result, and about how long the rest takes.
+def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
+    """How it stands with a run, and what is known of it."""
+    try:
+        if record := store.load(run):
+            record.check()
+    except store.DamagedRecord:
+        return "damaged", run, ""
+    if record is None:
+        who = store.holder(run)
+        return ("running" if who else "missing"), run, who
+    if record.diverged:
+        return "diverged", run, ""
+    last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]
+    numbers = "  ".join(f"{name} {last[name]:.4f}" for name in ("accuracy", "ece", "auroc"))
+    return "done", run, f"{numbers}  {cost['seconds']:7.1f} s on {cost['device']}"
+
+
+def _row(state: str, run: plan.Run, known: str, progress: str = "") -> str:
+    """A line of the table that `train` and `runs` print."""
+    return f"{state:8} {run.name:56} {known}  {progress}".rstrip()
+
+
+def _progress(runs: list[plan.Run], start: float) -> str:
+    """How many of the requested runs are done, and about how long the rest takes.
 
     Several processes may work on the same runs, so the pace is read off the records: how many were
     written since `start`, when this process began.
@@ -477,168 +470,60 @@ def _progress(runs: list[plan.Run], record: store.Record, start: float) -> str:
     files = [store.runs_root() / run.name / "run.json" for run in runs]
     new = sum(file.exists() and file.stat().st_mtime >= start for file in files)
     left = sum(not store.has(run) for run in runs)
-    line = f"[{len(runs) - left}/{len(runs)}] {record.name}"
-    if record.diverged:
-        return line + "  DIVERGED"
-    line += f"  accuracy {record.history['accuracy'][-1]:.3f}"
-    if left and new:
-        rest = left * (time.time() - start) / new
-        line += f"  about {rest / 60:.1f} min left"
-    return line
+    rest = left * (time.time() - start) / max(new, 1) / 60
+    return f"[{len(runs) - left}/{len(runs)}]" + f" about {rest:.1f} min left" * bool(left and new)
 
 
-def _tidy(options) -> int:
-    """Make records lighter."""
-    for run in _selected(options):
-        record = store.verify(run)
-        if record:
-            with store.locked(run):
-                store.lighten(record, whole=options.replicates)
-            print(run.name)
-    return 0
-
-
-def _runs(options) -> int:
-    if options.light or options.replicates:
-        return _tidy(options)
-    states, spent, pace = [], 0.0, {}
+def _runs(options) -> None:
     runs = _selected(options)
+    if options.light or options.replicates:
+        return _tidy(runs, options.replicates)
+    states = Counter()
+    spent, left, pace = 0.0, [], defaultdict(list)  # seconds an epoch, by kind of run
     for run in runs:
-        result = ""
-        try:
-            record = store.load(run)
-            if record:
-                record.check()
-        except store.DamagedRecord:
-            state = "damaged"
+        state, _, known = _state(run)
+        states[state] += 1
+        if state in ("done", "diverged"):
+            seconds = store.load(run).info["provenance"]["seconds"]
+            spent += seconds
+            pace[_kind(run)].append(seconds / max(1, run.protocol.epochs))
         else:
-            state = record.info["status"] if record else "missing"
-            if not record and store.busy(run):
-                state = "running"
-            if record:
-                cost = record.info["provenance"]
-                spent += cost["seconds"]
-                each = cost["seconds"] / max(1, run.protocol.epochs)
-                pace.setdefault(_kind(run), []).append(each)
-            if record and not record.diverged:
-                last = {k: v[-1] for k, v in record.history.items()}
-                result = (
-                    f"accuracy {last['accuracy']:.4f}  ece {last['ece']:.4f}  "
-                    f"auroc {last['auroc']:.4f}  {cost['seconds']:7.1f} s on {cost['device']}"
-                )
-        states.append(state)
+            left.append(run)
         if not options.missing:
-            print(f"{state:8} {run.name:56} {result}")
+            print(_row(state, run, known))
         elif state in ("missing", "damaged"):
             print(run.name)
-    if not options.missing:
-        print(_summary(runs, states, spent, pace))
-    return 0
+    if options.missing:
+        return
+    kinds = ("done", "running", "missing", "diverged", "damaged")
+    counts = ", ".join(f"{states[kind]} {kind}" for kind in kinds)
+    line = f"{len(runs)} runs: {counts}; {spent / 3600:.2f} h spent"
+    if left and not pace:
+        line += ", cost of the rest unknown"
+    elif left:  # an epoch as similar runs have cost or, without any, the mean of all runs
+        usual = mean(map(mean, pace.values()))
+        each = (mean(pace.get(_kind(run), [usual])) * run.protocol.epochs for run in left)
+        line += f", about {sum(each) / 3600:.2f} h left"
+    print(line)
 
 
 def _kind(run: plan.Run) -> tuple:
     """Key of runs that cost about the same per epoch: SAM takes every step twice."""
-    size = run.protocol.train_size
-    return run.dataset, run.network, size, run.recipe.update
+    return run.dataset, run.network, run.protocol.train_size, run.recipe.update
 
 
-def _summary(runs: list[plan.Run], states: list[str], spent: float, pace: dict) -> str:
-    """How many runs are in each state, the hours spent, and those left at the measured pace.
-
-    A run still to train is assumed to cost per epoch what similar runs have cost or, without any,
-    the mean of all runs.
-    """
-    kinds = ("done", "running", "missing", "diverged", "damaged")
-    counts = [f"{states.count(s)} {s}" for s in kinds]
-    line = f"{len(runs)} runs: {', '.join(counts)}; {spent / 3600:.2f} h spent"
-    left = [r for r, s in zip(runs, states, strict=True) if s not in ("done", "diverged")]
-    if not left:
-        return line
-    if not pace:
-        return line + ", cost of the rest unknown"
-    pace_by_kind = {kind: sum(costs) / len(costs) for kind, costs in pace.items()}
-    mean = sum(pace_by_kind.values()) / len(pace_by_kind)
-    hours = sum(pace_by_kind.get(_kind(run), mean) * run.protocol.epochs for run in left) / 3600
-    return line + f", about {hours:.2f} h left"
+def _tidy(runs: list[plan.Run], whole: bool) -> None:
+    """Add replicates to records, and drop their predictions unless they are to stay whole."""
+    for run in runs:
+        if record := store.verify(run):
+            with store.locked(run):
+                store.lighten(record, whole=whole)
+            print(run.name)
 
 
-_CLONE = (
-    "they come with the repository, and are found from inside it: git clone --depth 1 "
-    "https://github.com/calibkit/calibkit"
-)
-
-
-def _claims(options) -> int:
-    from calibkit.companion import claims
-
-    rows = claims.board(options.edition, options.paper, options.seeds)
-    if options.json:
-        names = "claim setting precondition outcome comparison estimate low high seeds printed"
-        table = [{name: _json_of(getattr(row, name)) for name in names.split()} for row in rows]
-        print(json.dumps(table, indent=1, ensure_ascii=False))
-        return 0
-    statements = {claim.id: claim for claim in claims.claims(options.paper)}
-    for identity, its in groupby((r for r in rows if r.shown), key=lambda row: row.claim):
-        claim = statements[identity]
-        print(f"{identity}  {claim.statement}")
-        print(f"  {'its own table':18} {claims.printed(claim)}")
-        for row in its:
-            found = ", ".join(filter(None, [row.comparison, row.measured]))
-            why = f"({row.precondition})" if row.precondition else ""
-            print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
-    print()
-    print(claims.headline(rows, options.edition).replace("**", ""))
-    if not any(row.seeds for row in rows):
-        root = os.environ.get("CALIBKIT_CACHE", "data_cache")
-        print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
-        if options.edition == "released":
-            print(_CLONE)
-    return 0
-
-
-def _json_of(value):
-    return None if isinstance(value, float) and isnan(value) else value
-
-
-def _results(options) -> int:
-    from calibkit.companion import results
-
-    names = options.setting or dict.fromkeys(s.name for s in plan.settings(options.edition))
-    columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
-    lines = []
-    for name in names:
-        plan.setting(options.edition, name)  # there is such a one
-        selection = plan.Selection(options.edition, name, seeds=options.seeds)
-        runs = results.Results(selection, train=False)
-        methods = options.method or [m for m in runs.methods if m != options.against]
-        found = runs.compare(
-            methods, options.against, options.metric, recalibration=options.recalibration
-        )
-        lines += [[getattr(row, column) for column in columns] for row in found.values()]
-    if not lines:  # where runs have it, any metric will do
-        plan.choose("metric", options.metric, terms.METRICS)
-    if options.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerows([columns, *lines])
-        return 0
-    shown = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
-    widths = [max(map(len, column)) for column in zip(columns, *shown, strict=True)]
-    for line in [columns, *shown]:
-        print("  ".join(f"{v:{width}}" for v, width in zip(line, widths, strict=True)).rstrip())
-    return 0
-
-
-def _collect(options) -> int:
-    from calibkit.companion import results
-
-    results.collect(options.edition, say=lambda line: print(line, flush=True))
-    return 0
-
-
-def _delete(options) -> int:
+def _delete(options) -> None:
     """List the folders of some runs, ask, and delete them."""
-    root = store.runs_root()
-    released = tables.where()
+    root, released = store.runs_root(), tables.where()
     folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
     folders -= {name for name in folders & released.keys() if _only_predictions(root / name)}
     if options.names:
@@ -655,13 +540,11 @@ def _delete(options) -> int:
     for name in sorted(chosen):
         print(name)
     if not chosen:
-        print("nothing to delete")
-        return 0
+        return print("nothing to delete")
     if not options.yes:
         answer = input(f"delete these {len(chosen)} folders in {root}? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
-            print("nothing deleted")
-            return 0
+            return print("nothing deleted")
     for name in sorted(chosen):
         for file in (root / name).iterdir():  # of a released run its predictions stay
             if name not in released or file.name != "arrays.npz":
@@ -669,7 +552,6 @@ def _delete(options) -> int:
         if not any((root / name).iterdir()):
             (root / name).rmdir()
     print(f"deleted {len(chosen)} folders")
-    return 0
 
 
 def _only_predictions(folder) -> bool:
@@ -687,33 +569,95 @@ def _is_ours(folder) -> bool:
     return not plugins.own(method.get("objective", ""))
 
 
-def _plan(options) -> int:
+# --- what records say ---
+
+_CLONE = (
+    "they come with the repository, and are found from inside it: git clone --depth 1 "
+    "https://github.com/calibkit/calibkit"
+)
+
+
+def _claims(options) -> None:
+    from calibkit.companion import claims
+
+    rows = claims.board(options.edition, options.paper, options.seeds)
+    if options.json:
+        names = "claim setting precondition outcome comparison estimate low high seeds printed"
+        table = [{name: getattr(row, name) for name in names.split()} for row in rows]
+        table = [{k: None if v != v else v for k, v in row.items()} for row in table]  # nan
+        return print(json.dumps(table, indent=1, ensure_ascii=False))
+    statements = {claim.id: claim for claim in claims.claims(options.paper)}
+    for identity, its in groupby((r for r in rows if r.shown), key=lambda row: row.claim):
+        claim = statements[identity]
+        print(f"{identity}  {claim.statement}")
+        print(f"  {'its own table':18} {claims.printed(claim)}")
+        for row in its:
+            found = ", ".join(filter(None, [row.comparison, row.measured]))
+            why = f"({row.precondition})" if row.precondition else ""
+            print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
+    print()
+    print(claims.headline(rows, options.edition).replace("**", ""))
+    if not any(row.seeds for row in rows):
+        root = os.environ.get("CALIBKIT_CACHE", "data_cache")
+        print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
+        if options.edition == "released":
+            print(_CLONE)
+
+
+def _results(options) -> None:
+    from calibkit.companion import results
+
+    names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
+    columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
+    lines = []
+    for name in names:
+        plan.setting(options.edition, name)  # there is such a one
+        selection = plan.Selection(options.edition, name, seeds=options.seeds)
+        runs = results.Results(selection, train=False)
+        methods = options.method or [m for m in runs.methods if m != options.against]
+        found = runs.compare(
+            methods, options.against, options.metric, recalibration=options.recalibration
+        )
+        lines += [[getattr(row, column) for column in columns] for row in found.values()]
+    if not lines:  # where runs have it, any metric will do
+        plan.choose("metric", options.metric, terms.METRICS)
+    if options.csv:
+        return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
+    text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
+    _print_table([columns, *text])
+
+
+def _collect(options) -> None:
+    from calibkit.companion import results
+
+    results.collect(options.edition, say=lambda line: print(line, flush=True))
+
+
+def _plan(options) -> None:
     from calibkit.companion import printed
 
     table = printed.planned(options.paper, options.edition)
-    if options.csv:
-        columns = printed.COLUMNS
-        writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-    else:
-        print(printed.as_text(table))
-    return 0
+    if not options.csv:
+        return print(printed.as_text(table))
+    columns = printed.COLUMNS
+    writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
 
 
-def _data_list(options) -> int:
+def _data_list(options) -> None:
     from calibkit import data
 
-    for row in data.listing():
-        print("  ".join(f"{value}" for value in row.values()))
-    return 0
+    _print_table([str(value) for value in row.values()] for row in data.listing())
 
 
-def _data_get(options) -> int:
+def _data_get(options) -> None:
     from calibkit import data
 
     data.get(options.name)
-    return 0
+
+
+# --- one's own predictions and methods ---
 
 
 def _report(options) -> int:
@@ -728,7 +672,7 @@ def _report(options) -> int:
             options.labels,
             options.target_risk,
             positive=options.positive,
-            rules=_rules(options),
+            rules=_chosen_rules(options),
             group=options.group,
             tokens=options.tokens,
             log=_show_step,
@@ -768,12 +712,12 @@ def _gated(options, page, say) -> int:
     return gate.FAILED if failed else 0
 
 
-def _recalibrate(options) -> int:
+def _recalibrate(options) -> None:
     from calibkit.report import deploy, predictions
 
     data = predictions.read(options.predictions, options.labels)
     model, about = deploy.recalibrate(
-        data, options.map, options.positive, options.target_risk, _rules(options)
+        data, options.map, options.positive, options.target_risk, _chosen_rules(options)
     )
     model.save(options.save, **about)
     if options.json:
@@ -781,7 +725,6 @@ def _recalibrate(options) -> int:
             sys.stdout.write(file.read())
     elif not options.quiet:
         print("\n".join([*deploy.lines(options.map, model, about), options.save]))
-    return 0
 
 
 def _show_step(words: str) -> None:
@@ -790,7 +733,7 @@ def _show_step(words: str) -> None:
         print(f"\r{words:70}" if words else f"\r{'':70}\r", end="", file=sys.stderr, flush=True)
 
 
-def _bench(options) -> int:
+def _bench(options) -> None:
     from calibkit.companion import bench  # late: it draws
 
     if options.edition == "released" and not any(
@@ -799,23 +742,15 @@ def _bench(options) -> int:
         print(f"no records of the published methods here; {_CLONE}")
     page = bench.build(
         options.method,
-        plan.Selection(
-            options.edition,
-            dataset=options.dataset,
-            network=options.network,
-            seeds=options.seeds,
-            epochs=options.epochs,
-            protocol=options.protocol,
-        ),
+        _selection_of(options),
         options.out,
-        options.setting,
+        options.settings,
         device=options.device,
         chosen=options.chosen,
         log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
     )
     _print_verdicts(json.loads(page.with_suffix(".json").read_text(encoding="utf-8")))
     print(page)
-    return 0
 
 
 def _compare(options) -> int:

@@ -4,6 +4,7 @@ import gzip
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -265,7 +266,8 @@ def test_lightening_killed_at_any_step_leaves_one_or_the_other(tmp_path, step, m
 
 
 def test_asking_who_trains_a_run_leaves_nothing_behind(tmp_path):
-    assert not store.busy(RUN, tmp_path) and not list(tmp_path.iterdir())
-    with store.locked(RUN, tmp_path):
-        assert store.busy(RUN, tmp_path)
-    assert not store.busy(RUN, tmp_path)
+    assert not store.holder(RUN, tmp_path) and not list(tmp_path.iterdir())
+    with store.locked(RUN, tmp_path) as tell:
+        tell("  epoch 3/10")
+        assert re.fullmatch(r"process \d+ on \S+  epoch 3/10", store.holder(RUN, tmp_path))
+    assert not store.holder(RUN, tmp_path)

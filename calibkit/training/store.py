@@ -23,9 +23,10 @@ import hashlib
 import io
 import json
 import os
+import platform
 import shutil
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -414,29 +415,40 @@ def _write_table(path: Path, rows: list[dict], digits: int = 7) -> None:
         file.write(gzip.compress(plain, mtime=0) if path.suffix == ".gz" else plain)
 
 
-def busy(run: Run, root: Path | None = None) -> bool:
-    """Whether another process is holding this run."""
+def holder(run: Run, root: Path | None = None) -> str:
+    """Which other process is holding this run, and how far it has come; empty if none is."""
     from filelock import FileLock, Timeout
 
-    path = (root or runs_root()) / f".{run.name}.lock"
-    if not path.exists():  # checking leaves no file behind
-        return False
+    lock = (root or runs_root()) / f".{run.name}.lock"
     try:
-        with FileLock(path, timeout=0):
-            return False
+        if lock.exists():  # checking leaves no file behind
+            with FileLock(lock, timeout=0):
+                pass
     except Timeout:
-        return True
+        with suppress(OSError):
+            return lock.with_suffix(".by").read_text()
+        return "another process"
     except OSError:  # where nothing can be written, nobody trains
-        return False
+        pass
+    return ""
 
 
 @contextmanager
 def locked(run: Run, root: Path | None = None):
-    """Hold a run: a second process that wants it waits here, then finds the record."""
+    """Hold a run: a second process that wants it waits here, then finds the record.
+
+    Yields a function that takes one line on how far it has come, for `holder`.
+    """
     from filelock import FileLock  # torch's own dependency: at hand wherever a run is trained
 
     root = root or runs_root()
     root.mkdir(parents=True, exist_ok=True)
+    by = root / f".{run.name}.by"
+
+    def tell(line: str) -> None:
+        with suppress(OSError):
+            by.write_text(f"process {os.getpid()} on {platform.node()}{line}")
+
     with FileLock(root / f".{run.name}.lock"):
         # We hold the lock, so drafts of this run are what a killed process left behind.
         for draft in root.glob(f".draft-{run.name}-*"):
@@ -449,4 +461,6 @@ def locked(run: Run, root: Path | None = None):
                 old.rename(root / run.name)
         for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):
             draft.unlink(missing_ok=True)
-        yield
+        tell("")
+        yield tell
+        by.unlink(missing_ok=True)
