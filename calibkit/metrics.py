@@ -1007,68 +1007,6 @@ def _brier_decomposition(classes: _Classes) -> dict[str, float]:
     }
 
 
-def nll_decomposition(
-    logits: ArrayLike, labels: ArrayLike, temperature: float, kind: Kind = "logits"
-) -> dict[str, float]:
-    r"""Split the NLL into what one temperature removes and what it cannot.
-
-    .. math::
-        \mathrm{refinement} = \mathrm{NLL}(\mathrm{softmax}(z / T)), \qquad
-        \mathrm{calibration} = \mathrm{NLL}(\mathrm{softmax}(z)) - \mathrm{refinement}
-
-    Any proper loss is a calibration error, which recalibrating removes, and a refinement error,
-    the loss that is left. Berta, Holzmüller, Jordan and Bach (2025, "Rethinking early stopping:
-    refine, then calibrate") estimate the two by the temperature that minimises the NLL of
-    validation data.
-
-    Parameters
-    ----------
-    logits : array or tensor, shape (n, k)
-        Scores before the softmax.
-    labels : array or tensor of integers, shape (n,)
-        True classes, 0 to k - 1.
-    temperature : float
-        Fitted to other samples: `calibkit.posthoc.optimal_temperature` of validation data. Fitted
-        to these, it would give a refinement that is too low.
-    kind : {"logits", "probs"}
-        "probs" if `logits` are probabilities, which are refused otherwise.
-
-    Returns
-    -------
-    dict
-        ``nll = calibration + refinement``, in nats; lower is better. A temperature that does not
-        carry over from its data makes the calibration error negative.
-
-    Raises
-    ------
-    ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or the
-        temperature is not a positive number.
-
-    Examples
-    --------
-    >>> parts = nll_decomposition([[4.0, 0.0]] * 4, [0, 0, 0, 1], temperature=3.64)
-    >>> {name: round(part, 3) for name, part in parts.items()}
-    {'nll': 1.018, 'calibration': 0.456, 'refinement': 0.562}
-    """
-    _check_temperature(temperature)
-    logits = as_logits(logits, kind=kind)
-    labels = as_labels(labels, logits.shape[1], len(logits))
-    nll, refinement = _mean_nll(logits, labels, 1.0), _mean_nll(logits, labels, temperature)
-    return {"nll": nll, "calibration": nll - refinement, "refinement": refinement}
-
-
-def _mean_nll(logits: Array, labels: Array, temperature: float) -> float:
-    total = 0.0
-    for rows in blocks(*logits.shape):
-        block = logits[rows] / logits.dtype.type(temperature)
-        true = _of_labels(block, labels[rows])
-        _, top = exp_shifted(block, out=block)
-        # From logits, so that it is exact also where a probability rounds to 0.
-        total += float((np.log(row_sums(block)) + (top - true)).sum(dtype=np.float64))
-    return total / len(logits)
-
-
 # ------------------------------------------------------------------------- failure prediction
 
 
@@ -1942,11 +1880,6 @@ def _check_binned(of: str) -> None:
     kinds = [*_SCHEMES, "classwise_ece"]
     if of not in kinds:
         raise ValueError(f"of: got {of!r}, expected one of {', '.join(kinds)}")
-
-
-def _check_temperature(temperature: float) -> None:
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature: got {temperature!r}, expected a positive number")
 
 
 def _check_fraction(name: str, value: float, zero: bool = True) -> None:

@@ -252,7 +252,6 @@ def test_logits_that_look_like_probabilities_have_a_way():
         lambda x, y: confidence.p_norm(x),
         lambda x, y: confidence.choose_p(x, y),
         lambda x, y: metrics.per_sample(x, y),
-        lambda x, y: metrics.nll_decomposition(x, y, 1.5),
         lambda x, y: stats.compare(x, x, y, ["auroc"], n=5),
     ],
 )

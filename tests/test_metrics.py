@@ -691,31 +691,6 @@ def test_floor_of_certainty_is_zero_and_an_unknown_error_is_refused():
             call([[1.0, 0.0]], [0], of="mce")
 
 
-# ------------------------------------------------------------- NLL by temperature
-
-
-def test_nll_decomposition_by_hand():
-    # Four predictions of probability 0.98, three of them right: at the temperature that says
-    # 0.75, what is left is the entropy of a coin that falls right three times in four.
-    temperature = 4 / np.log(3)
-    parts = metrics.nll_decomposition([[4.0, 0.0]] * 4, [0, 0, 0, 1], temperature)
-    sure = 1 / (1 + np.exp(-4))
-    assert parts["nll"] == pytest.approx(-(3 * np.log(sure) + np.log(1 - sure)) / 4)
-    assert parts["refinement"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4)
-    assert parts["nll"] == parts["calibration"] + parts["refinement"]
-
-
-@undefined
-@given(st.integers(0, 10_000), st.floats(0.2, 5.0), st.floats(0.2, 5.0))
-def test_scaled_logits_keep_their_refinement(seed, temperature, scale):
-    rng = np.random.default_rng(seed)
-    logits, labels = rng.normal(size=(30, 4)), rng.integers(0, 4, 30)
-    parts = metrics.nll_decomposition(logits, labels, temperature)
-    assert parts["nll"] == pytest.approx(metrics.nll(softmax(logits, axis=1), labels))
-    scaled = metrics.nll_decomposition(scale * logits, labels, scale * temperature)
-    assert scaled["refinement"] == pytest.approx(parts["refinement"])
-
-
 # ------------------------------------------------------------------------------ summary
 
 
@@ -928,7 +903,6 @@ def test_bad_arrays_are_refused_by_name(f, matrix, labels, culprit):
 @pytest.mark.parametrize("f", [
     metrics.summary,
     metrics.per_sample,
-    lambda x, y, **kind: metrics.nll_decomposition(x, y, 1.5, **kind),
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", [np.array, np.float32, torch.tensor])
 def test_probabilities_are_not_taken_for_logits(f, kind):
@@ -994,7 +968,6 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
     (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=0), "bins: got 0, expected"),
     (lambda: metrics.classwise_ece(GOOD_PROBS, GOOD_LABELS, bins=2.5), "bins: got 2.5, expected"),
     (lambda: metrics.summary(GOOD_LOGITS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
-    (lambda: metrics.nll_decomposition([[0, 1]], [1], 0), "temperature: got 0, expected a posit"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], convention="x"), "convention: got 'x', expected"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], tpr=0), r"tpr: got 0, expected a number in \(0, 1\]"),
     (lambda: metrics.risk_at_coverage([0.5], [1], 95), r"coverage: got 95, expected"),
@@ -1033,7 +1006,6 @@ SIGNATURES = {
     "threshold_at_risk": "confidence correct risk",
     "refinement_decomposition": "confidence correct bins=100",
     "summary": "logits labels bins=15 kind='logits'",
-    "nll_decomposition": "logits labels temperature kind='logits'",
     "confidence_gap": "confidence correct",
     "histogram_overlap": "confidence correct bins=15",
     "ece_correct": "confidence correct",

@@ -454,9 +454,6 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     assert again.names == found.names and again.temperatures == found.temperatures
     assert again.p == found.p
     np.testing.assert_array_equal(again.estimates, found.estimates)
-    # NLL after the temperature is what `metrics.nll_decomposition` calls refinement.
-    parts = metrics.nll_decomposition(logits, labels, found.temperatures["ts_nll"])
-    assert found.estimate("nll_ts_nll") == pytest.approx(parts["refinement"])
     best = confidence.choose_p(*held_out)
     score, right = confidence.p_norm(logits, best), logits.argmax(1) == labels
     assert found.p == best
