@@ -222,8 +222,16 @@ def test_probabilities_are_recognised_where_a_row_is_not_or_decimals_are_lost():
             arrays.as_logits(some)
         with pytest.raises(ValueError, match="^probs: got row"):
             arrays.as_logits(some, "probs", kind="probs")
-    mixed = np.r_[np.log(probs), probs]  # half of them: no more is said than is known
-    assert arrays.as_logits(mixed) is mixed
+
+
+@pytest.mark.parametrize("n", [40, 64, 128, 1000, 12_800])
+def test_half_probabilities_and_half_logits_are_refused(n):
+    probs = arrays.softmax(np.random.default_rng(0).normal(0, 3, (n, 3)))
+    one_after_another = np.where(np.arange(n)[:, None] < n // 2, probs, np.log(probs))
+    in_turns = np.where(np.arange(n)[:, None] % 2, probs, np.log(probs))
+    for mixed in (one_after_another, in_turns):
+        with pytest.raises(ValueError, match="^logits: got probabilities .about [345].% of the"):
+            arrays.as_logits(mixed)
 
 
 def test_logits_that_look_like_probabilities_have_a_way():
