@@ -1,9 +1,9 @@
 """Figures of the book. Each is two functions: ``prepare_x`` returns numbers, ``plot_x`` draws them.
 
-``prepare_*``, also in ``calibkit.curves``, take plain arrays and draw nothing: one array is one
-run, a list of arrays is one run per seed. ``plot_*`` take those numbers and return the
-axes. Functions that overlay methods take ``{method: numbers}``; `panels` repeats a plot over
-methods, epochs or treatments.
+``prepare_*``, those of `calibkit.curves`, take plain arrays and draw nothing: one array is one run,
+a list of arrays is one run per seed. ``plot_*`` take those numbers and return the axes. Functions
+that overlay methods take ``{method: numbers}``; `panels` repeats a plot over methods, epochs or
+treatments.
 
 Uncertainty is always drawn: over seeds as the 95 % Student-t interval of the mean, within one test
 set as the 95 % Wilson interval of a proportion. The former needs two seeds and is otherwise left
@@ -31,53 +31,24 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
 
 from calibkit import stats, terms
-from calibkit.curves import (
-    ConfidenceHistogram,
-    GradientNorms,
-    Overfitting,
-    Refinement,
-    Reliability,
-    RiskCoverage,
-    prepare_confidence_histogram,
-    prepare_gradient_norms,
-    prepare_overfitting,
-    prepare_refinement,
-    prepare_reliability,
-    prepare_risk_coverage,
-)
 
-__all__ = [
-    "COLORS",
-    "CORRECT",
-    "ConfidenceHistogram",
-    "GradientNorms",
-    "MARKERS",
-    "Overfitting",
-    "Refinement",
-    "Reliability",
-    "RiskCoverage",
-    "WIDTH",
-    "WRONG",
-    "forest",
-    "forest_before_after",
-    "ink",
-    "look",
-    "panels",
-    "plot_confidence_histogram",
-    "plot_gradient_norms",
-    "plot_overfitting_grid",
-    "plot_refinement",
-    "plot_reliability",
-    "plot_reliability_lines",
-    "plot_risk_coverage",
-    "prepare_confidence_histogram",
-    "prepare_gradient_norms",
-    "prepare_overfitting",
-    "prepare_refinement",
-    "prepare_reliability",
-    "prepare_risk_coverage",
-    "style",
-]
+# What is handed on is called as there.
+# isort: off
+from calibkit.curves import (
+    ConfidenceHistogram as ConfidenceHistogram,
+    GradientNorms as GradientNorms,
+    Overfitting as Overfitting,
+    Refinement as Refinement,
+    Reliability as Reliability,
+    RiskCoverage as RiskCoverage,
+    prepare_confidence_histogram as prepare_confidence_histogram,
+    prepare_gradient_norms as prepare_gradient_norms,
+    prepare_overfitting as prepare_overfitting,
+    prepare_refinement as prepare_refinement,
+    prepare_reliability as prepare_reliability,
+    prepare_risk_coverage as prepare_risk_coverage,
+)
+# isort: on
 
 # One look per method in the whole book.
 COLORS = {name: method.color for name, method in terms.METHODS.items()}

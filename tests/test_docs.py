@@ -198,7 +198,7 @@ REFERENCE_PAGES = "".join(p.read_text() for p in sorted((ROOT / "book").glob("ap
 REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", REFERENCE_PAGES, re.M)
 FUNCTIONS = [
     pytest.param(function, id=f"{module}.{name}")
-    for module in ("curves", *REFERENCE, "report.assessment")
+    for module in (*REFERENCE, "report.assessment")
     for name, function in functions(import_module(f"calibkit.{module}")).items()
 ]
 FUNCTIONS += [  # what a package hands on from its modules
