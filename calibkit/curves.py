@@ -14,21 +14,6 @@ from scipy.special import stdtrit
 from calibkit import metrics, posthoc, stats, terms
 from calibkit.arrays import Array, as_confidence_correct, to_numpy
 
-__all__ = [
-    "ConfidenceHistogram",
-    "GradientNorms",
-    "Overfitting",
-    "Refinement",
-    "Reliability",
-    "RiskCoverage",
-    "prepare_confidence_histogram",
-    "prepare_gradient_norms",
-    "prepare_overfitting",
-    "prepare_refinement",
-    "prepare_reliability",
-    "prepare_risk_coverage",
-]
-
 
 @dataclass(frozen=True)
 class ConfidenceHistogram:
@@ -439,7 +424,7 @@ def prepare_overfitting(
     )
 
 
-def prepare_refinement(snapshots, labels, folds: int = 10, replicates: int = 200) -> Refinement:
+def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refinement:
     """When does a network stop gaining information, and gain only confidence?
 
     A proper loss is the sum of what a recalibration removes and of its refinement, what no
@@ -454,7 +439,7 @@ def prepare_refinement(snapshots, labels, folds: int = 10, replicates: int = 200
         True classes.
     folds : int
         Sample i is in fold i modulo `folds`.
-    replicates : int
+    n : int
         Resamples behind the intervals.
 
     Returns
@@ -479,13 +464,14 @@ def prepare_refinement(snapshots, labels, folds: int = 10, replicates: int = 200
     if not epochs or not epochs[0] or any(e != epochs[0] for e in epochs):
         raise ValueError(f"snapshots: got epochs {epochs}, expected some, the same for all seeds")
     labels = np.asarray(to_numpy(labels))
-    n, part = len(labels), np.arange(len(labels)) % folds
-    if not 2 <= folds <= n:
-        raise ValueError(f"folds: got {folds}, expected 2 to {n}, the number of samples")
+    samples = len(labels)
+    part = np.arange(samples) % folds
+    if not 2 <= folds <= samples:
+        raise ValueError(f"folds: got {folds}, expected 2 to {samples}, the number of samples")
 
     def losses(logits):
         """NLL of each sample, the same after the temperature of the other folds, their mean."""
-        logits, left, found = np.asarray(to_numpy(logits), float), np.empty(n), []
+        logits, left, found = np.asarray(to_numpy(logits), float), np.empty(samples), []
         for fold in range(folds):
             here = part == fold
             found.append(posthoc.optimal_temperature(logits[~here], labels[~here])[0])
@@ -494,23 +480,21 @@ def prepare_refinement(snapshots, labels, folds: int = 10, replicates: int = 200
 
     rows = [[losses(run[epoch]) for epoch in epochs[0]] for run in runs]
     nll, left = (np.array([[epoch[i] for epoch in run] for run in rows]) for i in (0, 1))
-    weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), replicates) / n
-    draws = left @ weights.T  # (seeds, e, replicates)
+    even = np.full(samples, 1 / samples)
+    weights = np.random.default_rng(0).multinomial(samples, even, n) / samples
+    draws = left @ weights.T  # (seeds, e, n)
     mean = left.mean(axis=2)
-    chosen = {
-        half: left[:, :, np.arange(n) % 2 != half].mean(axis=(0, 2)).argmin() for half in (0, 1)
-    }
-    best = np.where(np.arange(n) % 2, chosen[1], chosen[0])  # by the other half
-    late = left[:, -1] - np.take_along_axis(left, np.broadcast_to(best, (len(runs), 1, n)), 1)[:, 0]
+    half_of = np.arange(samples) % 2
+    chosen = [left[:, :, half_of != half].mean(axis=(0, 2)).argmin() for half in (0, 1)]
+    best = np.take(chosen, half_of)  # by the other half
+    late = left[:, -1] - left[:, best, np.arange(samples)]
     if len(runs) > 1:
         deviations = draws - mean[:, :, None]
-        ends = [
-            stats.mean_over_seeds(mean[:, e], deviations[:, e]).interval()
-            for e in range(len(epochs[0]))
-        ]
-        low, high = np.array([(its.low, its.high) for its in ends]).T
+        pairs = zip(mean.T, deviations.swapaxes(0, 1), strict=True)
+        ends = [stats.mean_over_seeds(*pair).interval() for pair in pairs]
+        _, low, high = np.transpose(ends)
     else:
-        half = 1.96 * left[0].std(axis=1) / np.sqrt(n)
+        half = 1.96 * left[0].std(axis=1) / np.sqrt(samples)
         low, high = mean[0] - half, mean[0] + half
     return Refinement(
         epoch=np.array(epochs[0]),
@@ -522,7 +506,7 @@ def prepare_refinement(snapshots, labels, folds: int = 10, replicates: int = 200
         best_epoch=int(epochs[0][mean.mean(axis=0).argmin()]),
         since_best=late.mean(axis=1),
         deviations=late @ weights.T - late.mean(axis=1, keepdims=True),
-        n=n,
+        n=samples,
     )
 
 

@@ -550,8 +550,8 @@ LOSSES = {  # key: whether it has γ, whether it has β
 
 def gradients(
     logits: ArrayLike,
-    feature_norm: ArrayLike,
     labels: ArrayLike,
+    feature_norm: ArrayLike,
     epochs: Sequence[int] = (0,),
     most: int = 2000,
 ) -> dict:
@@ -564,10 +564,10 @@ def gradients(
     ----------
     logits : array (epochs, n, k)
         Logits of some training samples at some moments.
-    feature_norm : array (epochs, n)
-        Norms of the inputs of the last layer.
     labels : array (n,)
         True classes.
+    feature_norm : array (epochs, n)
+        Norms of the inputs of the last layer.
     epochs : sequence of int
         What to call the moments.
     most : int
@@ -587,7 +587,7 @@ def gradients(
     --------
     >>> rng = np.random.default_rng(0)
     >>> logits, labels = rng.normal(size=(2, 50, 3)), rng.integers(3, size=50)
-    >>> numbers = gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
+    >>> numbers = gradients(logits, labels, np.ones((2, 50)), epochs=[1, 20])
     >>> [moment["epoch"] for moment in numbers["moments"]]
     [1, 20]
     """
@@ -646,7 +646,7 @@ def show_gradients(
     --------
     >>> rng = np.random.default_rng(0)
     >>> logits, labels = rng.normal(size=(2, 50, 3)), rng.integers(3, size=50)
-    >>> numbers = gradients(logits, np.ones((2, 50)), labels, epochs=[1, 20])
+    >>> numbers = gradients(logits, labels, np.ones((2, 50)), epochs=[1, 20])
     >>> show_gradients(numbers, loss="focal", gamma=2)
     <explorable figure: Gradient norm against Brier score of training samples, for a loss to choose>
     """
@@ -708,7 +708,7 @@ def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[
 
     Examples
     --------
-    >>> numbers = gradients(np.zeros((1, 2, 4)), np.zeros((1, 2)), [0, 1])
+    >>> numbers = gradients(np.zeros((1, 2, 4)), [0, 1], np.zeros((1, 2)))
     >>> [x.round(3).tolist() for x in gradient_norms(numbers["moments"][0], "brier", 0, 0)]
     [[0.75, 0.75], [0.433, 0.433]]
     """
@@ -721,7 +721,7 @@ def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[
     function = getattr(losses, loss)
     logits, labels = map(torch.from_numpy, unpack(moment["packed"]))
     features = torch.from_numpy(moment["features"])[:, None]  # a vector of that norm
-    norm = losses.last_layer_gradient_norm(function(**options), logits, features, labels)
+    norm = losses.last_layer_gradient_norm(function(**options), logits, labels, features)
     return losses.brier(logits, labels).numpy(), norm.numpy()
 
 

@@ -1037,7 +1037,7 @@ def gradient_logits(loss: LossFunction, logits: Tensor, targets: Tensor) -> Tens
 
 
 def last_layer_gradient_norm(
-    loss: LossFunction, logits: Tensor, features: Tensor, targets: Tensor, bias: bool = True
+    loss: LossFunction, logits: Tensor, targets: Tensor, features: Tensor, bias: bool = True
 ) -> Tensor:
     """Norm of each sample's gradient at the last linear layer (Lin et al. 2025, figure 4).
 
@@ -1050,10 +1050,10 @@ def last_layer_gradient_norm(
         Any loss of this module but `mmce`, or one's own.
     logits : Tensor, shape (B, k)
         Output z of the layer.
-    features : Tensor, shape (B, d)
-        Input h of the layer.
     targets : Tensor of int64, shape (B,)
         Labels from 0 to k - 1.
+    features : Tensor, shape (B, d)
+        Input h of the layer.
     bias : bool
         Whether the layer has a bias.
 
@@ -1070,8 +1070,8 @@ def last_layer_gradient_norm(
 
     Examples
     --------
-    >>> logits, features, targets = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), torch.tensor([0])
-    >>> last_layer_gradient_norm(cross_entropy, logits, features, targets, bias=False)
+    >>> logits, targets, features = torch.zeros(1, 2), torch.tensor([0]), torch.tensor([[3.0, 4.0]])
+    >>> last_layer_gradient_norm(cross_entropy, logits, targets, features, bias=False)
     tensor([3.5355])
     """
     gradient = gradient_logits(loss, logits, targets)

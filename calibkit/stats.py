@@ -644,8 +644,8 @@ class Replicates:
 def replicates_of_run(
     logits: ArrayLike,
     labels: ArrayLike,
-    held_out_logits: "ArrayLike | None" = None,
-    held_out_labels: "ArrayLike | None" = None,
+    val_logits: "ArrayLike | None" = None,
+    val_labels: "ArrayLike | None" = None,
     n: int = 200,
     seed: int = 0,
     kind: Kind = "logits",
@@ -664,9 +664,9 @@ def replicates_of_run(
         Scores before the softmax of the test set.
     labels : array or tensor of integers, shape (m,)
         Its true classes, 0 to k - 1.
-    held_out_logits : array or tensor, shape (v, k), optional
+    val_logits : array or tensor, shape (v, k), optional
         Scores before the softmax of the validation set; without it there is only ``optimal``.
-    held_out_labels : array or tensor of integers, shape (v,), optional
+    val_labels : array or tensor of integers, shape (v,), optional
         Its true classes.
     n : int
         Replicates, at least 2. Each draws m samples with replacement.
@@ -704,9 +704,9 @@ def replicates_of_run(
     temperatures, recalibrated, p = {}, {}, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", posthoc.PosthocWarning)
-        if held_out_logits is not None:
-            held_out = as_logits(held_out_logits, "held_out_logits", kind), held_out_labels
-            right = held_out[0].argmax(axis=1) == to_numpy(held_out_labels)
+        if val_logits is not None:
+            held_out = as_logits(val_logits, "val_logits", kind), val_labels
+            right = held_out[0].argmax(axis=1) == to_numpy(val_labels)
             if logits.shape[1] > 2 and right.any() and not right.all():  # two classes: all the same
                 p = confidence.choose_p(*held_out)
             for objective in ("nll", "ece"):

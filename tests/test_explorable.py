@@ -114,7 +114,7 @@ def test_what_does_not_belong_together_is_refused():
     with pytest.raises(ValueError, match="nothing to show"):
         explorable.show_histograms({})
     with pytest.raises(ValueError, match="expected \\(epochs, n\\)"):
-        explorable.gradients(np.zeros((1, 5, 3)), np.ones((1, 4)), np.zeros(5, int))
+        explorable.gradients(np.zeros((1, 5, 3)), np.zeros(5, int), np.ones((1, 4)))
     with pytest.raises(ValueError, match="loss: got 'hinge'"):
         explorable.show_gradients({"moments": []}, loss="hinge")
 
@@ -155,7 +155,7 @@ def tracked():
     rng = np.random.default_rng(0)
     logits = np.stack([make(600, sharp=s)[0] for s in (0.3, 1.5)])
     norms = 1 + 3 * rng.random((2, 600)).astype(np.float32)
-    return explorable.gradients(logits, norms, make(600)[1], [1, 30])
+    return explorable.gradients(logits, make(600)[1], norms, [1, 30])
 
 
 OVER = {m: curves(m) for m in MODELS}

@@ -244,7 +244,7 @@ def test_last_layer_gradient_norm_against_one_backward_per_sample(loss, bias):
         loss(layer(h.unsqueeze(0)), y.unsqueeze(0)).sum().backward()
         expected.append(torch.cat([w.grad.flatten() for w in layer.parameters()]).norm())
     with torch.no_grad():  # as it is called when a network is evaluated
-        got = losses.last_layer_gradient_norm(loss, layer(features), features, targets, bias=bias)
+        got = losses.last_layer_gradient_norm(loss, layer(features), targets, features, bias=bias)
     torch.testing.assert_close(got, torch.stack(expected).detach())
     assert not got.requires_grad
 
@@ -560,7 +560,7 @@ BATCH_FUNCTIONS = [
     losses.mmce,
     lambda logits, targets: losses.gradient_logits(losses.focal, logits, targets),
     lambda logits, targets: losses.last_layer_gradient_norm(
-        losses.focal, logits, torch.zeros(3, 2), targets
+        losses.focal, logits, targets, torch.zeros(3, 2)
     ),
 ]
 
@@ -598,7 +598,7 @@ def test_nan_shows_and_a_single_class_is_fine(function):
         (lambda: losses.gradient_weighted(Z, Y, torch.ones(2)), r"weight: got shape \(2,\)"),
         (lambda: losses.gradient_logits(losses.mmce, Z, Y), r"loss: gave shape \(\)"),
         (
-            lambda: losses.last_layer_gradient_norm(losses.focal, Z, torch.zeros(2, 5), Y),
+            lambda: losses.last_layer_gradient_norm(losses.focal, Z, Y, torch.zeros(2, 5)),
             r"features: got shape \(2, 5\)",
         ),
         (lambda: losses.focal_gradient_factor(1.5, 2), "p: got 1.5"),

@@ -380,7 +380,7 @@ def test_probabilities_are_refused_or_taken_as_such():
             taken, expected = list(taken.values()), list(expected.values())
         # Rounding decides between temperatures of almost the same ECE.
         np.testing.assert_allclose(taken, expected, atol=0.02)
-    with pytest.raises(ValueError, match="^held_out_logits: got probabilities"):
+    with pytest.raises(ValueError, match="^val_logits: got probabilities"):
         stats.replicates_of_run(logits, labels, probs, labels, n=3)
 
 

@@ -325,7 +325,7 @@ class Training:
 
     def follow(self, logits: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """Brier score, gradient norm of the last layer, logits and feature norm of each sample."""
-        gradient = losses.last_layer_gradient_norm(self.loss, logits, features, labels)
+        gradient = losses.last_layer_gradient_norm(self.loss, logits, labels, features)
         if not getattr(self.network, "has_features", True):  # of somebody's own
             gradient = torch.full_like(gradient, torch.nan)
         brier = losses.brier(logits, labels)
