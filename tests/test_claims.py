@@ -74,7 +74,9 @@ def test_every_claim_is_there_once_and_names_known_exhibits():
         assert len(claim.statement) > 30 and claim.support
         assert claim.across in ("all", "most", "half", "some")
         assert claim.untested or list(claim.check.leaves())
-        assert claim.presumes.keys() <= {"overconfident", "memorised", "errors left", "learns"}
+        assert claim.presumes.keys() <= {
+            *("overconfident", "memorised", "decays", "errors left", "learns")
+        }
 
 
 def test_checks_are_made_of_known_parts():
@@ -481,6 +483,13 @@ def test_memorising_is_presumed_or_ruled_out(identity, learned, met):
     write("fmfp", train_accuracy=[learned] * 7)
     where = with_erm(train_accuracy=[learned] * 7)
     assert (where.unmet(by_id(identity)) == "") == met
+
+
+@pytest.mark.parametrize(("end", "met"), [(0.85, True), (0.899, False), (0.9, False)])
+def test_what_heals_a_decay_is_judged_where_there_is_one(end, met):
+    where = with_erm(sharpness=6.0, right=0.6, auroc=[0.9] * 6 + [end])
+    said = where.unmet(by_id("fmfp-c22"))
+    assert (said == "") == met and ("points from that of its best" in said) != met
 
 
 def test_a_method_that_does_not_learn_is_left_out():

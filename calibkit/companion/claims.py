@@ -118,7 +118,8 @@ class Claim:
 
     Attributes
     ----------
-    presumes : ``overconfident``, ``memorised``: what plain training has to be; ``errors left``:
+    presumes : ``overconfident``, ``memorised``: what plain training has to be; ``decays``: by how
+        much its AUROC has to end below that of its best epoch; ``errors left``:
         methods that make errors on their training set; ``learns`` false: how well a method fits its
         training set is part of the claim
     exists : it says that something happens somewhere, so one setting cannot refute it
@@ -431,9 +432,9 @@ class Place:
             return each[0]
         return each[0] - each[1] if side.minus else each[0] / each[1]
 
-    def mean(self, method: str, metric: str) -> float:
+    def mean(self, method: str, metric: str, **which) -> float:
         """The mean of a number of a method's runs; nan without one."""
-        its = self.series(Side(method, Number(metric)))
+        its = self.series(Side(method, Number(metric, **which)))
         values = its.values.values() if isinstance(its, Series) else ()
         return fmean(known) if (known := [v for v in values if not isnan(v)]) else nan
 
@@ -465,6 +466,10 @@ class Place:
         learned = self.mean("erm", "train_accuracy")
         if needs.get("memorised") and learned < MEMORISED:
             return f"plain training has learned {100 * learned:.1f} % of its training set, not 97 %"
+        change = self.mean("erm", "auroc", since_best="auroc") if "decays" in needs else nan
+        if change > -needs.get("decays", 0.0):
+            ends = f"{100 * change:+.1f}".replace("-", "−")
+            return f"the AUROC of plain training ends {ends} points from that of its best epoch"
         for method in needs.get("errors left", ()):
             if self.mean(method, "train_accuracy") >= MEMORISED:
                 return f"{terms.label(method)} makes next to no errors on its training set"
