@@ -58,7 +58,8 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
     COSTS = {f: cost.RUN for name in NOTEBOOKS for f in wanted(name)}
     COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": cost.PAGE for name in NOTEBOOKS}
     COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = cost.BOOK  # comes last
-    print(cost.announce(COSTS, workflow.cores), flush=True)
+    busy = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
+    print(cost.announce(COSTS, workflow.cores, busy), flush=True)
     logger.addFilter(lambda record: not record.getMessage().startswith(CHATTER))
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)

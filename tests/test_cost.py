@@ -13,9 +13,16 @@ def test_the_demo_is_told_as_it_was_measured(tmp_path):
     pages = {str(tmp_path / f"{name}.ipynb"): cost.PAGE for name in plan.NOTEBOOKS}
     said = cost.announce(runs | pages | {str(tmp_path / "book"): cost.BOOK}, cores=2)
     assert said.startswith(f"To do: {len(runs)} short runs, {len(pages)} pages, the book. About ")
+    busy = cost.announce(runs, cores=2, others=2)
+    assert "beside 2 busy processes" in busy
+    assert _last(busy) == pytest.approx(2 * _last(cost.announce(runs, 2)), abs=1)
     for path in runs:
         open(path, "w").close()
     assert cost.announce(runs, 2) == "Nothing to do."
+
+
+def _last(said: str) -> int:
+    return int(said.rstrip(".").split()[-1])
 
 
 @pytest.fixture

@@ -20,14 +20,16 @@ from calibkit.training.runs import PASSES, Run
 RUN, PAGE, BOOK = 2.2, 9.0, 25.0
 
 
-def announce(costs: Mapping[str, float], cores: int) -> str:
-    """What is to be done, and about how long that takes where nothing else runs.
+def announce(costs: Mapping[str, float], cores: int, others: int = 0) -> str:
+    """What is to be done, and about how long that takes beside other processes that want a core.
 
     `costs` has each file that is to be, with what it costs to make: `RUN`, `PAGE` or `BOOK`.
 
     >>> costs = {str(n): RUN for n in range(184)} | {f"{n}.ipynb": PAGE for n in range(21)}
     >>> announce(costs | {"searchindex.js": BOOK}, 2)
     'To do: 184 short runs, 21 pages, the book. About 10 CPU-minutes: on 2 cores about 5.'
+    >>> announce({str(n): RUN for n in range(184)}, 2, others=2)
+    'To do: 184 short runs. About 7 CPU-minutes: on 2 cores beside 2 busy processes about 7.'
     >>> announce({}, 2)
     'Nothing to do.'
     """
@@ -35,10 +37,12 @@ def announce(costs: Mapping[str, float], cores: int) -> str:
     words = {RUN: f"{left[RUN]} short runs", PAGE: f"{left[PAGE]} pages", BOOK: "the book"}
     work = ", ".join(what for cost, what in words.items() if left[cost])
     one = sum(cost * many for cost, many in left.items())
-    wall = (one - left[BOOK] * BOOK) / cores + left[BOOK] * BOOK  # the book takes one core
+    last = left[BOOK] * BOOK  # the book takes one core
+    wall = (one - last) * (1 + others / cores) / cores + last * max(1, (1 + others) / cores)
     minutes = [max(1, round(seconds / 60)) for seconds in (one, wall)]
+    where = f"{cores} cores" + f" beside {others} busy processes" * bool(others)
     return (
-        f"To do: {work}. About {minutes[0]} CPU-minutes: on {cores} cores about {minutes[1]}."
+        f"To do: {work}. About {minutes[0]} CPU-minutes: on {where} about {minutes[1]}."
         if work
         else "Nothing to do."
     )
