@@ -1,10 +1,12 @@
 """Records without a training: predictions drawn at random, as good as a test wants them."""
 
+import hashlib
+from functools import cache
 from itertools import product
 
 import numpy as np
 
-from calibkit import metrics, posthoc
+from calibkit import metrics, posthoc, stats
 from calibkit.training import store
 
 TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
@@ -19,7 +21,40 @@ def write(
     shifted test sets or scores gets some: kinds of `shifts` in two severities, and scores which
     rank a little worse than the largest probability.
     """
-    rng = np.random.default_rng(run.seed)
+    arrays, row = _drawn(run.seed, right, separation, sharpness, n, k)
+    rng = np.random.default_rng([run.seed, 1])
+    history = [
+        row | {"epoch": e, "learning_rate": rate} | {c: v[i] for c, v in changed.items()}
+        for i, (e, rate) in enumerate(
+            zip(range(1, 8), (0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.001), strict=True)
+        )
+    ]
+    test, labels = arrays["test_logits"], arrays["test_labels"].astype(int)
+    brier = rng.uniform(size=(3, 50))
+    arrays = arrays | {
+        "train_brier": brier.astype(np.float16),
+        "train_gradient_norm": (brier + 0.1 * rng.uniform(size=(3, 50))).astype(np.float32),
+        "train_learned_epoch": rng.integers(0, 8, 50),
+        "train_max_logit": rng.normal(size=50).astype(np.float16),
+    }
+    confidence = metrics.per_sample(test, labels)["confidence"]
+    if run.protocol.feature_scores:
+        arrays["test_trust_score"] = 5 * (confidence + 0.05 * rng.normal(size=n))
+        arrays["test_confidnet"] = np.clip(confidence + 0.05 * rng.normal(size=n), 0, 1)
+    shifted = []
+    for kind, severity in product(shifts, (1, 5)) if run.protocol.shifted else ():
+        harder = test + 0.3 * severity * rng.normal(size=test.shape)
+        scaled = {f"{k}_scaled": row[k] for k in ("ece", "brier", "nll", "auroc")}
+        shifted.append(
+            {"shift": kind, "severity": severity} | metrics.summary(harder, labels) | scaled
+        )
+    return store.save(run, "done", history, arrays, TRAINED, shifted=shifted)
+
+
+@cache
+def _drawn(seed, right, separation, sharpness, n, k):
+    """Predictions and what a history says of them: many tests want the same."""
+    rng = np.random.default_rng(seed)
 
     def split(size):
         labels = rng.integers(k, size=size)
@@ -41,32 +76,29 @@ def write(
         "temperature_optimal": best,
         "ece_optimal": ece_optimal,
     }
-    history = [
-        row | {"epoch": e, "learning_rate": rate} | {c: v[i] for c, v in changed.items()}
-        for i, (e, rate) in enumerate(
-            zip(range(1, 8), (0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.001), strict=True)
-        )
-    ]
-    brier = rng.uniform(size=(3, 50))
     arrays = {
         "test_logits": test,
         "test_labels": labels.astype(np.int16),
         "validation_logits": held_out,
         "validation_labels": held_labels.astype(np.int16),
-        "train_brier": brier.astype(np.float16),
-        "train_gradient_norm": (brier + 0.1 * rng.uniform(size=(3, 50))).astype(np.float32),
-        "train_learned_epoch": rng.integers(0, 8, 50),
-        "train_max_logit": rng.normal(size=50).astype(np.float16),
     }
-    confidence = metrics.per_sample(test, labels)["confidence"]
-    if run.protocol.feature_scores:
-        arrays["test_trust_score"] = 5 * (confidence + 0.05 * rng.normal(size=n))
-        arrays["test_confidnet"] = np.clip(confidence + 0.05 * rng.normal(size=n), 0, 1)
-    shifted = []
-    for kind, severity in product(shifts, (1, 5)) if run.protocol.shifted else ():
-        harder = test + 0.3 * severity * rng.normal(size=test.shape)
-        scaled = {f"{k}_scaled": row[k] for k in ("ece", "brier", "nll", "auroc")}
-        shifted.append(
-            {"shift": kind, "severity": severity} | metrics.summary(harder, labels) | scaled
-        )
-    return store.save(run, "done", history, arrays, TRAINED, shifted=shifted)
+    return arrays, row
+
+
+_KNOWN = {}
+
+
+def few_replicates(monkeypatch, n):
+    """Let records have `n` replicates whatever they ask for; of the same predictions only once."""
+    of_run, of_models = stats.replicates_of_run, stats.replicates
+
+    def few_of_run(*arrays, **_):
+        key = n, *(hashlib.sha256(np.ascontiguousarray(x)).digest() for x in arrays)
+        if key not in _KNOWN:
+            _KNOWN[key] = of_run(*arrays, n=n)
+        return _KNOWN[key]
+
+    monkeypatch.setattr(stats, "replicates_of_run", few_of_run)
+    monkeypatch.setattr(
+        stats, "replicates", lambda *given, **how: of_models(*given, **how | {"n": n})
+    )

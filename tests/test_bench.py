@@ -29,9 +29,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(LOSS)
-    make = stats.replicates_of_run
-    fewer = lambda *arrays, n, **how: make(*arrays, n=30, **how)  # noqa: E731 (a tenth of the time)
-    monkeypatch.setattr(stats, "replicates_of_run", fewer)
+    records.few_replicates(monkeypatch, 30)
     return tmp_path
 
 
@@ -387,16 +385,16 @@ def test_models_of_other_samples_are_refused():
 
 
 def test_compare_from_files_to_a_page(folder, capsys):
-    for name, separation in (("a", 1), ("<b>", 2), ("c", 3)):
+    for name, separation in (("<b>", 1), ("c", 3)):
         found = model(separation, seed=separation)
         np.savez(f"{name}.npz", logits=found.logits, labels=found.labels)
-    assert cli.main(["compare", "a.npz", "<b>.npz", "c.npz"]) == 0
-    assert "Accuracy: c beats all others" in capsys.readouterr().out
+    assert cli.main(["compare", "<b>.npz", "c.npz"]) == 0
+    assert "Accuracy: c beats <b>" in capsys.readouterr().out
     text = (folder / "compare" / "compare.html").read_text()
     loaded = Loaded(text)
     assert all(x.startswith("data:image/svg+xml") for x in loaded.found) and "b" not in loaded.tags
-    assert "&lt;b&gt;" in text and "98.33" in text
-    assert cli.main(["compare", "a.npz", "nowhere.npz"]) == 1
+    assert "&lt;b&gt;" in text
+    assert cli.main(["compare", "c.npz", "nowhere.npz"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from math import isnan, nan
 
 import numpy as np
@@ -21,14 +20,8 @@ from tests import records
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
     # Made records keep no replicates; a few make the same outcomes in a tenth of the time.
-    for name in ("replicates_of_run", "replicates"):
-        monkeypatch.setattr(stats, name, partial(fewer, getattr(stats, name)))
+    records.few_replicates(monkeypatch, 20)
     return tmp_path
-
-
-def fewer(function, *arrays, n=0, **options):
-    """Twenty replicates, however many a record asks for."""
-    return function(*arrays, n=20, **options)
 
 
 def write(*methods, edition="smoke", seeds=2, train_size=0, **kind):

@@ -107,10 +107,15 @@ def test_a_table_is_one_place_of_an_exhibit():
 # --- ours beside them -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def runs(tmp_path, monkeypatch):
-    """Made records of three methods, as the runs of a page on digits."""
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    records.few_replicates(monkeypatch, 20)
+
+
+@pytest.fixture
+def runs():
+    """Made records of three methods, as the runs of a page on digits."""
     for run in plan.select("released", ["erm", "mixup", "label_smoothing"], "digits", "mlp"):
         if run.seed < 3 - (run.method == "mixup"):
             records.write(run)
@@ -159,9 +164,8 @@ def test_own_shifts_stand_beside_published_corruptions_only(runs):
     assert all(line.seeds == 0 for line in collected.lines) and "no runs" in collected.differs
 
 
-def test_a_coefficient_which_only_the_text_states_is_found(tmp_path, monkeypatch):
+def test_a_coefficient_which_only_the_text_states_is_found():
     """darkside smooths by 0.1 on ImageNet; its table says label smoothing."""
-    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
     name = "label_smoothing(epsilon=0.1)"
     for run in plan.select("released", ["erm", name], "digits", "mlp", seeds=2):
         records.write(run)
