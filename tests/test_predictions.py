@@ -252,7 +252,8 @@ def test_netcal(tmp_path):
     found = predictions.read(path)
     np.testing.assert_allclose(softmax(found.logits), PROBS, rtol=1e-6)
     np.testing.assert_array_equal(found.labels, LABELS)
-    assert found.notes == ("File format: netcal.",)
+    assert found.notes[0] == "Read 'ground_truth' as labels, 'predictions' as logits."
+    assert "read as probabilities" in found.notes[1]
     binary = save(tmp_path / "binary.npz", predictions=[0.2, 0.9], ground_truth=[0, 1])
     np.testing.assert_allclose(softmax(predictions.read(binary).logits)[:, 1], [0.2, 0.9])
 
@@ -298,7 +299,7 @@ def test_record_of_a_run(tmp_path):
     found = predictions.read(save(tmp_path / "arrays.npz", **arrays))
     np.testing.assert_array_equal(found.labels, LABELS)
     np.testing.assert_array_equal(found.val_logits, LOGITS[:4])
-    assert found.notes == ("File format: calibkit record.",)
+    assert found.notes[0].startswith("Read 'test_logits' as logits, ") and len(found.notes) == 1
 
 
 def frame(prefix="prob_", scores=PROBS):

@@ -20,7 +20,7 @@ from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
-BLOCK = 4_000_000  # numbers recalibrated at a time
+BLOCK = 4_000_000  # numbers taken at a time
 GROUPS = 50  # shown at most
 SHOWN = 20  # classes one by one; of more, those that are furthest off
 RECALIBRATIONS = {
@@ -321,17 +321,18 @@ def by_class(data: Predictions) -> list[dict]:
     count = np.bincount(data.labels, minlength=k)
     gap = total / n
     error = np.sqrt(np.maximum(squares / n - gap**2, 0) / (n - 1))
+
+    def interval(i: int, level: float) -> Interval:
+        if count[i] >= estimates.FEW:
+            reach = NormalDist().inv_cdf((1 + level) / 2) * error[i]
+            return Interval(gap[i], gap[i] - reach, gap[i] + reach)
+        # As in `estimates.gap`: of a rare class the labels hardly vary.
+        share, low, high = stats.wilson(count[i], n, level)
+        return Interval(gap[i], gap[i] + share - high, gap[i] + share - low)
+
     rows = []
     for i in range(k):
-        ends = {}
-        for level in (0.95, 1 - 0.05 / k):
-            if count[i] >= estimates.FEW:
-                reach = NormalDist().inv_cdf((1 + level) / 2) * error[i]
-                ends[level] = Interval(gap[i], gap[i] - reach, gap[i] + reach)
-            else:  # as in `estimates.gap`: of a rare class the labels hardly vary
-                share, low, high = stats.wilson(count[i], n, level)
-                ends[level] = Interval(gap[i], gap[i] + share - high, gap[i] + share - low)
-        shown, strict = ends.values()
+        shown, strict = interval(i, 0.95), interval(i, 1 - 0.05 / k)
         rows.append(
             {
                 "group": data.class_names[i],
@@ -348,10 +349,11 @@ def by_class(data: Predictions) -> list[dict]:
 def _worst(rows: list[dict]) -> list[dict]:
     """The rows whose gap is the most half widths of its interval from 0."""
 
-    def evidence(gap: Interval) -> float:
+    def evidence(row: dict) -> float:
+        gap = row["gap"]
         return abs(gap.estimate) / max(gap.high - gap.low, 1e-300)
 
-    return sorted(rows, key=lambda row: -evidence(row["gap"]))[:SHOWN]
+    return sorted(rows, key=evidence, reverse=True)[:SHOWN]
 
 
 def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> list[dict]:
@@ -472,14 +474,16 @@ def recalibrated(
     kinds = OF_TWO if k == 2 else RECALIBRATIONS
     for name, kind in kinds.items():
         log(f"recalibration: {name}")
-        temperatures, after = [], {key: np.empty(n, x.dtype) for key, x in before.items()}
-        after |= {key: np.empty(n) for key in before if key != "answer"}
+        temperatures = []
+        after = {key: np.empty(n, int if key == "answer" else float) for key in before}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", posthoc.PosthocWarning)
             try:
                 for fit, rest in folds:
                     model = kind().fit(logits[fit], labels[fit])
-                    _apply(model, data, rest, after)
+                    probs = model.predict_proba(data.logits[rest])
+                    for key, values in _of_probs(data, probs, data.labels[rest]).items():
+                        after[key][rest] = values
                     temperatures.append(getattr(model, "temperature_", None))
             except (ValueError, ImportError) as error:
                 results[name] = {"warnings": [f"cannot be fitted ({error})"]}
@@ -495,29 +499,11 @@ def recalibrated(
         shifted = positive.prior_shift(data) is not None
         for name in models if shifted else {recommended(results)} & models.keys():
             model, after = models[name]
-            found[name] = _found(data, after, _recalibrated_validation(model, data))
+            held = _of_probs(data, model.predict_proba(logits), labels)
+            found[name] = _found(data, after, held)
         if shifted:
             _correct_prior(data, results, found, before)
     return results, found
-
-
-def _recalibrated_validation(model, data: Predictions) -> dict[str, Array]:
-    logits, labels = data.val_logits, data.val_labels
-    probs = [model.predict_proba(logits[rows]) for rows in _steps(np.arange(len(labels)), data)]
-    return _of_probs(data, np.concatenate(probs), labels)
-
-
-def _steps(rows: Array, data: Predictions):
-    step = max(BLOCK // data.logits.shape[1], 1)
-    return (rows[start : start + step] for start in range(0, len(rows), step))
-
-
-def _apply(model, data: Predictions, rest: Array, after: dict[str, Array]) -> None:
-    """Fill in the results for the samples `rest`, block by block."""
-    for rows in _steps(rest, data):
-        probs = model.predict_proba(data.logits[rows])
-        for key, values in _of_probs(data, probs, data.labels[rows]).items():
-            after[key][rows] = values
 
 
 def _of_probs(data: Predictions, probs: Array, labels: Array) -> dict[str, Array]:
@@ -535,9 +521,8 @@ def _event(
     """The answers, and the probability of the positive class if there is one."""
     event = {"answer": np.zeros(len(labels), int) if data.pairs else logits.argmax(axis=1)}
     if data.positive is not None:
-        event["p"] = (softmax(logits.astype(np.float64)) if probs is None else probs)[
-            :, data.positive
-        ]
+        probs = softmax(logits.astype(np.float64)) if probs is None else probs
+        event["p"] = probs[:, data.positive]
     return event
 
 
@@ -560,7 +545,12 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
     fitted = [x for x in OF_TWO if "brier" in results[x] and isfinite(results[x]["nll"])]
     if not fitted:
         return
-    base = min(fitted, key=lambda name: _held_out_nll(found[name]["validation"]))
+
+    def held_out_nll(name: str) -> float:
+        p, y = found[name]["validation"]
+        return float(-np.log(np.maximum(np.where(y, p, 1 - p), 1e-12)).mean())
+
+    base = min(fitted, key=held_out_nll)
     old = float(np.mean(data.val_labels == data.positive))
     p = found[base]["test"][0]
     new = positive.estimate_prior(p, old)
@@ -573,12 +563,6 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
     results[name]["fitted_on"] = results[base]["fitted_on"]
     # A threshold cannot be chosen on the validation set, whose share of positives is another.
     found[name] = _found(data, after, None)
-
-
-def _held_out_nll(pair: tuple[Array, Array]) -> float:
-    p, y = pair
-    chance = np.where(y, p, 1 - p)
-    return float(-np.log(np.maximum(chance, 1e-12)).mean())
 
 
 def recommended(results: dict[str, dict]) -> str | None:

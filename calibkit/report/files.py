@@ -18,17 +18,6 @@ import numpy as np
 from calibkit.arrays import Array, to_numpy
 from calibkit.report.names import KEYS, few_of, is_number, text_of
 
-_LAYOUTS = {  # whose names these are: our name, theirs
-    "": {key: key for key in KEYS},
-    "calibkit record": {
-        "logits": "test_logits",
-        "labels": "test_labels",
-        "val_logits": "validation_logits",
-        "val_labels": "validation_labels",
-    },
-    "netcal": {"probs": "predictions", "labels": "ground_truth"},
-    "Hugging Face": {"logits": "predictions", "labels": "label_ids"},
-}
 _NAMES = {  # what others call our arrays and columns
     key: tuple(names.split())
     for key, names in {
@@ -110,19 +99,14 @@ def _named(keys: set[str], get: Callable[[str], Array], group: tuple[str, ...]) 
     """Named arrays under our names, from those of any tool."""
     _among(group, keys, "names among ")
     keys = keys - set(group)
-    source = next((x for x, layout in _LAYOUTS.items() if _fits(layout, keys)), None)
-    notes = [f"File format: {source}."] if source else []
-    if source is None:
-        names = _by_alias(keys)
-        if not {"logits", "probs"} & set(names) and not {"confidence", "correct"} <= set(names):
-            raise ValueError(
-                f"got arrays {few_of(sorted(keys))}, expected 'logits' or 'probs', and 'labels'; "
-                "or 'confidence' and 'correct'"
-            )
-        others = [f"{name!r} as {ours}" for ours, name in names.items() if ours != name]
-        notes += [f"Read {', '.join(others)}."] if others else []
-    else:
-        names = {ours: name for ours, name in _LAYOUTS[source].items() if name in keys}
+    names = _by_alias(keys)
+    if not {"logits", "probs"} & set(names) and not {"confidence", "correct"} <= set(names):
+        raise ValueError(
+            f"got arrays {few_of(sorted(keys))}, expected 'logits' or 'probs', and 'labels'; "
+            "or 'confidence' and 'correct'"
+        )
+    others = [f"{name!r} as {ours}" for ours, name in names.items() if ours != name]
+    notes = [f"Read {', '.join(others)}."] if others else []
     for prefix in ("", "val_"):  # the first that says most
         kinds = [prefix + x for x in ("logits", "probs", "confidence") if prefix + x in names]
         for kind in kinds[1:]:
@@ -132,7 +116,7 @@ def _named(keys: set[str], get: Callable[[str], Array], group: tuple[str, ...]) 
     if group:
         names.pop("groups", None)
     unused = sorted(keys - set(names.values()))
-    if unused and source != "calibkit record":
+    if unused and "test_logits" not in keys:  # a record has much else
         notes.append(f"Not used: {few_of(unused)}.")
     arrays = {ours: get(name) for ours, name in names.items()}
     columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
@@ -154,24 +138,17 @@ def _grouped(group: tuple[str, ...], columns: list) -> dict[str, Array]:
     return {"groups": np.stack(columns, axis=1), "group_names": np.array(group)}
 
 
-def _fits(layout: dict[str, str], keys: set[str]) -> bool:
-    scores = bool({layout.get("logits"), layout.get("probs")} & keys)
-    return scores and (layout["labels"] in keys or layout is _LAYOUTS[""] and not _labels(keys))
-
-
-def _labels(keys: set[str]) -> bool:
-    """Whether there are labels by any name; without, they may lie beside the file."""
-    return any(name in keys for name in _NAMES["labels"])
-
-
 def _by_alias(keys: set[str]) -> dict[str, str]:
     lower = {key.lower(): key for key in sorted(keys)}
     found: dict[str, str] = {}
-    for prefix, ours in (("", ""), ("test_", ""), ("val_", "val_"), ("valid_", "val_")):
+    prefixes = {"": "", "test_": "", "val_": "val_", "valid_": "val_", "validation_": "val_"}
+    for prefix, ours in prefixes.items():
         for name, others in _NAMES.items():
             theirs = next((lower[prefix + x] for x in others if prefix + x in lower), None)
             if theirs is not None and ours + name in KEYS:
                 found.setdefault(ours + name, theirs)
+    if "predictions" in lower and not {"logits", "probs"} & set(found):
+        found["logits"] = lower["predictions"]  # of Hugging Face; netcal's are probabilities
     return found
 
 

@@ -116,7 +116,7 @@ def train(
                 **describe(training.device),
                 "precision": "bfloat16" if training.bfloat16 else "float32",
                 "sharpness": sharpness,
-                "passes": {"forward": training.passes[0], "backward": training.passes[1]},
+                "passes": dict(zip(("forward", "backward"), training.passes, strict=True)),
                 **({"compiled": mode} if mode else {}),
                 "data": training.data.note,
                 **plugins.copies(run.recipe.objective, run.network),
@@ -150,14 +150,8 @@ class Training:
             train_size=protocol.train_size,
             split_seed=run.seed if protocol.split_seed == "run" else protocol.split_seed,
         )
-        self.splits = {
-            name: data.Split(split.inputs.to(self.device), split.labels.to(self.device))
-            for name, split in (
-                ("train", self.data.train),
-                ("validation", self.data.validation),
-                ("test", self.data.test),
-            )
-        }
+        parts = {part: getattr(self.data, part) for part in ("train", "validation", "test")}
+        self.splits = {part: self._here(split) for part, split in parts.items()}
         self.labels = self.splits["train"].labels
         self.tracked = torch.arange(min(protocol.tracked, len(self.labels)), device=self.device)
 
@@ -198,6 +192,9 @@ class Training:
 
     # --- data ---
 
+    def _here(self, split: data.Split) -> data.Split:
+        return data.Split(split.inputs.to(self.device), split.labels.to(self.device))
+
     def inputs(self, split: data.Split, index) -> Tensor:
         """Normalised inputs, in the layout that suits convolutions."""
         return self._normalised(split.inputs[index])
@@ -208,10 +205,7 @@ class Training:
 
     def batches(self, split: data.Split, parts: Sequence[Tensor]) -> Iterator[Tensor]:
         """`inputs` of each of some parts of a split in turn."""
-        if isinstance(split.inputs, Tensor):
-            yield from (self.inputs(split, part) for part in parts)
-        else:
-            yield from map(self._normalised, split.inputs.batches(parts))
+        return map(self._normalised, _decoded(split, parts))
 
     def training_inputs(self, index: Tensor) -> Tensor:
         split, seed = self.splits["train"], self._crop_seed()
@@ -219,11 +213,7 @@ class Training:
 
     def training_batches(self, parts: Sequence[Tensor]) -> Iterator[Tensor]:
         """`training_inputs` of each of some parts of the training set in turn."""
-        inputs = self.splits["train"].inputs
-        if isinstance(inputs, Tensor):
-            yield from map(self.training_inputs, parts)
-        else:
-            yield from map(self._augmented, inputs.batches(parts, self._crop_seed()))
+        return map(self._augmented, _decoded(self.splits["train"], parts, self._crop_seed()))
 
     def _augmented(self, batch: Tensor) -> Tensor:
         batch = self._normalised(batch)
@@ -292,12 +282,10 @@ class Training:
         learned = torch.where(self.wrong_until < protocol.epochs, self.wrong_until + 1, 0)
         scores = {}
         if protocol.feature_scores:
-            scores = confidences(
-                self.evaluated_for_scores(network),
-                (held_out_features, held_out, self.splits["validation"].labels),
-                (test_features, test),
-                protocol.feature_scores,
-            )
+            validation = held_out_features, held_out, self.splits["validation"].labels
+            trained = self.evaluated_for_scores(network)
+            tested = test_features, test
+            scores = confidences(trained, validation, tested, protocol.feature_scores)
         half, small = np.float16, np.int16
         brier, gradient, tracked_logits, norms = (
             np.stack([x.numpy() for x in column])
@@ -376,9 +364,7 @@ class Training:
 
         rows, temperature = [], self.history[-1]["temperature"]
         for (kind, severity), split in shifts.shifted_sets(self.run.dataset, n):
-            self.splits["shifted"] = data.Split(
-                split.inputs.to(self.device), split.labels.to(self.device)
-            )
+            self.splits["shifted"] = self._here(split)
             logits = self.evaluate(self.final, "shifted")[0].cpu().numpy()
             labels = split.labels.numpy()
             row = _scalars(metrics.summary(logits, labels))
@@ -538,14 +524,14 @@ class Training:
         chosen = self.protocol.temperature  # where the paper fixes one
         if chosen is None:
             chosen, _ = posthoc.optimal_temperature(held_out, held_out_labels, "ece")
+        scaled = posthoc.FixedTemperature(chosen)
+        held_out_probs = torch.from_numpy(held_out).softmax(1).numpy()
         row |= {
             "ece_optimal": value,
             "temperature_optimal": best,
-            "ece_scaled": metrics.ece(
-                posthoc.FixedTemperature(chosen).predict_proba(logits), labels
-            ),
+            "ece_scaled": metrics.ece(scaled.predict_proba(logits), labels),
             "temperature": chosen,
-            "validation_ece": metrics.ece(_softmax(held_out), held_out_labels),
+            "validation_ece": metrics.ece(held_out_probs, held_out_labels),
             "validation_accuracy": float(np.mean(held_out.argmax(1) == held_out_labels)),
         }
         self.history.append(_scalars(row))
@@ -555,6 +541,13 @@ class Training:
         )
         self.tell(line)
         self.log(self.run.name + line)
+
+
+def _decoded(split: data.Split, parts: Sequence[Tensor], seed: tuple = ()) -> Iterator[Tensor]:
+    """Inputs of each of some parts of a split in turn, as they are stored."""
+    if isinstance(split.inputs, Tensor):
+        return (split.inputs[part] for part in parts)
+    return split.inputs.batches(parts, seed)
 
 
 def confidences(train, held_out, test, epochs: int) -> dict[str, np.ndarray]:
@@ -575,10 +568,6 @@ def confidences(train, held_out, test, epochs: int) -> dict[str, np.ndarray]:
 
 def _scalars(values: dict) -> dict[str, float]:
     return {k: float(v) for k, v in values.items() if np.isscalar(v)}
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    return torch.from_numpy(logits).softmax(1).numpy()
 
 
 def half_precision(run: Run) -> bool:

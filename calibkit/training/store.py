@@ -94,29 +94,23 @@ class Record:
     @cached_property
     def shifted(self) -> dict[str, np.ndarray]:
         """Columns over shifts of the test set, "shift" and "severity" first; empty if not taken."""
-        return self._shifted(lambda severity: severity > 0)
+        return self._shifted(False)
 
     @cached_property
     def collected(self) -> dict[str, np.ndarray]:
         """Like `shifted`, for test sets that were collected a second time (severity 0)."""
-        return self._shifted(lambda severity: severity == 0)
+        return self._shifted(True)
 
     @cached_property
     def all_shifted(self) -> dict[str, np.ndarray]:
         """`shifted` and `collected` in one, as the file has them."""
         if self.tables:
             return self.tables.rows("shifted", self.name)
-        table = self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {}
-        if table and "severity" not in table:
-            raise DamagedRecord(f"{self.path}: its shifted test sets have no column severity")
-        return table
+        return self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {}
 
-    def _shifted(self, by_severity) -> dict[str, np.ndarray]:
-        table = self.all_shifted
-        if not table:
-            return {}
-        rows = by_severity(table["severity"])
-        return {name: column[rows] for name, column in table.items()} if rows.any() else {}
+    def _shifted(self, collected: bool) -> dict[str, np.ndarray]:
+        rows = (self.all_shifted.get("severity", np.empty(0)) == 0) == collected
+        return {k: column[rows] for k, column in self.all_shifted.items()} if rows.any() else {}
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -154,12 +148,10 @@ class Record:
         if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
             return replace(self, info=now).replicates
         arrays = self.arrays
-        splits = (
-            (arrays[f"{split}_logits"], arrays[f"{split}_labels"].astype(np.int64))
-            for split in ("test", "validation")
-        )
-        test, held_out = splits
-        both = (*test, *held_out) if len(held_out[0]) else test
+        both = []
+        for split in ("test", "validation"):
+            if len(logits := arrays[f"{split}_logits"]):
+                both += [logits, arrays[f"{split}_labels"].astype(np.int64)]
         n = self.info["run"]["protocol"].get("replicates", 200)
         return stats.replicates_of_run(*both, n=n)
 
@@ -263,12 +255,8 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         info = json.loads((path / "run.json").read_text())
         if info["run"] != run.content():
             raise DamagedRecord(f"{path}: holds a different run from the one it is named after")
-        sound = info["status"] in ("done", "diverged") and isinstance(info["provenance"], dict)
-        files = info["sha256"].keys()
-        sound = sound and "history.csv" in files and files <= FILES
-        sound = sound and bool(files & {"arrays.npz", "replicates.npz"})
         sealed = info.keys() == FIELDS and info["seal"] == _seal(info)
-        if not (sound and sealed):
+        if not (sealed and info["sha256"].keys() <= FILES):
             raise DamagedRecord(f"{path}: run.json was altered; delete the folder to retrain")
         return Record(run.name, path, info)
     except (*ABSENT, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -325,6 +313,7 @@ def save(
     draft = root / f".draft-{run.name}-{os.getpid()}"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
+    replaced = draft.with_name(f".replaced-{run.name}-{os.getpid()}")
     try:
         _write_table(draft / "history.csv", history)
         if shifted:
@@ -333,9 +322,9 @@ def save(
         _finish(draft, {"status": status, "run": run.content(), "provenance": provenance})
         path = root / run.name
         if path.is_dir():  # a light record, trained again for its predictions
-            path.rename(draft.with_name(f".replaced-{run.name}-{os.getpid()}"))
+            path.rename(replaced)
         draft.rename(path)
-        shutil.rmtree(draft.with_name(f".replaced-{run.name}-{os.getpid()}"), ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
