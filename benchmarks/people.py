@@ -1,6 +1,6 @@
 """What people see: predictions beside the answers of some fifty people for each image.
 
-People's answers (CIFAR-10H, read by `calibkit.data.public.votes`) are a distribution η over classes
+People's answers (CIFAR-10H, read by `public.votes`) are a distribution η over classes
 where a label is one class. With it one can ask of a network's probabilities p what labels cannot
 answer: how far they are from η on one image (`distance`), which of the weights that losses give to
 a sample follows that distance (`weights`, `correlation`), and whether a confidence is the share of

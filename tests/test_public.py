@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import public
 from calibkit import confidence, metrics
-from calibkit.data import catalogue, public, readers
+from calibkit.data import catalogue, readers
 
 here = bool(public.names())
 real = pytest.mark.skipif(not here, reason="no public_logits in the data folder")
