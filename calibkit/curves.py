@@ -9,7 +9,6 @@ fractions, not per cent.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from calibkit import metrics, posthoc, stats, terms
 from calibkit.arrays import Array, as_confidence_correct, to_numpy
@@ -95,12 +94,8 @@ class Overfitting:
     ----------
     metric : str
         Its name, such as ``"auroc"``.
-    higher_is_better : bool
-        Its direction.
     epoch : array (e,) of int
         Evaluated epochs.
-    values : array (seeds, e)
-        Of each seed.
     mean, low, high : arrays (e,)
         Mean over seeds and its 95 % interval, ``nan`` for one seed.
     best_epoch : int
@@ -112,9 +107,7 @@ class Overfitting:
     """
 
     metric: str
-    higher_is_better: bool
     epoch: Array
-    values: Array
     mean: Array
     low: Array
     high: Array
@@ -175,8 +168,6 @@ class GradientNorms:
         10, 50 and 90 % quantiles of the norm there; ``nan`` for fewer than 20 samples.
     spread : float
         Median of high / low: by which factor norms differ at one Brier score.
-    spearman : array (seeds,)
-        Rank correlation of the two, in [-1, 1].
     log : bool
         Whether cells have equal width in the logarithms.
     exponent : float or None
@@ -193,7 +184,6 @@ class GradientNorms:
     median: Array
     high: Array
     spread: float
-    spearman: Array
     log: bool
     exponent: float | None
     scale: float | None
@@ -221,15 +211,6 @@ class RiskCoverage:
     low: Array
     high: Array
     aurc: Array
-
-
-def _band(values: Array) -> dict[str, Array]:
-    """`stats.seed_interval` for each column of (seeds, ...)."""
-    n, mean = len(values), values.mean(axis=0)
-    half = np.full_like(mean, np.nan)
-    if n > 1:
-        half = stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
 def _seeds(values) -> list:
@@ -408,15 +389,14 @@ def prepare_overfitting(
     if any(not np.array_equal(e, epochs[0]) for e in epochs):
         raise ValueError("histories: got seeds with different epochs, expected the same in all")
     values = np.array([np.asarray(history[metric], dtype=float) for history in histories])
-    band = _band(values)
-    mean = band["mean"]
+    mean, low, high = stats.seed_interval(values)
     best = int(np.nanargmax(mean if higher_is_better else -mean))
     return Overfitting(
         metric=metric,
-        higher_is_better=higher_is_better,
         epoch=epochs[0],
-        values=values,
-        **band,
+        mean=mean,
+        low=low,
+        high=high,
         best_epoch=int(epochs[0][best]),
         best=float(mean[best]),
         final=float(mean[-1]),
@@ -545,38 +525,33 @@ def prepare_gradient_norms(
     --------
     >>> brier = np.linspace(0.01, 2, 100)
     >>> numbers = prepare_gradient_norms(brier, 3 * brier**2.5, exponent=2.5)
-    >>> round(numbers.scale, 6), numbers.spearman.round(6).tolist()
-    (3.0, [1.0])
+    >>> round(numbers.scale, 6)
+    3.0
     """
-    from scipy.stats import rankdata  # here, because it takes a second to import
-
     x, y = ([np.asarray(to_numpy(v), dtype=float) for v in _seeds(a)] for a in (brier, norm))
     if [v.shape for v in x] != [v.shape for v in y]:
         raise ValueError(
             f"norm: got shapes {[v.shape for v in y]}, expected {[v.shape for v in x]} as in brier"
         )
-    all_x, all_y = np.concatenate(x), np.concatenate(y)
-    for name, values, top in (("brier", all_x, 2 + 1e-6), ("norm", all_y, np.finfo(float).max)):
+    x, y = np.concatenate(x), np.concatenate(y)
+    for name, values, top in (("brier", x, 2 + 1e-6), ("norm", y, np.finfo(float).max)):
         if not (values.size and ((values >= 0) & (values <= top)).all()):
             raise ValueError(f"{name}: got empty, negative, too large or non-finite values")
-    limit = float(np.quantile(all_y, 0.999)) or 1.0
-    brier_edges, norm_edges = _cells(all_x, 2.0, bins, log), _cells(all_y, limit, bins, log)
-    coarse = _cells(all_x, 2.0, 20, log)
+    limit = float(np.quantile(y, 0.999)) or 1.0
+    brier_edges, norm_edges = _cells(x, 2.0, bins, log), _cells(y, limit, bins, log)
+    coarse = _cells(x, 2.0, 20, log)
     quantiles = np.full((3, 20), np.nan)
-    cell = (np.searchsorted(coarse, all_x, side="left") - 1).clip(0, 19)
+    cell = (np.searchsorted(coarse, x, side="left") - 1).clip(0, 19)
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
-        quantiles[:, b] = np.quantile(all_y[cell == b], [0.1, 0.5, 0.9])
-    positive = all_x > 0
-    ratio = np.divide(
-        quantiles[2], quantiles[0], out=np.full(20, np.nan), where=np.nan_to_num(quantiles[0]) > 0
-    )
+        quantiles[:, b] = np.quantile(y[cell == b], [0.1, 0.5, 0.9])
+    ratio = quantiles[2] / np.where(quantiles[0] > 0, quantiles[0], np.nan)
     if not log:  # from 0 on, the scores of a cell are not alike
         ratio[0] = np.nan
     scale = None
     if exponent is not None:
-        scale = float(np.median(all_y[positive] / all_x[positive] ** exponent))
+        scale = float(np.median(y[x > 0] / x[x > 0] ** exponent))
     return GradientNorms(
-        counts=np.histogram2d(all_x, all_y, (brier_edges, norm_edges))[0],
+        counts=np.histogram2d(x, y, (brier_edges, norm_edges))[0],
         brier_edges=brier_edges,
         norm_edges=norm_edges,
         middle=np.sqrt(coarse[1:] * coarse[:-1]) if log else (coarse[1:] + coarse[:-1]) / 2,
@@ -584,9 +559,6 @@ def prepare_gradient_norms(
         median=quantiles[1],
         high=quantiles[2],
         spread=float(np.nanmedian(ratio)) if not np.isnan(ratio).all() else np.nan,
-        spearman=np.array(
-            [_correlation(rankdata(a), rankdata(b)) for a, b in zip(x, y, strict=True)]
-        ),
         log=log,
         exponent=exponent,
         scale=scale,
@@ -596,10 +568,6 @@ def prepare_gradient_norms(
 def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:
     low = np.quantile(values[values > 0], 0.01) if log and (values > 0).any() else top
     return np.geomspace(low, top, n + 1) if low < top else np.linspace(0, top, n + 1)
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else np.nan
 
 
 def prepare_risk_coverage(confidence, correct, points: int = 200) -> RiskCoverage:
@@ -630,4 +598,4 @@ def prepare_risk_coverage(confidence, correct, points: int = 200) -> RiskCoverag
     curves = [metrics.risk_coverage(c, z) for c, z in runs]
     risk = np.array([np.interp(coverage, *curve) for curve in curves])
     aurc = np.array([metrics.aurc(c, z) for c, z in runs])
-    return RiskCoverage(coverage, risk, **_band(risk), aurc=aurc)
+    return RiskCoverage(coverage, risk, *stats.seed_interval(risk), aurc=aurc)

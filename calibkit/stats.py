@@ -262,7 +262,10 @@ def wilson(successes: ArrayLike, trials: ArrayLike, level: float = 0.95) -> Inte
         p = np.where(n > 0, successes / n, np.nan)
         centre = (p + z2 / (2 * n)) / (1 + z2 / n)
         half = np.sqrt(z2 * (p * (1 - p) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    ends = p, np.maximum(centre - half, 0), np.minimum(centre + half, 1)
+    return _interval(p, np.maximum(centre - half, 0), np.minimum(centre + half, 1))
+
+
+def _interval(*ends: Array) -> Interval:
     return Interval(*(end if np.ndim(end) else float(end) for end in ends))
 
 
@@ -873,7 +876,7 @@ def mean_over_seeds(
     >>> [round(x, 4) for x in seed_interval(a - b)]  # the same, without replicates
     [0.0233, 0.009, 0.0377]
     """
-    values = _values(values, "values")
+    values = _values(values)
     draws = np.zeros((len(values), 2)) if deviations is None else np.asarray(deviations, float)
     if draws.ndim != 2 or len(draws) != len(values):
         raise ValueError(f"deviations: got shape {draws.shape}, expected ({len(values)}, n)")
@@ -908,21 +911,21 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
     Parameters
     ----------
-    values : array or tensor, shape (seeds,)
-        The metric of each run.
+    values : array or tensor, shape (seeds,) or (seeds, ...)
+        The metric of each run; or several of each, such as a curve.
     level : float
         Coverage of the interval, in (0, 1).
 
     Returns
     -------
     Interval
-        In the units of the metric. Ends are ``nan`` for fewer than two seeds: one run says nothing
-        about the next.
+        In the units of the metric: numbers, or arrays where those were given. Ends are ``nan`` for
+        fewer than two seeds: one run says nothing about the next.
 
     Raises
     ------
     ValueError
-        If there are no values, they have other than one axis, or the level is not between 0 and 1.
+        If there are no values, or the level is not between 0 and 1.
 
     Examples
     --------
@@ -930,14 +933,14 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     (2.0, -0.484, 4.484)
     """
     _check_level(level)
-    values = _values(values, "values")
-    mean, half = float(values.mean()), math.nan
+    values = _values(values)
+    mean, half = values.mean(axis=0), math.nan
     if len(values) > 1:
         from scipy.special import stdtrit  # the t quantile, without the second scipy.stats takes
 
         t = stdtrit(len(values) - 1, (1 + level) / 2)
-        half = float(t * values.std(ddof=1) / math.sqrt(len(values)))
-    return Interval(mean, mean - half, mean + half)
+        half = t * values.std(axis=0, ddof=1) / math.sqrt(len(values))
+    return _interval(mean, mean - half, mean + half)
 
 
 def _evaluator(
@@ -1078,10 +1081,10 @@ def _warn_undefined(names: Sequence[Metric], estimates: Array) -> None:
         warnings.warn(message, metrics.UndefinedMetricWarning, stacklevel=4)
 
 
-def _values(values: ArrayLike, name: str) -> Array:
+def _values(values: ArrayLike) -> Array:
     array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name}: got shape {array.shape}, expected (seeds,) with at least one")
+    if array.ndim == 0 or array.size == 0:
+        raise ValueError(f"values: got shape {array.shape}, expected (seeds,) with at least one")
     return array
 
 

@@ -176,15 +176,11 @@ def test_a_perfect_ranking_has_no_risk_until_the_errors_begin():
     assert numbers.mean.tolist() == [0, 0, 0, 0.25]
 
 
-def test_gradient_norms_against_scipy_and_the_law():
+def test_gradient_norms_follow_the_law():
     rng = np.random.default_rng(0)
     brier = [rng.beta(0.5, 1, 2000) * 2 for _ in range(2)]
     norm = [3 * b**2.5 * np.exp(0.2 * rng.normal(size=b.size)) for b in brier]
     numbers = plots.prepare_gradient_norms(brier, norm, exponent=2.5)
-    for i in range(2):
-        assert numbers.spearman[i] == pytest.approx(
-            scipy.stats.spearmanr(brier[i], norm[i]).statistic
-        )
     assert numbers.scale == pytest.approx(3, rel=0.02)
     assert 0.998 * 4000 <= numbers.counts.sum() <= 4000
     law = 3 * numbers.middle**2.5
@@ -202,9 +198,9 @@ def test_gradient_norms_on_logarithmic_cells():
     assert numbers.counts.sum() > 0.97 * 5000
 
 
-def test_constant_norms_have_no_correlation():
+def test_norms_of_zero_have_no_spread():
     numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
-    assert np.isnan(numbers.spearman).all() and np.isnan(numbers.spread)
+    assert np.isnan(numbers.spread)
 
 
 def test_tensors_are_arrays():
