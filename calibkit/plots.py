@@ -52,8 +52,8 @@ from calibkit.curves import (
 
 # One look per method in the whole book.
 COLORS = {name: method.color for name, method in terms.METHODS.items()}
-MARKERS = {name: method.marker for name, method in terms.METHODS.items()}
-_OWN = "#E7298A", "*"
+_MARKERS = {name: method.marker for name, method in terms.METHODS.items()}
+_OWN = "#E7298A", "*"  # of somebody's own source: to be seen among the others
 _DASHED = ("focal_gra", "flsd53_gra", "dual_focal_gra")
 _LINESTYLES = {"": "-", "sam": "--", "swa": "-.", "sam+swa": (0, (1, 1)), "gra": (0, (4, 1.5))}
 
@@ -131,12 +131,12 @@ def look(method: str) -> dict:
     flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)
     own = list(COLORS)
     stand_in = base if base in COLORS else own[zlib.crc32(base.encode()) % len(own)]
-    color, marker = COLORS[stand_in], "s" if method == "ts" else MARKERS.get(stand_in, _OWN[1])
-    if "@" in base:  # of somebody's own source: to be seen among the others
+    color, marker = COLORS[stand_in], _MARKERS.get(stand_in, _OWN[1])
+    if "@" in base:
         color, marker = _OWN
     return {
         "color": color,
-        "marker": marker,
+        "marker": "s" if method == "ts" else marker,
         "linestyle": _LINESTYLES[flat or ("gra" if base in _DASHED else "")],
         "label": terms.label(method),
     }
@@ -186,15 +186,8 @@ def _axes(ax: Axes | None) -> Axes:
 def _note(ax: Axes, text: str, x: float = 0.03, y: float = 0.97, **more) -> None:
     """Words inside the axes, on a white background so that no line runs through them."""
     box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.5}
-    defaults = {
-        "ha": "left",
-        "va": "top",
-        "fontsize": _small(),
-        "color": _INK,
-        "bbox": box,
-        "zorder": 6,
-    }
-    ax.text(x, y, text, transform=ax.transAxes, **defaults | more)
+    usual = {"ha": "left", "va": "top", "fontsize": _small(), "color": _INK, "zorder": 6}
+    ax.text(x, y, text, transform=ax.transAxes, bbox=box, **usual | more)
 
 
 def _small() -> float:
@@ -280,14 +273,9 @@ def panels(table: dict, plot: Callable, columns: int = 2, size=(3.1, 2.9), **opt
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: numbers}")
     columns = min(columns, len(table))
-    fig, axes = plt.subplots(
-        -(-len(table) // columns),
-        columns,
-        figsize=(size[0] * columns + 0.3, size[1] * -(-len(table) // columns)),
-        squeeze=False,
-        sharex=True,
-        sharey=True,
-    )
+    rows = -(-len(table) // columns)
+    shape = {"figsize": (size[0] * columns + 0.3, size[1] * rows), "squeeze": False}
+    fig, axes = plt.subplots(rows, columns, sharex=True, sharey=True, **shape)
     for ax, (title, numbers) in zip_longest(axes.flat, table.items(), fillvalue=("", None)):
         if numbers is None:
             ax.set_axis_off()
@@ -358,11 +346,9 @@ def plot_confidence_histogram(
         confident.set_clip_path(place)
         ax.axvline(threshold, color=_INK, linewidth=0.9)
         share = _text(numbers.confident, 0, 100, " %")
-        beside = {"ha": "right", "color": ink(WRONG)}
-        _note(ax, share, threshold - 0.03, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
-        _note(
-            ax, f"of the errors\nlie above {100 * threshold:g} %", threshold - 0.03, 0.59, **beside
-        )
+        x, beside = threshold - 0.03, {"ha": "right", "color": ink(WRONG)}
+        _note(ax, share, x, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
+        _note(ax, f"of the errors\nlie above {100 * threshold:g} %", x, 0.59, **beside)
     _from_zero(ax)
     if root:
         scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
@@ -415,13 +401,9 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     sure = high - low < 0.3
     ax.plot([0, 1], [0, 1], color=_FAINT, linestyle="--", linewidth=1.2, zorder=1)
     for some, tint, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
-        shades = {
-            "color": np.where(y < x, WRONG, CORRECT)[some],
-            "alpha": alpha,
-            "edgecolor": "white",
-            "linewidth": 0.8,
-        }
-        ax.bar(left[some], (y - x)[some], width[some], x[some], align="edge", **shades)
+        color = np.where(y < x, WRONG, CORRECT)[some]
+        bar = {"align": "edge", "alpha": alpha, "edgecolor": "white", "linewidth": 0.8}
+        ax.bar(left[some], (y - x)[some], width[some], x[some], color=color, **bar)
         whiskers = np.array([y - low, high - y])[:, some].clip(min=0)
         dots = {"fmt": "o", "color": tint, "markersize": 4.5, "elinewidth": 1.2}
         ax.errorbar(x[some], y[some], whiskers, zorder=4, **dots)
@@ -434,16 +416,8 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     ax.bar(left, room * share / share.max(), width, floor, **strip)
     ax.axhline(0, color="#9A9A9A", linewidth=0.8)
     middle = np.clip(left[share.argmax()] + width[0] / 2, 0.07, 0.93)
-    words = f"{100 * share.max():.0f} %"
-    ax.text(
-        middle,
-        floor + room + 0.01,
-        words,
-        ha="center",
-        va="bottom",
-        fontsize=_small() - 1,
-        color=_FAINT,
-    )
+    above = {"ha": "center", "va": "bottom", "fontsize": _small() - 1, "color": _FAINT}
+    ax.text(middle, floor + room + 0.01, f"{100 * share.max():.0f} %", **above)
     ax.set(xlim=(0, 1), ylim=(floor, 1.0), xlabel="Confidence", ylabel="Accuracy")
     ax.set_xticks(np.linspace(0, 1, 6))
     ax.set_yticks(np.linspace(0, 1, 6))
@@ -451,10 +425,9 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     gap = numbers.confidence_all - numbers.accuracy_all
     words = f"ECE {_text(numbers.ece, 1, 100, ' %')}\n"
     words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
-    if gap.mean() >= 0:  # over-confidence leaves the upper corner free, the opposite the lower
-        _note(ax, words, fontsize=_small() - 1)
-    else:
-        _note(ax, words, 0.97, 0.23, ha="right", va="bottom", fontsize=_small() - 1)
+    # Over-confidence leaves the upper corner free, the opposite the lower.
+    lower = {} if gap.mean() >= 0 else {"x": 0.97, "y": 0.23, "ha": "right", "va": "bottom"}
+    _note(ax, words, fontsize=_small() - 1, **lower)
     return ax
 
 
@@ -538,9 +511,8 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
         raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
     names = list(next(iter(table.values())))
     size = (WIDTH if len(table) > 1 else 0.6 * WIDTH, 1.55 * len(names) + 0.3)
-    fig, axes = plt.subplots(
-        len(names), len(table), figsize=size, squeeze=False, sharex="col", sharey="row"
-    )
+    shared = {"squeeze": False, "sharex": "col", "sharey": "row"}
+    fig, axes = plt.subplots(len(names), len(table), figsize=size, **shared)
     for column, (title, by_metric) in enumerate(table.items()):
         color = look(_title(axes[0, column], title) or "erm")["color"]
         for ax, name in zip(axes[:, column], names, strict=True):
@@ -576,13 +548,9 @@ def _fall(ax: Axes, numbers: Overfitting, color: str) -> None:
         unit = " points" if scale == 100 else ""
         words = _text(numbers.drop, 1 if scale > 1 else 3, scale, unit, sign=True)
         ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
-        arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0, "lw": 1}
-        ax.annotate(
-            "",
-            (x[-1], numbers.final),
-            (x[-1], best[1]),
-            arrowprops=arrow | {"mutation_scale": 7},
-        )
+        ends = {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
+        arrow = {"arrowstyle": "-|>", "color": color, "lw": 1, **ends}
+        ax.annotate("", (x[-1], numbers.final), (x[-1], best[1]), arrowprops=arrow)
     _note(ax, words, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
     ax.set_xlim(x[0], x[-1])
 
@@ -626,15 +594,8 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
     ax.plot(x, left, color=CORRECT, marker=".", label="refinement")
     ring = {"color": CORRECT, "markerfacecolor": "white", "zorder": 5, "clip_on": False}
     ax.plot(x[left.argmin()], left.min(), "o", **ring)
-    _note(
-        ax,
-        _text(numbers.since_best, 2, sign=True),
-        0.97,
-        0.03,
-        ha="right",
-        va="bottom",
-        color=ink(CORRECT),
-    )
+    lost = _text(numbers.since_best, 2, sign=True)
+    _note(ax, lost, 0.97, 0.03, ha="right", va="bottom", color=ink(CORRECT))
     ax.margins(y=0.25)
     ax.set(xlabel="Epoch", ylabel="NLL")
     ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
@@ -671,11 +632,8 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     ax = _axes(ax)
     x, y = numbers.brier_edges, numbers.norm_edges
     counts = np.ma.masked_equal(numbers.counts.T, 0)
-    shades = {
-        "norm": LogNorm(1, max(counts.max(), 2)),
-        "cmap": sns.color_palette("mako_r", as_cmap=True),
-    }
-    ax.pcolormesh(x, y, counts, rasterized=True, **shades)
+    shades = sns.color_palette("mako_r", as_cmap=True)
+    ax.pcolormesh(x, y, counts, norm=LogNorm(1, max(counts.max(), 2)), cmap=shades, rasterized=True)
     ax.plot(numbers.middle, numbers.median, color=WRONG)
     words = []
     if np.isfinite(numbers.spread):
@@ -725,9 +683,8 @@ def plot_risk_coverage(table: dict[str, RiskCoverage], ax: Axes | None = None) -
     ends = {}
     for method, numbers in table.items():
         line = look(method)
-        x = numbers.coverage
-        low, high = numbers.low.clip(min=0), numbers.high
-        ax.fill_between(x, low, high, color=line["color"], alpha=0.15, linewidth=0)
+        x, band = numbers.coverage, (numbers.low.clip(min=0), numbers.high)
+        ax.fill_between(x, *band, color=line["color"], alpha=0.15, linewidth=0)
         ax.plot(x, numbers.mean, **line, markevery=0.12, markersize=5)
         ends[method] = (numbers.mean[-1], f"{line['label']}  {_text(1000 * numbers.aurc, 1)}")
     _from_zero(ax)
