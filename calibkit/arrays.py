@@ -291,6 +291,18 @@ def row_sums(block: Array) -> Array:
     return np.einsum("ij->i", block)
 
 
+def check_bins(bins: int) -> None:
+    """Refuse what is no number of bins.
+
+    >>> check_bins(0)
+    Traceback (most recent call last):
+    ...
+    ValueError: bins: got 0, expected a whole number from 1
+    """
+    if not isinstance(bins, int | np.integer) or bins < 1:
+        raise ValueError(f"bins: got {bins!r}, expected a whole number from 1")
+
+
 def _check_rows(block: Array, total: Array, tolerance: float, start: int, name: str) -> None:
     # What is not negative and sums to 1 is at most 1: two passes are enough. A NaN fails both.
     sums = 1 - tolerance <= total.min() and total.max() <= 1 + tolerance

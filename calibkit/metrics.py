@@ -42,6 +42,7 @@ from calibkit.arrays import (
     as_logits,
     as_probs,
     blocks,
+    check_bins,
     exp_shifted,
     like,
     prob_blocks,
@@ -276,7 +277,7 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(ece([0.9, 0.7, 0.7], [True, False, True]), 4)  # confidences and correctness
     0.1667
     """
-    _check_bins(bins)
+    check_bins(bins)
     return _ece(_binned_samples(*_top_label(probs, labels), bins))
 
 
@@ -318,7 +319,7 @@ def adaptive_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(adaptive_ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1], bins=1), 4)
     0.1
     """
-    _check_bins(bins)
+    check_bins(bins)
     return _ece(_binned(Ranking.of(*_top_label(probs, labels)), bins, "equal_mass"))
 
 
@@ -355,7 +356,7 @@ def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(mce([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
     0.2
     """
-    _check_bins(bins)
+    check_bins(bins)
     return _mce(_binned_samples(*_top_label(probs, labels), bins))
 
 
@@ -409,7 +410,7 @@ def ece_floor(
     >>> round(ece_floor([[0.5, 0.5]] * 2, bins=1), 6)  # 0, 1 or 2 right, with chances 1/4, 1/2, 1/4
     0.25
     """
-    _check_bins(bins)
+    check_bins(bins)
     _check_binned(of)
     if of == "classwise_ece":
         probs = as_probs(probs)
@@ -515,7 +516,7 @@ def excess_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15, of: Binned =
     >>> ece(probs, labels, bins=1), round(excess_ece(probs, labels, bins=1), 6)
     (0.0, -0.25)
     """
-    _check_bins(bins)
+    check_bins(bins)
     _check_binned(of)
     if of == "classwise_ece":
         classes = _classes_of(probs, labels, bins)
@@ -567,7 +568,7 @@ def debiased_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(debiased_ece([[0.5, 0.5]] * 4, [0, 0, 1, 1], bins=1), 4)
     -0.2887
     """
-    _check_bins(bins)
+    check_bins(bins)
     return _debiased_ece(Ranking.of(*_top_label(probs, labels)), bins)
 
 
@@ -613,7 +614,7 @@ def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) ->
     >>> round(overconfidence_error([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
     0.0933
     """
-    _check_bins(bins)
+    check_bins(bins)
     return _overconfidence_error(_binned_samples(*_top_label(probs, labels), bins))
 
 
@@ -737,7 +738,7 @@ def reliability_bins(
     >>> table["count"].tolist(), table["accuracy"].round(2).tolist()
     ([0, 3], [nan, 0.67])
     """
-    _check_bins(bins)
+    check_bins(bins)
     values, right = as_confidence_correct(confidence, correct, unit=True)
     if scheme == "equal_width":
         table, edges = _binned_samples(values, right, bins), np.linspace(0, 1, bins + 1)
@@ -974,7 +975,7 @@ class _Classes:
 
 
 def _classes_of(probs: ArrayLike, labels: ArrayLike, bins: int) -> _Classes:
-    _check_bins(bins)
+    check_bins(bins)
     probs, checked = prob_blocks(probs)
     labels = as_labels(labels, probs.shape[1], len(probs))
     classes = _Classes(*probs.shape, bins, probs.dtype)
@@ -1527,7 +1528,7 @@ def refinement_decomposition(
     >>> {name: round(value, 4) for name, value in parts.items()}
     {'ece': 0.35, 'confidence': 0.75, 'refinement': 0.25, 'constant': 0.3125, 'residual': 0.1625}
     """
-    _check_bins(bins)
+    check_bins(bins)
     return _refinement_decomposition(_ranking(confidence, correct, unit=True), bins)
 
 
@@ -1618,7 +1619,7 @@ def histogram_overlap(confidence: ArrayLike, correct: ArrayLike, bins: int = 15)
     >>> histogram_overlap([0.9, 0.8, 0.7, 0.9], [True, True, False, False], bins=10)
     0.5
     """
-    _check_bins(bins)
+    check_bins(bins)
     ranking = _ranking(confidence, correct, unit=True)
     return _defined("histogram_overlap", _histogram_overlap(ranking, bins))
 
@@ -1746,7 +1747,7 @@ def summary(
     >>> round(values["accuracy"], 3), round(values["ece"], 3), values["auroc"]
     (0.667, 0.337, 1.0)
     """
-    _check_bins(bins)
+    check_bins(bins)
     samples, classes = _scan(as_logits(logits, kind=kind), labels, bins)
     ranking = Ranking.of(samples["confidence"], samples["correct"])
     values = {name: f(ranking) for name, f in ranked_metrics(bins).items()}
@@ -1869,11 +1870,6 @@ def _defined(name: str, value: float) -> float:
     if math.isnan(value):
         warnings.warn(_UNDEFINED + name, UndefinedMetricWarning, stacklevel=3)
     return value
-
-
-def _check_bins(bins: int) -> None:
-    if not isinstance(bins, int | np.integer) or bins < 1:
-        raise ValueError(f"bins: got {bins!r}, expected a whole number from 1")
 
 
 def _check_binned(of: str) -> None:

@@ -26,7 +26,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import exp, inf, log
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
@@ -42,6 +42,7 @@ from calibkit.arrays import (
     as_labels,
     as_logits,
     blocks,
+    check_bins,
     like,
     row_sums,
     softmax,
@@ -400,16 +401,8 @@ def optimal_temperature(
     >>> optimal_temperature(logits, labels, "ece")[0]
     3.64
     """
-    logits, labels = _data(logits, labels)
-    _check_objective(objective)
-    _check_bins(bins)
-    temperatures = None if grid is None else _checked_grid(grid)
-    if objective == "ece":
-        ece = _ece_at(logits, labels, bins)
-        return _lowest_ece(ece, GRID if temperatures is None else temperatures)
-    scaled = _Scaled(logits, labels)
-    best = _lowest_nll(scaled, temperatures)
-    return best, scaled.nll(best)[0]
+    scaled, best = _best_temperature(*_data(logits, labels), objective, grid, bins)
+    return best, (scaled.ece if objective == "ece" else scaled.nll)(best)[0]
 
 
 @dataclass
@@ -445,14 +438,7 @@ class TemperatureScaling(Recalibration):
     _kept = {"temperature": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        _check_objective(self.objective)
-        grid = None if self.grid is None else _checked_grid(self.grid)
-        if self.objective == "nll":
-            scaled = _Scaled(logits, labels)
-            best = _lowest_nll(scaled, grid)
-        else:
-            scaled = _Scaled(logits, labels, logits.dtype)
-            best, _ = _lowest_ece(scaled.ece, GRID if grid is None else grid)
+        scaled, best = _best_temperature(logits, labels, self.objective, self.grid)
         self.temperature_ = best
         choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
         if best in (min(choices), max(choices)):
@@ -568,10 +554,11 @@ def calibratability(
     for name, value in (("validation", temperature), ("test", best)):
         if value in (GRID[0], GRID[-1]):
             _warn(f"temperature {value:g} of the {name} set is an end of the range searched", 3)
-    ece = _ece_at(*_data(test_logits, test_labels), bins)
+    test_logits, test_labels = _data(test_logits, test_labels)
+    scaled = _Scaled(test_logits, test_labels, test_logits.dtype, bins)
     return {
-        "before": ece(1.0)[0],
-        "after": ece(temperature)[0],
+        "before": scaled.ece(1.0)[0],
+        "after": scaled.ece(temperature)[0],
         "optimal": optimal,
         "temperature": temperature,
         "optimal_temperature": best,
@@ -663,7 +650,7 @@ class HistogramBinning(Recalibration):
     _kept = {"edges": ("m",), "values": ("m",)}
 
     def __post_init__(self):
-        _check_bins(self.bins)
+        check_bins(self.bins)
         if self.scheme not in ("equal_width", "equal_mass"):
             raise ValueError(f"scheme: got {self.scheme!r}, expected 'equal_width' or 'equal_mass'")
 
@@ -1091,16 +1078,6 @@ def _warn_missing(labels: Array, k: int) -> None:
         _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
 
 
-def _check_objective(objective: str) -> None:
-    if objective not in ("ece", "nll"):
-        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
-
-
-def _check_bins(bins: int) -> None:
-    if not isinstance(bins, int | np.integer) or bins < 1:
-        raise ValueError(f"bins: got {bins!r}, expected an integer >= 1")
-
-
 def _checked_grid(grid: Grid) -> Array:
     array = np.unique(np.asarray(grid, dtype=np.float64))  # sorted
     if array.size == 0 or not (array[0] > 0 and array[-1] < inf):
@@ -1115,8 +1092,9 @@ class _Scaled:
     sums over classes run along memory.
     """
 
-    def __init__(self, logits: Array, labels: Array, dtype: Any = np.float64):
-        self.logits, self.labels = logits, labels
+    def __init__(self, logits: Array, labels: Array, dtype: Any = np.float64, bins: int = 15):
+        check_bins(bins)
+        self.logits, self.labels, self.bins = logits, labels, bins
         self.dtype, (self.n, k) = dtype, logits.shape
         self.blocks = []
         for rows in blocks(self.n, k):
@@ -1130,13 +1108,14 @@ class _Scaled:
     def correct(self) -> Array:
         return self.logits.argmax(axis=1) == self.labels  # at any temperature
 
-    def ece(self, temperature: float, bins: int = 15) -> tuple[float, float]:
+    def ece(self, temperature: float) -> tuple[float, float]:
         """The ECE, and mean confidence - accuracy."""
         confidence = np.concatenate(
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
-        index = np.searchsorted(np.linspace(0, 1, bins + 1).astype(self.dtype)[1:-1], confidence)
-        gaps = np.bincount(index, weights=confidence - self.correct, minlength=bins) / self.n
+        inner = np.linspace(0, 1, self.bins + 1).astype(self.dtype)[1:-1]
+        index = np.searchsorted(inner, confidence)
+        gaps = np.bincount(index, confidence - self.correct, minlength=self.bins) / self.n
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
     def nll(self, temperature: float) -> tuple[float, float, float]:
@@ -1156,15 +1135,23 @@ class _Scaled:
         return tuple(float(x / self.n) for x in sums)
 
 
-def _ece_at(logits: Array, labels: Array, bins: int = 15) -> Callable[[float], tuple[float, float]]:
-    """Function of T that gives the ECE and mean confidence - accuracy."""
-    _check_bins(bins)
-    scaled = _Scaled(logits, labels, logits.dtype)
-    return lambda temperature: scaled.ece(temperature, bins)
+def _best_temperature(
+    logits: Array, labels: Array, objective: Objective, grid: Grid, bins: int = 15
+) -> tuple[_Scaled, float]:
+    if objective not in ("ece", "nll"):
+        raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
+    if grid is not None:
+        grid = _checked_grid(grid)
+    if objective == "ece":
+        scaled = _Scaled(logits, labels, logits.dtype, bins)
+        return scaled, _lowest_ece(scaled.ece, GRID if grid is None else grid)
+    scaled = _Scaled(logits, labels, bins=bins)
+    return scaled, _lowest_nll(scaled, grid)
 
 
-def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tuple[float, float]:
-    """Best temperature of a sorted grid and its ECE; see `optimal_temperature` for why."""
+def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> float:
+    """Best temperature of a sorted grid; see `optimal_temperature` for why."""
+    ece = cache(ece)
     start = bisect_left(grid, 0.0, key=lambda temperature: -ece(temperature)[1])
     best = (inf, inf)
     for side in (grid[start:], grid[:start][::-1]):
@@ -1173,7 +1160,7 @@ def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> tup
             best = min(best, (value, float(temperature)))
             if abs(gap) > best[0] + 1e-6:  # room for rounding in float32
                 break
-    return best[1], best[0]
+    return best[1]
 
 
 MANY = 4_000_000  # numbers (samples x classes) from which a search starts on a part of them

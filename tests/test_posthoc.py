@@ -174,13 +174,8 @@ def test_ece_search_on_the_published_grids(dtype):
 def test_search_visits_few_temperatures(monkeypatch):
     """The point of the search: a hundredth of the grid would do, a fifth is the limit here."""
     visited = []
-    ece_at = posthoc._ece_at
-
-    def counting(*args):
-        at = ece_at(*args)
-        return lambda temperature: visited.append(temperature) or at(temperature)
-
-    monkeypatch.setattr(posthoc, "_ece_at", counting)
+    ece = posthoc._Scaled.ece
+    monkeypatch.setattr(posthoc._Scaled, "ece", lambda self, t: visited.append(t) or ece(self, t))
     posthoc.optimal_temperature(*sampled(n=5000, k=10, temperature=2.3), "ece")
     assert len(visited) < len(posthoc.GRID) / 5
 
@@ -225,7 +220,9 @@ def test_a_search_that_starts_on_a_part_ends_on_all(monkeypatch):
     monkeypatch.setattr(posthoc, "MANY", 6000)
     init = posthoc._Scaled.__init__
     monkeypatch.setattr(
-        posthoc._Scaled, "__init__", lambda self, z, y: sizes.append(len(z)) or init(self, z, y)
+        posthoc._Scaled,
+        "__init__",
+        lambda self, z, y, **more: sizes.append(len(z)) or init(self, z, y, **more),
     )
     assert posthoc.optimal_temperature(logits, labels) == pytest.approx(whole, rel=1e-9)
     assert sizes == [3000, 188]
