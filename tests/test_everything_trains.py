@@ -1,4 +1,4 @@
-"""Every network takes a step under every family of methods; every real data set here is learned."""
+"""Every network takes a step in every way there is; every real data set here is learned."""
 
 import warnings
 from dataclasses import replace
@@ -15,7 +15,9 @@ from calibkit.training.loop import Training
 from calibkit.training.objectives import Batch, TrainingSet
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # minutes, more on a busy machine
-FAMILIES = ("erm", "mixup", "mit_l", "mit_a", "cs_kd", "crl", "bsce_gra", "sam")
+# Passes forward before one back, with and without gradient, and two of both: what a network may
+# not survive. `test_objectives` has the other families, which pass through it once.
+FAMILIES = ("mit_a", "cs_kd", "sam")
 SIGNALS = ("mlp", "cnn", "resnet1d")
 
 
@@ -45,7 +47,7 @@ def test_every_network_takes_a_step_under_every_family(name):
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
     for family in FAMILIES:
         recipe = plan.method(family)
-        if tokens and recipe.objective in ("mixup", "mit_l", "mit_a"):
+        if tokens and recipe.objective == "mit_a":
             with pytest.raises(ValueError, match="token ids cannot be mixed"):
                 objectives.objective(recipe, train)
             continue
@@ -68,10 +70,10 @@ def test_every_network_takes_a_step_under_every_family(name):
 
 
 REAL = {  # data set: network, training samples, epochs, accuracy clearly above chance
-    "cifar10": ("resnet8", 4000, 2, 0.22),
-    "tiny_imagenet": ("resnet8", 8000, 2, 0.015),
-    "fashion_mnist": ("mlp", 8000, 1, 0.5),
-    "20newsgroups": ("textcnn", 3000, 4, 0.12),
+    "cifar10": ("mlp", 4000, 3, 0.25),
+    "tiny_imagenet": ("mlp", 8000, 2, 0.015),
+    "fashion_mnist": ("mlp", 4000, 1, 0.5),
+    "20newsgroups": ("textcnn", 1500, 3, 0.12),
 }
 
 
@@ -100,16 +102,13 @@ def test_real_data_are_learned_from(name, request):
         snapshots=(),
         tracked=100,
         evaluate_every=99,
-        augment=not text,
-        learning_rate=0.05,
+        learning_rate=0.05 if text else 0.02,
         milestones=(),
         batch_size=32 if text else 64,
     )
     training = Training(plan.Run(name, network, "erm", 0, protocol))
-    if text:  # a part of the test set says as much
-        training.splits["test"] = data.Split(
-            *(t[:1000] for t in vars(training.splits["test"]).values())
-        )
+    test = training.splits["test"]  # a part of it says as much
+    training.splits["test"] = data.Split(*(t[:1000] for t in vars(test).values()))
     for epoch in range(1, epochs + 1):
         loss = training.learn(epoch)
     with warnings.catch_warnings():
