@@ -243,6 +243,15 @@ def test_tables_hold_what_the_folders_hold(tmp_path, folders):
         _ = store.load(folders[0]).arrays
 
 
+def test_a_number_that_stands_twice_is_refused(tmp_path, folders):
+    row = dict.fromkeys(tables.KEY, "none") | {"validation": 0, "value": 1.0}
+    held = [store.load(run) for run in folders]
+    tables.write(tmp_path / "released" / "shared", held, lambda record: [row] * 2)
+    reduce(tmp_path)
+    with pytest.raises(ValueError, match=r"results.parquet: two rows of one run and number"):
+        _ = store.load(folders[0]).replicates
+
+
 def test_a_local_folder_comes_before_a_row(tmp_path, folders):
     results.collect("smoke", say=lambda line: None)
     assert all(store.load(run).tables is None for run in folders)

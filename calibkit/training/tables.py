@@ -157,6 +157,8 @@ class _Numbers:
             number = tuple(labels[codes[start]] for codes, labels in key)
             for row, run in enumerate(runs[start:end].tolist(), start):
                 places[run][number] = row
+        if sum(map(len, places)) < len(runs):
+            raise ValueError(f"{path}: two rows of one run and number")
 
     def of(self, run: str) -> dict[tuple, int]:
         """The rows of a run, by their key."""
