@@ -116,6 +116,7 @@ def test_a_score_of_its_own_setting_is_compared_by_auroc(plain):
 
 def test_every_number_of_the_frame_is_there_once_and_is_that_of_compare(plain):
     frame = plain.frame
+    assert {"temperature", "p", "sure_when_wrong"} <= set(frame.metric)  # not drawn
     key = [c for c in frame if c not in ("value", "n")]
     assert not frame.duplicated(key).any() and len(frame) > 10_000
     wanted = frame[

@@ -749,18 +749,19 @@ class Results:
         base = {"run": record.name, "setting": self.name} | {k: run[k] for k in names}
         base |= {"method": method, "score": "max_probability", "test_set": "clean", "at": "end"}
         n = int(record.history["n"][-1])
-        seen = set()
-        for name, estimate in zip(
-            record.replicates.names, record.replicates.estimates, strict=True
-        ):
-            metric, recalibration, score = tables.split(name)
-            seen.add((metric, recalibration))
-            yield base | {"metric": metric, "recalibration": recalibration, "score": score} | {
-                "value": float(estimate), "n": n}  # fmt: skip
+        if record.tables:
+            kept = record.tables.numbers(record.name)
+        else:
+            drawn = zip(record.replicates.names, record.replicates.estimates, strict=True)
+            kept = {(*tables.split(name), 0): estimate for name, estimate in drawn}
+        for (metric, recalibration, score, validation), estimate in kept.items():
+            if not validation:  # a fit on few samples stands in no column
+                yield base | {"metric": metric, "recalibration": recalibration, "score": score} | {
+                    "value": float(estimate), "n": n}  # fmt: skip
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
                 continue  # those are temperatures, or in the replicates by another name
-            if (name, "none") not in seen:
+            if (name, "none", "max_probability", 0) not in kept:
                 yield base | {"metric": name, "recalibration": "none"} | {
                     "value": float(column[-1]), "n": n}  # fmt: skip
         for table in (record.shifted, record.collected):

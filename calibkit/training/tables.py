@@ -127,10 +127,13 @@ class Tables:
         """`stats.Replicates` of a run."""
         return self._results.replicates(run)
 
+    def numbers(self, run: str) -> dict[tuple, float]:
+        """Numbers of the end of a run, by `KEY`."""
+        return self._results.values(run)
+
     def epochs(self, run: str) -> dict[tuple, float]:
         """Numbers of a run whose predictions were kept through its training, by key and epoch."""
-        its = self._epochs
-        return {key: float(its.value[row]) for key, row in its.of(run).items()}
+        return self._epochs.values(run)
 
     def predictions(self, run: str) -> Path:
         return self.folder.resolve().parent.parent / "runs" / run / "arrays.npz"
@@ -163,6 +166,9 @@ class _Numbers:
     def of(self, run: str) -> dict[tuple, int]:
         """The rows of a run, by their key."""
         return self._of.get(run, {})
+
+    def values(self, run: str) -> dict[tuple, float]:
+        return {key: float(self.value[row]) for key, row in self.of(run).items()}
 
     @cached_property
     def _steps(self) -> np.ndarray:
