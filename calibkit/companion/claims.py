@@ -420,7 +420,8 @@ class Place:
                 return "no run of", f"{terms.label(method)}{where}"
         each = [self.runs.series(method, number, **changes) for method in side.methods]
         if any(all(isnan(v) for v in its.values.values()) for its in each):
-            return _why_nan(number), ""
+            what = "a number that is not to be had of networks of others"
+            return what if self.name == PUBLIC else _why_nan(number), ""
         if number.score == "confidnet" and (steps := _head_steps(self.runs)) < HEAD_STEPS:
             return f"ConfidNet's head had {steps:,.0f} updates, fewer than {HEAD_STEPS:,}", ""
         if side.lowest:
