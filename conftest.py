@@ -1,8 +1,12 @@
 """Doctests draw as a user would, who keeps the figure; here it is closed after the example."""
 
+import os
 import sys
 
 import pytest
+
+# Workers fill the cores: threads that wait for one another took twice the time of `test_posthoc`.
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is loaded, and for what tests start
 
 
 @pytest.fixture(autouse=True)
