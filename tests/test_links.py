@@ -113,20 +113,28 @@ def test_claims_have_anchors_and_html_finds_those_of_docutils():
     assert elsewhere["body"].startswith(body)
 
 
-def test_the_first_use_of_an_abbreviation_is_explained():
+def test_the_first_use_of_a_term_is_explained_and_leads_to_the_glossary():
     links = extension("links")
     first, code, second = "An ECE of 0. BSCE-GRA.", nodes.literal("ECE", "ECE"), "ECE again"
     paragraph = nodes.paragraph("", "", code, nodes.Text(first))
     doctree = nodes.section("", nodes.title("", "ECE"), paragraph, nodes.paragraph("", second))
-    app = SimpleNamespace(
-        config=SimpleNamespace(
-            abbreviations={"ECE": "a gap", "BSCE-GRA": "gradients", "BSCE": "no"}
-        )
-    )
+    terms = {"ECE": "a gap", "BSCE": "no", "BSCE-GRA": "gradients"}
+    builder = SimpleNamespace(get_relative_uri=lambda page, to: f"../{to}.html")
+    app = SimpleNamespace(config=SimpleNamespace(terms=terms), builder=builder)
     links.explain(app, doctree, "page")
     found = [(n.astext(), n["explanation"]) for n in doctree.findall(nodes.abbreviation)]
     assert found == [("ECE", "a gap"), ("BSCE-GRA", "gradients")]
+    assert [n["refuri"] for n in doctree.findall(nodes.reference)] == [
+        "../glossary.html#term-ECE", "../glossary.html#term-BSCE-GRA"
+    ]  # fmt: skip
     assert doctree.astext().count("ECE") == 4  # no word is lost
+
+
+def test_the_glossary_has_the_methods_that_papers_abbreviate():
+    links, config = extension("links"), SimpleNamespace()
+    links.glossary(SimpleNamespace(srcdir=BOOK), config)
+    assert {"ECE", "AUROC", "CS-KD", "MMCE", "FLSD-53", "BSCE-GRA", "CRL"} <= set(config.terms)
+    assert all(its.endswith(".") for its in config.terms.values())
 
 
 # --- what a page does without ---

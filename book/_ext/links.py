@@ -7,11 +7,13 @@
   in a cell, a summary or code, is the anchor of that name.
 * A link that HTML in a notebook writes with capitals (``overconf.html#overconf-figA``) finds the
   anchor, which docutils writes without.
-* The first time a page uses an abbreviation of `abbreviations` (in _config.yml), it is explained.
-  Anything else is explained in place: ``<abbr title="what it means">term</abbr>``.
+* The first time a page uses a term of the glossary, written as there, the mouse finds it explained
+  and a click leads to the glossary. Anything else is explained in place:
+  ``<abbr title="what it means">term</abbr>``.
 """
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from pybtex.plugin import find_plugin
@@ -48,12 +50,19 @@ def link_citations(app, doctree, page) -> None:
             link["reftitle"] = citation.formatted_entry.text.render(plain)
 
 
+def glossary(app, config) -> None:
+    """The terms of the book's glossary, each with its one sentence."""
+    text = (Path(app.srcdir) / "glossary.md").read_text(encoding="utf-8")
+    config.terms = dict(re.findall(r"^(\S.*)\n  (\S.*)$", text, re.MULTILINE))
+
+
 def explain(app, doctree, page) -> None:
-    """Mark up the first use of each abbreviation of a page."""
-    left = dict(app.config.abbreviations)
-    if not left:
+    """Mark up the first use of each term of the glossary on a page, and lead it there."""
+    if page == "glossary" or page.startswith("api"):
         return
-    pattern = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, left))})(?![\w-])")
+    left = dict(app.config.terms)
+    longest = sorted(map(re.escape, left), key=len, reverse=True)
+    pattern = re.compile(rf"(?<![\w-])({'|'.join(longest)})(?![\w-])")
     for text in list(doctree.findall(nodes.Text)):
         above, inside = text.parent, False
         while above is not None and not inside:
@@ -63,11 +72,18 @@ def explain(app, doctree, page) -> None:
         parts = []
         for i, part in enumerate(pattern.split(text)):
             if i % 2 and part in left:
-                parts.append(nodes.abbreviation(part, part, explanation=left.pop(part)))
+                word = nodes.abbreviation(part, part, explanation=left.pop(part))
+                to = f"{app.builder.get_relative_uri(page, 'glossary')}#term-{anchor(part)}"
+                parts.append(nodes.reference("", "", word, refuri=to, classes=["term"]))
             elif part:
                 parts.append(nodes.Text(part))
-        if any(isinstance(part, nodes.abbreviation) for part in parts):
+        if any(isinstance(part, nodes.reference) for part in parts):
             text.parent.replace(text, parts)
+
+
+def anchor(term: str) -> str:
+    """What Sphinx makes of a term, in an address."""
+    return re.sub(r"\W+", "-", term)
 
 
 def anchor_html(app, page, template, context, doctree) -> None:
@@ -79,7 +95,7 @@ def anchor_html(app, page, template, context, doctree) -> None:
         named = set(re.findall(r'\bid="([\w-]+)"', body))
         body = CLAIM.sub(lambda its: as_anchor(its, named), body)
     context["body"] = re.sub(
-        r'(href="(?:[\w./-]+\.html)?#)([a-z]\w*-[\w-]*)"',
+        r'(href="(?:[\w./-]+\.html)?#)(?!term-)([a-z]\w*-[\w-]*)"',
         lambda link: f'{link[1]}{link[2].lower()}"',
         body,
     )
@@ -97,7 +113,8 @@ def as_anchor(match: re.Match, named: set[str]) -> str:
 
 def setup(app) -> dict:
     """Sphinx calls this."""
-    app.add_config_value("abbreviations", {}, "env")
+    app.add_config_value("terms", {}, "env")
+    app.connect("config-inited", glossary)
     app.connect("doctree-resolved", link_citations)
     app.connect("doctree-resolved", explain)
     app.connect("html-page-context", anchor_html)
