@@ -251,11 +251,12 @@ class Provenance:
 
         seconds = sum(p["seconds"] for p in runs)
         return (
-            '<div class="calibkit-provenance">'
-            f"{len(runs):,} runs · {seconds / 60:,.1f} minutes of training · {all_of('device')} · "
-            f"torch {all_of('torch')} · NumPy {all_of('numpy')} · Python {all_of('python')} · "
-            f"calibkit {all_of('calibkit')} ({all_of('commit')}) · "
-            f"trained {min(p['started'] for p in runs)[:10]}</div>"
+            '<details class="calibkit-provenance"><summary>'
+            f"{len(runs):,} runs · {seconds / 60:,.1f} minutes of training · "
+            f"trained {min(p['started'] for p in runs)[:10]}</summary>"
+            f"{all_of('device')} · torch {all_of('torch')} · NumPy {all_of('numpy')} · "
+            f"Python {all_of('python')} · calibkit {all_of('calibkit')} "
+            f"({all_of('commit')})</details>"
         )
 
 
