@@ -41,7 +41,6 @@ SHOWN = (
 SHIFTED = ("accuracy", "ece", "nll", "brier", "auroc", "aurc")
 RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc")
 SCALED = "ts_nll"
-DRAWS = 200  # resamples of the test set, as records keep
 # The questions at the head of the page, each answered by one row.
 QUESTIONS = {
     "method": (
@@ -235,6 +234,11 @@ def _recalibrated(source, make: Callable, record: store.Record, labels: np.ndarr
     return found
 
 
+def _draws(record: store.Record) -> int:
+    """Resamples of the test set: as many as the run's edition keeps."""
+    return record.info["run"]["protocol"].get("replicates", 200)
+
+
 def _scored(source, score: Callable, record: store.Record, labels: np.ndarray) -> dict:
     logits = record.arrays["test_logits"]
     usual = metrics.per_sample(logits, labels)
@@ -244,7 +248,7 @@ def _scored(source, score: Callable, record: store.Record, labels: np.ndarray) -
             f"{source.result()}: gives {own.shape}, expected {labels.shape}, finite numbers"
         )
     both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
-    drawn = stats.replicates(both, None, RANKING, n=DRAWS)
+    drawn = stats.replicates(both, None, RANKING, n=_draws(record))
     functions = metrics.ranked_metrics(coverages=[0.8])
     one, other = (metrics.Ranking.of(*its) for its in both)
     gaps = {name: float(functions[name](one) - functions[name](other)) for name in RANKING}
@@ -255,7 +259,7 @@ def _measured(source, metric: Callable, record: store.Record, labels: np.ndarray
     given = record.arrays["test_logits"]
     given = softmax(given) if _arguments(source)[0] == "probs" else given
     value, rng = float(metric(given, labels)), np.random.default_rng(0)  # the same resamples
-    picks = (rng.integers(len(labels), size=len(labels)) for _ in range(DRAWS))
+    picks = (rng.integers(len(labels), size=len(labels)) for _ in range(_draws(record)))
     return {
         source.function: (value, np.array([metric(given[p], labels[p]) for p in picks]) - value)
     }
