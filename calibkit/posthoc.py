@@ -55,7 +55,6 @@ GRID = np.arange(1, 1001) / 100
 RANGE = (1e-3, 1e3)
 
 Objective: TypeAlias = Literal["nll", "ece"]
-Grid: TypeAlias = "Sequence[float] | np.ndarray | None"
 
 
 class PosthocWarning(UserWarning):
@@ -349,22 +348,17 @@ class Recalibration:
 
 
 def optimal_temperature(
-    logits: ArrayLike,
-    labels: ArrayLike,
-    objective: Objective = "nll",
-    grid: Grid = None,
-    bins: int = 15,
+    logits: ArrayLike, labels: ArrayLike, objective: Objective = "nll", bins: int = 15
 ) -> tuple[float, float]:
     """Temperature T that minimises the NLL or the ECE of softmax(logits / T), and that minimum.
 
-    The NLL (Guo et al. 2017) is convex in 1/T: T is where its slope is zero or, given a grid, the
-    best of the grid.
+    The NLL (Guo et al. 2017) is convex in 1/T: T is where its slope is zero, from 0.001 to 1000.
 
-    The ECE is neither smooth nor unimodal in T, so it is searched on a grid, as in Wang et al. 2021
-    and 2023 and Lin et al. 2025. The result is that of the full grid (the smallest T
-    if several tie), but most of it is never visited: the ECE is at least ``|mean confidence -
-    accuracy|`` and each confidence falls as T rises, so the search can start where that gap closes
-    and stop on either side once the gap alone exceeds the best ECE.
+    The ECE is neither smooth nor unimodal in T, so it is searched on a grid, 0.01, 0.02, ..., 10,
+    as in Wang et al. 2021 and 2023 and Lin et al. 2025. The result is that of the full grid (the
+    smallest T if several tie), but most of it is never visited: the ECE is at least ``|mean
+    confidence - accuracy|`` and each confidence falls as T rises, so the search can start where
+    that gap closes and stop on either side once the gap alone exceeds the best ECE.
 
     Parameters
     ----------
@@ -374,8 +368,6 @@ def optimal_temperature(
         True classes, 0 to k - 1.
     objective : {"nll", "ece"}
         What T minimises; the default is the same in `TemperatureScaling`.
-    grid : sequence of positive numbers, optional
-        Default for the NLL: any number from 0.001 to 1000; for the ECE: 0.01, 0.02, ..., 10.
     bins : int
         Bins of the ECE: equal width, (lo, hi], of the top-label confidence. Unused for the NLL.
 
@@ -390,7 +382,7 @@ def optimal_temperature(
     ------
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, the objective is
-        unknown, a temperature of the grid is not positive, or `bins` is below 1.
+        unknown, or `bins` is below 1.
 
     Examples
     --------
@@ -401,7 +393,7 @@ def optimal_temperature(
     >>> optimal_temperature(logits, labels, "ece")[0]
     3.64
     """
-    scaled, best = _best_temperature(*_data(logits, labels), objective, grid, bins)
+    scaled, best = _best_temperature(*_data(logits, labels), objective, bins)
     return best, (scaled.ece if objective == "ece" else scaled.nll)(best)[0]
 
 
@@ -418,8 +410,6 @@ class TemperatureScaling(Recalibration):
     objective : {"nll", "ece"}
         What the temperature minimises: the NLL, as is usual, or the ECE, as in Wang et al. 2021 and
         2023 and Lin et al. 2025.
-    grid : sequence of positive numbers, optional
-        Temperatures to choose from, see `optimal_temperature`.
 
     Attributes
     ----------
@@ -434,17 +424,15 @@ class TemperatureScaling(Recalibration):
     """
 
     objective: Objective = "nll"
-    grid: Grid = None
     _kept = {"temperature": ()}
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        scaled, best = _best_temperature(logits, labels, self.objective, self.grid)
+        scaled, best = _best_temperature(logits, labels, self.objective)
         self.temperature_ = best
-        choices = {"ece": GRID, "nll": RANGE}[self.objective] if self.grid is None else self.grid
-        if best in (min(choices), max(choices)):
+        if best in (RANGE if self.objective == "nll" else (GRID[0], GRID[-1])):
             _warn(f"temperature {best:g} is an end of the range searched")
-        lowest_nll = self.objective == "nll" and self.grid is None  # so it is not above T = 1
-        for name, at in (("ECE", scaled.ece), ("NLL", scaled.nll))[: 1 if lowest_nll else 2]:
+        errors = [("ECE", scaled.ece), ("NLL", scaled.nll)]
+        for name, at in errors[: 1 if self.objective == "nll" else 2]:  # the lowest NLL is no worse
             before, after = at(1.0)[0], at(best)[0]
             if after > before + 0.01:
                 _warn(
@@ -1078,13 +1066,6 @@ def _warn_missing(labels: Array, k: int) -> None:
         _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
 
 
-def _checked_grid(grid: Grid) -> Array:
-    array = np.unique(np.asarray(grid, dtype=np.float64))  # sorted
-    if array.size == 0 or not (array[0] > 0 and array[-1] < inf):
-        raise ValueError(f"grid: got {grid!r}, expected positive numbers")
-    return array
-
-
 class _Scaled:
     """What softmax(logits / T) says of the labels, at any T; one pass over the array each.
 
@@ -1136,25 +1117,23 @@ class _Scaled:
 
 
 def _best_temperature(
-    logits: Array, labels: Array, objective: Objective, grid: Grid, bins: int = 15
+    logits: Array, labels: Array, objective: Objective, bins: int = 15
 ) -> tuple[_Scaled, float]:
     if objective not in ("ece", "nll"):
         raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
-    if grid is not None:
-        grid = _checked_grid(grid)
     if objective == "ece":
         scaled = _Scaled(logits, labels, logits.dtype, bins)
-        return scaled, _lowest_ece(scaled.ece, GRID if grid is None else grid)
+        return scaled, _lowest_ece(scaled.ece)
     scaled = _Scaled(logits, labels, bins=bins)
-    return scaled, _lowest_nll(scaled, grid)
+    return scaled, _lowest_nll(scaled)
 
 
-def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> float:
-    """Best temperature of a sorted grid; see `optimal_temperature` for why."""
+def _lowest_ece(ece: Callable[[float], tuple[float, float]]) -> float:
+    """Best temperature of `GRID`; see `optimal_temperature` for why."""
     ece = cache(ece)
-    start = bisect_left(grid, 0.0, key=lambda temperature: -ece(temperature)[1])
+    start = bisect_left(GRID, 0.0, key=lambda temperature: -ece(temperature)[1])
     best = (inf, inf)
-    for side in (grid[start:], grid[:start][::-1]):
+    for side in (GRID[start:], GRID[:start][::-1]):
         for temperature in side:
             value, gap = ece(temperature)
             best = min(best, (value, float(temperature)))
@@ -1166,16 +1145,12 @@ def _lowest_ece(ece: Callable[[float], tuple[float, float]], grid: Array) -> flo
 MANY = 4_000_000  # numbers (samples x classes) from which a search starts on a part of them
 
 
-def _lowest_nll(scaled: _Scaled, grid: Array | None = None) -> float:
-    """Temperature of lowest NLL in `RANGE` or, if given, of a sorted grid."""
+def _lowest_nll(scaled: _Scaled) -> float:
+    """Temperature of lowest NLL in `RANGE`."""
     start, step = 1.0, scaled.logits.size // MANY * 4
     if step > 1:
         start = _root(_Scaled(scaled.logits[::step], scaled.labels[::step]).nll)
-    best = _root(scaled.nll, start)
-    if grid is not None:  # convex: the best of them is a neighbour of the best of all
-        after = int(np.searchsorted(grid, best))
-        best = min(grid[max(after - 1, 0) : after + 1], key=lambda t: scaled.nll(t)[0])
-    return float(best)
+    return _root(scaled.nll, start)
 
 
 def _root(nll: Callable[[float], tuple[float, float, float]], start: float = 1.0) -> float:
