@@ -254,7 +254,6 @@ def choose_p(
 # --- fitted to features ---------------------------------------------------------------------------
 
 
-@dataclass
 class TrustScore:
     """Distance to the nearest other class over that to the predicted class (Jiang et al. 2018).
 
@@ -264,24 +263,16 @@ class TrustScore:
     are zero, and huge but finite where only d(x, ŷ) is. Zhu et al. 2022 (figure 15) and Singh et
     al. 2021 compare with it.
 
-    Parameters
-    ----------
-    k : int
-        Density near a sample is measured by the distance to the k-th nearest of its class, itself
-        included; to the farthest if the class is smaller. At least 2; unused if alpha is 0.
-    alpha : float
-        Share of each class, in [0, 1), to leave out before any distance is taken, where density is
-        lowest: at most ⌊α n⌋ of n samples, fewer if densities tie. 0 leaves out none.
-
     Attributes
     ----------
     samples_ : dict
-        Features of the samples kept of each class: label -> array, shape (m, d).
+        Features of the training samples of each class: label -> array, shape (m, d).
 
     Notes
     -----
-    The code of Jiang et al. differs from their paper: it uses the second nearest sample of each
-    class as the nearest, as if the samples judged were those of the fit.
+    No sample is left out for lying where few of its class do, as is the default of Jiang et al.
+    Their code differs from their paper: it uses the second nearest sample of each class as the
+    nearest, as if the samples judged were those of the fit.
 
     Examples
     --------
@@ -289,15 +280,6 @@ class TrustScore:
     >>> trust.score([[1.0, 0.0], [1.0, 0.0], [2.0, 9.0]], [0, 1, 0]).round(3)
     array([3.   , 0.333, 1.   ])
     """
-
-    k: int = 10
-    alpha: float = 0.0
-
-    def __post_init__(self):
-        if not isinstance(self.k, int | np.integer) or self.k < 2:
-            raise ValueError(f"k: got {self.k!r}, expected an integer >= 2")
-        if not 0 <= self.alpha < 1:
-            raise ValueError(f"alpha: got {self.alpha}, expected a number in [0, 1)")
 
     def fit(self, features: ArrayLike, labels: ArrayLike) -> Self:
         """Keep the features of the training samples by true class.
@@ -325,7 +307,7 @@ class TrustScore:
         classes = np.unique(labels).tolist()
         if len(classes) < 2:
             raise ValueError(f"labels: got class {classes[0]} only, expected at least two classes")
-        self.samples_ = {c: self._dense(features[labels == c]) for c in classes}
+        self.samples_ = {c: features[labels == c] for c in classes}
         return self
 
     def score(self, features: ArrayLike, predicted: ArrayLike) -> ArrayOrTensor:
@@ -366,14 +348,6 @@ class TrustScore:
         np.maximum(to_predicted, SMALLEST_DISTANCE, out=to_predicted)
         return like(np.maximum(to_other, SMALLEST_DISTANCE) / to_predicted, features)
 
-    def _dense(self, samples: Array) -> Array:
-        """High-density set of a class, {x : r_k(x) <= ε} (algorithm 1 of Jiang et al. 2018)."""
-        if self.alpha == 0:
-            return samples
-        radius = _distance(samples, samples, min(self.k, len(samples)))
-        left_out = int(self.alpha * len(samples))
-        return samples[radius <= np.sort(radius)[len(samples) - left_out - 1]]
-
 
 @dataclass
 class ConfidNet:
@@ -382,7 +356,7 @@ class ConfidNet:
     The true-class probability (TCP), p_y, is above 1/2 only if a prediction is right and below 1/k
     only if it is wrong, but it cannot be known without the label. ConfidNet estimates it from the
     features: layers of 400, 400, 400, 400 and 1 units, ReLU between them and a sigmoid at the end,
-    trained by Adam on the mean of w (score - p_y)². Singh et al. 2021 (appendix A.2) and Zhu et al.
+    trained by Adam on the mean of (score - p_y)². Singh et al. 2021 (appendix A.2) and Zhu et al.
     2022 (figure 15) compare with it.
 
     It learns from the errors on the training set, so it learns little where the classifier makes
@@ -397,8 +371,6 @@ class ConfidNet:
         Samples per step.
     learning_rate : float
         Adam's learning rate, positive.
-    error_weight : float
-        Weight w, positive, of samples that the classifier gets wrong; the others have weight 1.
     seed : int
         For the initial weights and the order of the samples. On a CPU the same seed and number of
         threads give the same bits; torch's global random state is left unchanged.
@@ -421,7 +393,6 @@ class ConfidNet:
     epochs: int = 100
     batch_size: int = 128
     learning_rate: float = 1e-4
-    error_weight: float = 1.0
     seed: int = 0
 
     def __post_init__(self):
@@ -429,9 +400,8 @@ class ConfidNet:
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name}: got {value!r}, expected an integer >= 1")
-        for name in ("learning_rate", "error_weight"):
-            if not 0 < getattr(self, name) < inf:
-                raise ValueError(f"{name}: got {getattr(self, name)}, expected a positive number")
+        if not 0 < self.learning_rate < inf:
+            raise ValueError(f"learning_rate: got {self.learning_rate}, expected a positive number")
 
     def fit(
         self,
@@ -470,14 +440,11 @@ class ConfidNet:
             import torch
 
         device = getattr(features, "device", "cpu")  # neither lists nor old arrays have one
-        features, true, correct = _targets(features, logits, labels)
-        weight = np.where(correct, 1.0, self.error_weight)
+        features, true, _ = _targets(features, logits, labels)
         if validation is not None:
             held_out, held_out_true, right = _targets(*validation, features.shape[1])
-        x, target, weight = (
-            torch.as_tensor(array, dtype=torch.float32, device=device)
-            for array in (features, true, weight)
-        )
+        x = torch.as_tensor(features, dtype=torch.float32, device=device)
+        target = torch.as_tensor(true, dtype=torch.float32, device=device)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self.seed)
             head = _head(x.shape[1]).to(device)
@@ -489,7 +456,7 @@ class ConfidNet:
             for index in order.split(self.batch_size):
                 error = head(x[index]).sigmoid() - target[index]
                 optimizer.zero_grad()
-                (weight[index] * error.square()).mean().backward()
+                error.square().mean().backward()
                 optimizer.step()
             quality = (epoch,)  # without validation data the last is the best
             if validation is not None:
@@ -527,15 +494,15 @@ class ConfidNet:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _distance(features: Array, samples: Array, k: int = 1) -> Array:
-    """Distance (n,) from each row of `features` to the k-th nearest row of `samples`."""
+def _distance(features: Array, samples: Array) -> Array:
+    """Distance (n,) from each row of `features` to the nearest row of `samples`."""
     with terms.extras():
         from sklearn.neighbors import NearestNeighbors
 
-    search = NearestNeighbors(n_neighbors=k).fit(samples)  # a k-d tree in few dimensions
+    search = NearestNeighbors(n_neighbors=1).fit(samples)  # a k-d tree in few dimensions
     # Unless the types agree, the search is several times slower and holds all distances at once.
     query = features.astype(samples.dtype, copy=False)
-    index = search.kneighbors(query, return_distance=False)[:, -1]
+    index = search.kneighbors(query, return_distance=False)[:, 0]
     # In many dimensions it finds neighbours by a product of matrices, from which two equal rows
     # have a distance somewhat above zero. So measure again.
     distance = np.empty(len(features))
