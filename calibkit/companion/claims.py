@@ -11,7 +11,8 @@ the paper puts it: below or above 0, near it, at most or at least 0. It
 - is *unclear* otherwise.
 
 Claims that nothing changes, or not for the worse, hold within the margin. **The margin** is written
-down with each comparison, by one rule (`margin_by_rule`) that looks only at what the paper prints.
+down with each comparison, by one rule (`margin_by_rule` of tests/test_claims.py) that looks only at
+what the paper prints.
 
 **A claim combines comparisons**: "all", "any", "most", "nearly all" (four fifths). If r of m
 decide, each is judged at 0.05 / (m - r + 1): the chance of deciding a claim wrongly is then at most
@@ -995,70 +996,6 @@ def _printed_cell(cells: Mapping, method: str, number: Number):
         return cells.get(exact)
     matching = [k for k in cells if k[1] == number and terms.parts(k[0])[0] == base]
     return cells[matching[0]] if len(matching) == 1 else None
-
-
-def margin_by_rule(claim: Claim, leaf: Comparison) -> float:
-    """The largest difference that would not matter, from the printed cells alone.
-
-    Half the smallest printed effect, but at least the printed ± (the median over the cells that the
-    claim compares) or the last printed digit. Where all that is claimed is that nothing changes, or
-    not for the worse: that ±, but at least the change with which the claim still holds in as many
-    places of the paper's own tables as its words need. What the claim's own exhibits do not print
-    has the ± of the paper's other tables: a risk at one coverage that of AURC, its mean over all
-    coverages, and an ECE after any recalibration that after the nearest. A share or a probability
-    that these do not print either has half a point (0.005), anything else 0.
-    """
-    cells, where = _places_of(claim)
-    leaves = [other for other in claim.comparisons if _kind(other) == _kind(leaf)]
-    number, lowest = _kind(leaf)
-    sources, effects, changes = [], [], []
-    for other, place in product(leaves, where):
-        signed = _signed(other, cells, place)
-        if not signed or not isinstance(other.second, Side):
-            continue
-        sources += [cell for _, cell in signed]
-        change = sum(sign * cell.value for sign, cell in signed)
-        if other.side in ("below", "above"):
-            effects.append(abs(change))
-        else:  # only what goes against the claim: a gain is no change for the worse
-            against = {"at most": change, "at least": -change}.get(other.side, abs(change))
-            changes.append(max(against, 0.0))
-    if not sources and not lowest:
-        everything = tuple(dict.fromkeys(c.exhibit for c in tables.every()))
-        its = [c for at in _cells(claim.paper, everything).values() for c in at.values()]
-        for alike in _alike(number):
-            spread = [c for c in its if c.metric == alike and not isnan(c.std)]
-            sources = sources or spread
-    if not sources:
-        share = terms.metric_label(number.metric)[1] == 100 or number.metric == "histogram_overlap"
-        return 0.005 if share and not lowest else 0.0
-    spreads = [cell.std for cell in sources if not isnan(cell.std)]
-    least = float(np.median(spreads)) if spreads else min(cell.digit for cell in sources)
-    if effects:
-        return float(f"{max(min(effects) / 2, least):.3g}")
-    needed = max if claim.across == "all" else np.median
-    return float(f"{max(least, needed(changes) if changes else 0.0):.3g}")
-
-
-def _kind(leaf: Comparison) -> tuple[Number, bool]:
-    """What is compared: by it a claim's comparisons share a margin. TS is a method in tables."""
-    number, second = leaf.first.number, leaf.second
-    if leaf.first.method == "erm" and isinstance(second, Side):
-        number = number._replace(recalibration=second.number.recalibration)
-    return number, bool(leaf.first.lowest)
-
-
-def _alike(number: Number) -> list[str]:
-    """What a number may be printed as, nearest first."""
-    if number.metric == "auroc_gain_of_temperature":
-        return ["auroc"]
-    if number.metric.startswith("risk_at_coverage_"):
-        return [number.metric, "aurc"]
-    # After the best temperature: the same step as after another, with the test set's own labels.
-    scaled = number.metric + "_scaled"
-    after = {"ts_ece": [scaled], "ts_test": [f"{number.metric}_optimal", scaled]}
-    after["binned"] = [f"{number.metric}_binned"]
-    return [*after.get(number.recalibration, []), number.metric]
 
 
 # --- in words -------------------------------------------------------------------------------------
