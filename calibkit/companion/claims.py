@@ -26,7 +26,6 @@ never melt into one verdict: `board` gives a row for each claim and setting.
 **The paper's own table** is judged by the same rule, from its printed ± (`printed`).
 """
 
-import html
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,8 +33,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import groupby, pairwise, product
+from itertools import pairwise, product
 from math import inf, isnan, nan, sqrt
+from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
@@ -1081,73 +1081,23 @@ class Card:
         return page.table(found.rename(columns=self.titles).T)
 
     def _repr_html_(self) -> str:
+        from calibkit.report import html
+
         by_claim: dict[str, dict[str, Judged]] = {}
         for row in self.rows:
             if row.shown:
                 by_claim.setdefault(row.claim, {})[row.column] = row
         its = [claim for claim in claims() if claim.id in by_claim]
-        several = len({claim.paper for claim in its}) > 1
-        heads = ["Claim", "The paper's own table", *self.titles.values()]
-        shown = "".join(f"<span>{html.escape(head)}</span>" for head in heads)
-        lines = [f'<div class="heads">{shown}</div>']
-        for paper, of in groupby(its, key=lambda claim: claim.paper):
-            lines += [f'<div class="paper">{plan.PAPERS[paper].authors}</div>'] * several
-            lines += [self._line(claim, by_claim[claim.id]) for claim in of]
-        columns = f'style="--columns: {len(heads) - 1}"'
-        style = (files("calibkit") / "companion/claims.css").read_text("utf-8")
-        board = f'<div class="calibkit-claims" {columns}>{"".join(lines)}</div>'
-        return f"<style>{style}</style>{board}"
-
-    def _line(self, claim: Claim, its: Mapping[str, Judged]) -> str:
-        own = printed(claim)
-        means = "holds by printed means" if own.outcome == "no ±" and own.bears else own.outcome
-        signs = [_sign(means, "The paper's own table")]
-        signs += [
-            _sign(its[c].outcome if c in its else "not tested", title)
-            for c, title in self.titles.items()
-        ]
-        its = {c: its[c] for c in self.titles if c in its} or dict(list(its.items())[:1])
-        reasons = [_own_table(claim), *(_reason(self.titles.get(c, ""), r) for c, r in its.items())]
-        return (
-            f'<details id="{claim.id}"><summary><span>{html.escape(claim.statement)} '
-            f"<small>{claim.id}</small></span>{''.join(signs)}</summary>"
-            f"{''.join(f'<p>{reason}</p>' for reason in reasons)}</details>"
+        return html.render(
+            Path(__file__).with_name("claims.html.jinja"),
+            lines=[(claim, printed(claim), by_claim[claim.id]) for claim in its],
+            several=len({claim.paper for claim in its}) > 1,
+            titles=self.titles,
+            own="The paper's own table",
+            signs=SIGNS,
+            outcomes=OUTCOMES,
+            papers=plan.PAPERS,
         )
-
-
-def _own_table(claim: Claim) -> str:
-    found = printed(claim)
-    words = f"holds in {found.held} of {found.places} by its means" if found.places else ""
-    mark = _mark(found.outcome) if found.outcome in OUTCOMES else found.outcome
-    more = [words, html.escape(f"{claim.support} {claim.exception}".strip())]
-    more += ["Our reading of its tables, not its words."] * claim.ours
-    return f"<b>The paper's own table:</b> {'. '.join(filter(None, [mark, *more]))}"
-
-
-def _sign(outcome: str, title: str) -> str:
-    """One cell: a sign, and on a narrow screen where it stands; nothing where nothing is known."""
-    shown = SIGNS.get(outcome, "")
-    kind = outcome.partition(" ")[0] if shown else "not"
-    label = html.escape(f"{title}: {outcome}")
-    where = f'<span class="where"> {html.escape(title)}</span>'
-    named = f'role="img" aria-label="{label}" title="{label}"'
-    return f'<span class="sign {kind}" {named}>{shown}{where}</span>'
-
-
-def _mark(outcome: str) -> str:
-    return f'<span class="{outcome.partition(" ")[0]}">{SIGNS[outcome]} {outcome}</span>'
-
-
-def _reason(title: str, row: Judged) -> str:
-    where = f"<b>{html.escape(title)}:</b> " if title else ""
-    why = html.escape(row.precondition)
-    if row.outcome == "not tested":
-        return f"{where}not tested: {why}"
-    numbers = html.escape(f"{row.comparison}: {row.measured}")
-    size = f", {row.seeds} seeds" if row.seeds else ""
-    note = f"; {why}" if why else ""
-    alone = f" By itself: {row.alone}." if row.alone else ""
-    return f"{where}{_mark(row.outcome)}. {numbers}{size}{note}.{alone}"
 
 
 def card(paper: str, runs: Results) -> Card:
