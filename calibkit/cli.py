@@ -596,7 +596,7 @@ def _claims(options) -> None:
             why = f"({row.precondition})" if row.precondition else ""
             print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
     print()
-    print(claims.headline(rows, options.edition).replace("**", ""))
+    print(claims.headline(rows).replace("**", ""))
     if not any(row.seeds for row in rows):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")

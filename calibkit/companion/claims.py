@@ -30,10 +30,10 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 from math import inf, isnan, nan, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -49,7 +49,7 @@ from calibkit.training import tables as saved
 
 OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
 SIDES = ("below", "above", "near", "at most", "at least")
-QUANTIFIERS = ("all", "any", "most", "nearly all")
+QUANTIFIERS = ("all", "any", "half", "most", "nearly all")
 
 # --- a claim as data ------------------------------------------------------------------------------
 
@@ -101,19 +101,7 @@ class Computed:
     says: str = ""
 
 
-@dataclass(frozen=True)
-class Joined:
-    """Checks under a quantifier."""
-
-    quantifier: str
-    parts: tuple
-
-    def leaves(self) -> Iterator[Comparison | Computed]:
-        for part in self.parts:
-            yield from part.leaves() if isinstance(part, Joined) else [part]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Claim:
     """What a paper says, the check of it, and what is known of it before any run.
 
@@ -135,7 +123,7 @@ class Claim:
     id: str
     exhibits: tuple[str, ...]
     statement: str
-    check: Joined
+    check: "Joined"
     presumes: Mapping[str, object] = field(default_factory=dict)
     exists: bool = False
     untested: str = ""
@@ -185,7 +173,7 @@ def _read(entry: dict) -> Claim:
     return Claim(**entry | several | {"check": check})
 
 
-def _read_check(entry: dict) -> Comparison | Computed | Joined:
+def _read_check(entry: dict) -> "Comparison | Computed | Joined":
     """A check from its entry; lists of metrics and methods are multiplied out."""
     for quantifier in QUANTIFIERS:
         if quantifier in entry:
@@ -290,9 +278,6 @@ class _Part:
     covers: str = ""  # as in `results.Row`
     lacks: tuple[str, str] | None = None  # why, and of what
 
-    def leaves(self) -> "list[_Part]":
-        return [self]
-
     def deciding(self, alpha: float = 0.05) -> "_Part":
         return self
 
@@ -315,21 +300,29 @@ class _Part:
         return max(inside, outside, none) / max(high - estimate, 1e-12)
 
 
-@dataclass
-class _Join:
-    """Parts and further joins, under a quantifier."""
+@dataclass(frozen=True)
+class Joined:
+    """Under a quantifier checks, or what was found for them, or further ones joined."""
 
     quantifier: str
-    parts: list
+    parts: tuple
 
-    def leaves(self) -> list[_Part]:
-        return [leaf for part in self.parts for leaf in part.leaves()]
+    def leaves(self) -> Iterator:
+        for part in self.parts:
+            yield from part.leaves() if isinstance(part, Joined) else [part]
 
-    def _needed(self) -> tuple[int, int]:
+    def put(self, find: Callable[["Comparison | Computed"], "_Part | None"]) -> "Joined":
+        """What is found for each leaf in its place; of what says nothing nothing is left."""
+        each = (p.put(find) if isinstance(p, Joined) else find(p) for p in self.parts)
+        kept = (p for p in each if p and not (isinstance(p, Joined) and not p.parts))
+        return Joined(self.quantifier, tuple(kept))
+
+    def needed(self) -> tuple[int, int]:
         """How many parts make it hold, and how many make it fail."""
         total = len(self.parts)
-        needed = {"all": total, "any": 1, "most": total // 2 + 1, "nearly all": -(-4 * total // 5)}
-        return needed[self.quantifier], total - needed[self.quantifier] + 1
+        needed = {"all": total, "any": 1, "most": total // 2 + 1, "half": (total + 1) // 2}
+        needed = needed.get(self.quantifier, -(-4 * total // 5))
+        return needed, total - needed + 1
 
     def _share(self, alpha: float, needed: int) -> float:
         """The level of each part if so many decide."""
@@ -337,7 +330,7 @@ class _Join:
 
     def word(self, alpha: float = 0.05) -> str:
         """Judge so that a wrong word has a chance of `alpha` at most."""
-        holds, fails = self._needed()
+        holds, fails = self.needed()
         found, against = (
             [part.word(self._share(alpha, needed)) for part in self.parts]
             for needed in (holds, fails)
@@ -355,7 +348,7 @@ class _Join:
         Of those that agree with it, in order of clarity, the last that was needed; where nothing is
         decided, the clearest of those that are unclear.
         """
-        own, (holds, fails) = self.word(alpha), self._needed()
+        own, (holds, fails) = self.word(alpha), self.needed()
         agree, needed, last = {
             "holds": (("holds",), holds, holds),
             "reversed": (("reversed",), fails, fails),
@@ -366,12 +359,6 @@ class _Join:
         each = [part.deciding(alpha) for part in some]
         each.sort(key=_Part.clarity, reverse=True)
         return each[min(last, len(each)) - 1]
-
-
-def _put(check: Joined, find: Callable[[Comparison | Computed], _Part | None]) -> _Join:
-    """A check with what is found for each of its leaves; one that says nothing is left out."""
-    each = (_put(part, find) if isinstance(part, Joined) else find(part) for part in check.parts)
-    return _Join(check.quantifier, [part for part in each if part and part.leaves()])
 
 
 # --- the records of a setting ---------------------------------------------------------------------
@@ -660,28 +647,29 @@ class Judged(NamedTuple):
     what of, as in `results.Row`; the claim is judged at `level`, which is shared among columns, and
     further among comparisons; `alone` is how the one shown would fare by itself, where that
     differs. `printed` is the outcome of the paper's own table by the same rule. `shown` marks the
-    one row that its column shows.
+    one row that its column shows; `title` is what to call the column.
     """
 
     claim: str
     setting: str
     precondition: str
     outcome: str
-    comparison: str
-    estimate: float
-    low: float
-    high: float
-    seeds: int
-    printed: str
-    column: str
-    shown: bool
-    metric: str
-    margin: float
-    n: int
-    level: float
-    detectable: float
-    alone: str
-    covers: str
+    comparison: str = ""
+    estimate: float = nan
+    low: float = nan
+    high: float = nan
+    seeds: int = 0
+    printed: str = ""
+    column: str = ""
+    shown: bool = True
+    metric: str = ""
+    margin: float = nan
+    n: int = 0
+    level: float = 0.95
+    detectable: float = nan
+    alone: str = ""
+    covers: str = ""
+    title: str = ""
 
     @property
     def measured(self) -> str:
@@ -697,7 +685,7 @@ class Judged(NamedTuple):
 
 
 MATHEMATICS = "mathematics"
-ELSEWHERE = "elsewhere"
+ELSEWHERE = {"column": "elsewhere", "title": "elsewhere"}
 
 
 def board(
@@ -749,29 +737,24 @@ def _board(where: list[Place], of: Iterable[Claim]) -> list[Judged]:
 def _rows(claim: Claim, where: list[Place]) -> list[Judged]:
     """A claim in each place; mathematics, and what is bound to data of its own, in one."""
     if claim.untested:
-        return [_judged(claim, "", ELSEWHERE, None, claim.untested)]
+        return [_judged(claim, replace(where[0], name="", **ELSEWHERE), None, claim.untested)]
     if not claim.comparisons:
-        return [_judged(claim, MATHEMATICS, MATHEMATICS, _put(claim.check, where[0].part))]
+        place = replace(where[0], name=MATHEMATICS, column=MATHEMATICS, title="Mathematics")
+        return [_judged(claim, place, claim.check.put(place.part))]
     if claim.datasets:
-        columns = {place.column for place in where}
-        own = claim.datasets[0] if len(claim.datasets) == 1 else ELSEWHERE
-        where = [
-            replace(
-                where[0], name="+".join(claim.datasets), column=own if own in columns else ELSEWHERE
-            )
-        ]
+        titles = {place.column: place.title for place in where}
+        own = claim.datasets[0] if len(claim.datasets) == 1 else ""
+        column = {"column": own, "title": titles[own]} if own in titles else ELSEWHERE
+        where = [replace(where[0], name="+".join(claim.datasets), **column)]
     judged = [(place, *_judge(claim, place)) for place in where]
     shown = _shown(claim, judged)
-    tested = sum(join is not None and join.word() != "not tested" for place, join, _ in shown)
+    tested = sum(join is not None and join.word() != "not tested" for _, join, _ in shown)
     alpha = 0.05 / max(tested, 1)
     names = {place.name for place, *_ in shown}
-    return [
-        _judged(claim, place.name, place.column, join, why, alpha, place.name in names)
-        for place, join, why in judged
-    ]
+    return [_judged(claim, *found, alpha, found[0].name in names) for found in judged]
 
 
-def _judge(claim: Claim, place: Place) -> tuple[_Join | None, str]:
+def _judge(claim: Claim, place: Place) -> tuple[Joined | None, str]:
     """The comparisons of a claim in a place, and what is not met or was left out."""
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
     if not claim.datasets and not place.runs.records("erm"):
@@ -791,7 +774,7 @@ def _judge(claim: Claim, place: Place) -> tuple[_Join | None, str]:
             return None
         return part
 
-    join = _put(claim.check, find)
+    join = claim.check.put(find)
     note = _grouped(without, "without {what}, which {why}")
     compared = [part for part in join.leaves() if isinstance(part.leaf, Comparison)]
     return (join, note) if compared else (None, note)
@@ -814,9 +797,8 @@ def _shown(claim: Claim, judged: list) -> list:
 
 def _judged(
     claim: Claim,
-    setting: str,
-    column: str,
-    join: _Join | None,
+    place: Place,
+    join: Joined | None,
     why: str = "",
     alpha: float = 0.05,
     shown: bool = True,
@@ -827,16 +809,31 @@ def _judged(
     if outcome == "not tested" and join:
         lacks = _grouped((p.lacks for p in join.leaves() if p.lacks), "{why} {what}")
         why = "; ".join(filter(None, [lacks, why]))
-    numbers, more = ("", nan, nan, nan, 0), ("", nan, 0, 1 - alpha, nan, "", "")
-    if join and outcome != "not tested":
-        part = join.deciding(alpha)
-        mean, measured = part.mean, isinstance(part.leaf, Comparison)
-        numbers = described(part.leaf), *mean.interval(), mean.seeds
-        metric = part.leaf.first.number.metric if measured else ""
-        alone = part.word() if outcome == "unclear" != part.word() else ""
-        more = metric, part.leaf.margin, part.n, 1 - alpha, mean.detectable(), alone, part.covers
-    table = printed(claim).outcome
-    return Judged(claim.id, setting, why, outcome, *numbers, table, column, shown, *more)
+    row = Judged(
+        *(claim.id, place.name, why, outcome),
+        printed=printed(claim).outcome,
+        column=place.column,
+        title=place.title,
+        shown=shown,
+        level=1 - alpha,
+    )
+    if outcome == "not tested":
+        return row
+    part = join.deciding(alpha)
+    leaf, (estimate, low, high) = part.leaf, part.mean.interval()
+    return row._replace(
+        comparison=described(leaf),
+        estimate=estimate,
+        low=low,
+        high=high,
+        seeds=part.mean.seeds,
+        metric=leaf.first.number.metric if isinstance(leaf, Comparison) else "",
+        margin=leaf.margin,
+        n=part.n,
+        detectable=part.mean.detectable(),
+        alone=part.word() if outcome == "unclear" != part.word() else "",
+        covers=part.covers,
+    )
 
 
 def _grouped(reasons: Iterable[tuple[str, str]], text: str) -> str:
@@ -863,7 +860,6 @@ class Printed(NamedTuple):
     bears: bool
     held: int
     places: int
-    clear: int
 
     def __str__(self) -> str:
         if not self.places:
@@ -873,67 +869,51 @@ class Printed(NamedTuple):
 
 
 @cache
-def _printed(identity: str) -> Printed:
-    claim = next(c for c in claims(identity.partition("-")[0]) if c.id == identity)
-    cells, where = _places_of(claim)
-    by_means, by_rule, spreads = [], [], False
-    for place, case in product(where, claim.check.parts if claim.each else [claim.check]):
-        case = case if isinstance(case, Joined) else Joined("all", (case,))
-        means = _put(case, lambda leaf, at=place: _from_print(leaf, cells, at))
-        if not means.parts:
-            continue
-        by_means.append(means.word() == "holds")
-        ruled = _put(
-            case,
-            lambda leaf, at=place: _from_print(leaf, cells, at, plan.PAPERS[claim.paper].seeds),
-        )
-        by_rule.append(ruled.word())
-        spreads |= any(not isnan(part.mean.interval().low) for part in ruled.leaves())
-    total = len(by_means)
-    if not total:
-        return Printed("not printed", False, 0, 0, 0)
-    hold = {"all": total, "most": total // 2 + 1, "half": (total + 1) // 2, "some": 1}[claim.across]
-    against = {w: sum(found in ("reversed", w) for found in by_rule) for w in OUTCOMES[1:3]}
-    outcome = "unclear"
-    if by_rule.count("holds") >= hold:
-        outcome = "holds"
-    elif against["reversed"] > total - hold:
-        outcome = "reversed"
-    elif against["smaller than claimed"] > total - hold:
-        outcome = "smaller than claimed"
-    outcome = outcome if spreads else "no ±"
-    held = sum(by_means)
-    return Printed(outcome, held >= hold, held, total, by_rule.count("holds"))
-
-
 def printed(claim: Claim) -> Printed:
     """Apply the check of a claim to the paper's own cells, data set by data set and network.
 
     >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
     'holds; holds in 8 of 8 by its means'
     """
-    return _printed(claim.id)
+    cells, where = _places_of(claim)
+    cases = claim.check.parts if claim.each else [claim.check]
+    each = (
+        Joined("all", (case,)).put(partial(_from_print, cells=cells, place=place))
+        for place, case in product(where, cases)
+    )
+    found = Joined(claim.across, tuple(case for case in each if case.parts))
+    places = len(found.parts)
+    if not places:
+        return Printed("not printed", False, 0, 0)
+    held = [case.put(_by_means).word() for case in found.parts].count("holds")
+    spreads = any(not isnan(part.mean.at.low) for part in found.leaves())
+    outcome = found.word() if spreads else "no ±"
+    return Printed(outcome, held >= found.needed()[0], held, places)
 
 
 def _from_print(
-    leaf: Comparison | Computed, cells: Mapping, place: tuple[str, str], seeds: int = 0
+    leaf: Comparison | Computed, cells: Mapping, place: tuple[str, str]
 ) -> _Part | None:
-    """A comparison of printed means, alone or with the spread of so many runs each."""
+    """A comparison of printed means, with their spreads as far as they are printed."""
     signed = _signed(leaf, cells, place) if isinstance(leaf, Comparison) else []
     if not signed:
         return None
     value = sum(sign * cell.value for sign, cell in signed)
     value = round(value - (0.0 if isinstance(leaf.second, Side) else leaf.second), 12)
-    if not seeds:  # of means alone, no difference is too small to have a side
-        sided = leaf.side in ("below", "above")
-        return _Part(replace(leaf, margin=0.0) if sided else leaf, _exactly(value))
-    spread = [cell.std for _, cell in signed if not isnan(cell.std)]
-    half = nan
+    spread, half = [cell.std for _, cell in signed if not isnan(cell.std)], nan
     if spread:
         from scipy.special import stdtrit
 
+        seeds = plan.PAPERS[signed[0][1].paper].seeds
         half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
     return _Part(leaf, Known(stats.Interval(value, value - half, value + half)))
+
+
+def _by_means(part: _Part) -> _Part:
+    """The same without spreads; of means alone, no difference is too small to have a side."""
+    sided = part.leaf.side in ("below", "above")
+    leaf = replace(part.leaf, margin=0.0) if sided else part.leaf
+    return _Part(leaf, _exactly(part.mean.at.estimate))
 
 
 _BESIDE = ("avg_over_backbones",)  # means of the rows above them
@@ -941,11 +921,11 @@ _KINDS = dict.fromkeys(tables.TEST_SETS, "collected") | {"cifar10c": "shifted"}
 
 
 @cache
-def _cells(paper: str, exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
+def _cells(exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
     """Cells of some exhibits by place, then by method and by what number they are."""
     where: dict[tuple[str, str], dict] = {}
     for cell in tables.every():
-        if cell.paper == paper and cell.exhibit in exhibits and cell.network not in _BESIDE:
+        if cell.exhibit in exhibits and cell.network not in _BESIDE:
             number = cell.number._replace(test_set=_KINDS.get(cell.dataset, "clean"))
             its = where.setdefault((cell.dataset, cell.network), {})
             its.setdefault((cell.method, number), cell)
@@ -954,7 +934,7 @@ def _cells(paper: str, exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]
 
 def _places_of(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
     """Cells by place, and the places where a check of this claim applies."""
-    cells = _cells(claim.paper, claim.exhibits + claim.tables)
+    cells = _cells(claim.exhibits + claim.tables)
     return cells, [("", "")] if claim.datasets else list(cells)
 
 
@@ -1052,14 +1032,13 @@ SIGNS = {
 }
 
 
-def titles(rows: Iterable[Judged], edition: str = "released") -> dict[str, str]:
+def titles(rows: Iterable[Judged]) -> dict[str, str]:
     """The columns in which some claim is tested, in their order, and what to call them."""
-    known = {place.column: place.title for place in places(edition)}
-    rows = [row for row in rows if row.outcome != "not tested"]
-    known |= {row.column: row.column for row in rows if row.column not in known}
-    known[MATHEMATICS] = "Mathematics"
-    there = {row.column for row in rows}
-    return {column: title for column, title in known.items() if column in there}
+    rows = list(rows)
+    by_claim = (list(its) for _, its in groupby(rows, key=lambda row: row.claim))
+    widest = max(by_claim, key=len, default=[])  # it has all settings in their order
+    tested = {row.column for row in rows if row.outcome != "not tested"}
+    return {row.column: row.title for row in [*widest, *rows] if row.column in tested}
 
 
 @dataclass(frozen=True, repr=False)
@@ -1114,10 +1093,7 @@ def card(paper: str, runs: Results) -> Card:
     if runs.setting not in [p.runs.setting for p in where if p.name != PUBLIC]:
         alone = Results(selection, runs.page, train=False)
         where = [Place(runs.name, alone, runs.name, runs.title)]
-    rows = _board(where, claims(paper))
-    names = {place.column: place.title for place in where} | {MATHEMATICS: "Mathematics"}
-    there = {row.column for row in rows if row.outcome != "not tested"}
-    return Card(rows, {column: name for column, name in names.items() if column in there})
+    return table(_board(where, claims(paper)))
 
 
 def counts(rows: Iterable[Judged]) -> dict[str, dict[str, int]]:
@@ -1137,12 +1113,12 @@ class Headline(str):
         return str(self)
 
 
-def headline(rows: Iterable[Judged], edition: str = "released") -> Headline:
+def headline(rows: Iterable[Judged]) -> Headline:
     """A sentence for each column: how many claims are tested there, and how they fare."""
     rows = list(rows)
     found = counts(rows)
     lines = []
-    for column, title in titles(rows, edition).items():
+    for column, title in titles(rows).items():
         its = found[column]
         tested = sum(its.values()) - its["not tested"]
         said = ", ".join(
@@ -1154,7 +1130,7 @@ def headline(rows: Iterable[Judged], edition: str = "released") -> Headline:
     return Headline("\n".join(lines))
 
 
-def table(rows: Iterable[Judged], edition: str = "released") -> Card:
+def table(rows: Iterable[Judged]) -> Card:
     """The board: a sign for each claim and column; a click on a claim has the reasons."""
     rows = list(rows)
-    return Card(rows, titles(rows, edition))
+    return Card(rows, titles(rows))
