@@ -161,34 +161,17 @@ def as_probs(probs: ArrayLike, name: str = "probs") -> Array:
     return array
 
 
-def prob_blocks(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator[slice]]:
-    """Return `probs` as an array, and its `blocks`, each checked as in `as_probs` when reached.
+def prob_blocks(
+    probs: ArrayLike, name: str = "probs", turned: bool = False
+) -> tuple[Array, Iterator[tuple[slice, Array]]]:
+    """Return `probs` as an array, and pairs of rows and their block, checked when it is reached.
 
     A caller that works on each block as it comes finds it in the cache, since it was just checked.
+    `turned` blocks (k, rows) are faster where classes are few: NumPy reduces short rows one by one,
+    but adds and compares long ones several at a time.
 
-    >>> array, checked = prob_blocks([[0.9, 0.1], [0.5, 0.5]])
-    >>> [array[rows].max() for rows in checked]
-    [np.float64(0.9)]
-    """
-    array = _matrix(probs, name)
-    tolerance = _tolerance(probs)
-
-    def checked() -> Iterator[slice]:
-        for rows in blocks(*array.shape):
-            _check_rows(array[rows], row_sums(array[rows]), tolerance, rows.start, name)
-            yield rows
-
-    return array, checked()
-
-
-def prob_columns(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator]:
-    """Return `probs` as an array, and pairs of a block's rows and the block transposed (k, rows).
-
-    Each block is checked when reached. Faster than `prob_blocks` where classes are few: NumPy
-    reduces short rows one by one, but adds and compares long ones several at a time.
-
-    >>> array, checked = prob_columns([[0.9, 0.1], [0.5, 0.5]])
-    >>> [columns.max(axis=0).tolist() for rows, columns in checked]
+    >>> array, checked = prob_blocks([[0.9, 0.1], [0.5, 0.5]], turned=True)
+    >>> [block.max(axis=0).tolist() for rows, block in checked]
     [[0.9, 0.5]]
     """
     array = _matrix(probs, name)
@@ -196,9 +179,10 @@ def prob_columns(probs: ArrayLike, name: str = "probs") -> tuple[Array, Iterator
 
     def checked() -> Iterator[tuple[slice, Array]]:
         for rows in blocks(*array.shape):
-            columns = np.ascontiguousarray(array[rows].T)
-            _check_rows(columns, columns.sum(axis=0), tolerance, rows.start, name)
-            yield rows, columns
+            block = np.ascontiguousarray(array[rows].T) if turned else array[rows]
+            total = block.sum(axis=0) if turned else row_sums(block)
+            _check_rows(block, total, tolerance, rows.start, name)
+            yield rows, block
 
     return array, checked()
 

@@ -46,7 +46,6 @@ from calibkit.arrays import (
     exp_shifted,
     like,
     prob_blocks,
-    prob_columns,
     row_sums,
 )
 
@@ -204,7 +203,7 @@ def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     labels = as_labels(labels, k, n)
     confidence, correct = np.empty(n, array.dtype), np.empty(n, bool)
     if k <= FEW_CLASSES:
-        for rows, columns in prob_columns(probs)[1]:
+        for rows, columns in prob_blocks(probs, turned=True)[1]:
             top = confidence[rows] = columns.max(axis=0)
             correct[rows] = _of_labels(array[rows], labels[rows]) == top
             # An equal and earlier class may be the predicted one.
@@ -213,8 +212,8 @@ def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
             if len(tied):
                 correct[tied] = array[tied].argmax(axis=1) == labels[tied]
         return confidence, correct
-    for rows in checked:
-        block, label = array[rows], labels[rows]
+    for rows, block in checked:
+        label = labels[rows]
         true = _of_labels(block, label)
         sure = true > 0.51  # no other class of a row that sums to 1 can reach it
         confidence[rows], correct[rows] = true, sure
@@ -829,8 +828,8 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
     probs, checked = prob_blocks(probs)
     labels = as_labels(labels, probs.shape[1], len(probs))
     total = 0.0
-    for rows in checked:
-        error = probs[rows].copy()
+    for rows, block in checked:
+        error = block.copy()
         error[np.arange(len(error)), labels[rows]] -= 1
         total += float(np.einsum("ij,ij->i", error, error).sum(dtype=np.float64))
     return total / len(probs)
@@ -979,8 +978,8 @@ def _classes_of(probs: ArrayLike, labels: ArrayLike, bins: int) -> _Classes:
     probs, checked = prob_blocks(probs)
     labels = as_labels(labels, probs.shape[1], len(probs))
     classes = _Classes(*probs.shape, bins, probs.dtype)
-    for rows in checked:
-        classes.add(probs[rows].copy(), labels[rows])
+    for rows, block in checked:
+        classes.add(block.copy(), labels[rows])
     return classes.close(probs[np.arange(len(probs)), labels], labels)
 
 
