@@ -35,6 +35,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import entr
 from torch import Tensor
 
 LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -1083,9 +1084,7 @@ def last_layer_gradient_norm(
     return gradient.norm(dim=1) * (squared + bias).sqrt()
 
 
-def focal_gradient_factor(
-    p: float | np.ndarray | Tensor, gamma: float
-) -> float | np.ndarray | Tensor:
+def focal_gradient_factor(p: float | np.ndarray, gamma: float) -> float | np.ndarray:
     """How much focal loss scales the gradient of cross-entropy at p_y = p.
 
     ∇FL = g ∇CE with g = (1 - p)^γ - γ p (1 - p)^(γ-1) log p (Lin et al. 2025, figure 1). It exceeds
@@ -1093,14 +1092,14 @@ def focal_gradient_factor(
 
     Parameters
     ----------
-    p : float, array or Tensor
+    p : float or array
         Probability of the true class.
     gamma : float
         At least 0.
 
     Returns
     -------
-    float, array or Tensor
+    float or array
         Factors g >= 0, of the kind and shape of `p`.
 
     Raises
@@ -1113,14 +1112,12 @@ def focal_gradient_factor(
     >>> round(focal_gradient_factor(0.1041, gamma=2), 3)  # its maximum
     1.225
     """
-    probs = p if isinstance(p, Tensor) else torch.as_tensor(p, dtype=torch.float64)
+    probs = np.asarray(p, dtype=float)
     if not ((probs >= 0) & (probs <= 1)).all():
         raise ValueError(f"p: got {p}, expected probabilities between 0 and 1")
     if not gamma >= 0:
         raise ValueError(f"gamma: got {gamma}, expected a number >= 0")
     # At p = 1 the clamp keeps the power finite, and p log p is 0 there (and at p = 0).
-    rest = (1 - probs).clamp_min(torch.finfo(probs.dtype).tiny)
-    factor = rest**gamma - gamma * rest ** (gamma - 1) * torch.special.xlogy(probs, probs)
-    if isinstance(p, Tensor):
-        return factor
-    return factor.numpy() if isinstance(p, np.ndarray) else factor.item()
+    rest = np.maximum(1 - probs, np.finfo(float).tiny)
+    factor = rest**gamma + gamma * rest ** (gamma - 1) * entr(probs)
+    return factor if factor.ndim else float(factor)

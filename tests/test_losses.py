@@ -389,9 +389,8 @@ def test_focal_gradient_factor_is_the_ratio_of_gradients(gamma):
         losses.cross_entropy, logits, targets
     )
     p = logits.softmax(1).gather(1, targets.unsqueeze(1))
-    factor = losses.focal_gradient_factor(p, gamma)
-    torch.testing.assert_close(ratio, factor.expand_as(ratio), rtol=1e-6, atol=1e-9)
-    assert isinstance(losses.focal_gradient_factor(p.numpy(), gamma), np.ndarray)
+    factor = torch.from_numpy(losses.focal_gradient_factor(p.numpy(), gamma))
+    torch.testing.assert_close(ratio, factor.to(ratio).expand_as(ratio), rtol=1e-6, atol=1e-9)
     ends = losses.focal_gradient_factor(np.array([0.0, 1.0]), gamma)
     assert ends == pytest.approx([1.0, 1.0 if gamma == 0 else 0.0], abs=1e-12)
 
