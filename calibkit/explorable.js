@@ -799,7 +799,7 @@
       options: moments.map((m, i) => ({ value: `${i}`, label: `${m.epoch}` })),
     });
     const axes = choice({
-      label: "Axes", value: data.axes, name: "axes", oninput: update,
+      label: "Axes", value: "linear", name: "axes", oninput: update,
       options: [{ value: "linear", label: "linear" }, { value: "log", label: "logarithmic" }],
     });
     const tiles = {

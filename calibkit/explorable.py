@@ -477,15 +477,13 @@ def overfitting(
     }
 
 
-def show_overfitting(table: dict, still: str | None = None) -> Explorable:
+def show_overfitting(table: dict) -> Explorable:
     """Scrub through the epochs: curves on one side, the histogram at that time on the other.
 
     Parameters
     ----------
     table : dict
         Numbers of `overfitting`, or ``{method: numbers}`` with the same epochs and metrics.
-    still : str, optional
-        Address (``data:…``) of another still picture.
 
     Returns
     -------
@@ -530,11 +528,12 @@ def show_overfitting(table: dict, still: str | None = None) -> Explorable:
         ],
     }
     label = "Metrics over the epochs of training, and the confidence histogram at each"
-    return Explorable("overfitting", data, still or _png(draw), label)
+    return Explorable("overfitting", data, _png(draw), label)
 
 
 # ------------------------------------------------------------------------------- 4. gradients
 
+GAMMA, BETA = 4.0, 2.0  # where their sliders start
 LOSSES = {  # key: whether it has γ, whether it has β
     "cross_entropy": (False, False),
     "focal": (True, False),
@@ -607,14 +606,7 @@ def gradients(
     }
 
 
-def show_gradients(
-    numbers: dict,
-    loss: str = "bsce_gra",
-    gamma: float = 4.0,
-    beta: float = 2.0,
-    log: bool = False,
-    still: str | None = None,
-) -> Explorable:
+def show_gradients(numbers: dict, loss: str = "bsce_gra") -> Explorable:
     """Choose a loss, its γ and β: how does the gradient norm of a sample follow its Brier score?
 
     The samples are those of one trained network; the gradient is what a loss would do to it next.
@@ -625,12 +617,6 @@ def show_gradients(
         From `gradients`.
     loss : str
         A key of `LOSSES`, where the choice starts.
-    gamma, beta : float
-        Where the sliders start: γ from 0 to 8, β from 1 to 4, in steps of 0.5.
-    log : bool
-        Whether it starts with logarithmic axes: best where most Brier scores are tiny.
-    still : str, optional
-        Address (``data:…``) of another still picture.
 
     Returns
     -------
@@ -647,7 +633,7 @@ def show_gradients(
     >>> rng = np.random.default_rng(0)
     >>> logits, labels = rng.normal(size=(2, 50, 3)), rng.integers(3, size=50)
     >>> numbers = gradients(logits, labels, np.ones((2, 50)), epochs=[1, 20])
-    >>> show_gradients(numbers, loss="focal", gamma=2)
+    >>> show_gradients(numbers, loss="focal")
     <explorable figure: Gradient norm against Brier score of training samples, for a loss to choose>
     """
     if loss not in LOSSES:
@@ -655,10 +641,10 @@ def show_gradients(
 
     def draw() -> Figure:
         moment = numbers["moments"][-1]
-        brier_and_norm = gradient_norms(moment, loss, gamma, beta)
-        exponent = (gamma + 1) / 2 if loss == "bsce_gra" and beta == 2 else None
+        brier_and_norm = gradient_norms(moment, loss, GAMMA, BETA)
+        exponent = (GAMMA + 1) / 2 if loss == "bsce_gra" else None
         fig, ax = plt.subplots(figsize=(5.2, 3.8))
-        plots.plot_gradient_norms(plots.prepare_gradient_norms(*brier_and_norm, exponent, log), ax)
+        plots.plot_gradient_norms(plots.prepare_gradient_norms(*brier_and_norm, exponent), ax)
         return fig
 
     def stored(moment: dict) -> dict:
@@ -672,9 +658,8 @@ def show_gradients(
 
     data = {
         "loss": loss,
-        "gamma": gamma,
-        "beta": beta,
-        "axes": "log" if log else "linear",
+        "gamma": GAMMA,
+        "beta": BETA,
         "losses": [
             _label_and_color("erm" if key == "cross_entropy" else key)
             | {"key": key, "gamma": has_gamma, "beta": has_beta}
@@ -684,7 +669,7 @@ def show_gradients(
         "moments": [stored(moment) for moment in numbers["moments"]],
     }
     label = "Gradient norm against Brier score of training samples, for a loss to choose"
-    return Explorable("gradients", data, still or _png(draw), label)
+    return Explorable("gradients", data, _png(draw), label)
 
 
 def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[Array, Array]:
