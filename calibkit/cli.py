@@ -634,11 +634,11 @@ def _collect(options) -> None:
 
 
 def _plan(options) -> None:
-    from calibkit.companion import printed
+    from calibkit.companion import cost, printed
 
     table = printed.planned(options.paper, options.edition)
     if not options.csv:
-        return print(printed.as_text(table))
+        return print(printed.as_text(table), "", *cost.totals(table), sep="\n")
     columns = printed.COLUMNS
     writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

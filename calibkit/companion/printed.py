@@ -19,7 +19,7 @@ from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from calibkit import terms
-from calibkit.companion import cost, papers, plan
+from calibkit.companion import papers, plan
 from calibkit.companion.derived import Number
 from calibkit.training.runs import Run
 
@@ -573,7 +573,7 @@ def _stand_in(index: dict[str, dict[str, list[Run]]], cell) -> Sequence[Run]:
 
 
 def as_text(table: Sequence[dict]) -> str:
-    """A table of the cells, then `cost.totals`."""
+    """A table of the cells."""
     lines = []
     for row in table:
         place, runs = row["dataset"], row["runs"]
@@ -589,4 +589,4 @@ def as_text(table: Sequence[dict]) -> str:
         "  ".join([*(f"{part:{w}}" for part, w in zip(line, widths, strict=False)), line[-1]])
         for line in lines
     ]
-    return "\n".join([*text, "", *cost.totals(table)])
+    return "\n".join(text)
