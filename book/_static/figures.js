@@ -53,7 +53,6 @@ const stack = (image, room) => {
 
 // One of a single column keeps the size at which its words can be read, and is swiped sideways.
 const SCALE = 0.56; // screen pixels for a pixel of the picture: text of 8 points is 9 pixels high
-const DRAWN = 0.85; // for a pixel of a drawing (.svg)
 
 const place = (image) => {
   let box = image.closest(".calibkit-swipe");
@@ -64,8 +63,8 @@ const place = (image) => {
   const loaded = !drawn && image.naturalWidth > 0;
   const given = (image.dataset.width ??= image.style.width); // of a drawing, on a wide screen
   const own = loaded ? `${Math.round(image.naturalWidth * DRAWN_AT)}px` : given;
-  const wanted = Math.round(drawn ? parseFloat(own) * DRAWN : image.naturalWidth * SCALE);
-  const wide = NARROW.matches && figure.clientWidth > 0 && wanted > 1.1 * figure.clientWidth;
+  const wanted = Math.round(image.naturalWidth * SCALE);
+  const wide = !drawn && NARROW.matches && figure.clientWidth > 0 && wanted > 1.1 * figure.clientWidth;
   if (wide && !box) {
     box = document.createElement("div");
     box.className = "calibkit-swipe";
