@@ -65,7 +65,7 @@ class Finding:
             many = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
             about.append(f"{many} seed{'s' * (many != '1')}")
         about += [f"n = {n[0]:,}"] if n else []
-        small = f"<small>{numbers}. {' · '.join(about)}.</small>"
+        small = f"<small>{'. '.join(filter(None, [numbers, ' · '.join(about)]))}.</small>"
         if self.holds:
             return f"**{self.sentence}**\n\n{small}"
         return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**\n\n{small}"
@@ -115,7 +115,9 @@ def _numbers(rows: Iterable) -> str:
         method, _, place = row.method.partition(" in ")  # of two settings
         named = terms.label(method) + ", the one setting minus the other," * bool(place)
         alike.setdefault((key, unit), []).append(f"{named} {row.format()}")
-    return "; ".join(f"{what}: {', '.join(its)}{unit}" for (what, unit), its in alike.items())
+    return "; ".join(
+        f"{what}: {', '.join(dict.fromkeys(its))}{unit}" for (what, unit), its in alike.items()
+    )
 
 
 def number_label(number) -> str:
