@@ -5,17 +5,20 @@ import io
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
+import pandas as pd
 import papermill
 import pytest
 from PIL import Image
 
 EXTENSIONS = Path(__file__).parent.parent / "book" / "_ext"
 sys.path.append(str(EXTENSIONS))
+import behind  # noqa: E402
 import pages  # noqa: E402
 import panels  # noqa: E402
 
@@ -190,3 +193,50 @@ def test_in_the_book_the_first_figure_and_its_findings_come_before_their_code():
 def test_other_pages_keep_their_order(cells):
     source = executed(*cells)
     assert pages.figure_first(source) == source
+
+
+def test_the_numbers_of_a_figure_are_what_it_draws():
+    fig, (left, right) = plt.subplots(1, 2)
+    left.errorbar([0.5, 0.7], [1, 0], xerr=[0.1, 0.2], fmt="o", label="ERM")
+    left.set(title="AUROC", yticks=[0, 1], yticklabels=["SAM", "label smoothing"])
+    left.axvline(0, color="0.5")  # a line of the axes, no number
+    right.bar([1, 2], [3, 4], label="errors")
+    right.plot([0, np.nan, 2], [5, 6, 7])
+    right.scatter(*np.zeros((2, behind.MOST + 1)))
+    found = pd.read_csv(io.StringIO(behind.table(fig)), keep_default_na=False)
+    auroc = found[found.panel == "AUROC"]
+    points = auroc[auroc.drawn == "line"]
+    assert points[["x", "y"]].astype(float).to_numpy().tolist() == [[0.5, 1], [0.7, 0]]
+    assert points.row.tolist() == ["label smoothing", "SAM"] and set(points.series) == {"ERM"}
+    ends = auroc[auroc.drawn == "interval"][["x", "to_x"]].astype(float)
+    assert np.allclose(ends, [[0.4, 0.6], [0.5, 0.9]])
+    bars = found[found.drawn == "bar"]
+    assert bars.to_y.astype(float).tolist() == [3, 4] and set(bars.series) == {"errors"}
+    assert len(found[(found.drawn == "line") & (found.panel != "AUROC")]) == 2  # less the gap
+    assert found.drawn.str.contains("2,001: too many").sum() == 1
+
+
+def test_a_figure_has_a_fold_that_says_how_it_was_computed(tmp_path):
+    """Its numbers as a file, the command with the page's parameters, what was trained for it."""
+    run = '<details class="calibkit-provenance"><summary>3 runs</summary>...</details>'
+    cells = [
+        nbformat.v4.new_markdown_cell("# A page"),
+        nbformat.v4.new_code_cell("seeds = 2", metadata={"tags": ["injected-parameters"]}),
+        nbformat.v4.new_code_cell("plot()", metadata={"mystnb": {"figure": {"name": "fig-one"}}}),
+        nbformat.v4.new_code_cell("provenance()"),
+    ]
+    for cell, data in ((cells[2], {behind.KIND: "x,y\n1,2\n"}), (cells[3], {"text/html": run})):
+        cell.outputs = [nbformat.v4.new_output("display_data", data)]
+    path = tmp_path / "page.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    shown = nbformat.reads(pages.explained(path.read_text(), "notebooks/page"), as_version=4)
+    nbformat.validate(shown)
+    fold = shown.cells[3].source
+    assert fold.startswith("<details") and "3 runs" in fold
+    assert 'href="../_numbers/fig-one.csv"' in fold and "-p seeds 2" in fold
+    outdir = tmp_path / "html"
+    outdir.mkdir()
+    env = SimpleNamespace(found_docs={"notebooks/page"}, doc2path=lambda page: path)
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=outdir, env=env)
+    pages._write_numbers(app, None)
+    assert (outdir / "_numbers" / "fig-one.csv").read_text() == "x,y\n1,2\n"

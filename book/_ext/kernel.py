@@ -4,5 +4,6 @@ import sys
 
 sys.path.append(__file__.rpartition("/")[0])
 __import__("panels").keep()  # no name of ours is left among those of the page
+__import__("behind").keep()
 sys.path.pop()
 del sys

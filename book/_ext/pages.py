@@ -1,14 +1,19 @@
-"""What the book makes of an executed notebook: labels, its first figure in front, a short page.
+"""What the book makes of an executed notebook: labels, its first figure in front, what is behind.
 
 python book/_ext/pages.py PAGE.ipynb    # the workflow, when a notebook has failed
 """
 
+import html
 import json
 import re
 import sys
 from pathlib import Path
 
+import behind
 import panels
+
+NUMBERS = "_numbers"  # where the book keeps the CSV of its figures
+FOLD = '<details class="calibkit-how">'
 
 
 def shorten(path: str | Path) -> bool:
@@ -55,6 +60,7 @@ def setup(app) -> dict:
     The docstring of a named tuple tells its fields; "Alias for field number 0" does not.
     """
     app.connect("source-read", _read)
+    app.connect("build-finished", _write_numbers)
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-skip-member", _skip_plain_field)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -66,7 +72,68 @@ def _skip_plain_field(app, what, name, member, skip, options) -> bool:
 
 def _read(app, page: str, source: list[str]) -> None:
     if app.env.doc2path(page).endswith(".ipynb"):
-        source[0] = figure_first(stacked(labelled(source[0])))
+        source[0] = figure_first(explained(stacked(labelled(source[0])), page))
+
+
+def _write_numbers(app, failed) -> None:
+    """The CSV of each figure of the book, where `explained` links to it."""
+    if failed or app.builder.format != "html":
+        return
+    folder = Path(app.outdir, NUMBERS)
+    folder.mkdir(exist_ok=True)
+    for page in app.env.found_docs:
+        if (path := Path(app.env.doc2path(page))).suffix == ".ipynb":
+            cells = json.loads(path.read_text("utf-8"))["cells"]
+            for name, numbers in _figures(page, cells).values():
+                (folder / f"{name}.csv").write_text(numbers, "utf-8")
+
+
+def _figures(page: str, cells: list[dict]) -> dict[int, tuple[str, str]]:
+    """By cell, what the file of its figure is called, and the CSV in it."""
+    found = {}
+    for i, cell in enumerate(cells):
+        each = [o["data"] for o in cell.get("outputs", []) if behind.KIND in o.get("data", {})]
+        if each:
+            named = cell["metadata"].get("mystnb", {}).get("figure", {}).get("name")
+            name = named or f"{Path(page).name}-{len(found) + 1}"
+            found[i] = name, "".join(each[0][behind.KIND])
+    return found
+
+
+def explained(source: str, page: str) -> str:
+    """The JSON of a notebook with a fold under each figure: how it was computed, its numbers.
+
+    `page` is its name in the book, such as ``notebooks/tour``.
+    """
+    notebook = json.loads(source)
+    shown = ("".join(o.get("data", {}).get("text/html", "")) for c in notebook["cells"]
+             for o in c.get("outputs", []))  # fmt: skip
+    made = re.findall(r'class="calibkit-provenance"><summary>(.*?)</summary>', "".join(shown))
+    parameters = "".join(
+        f" -p {name} {value}"
+        for cell in notebook["cells"]
+        if "injected-parameters" in cell["metadata"].get("tags", [])
+        for name, value in re.findall(r'^(\w+) = "?(.+?)"?$', "".join(cell["source"]), re.MULTILINE)
+    )
+    command = f"papermill {page}.ipynb out.ipynb -k python3 --cwd notebooks{parameters}"
+    cells, figures = [], _figures(page, notebook["cells"])
+    for i, cell in enumerate(notebook["cells"]):
+        cells.append(cell)
+        if i in figures:
+            name, _ = figures[i]
+            for output in cell["outputs"]:
+                output.get("data", {}).pop(behind.KIND, None)  # which the book cannot show
+            link = f'<a href="{"../" * page.count("/")}{NUMBERS}/{name}.csv" download>'
+            fold = (
+                f"{FOLD}<summary>How this was computed</summary><p>"
+                f"{link}The numbers in this figure (CSV)</a> · <code>{html.escape(command)}</code>"
+                f"{''.join(f' · {its}; code and versions: end of the page' for its in made)}"
+                "</p></details>"
+            )
+            text = {"cell_type": "markdown", "metadata": {}, "source": fold}
+            cells.append(text | {"id": f"{name}-how".lower()[:64]})
+    notebook["cells"] = cells
+    return json.dumps(notebook)
 
 
 def stacked(source: str) -> str:
@@ -126,8 +193,8 @@ def _begins(cell: dict, start: str) -> bool:
 
 
 def _states(cell: dict) -> bool:
-    """Whether a cell is text that starts with a finding, in bold."""
-    bold = "".join(cell["source"]).startswith("**")
+    """Whether a cell is text that starts with a finding, in bold, or the fold under a figure."""
+    bold = "".join(cell["source"]).startswith(("**", FOLD))
     return cell["cell_type"] == "markdown" and bold and not _begins(cell, "## ")
 
 
