@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import people
 import public
 import torch
 from scipy.optimize import minimize_scalar
@@ -24,7 +23,7 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
-from calibkit.companion import derived
+from calibkit.companion import derived, people
 from calibkit.data import catalogue, splits
 from calibkit.training import networks, tables
 

@@ -1,13 +1,11 @@
 """Statistics of people's votes against hand-made examples, SciPy and known truths."""
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from benchmarks import people
 from calibkit import metrics, stats
+from calibkit.companion import people
 
 
 @pytest.fixture
@@ -144,7 +142,3 @@ def test_interval_and_auroc_without():
     confidence, correct = np.array([0.9, 0.8, 0.7, 0.6]), np.array([False, True, True, False])
     assert metrics.auroc(confidence, correct) == 0.5
     assert people.auroc_without(confidence, correct, [0]) == 1
-
-
-def test_examples():
-    assert doctest.testmod(people).attempted and not doctest.testmod(people).failed
