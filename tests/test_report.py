@@ -792,7 +792,7 @@ def test_the_notebook_says_what_the_report_says(tmp_path):
     before, after = found["none"], found["temperature scaling"]
     assert f"temperature {after['temperatures'][0]:.2f}" in printed
     assert f"ECE {before['ece']:.3f} before, {after['ece']:.3f} after" in printed
-    assert "(aimed at 20%)" in printed
+    assert ", aimed at 20%" in printed
 
 
 # --- command line ---
