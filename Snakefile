@@ -2,6 +2,7 @@
 #   snakemake --config edition=demo
 #   snakemake --config edition=cifar10 train=1    # on a GPU: also train runs without a record
 # Every job rereads this file, so it imports nothing heavy.
+import json
 import os
 import time
 from contextlib import suppress
@@ -21,13 +22,21 @@ BUILD = f"{config.get('build', 'build')}/{EDITION}"
 CACHE = os.environ.get("CALIBKIT_CACHE", "data_cache")
 RUNS = f"{CACHE}/runs"
 CHEAP = EDITIONS[EDITION].on_the_spot
-TABLES = {}  # by run, the table that it is a row of; cheap editions have folders only
-BESIDE = {}  # by such a table, those that are read with it
-PUBLIC = []  # what pages read besides: networks of others, and what was worked out
-if not CHEAP:
+os.makedirs(BUILD, exist_ok=True)
+INDEX = f"{BUILD}/tables.json"  # by run, the table that it is a row of: nothing to train
+if workflow.is_main_process:  # its jobs need not open every table again
     from calibkit.training import tables
     TABLES = {name: str(path) for name, path in tables.where().items()}
-    BESIDE = {path: glob(f"{os.path.dirname(path)}/*.parquet") for path in set(TABLES.values())}
+    with open(f"{INDEX}.{os.getpid()}", "w") as file:
+        json.dump(TABLES, file)
+    os.replace(file.name, INDEX)
+else:
+    with open(INDEX) as file:
+        TABLES = json.load(file)
+# By such a table, those that are read with it.
+BESIDE = {path: glob(f"{os.path.dirname(path)}/*.parquet") for path in set(TABLES.values())}
+PUBLIC = []  # what pages read besides: networks of others, and what was worked out
+if not CHEAP:
     PUBLIC = glob(f"{CACHE}/released/public/*.parquet") + glob(f"{CACHE}/released/derived.json")
 
 
@@ -41,7 +50,6 @@ def wanted(notebook):
 
 
 if workflow.is_main_process and not workflow.dryrun:  # held until this process ends, however it does
-    os.makedirs(BUILD, exist_ok=True)
     LOCK = FileLock(f"{BUILD}/.lock")
     try:
         LOCK.acquire(timeout=0)
@@ -71,6 +79,8 @@ rule all:
 # Cheap runs of a data set share a process: starting one takes longer than training one run.
 QUEUE = {}
 for run in runs("book", EDITION):
+    if run.name in TABLES:
+        continue
     QUEUE.setdefault(run.dataset, []).append(run.name)
 
 

@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 
 from calibkit.companion import plan
+from calibkit.training import tables
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
@@ -75,6 +76,20 @@ def test_a_page_is_remade_when_a_table_that_it_reads_changes(tmp_path, table):
     later = page.stat().st_mtime + 1
     os.utime(cache / "released" / table, (later, later))
     assert planned()
+
+
+def test_the_demo_trains_what_no_released_table_holds(tmp_path):
+    """`calibkit train` finds a record in a table and writes none, which would end the workflow."""
+    command = ["snakemake", "-n", "--cores", "1", "-F", "--printshellcmds", "--quiet", "host"]
+    command += ["--config", "edition=demo", f"build={tmp_path / 'build'}"]
+    done = subprocess.run(
+        command, **surroundings(ROOT / "data_cache"), capture_output=True, check=True
+    )
+    lines = (done.stdout + done.stderr).splitlines()
+    trained = {word for line in lines if "calibkit train" in line for word in line.split()}
+    planned = {run.name for run in plan.runs("book", "demo")}
+    released = planned & tables.where().keys()
+    assert released and trained & planned == planned - released
 
 
 @pytest.mark.timeout(2400)
