@@ -1,8 +1,13 @@
-"""The command line: ``calibkit report``, ``recalibrate``, ``compare``, ``train`` and others."""
+"""The command line: ``calibkit report``, ``recalibrate``, ``compare``, ``train`` and others.
+
+A command is a function; its docstring is its help: a line for the list of commands, a description,
+examples.
+"""
 
 import argparse
 import ast
 import csv
+import inspect
 import json
 import os
 import shutil
@@ -37,6 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 2 if isinstance(error, ValueError | ModuleNotFoundError) else 1
 
 
+_FLAG = {"action": "store_true"}
+_SEVERAL = {"action": "append", "default": []}
+_NUMBER = {"type": int, "default": 0}
+_EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="calibkit",
@@ -56,108 +67,42 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    def command(name: str, run: Callable, *parents, to=commands, **words) -> Callable:
-        made = to.add_parser(name, parents=parents, **words)
+    def command(name: str, run: Callable, *shared: Callable, to=commands) -> Callable:
+        summary, description, *more = inspect.getdoc(run).split("\n\n")
+        made = to.add_parser(name, help=summary, description=description, epilog=" ".join(more))
         made.set_defaults(command=run)
+        for options in shared:
+            options(made)
         return made.add_argument
 
-    flag, several = {"action": "store_true"}, {"action": "append", "default": []}
-    number = {"type": int, "default": 0}
-    editions = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
-    names = {"nargs": "*", "help": "names of runs, as `calibkit runs` prints them"}
-    labels, output, rules = _labels(), _output(), _rules()
-    gate, changes = _gate(output), _changes()
-    selection = _selection(changes, editions)
-
-    add = command(
-        "report",
-        _report,
-        labels,
-        rules,
-        gate,
-        help="what your own model's confidence is good for",
-        description="Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others); write "
-        "one self-contained HTML page, and its numbers as JSON.",
-        epilog="An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, "
-        "val_logits, val_labels, groups, weights and class_names. A .csv, .parquet or .jsonl has a "
-        "column label, a column prob_NAME or logit_NAME for each class (one is enough for two "
-        "classes), and, if you have them, group, weight and split (test or val). Where only the "
-        "confidence of answers is known: columns confidence and correct. Examples: calibkit report "
-        "preds.npz · calibkit report new.npz --against old.npz --target-risk 0.01 0.05 · calibkit "
-        "report fraud.csv --positive fraud --budget 200",
-    )
+    add = command("report", _report, _labels, _rules, _gate)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
-    add("--group", **several, metavar="NAME", help="a column or array of groups; repeatable")
-    add("--tokens", **flag, help="take scores (texts, tokens, classes) token by token")
+    add("--group", **_SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
+    add("--tokens", **_FLAG, help="take scores (texts, tokens, classes) token by token")
 
-    add = command(
-        "bench",
-        _bench,
-        changes,
-        help="compare your own method or recalibration with the published ones",
-        description="Train your method, and ERM if missing, under the protocol of the published "
-        "ones; compare it with all that have records; write an HTML page, and its numbers as JSON.",
-        epilog="A method is a function (logits, targets) -> one loss per sample, or a factory; a "
-        "recalibration is a class with fit and predict_proba, and needs no training. Examples: "
-        "calibkit bench 'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap "
-        "--edition released",
-    )
+    add = command("bench", _bench, _changes)
     add("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
-    add("--edition", default="demo", help=editions)
+    add("--edition", default="demo", help=_EDITIONS)
     add("--out", default="bench", help="folder to write to (default: bench)")
-    add("--setting", **several, dest="settings", help="a setting of the edition; repeatable")
+    add("--setting", **_SEVERAL, dest="settings", help="a setting of the edition; repeatable")
     add("--device", default="", help="torch device (default: cuda if available)")
     add("--chosen", default="", help="how its coefficients were chosen, in words, for the page")
-    add("--quiet", **flag, help="print no line per epoch")
+    add("--quiet", **_FLAG, help="print no line per epoch")
 
-    add = command(
-        "recalibrate",
-        _recalibrate,
-        labels,
-        rules,
-        output,
-        help="fit a map and choose thresholds, for deployment",
-        description="Fit a recalibration to the validation set of saved predictions, or to all of "
-        "them; choose thresholds for the probabilities behind it; write both to a small JSON file, "
-        "which posthoc.load reads.",
-        epilog="Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate "
-        "fraud.csv --map beta --positive fraud --budget 200 --precision 0.5 --save map.json",
-    )
+    add = command("recalibrate", _recalibrate, _labels, _rules, _output)
     maps = "temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
     add("--map", default="temperature", choices=maps, help="default: %(default)s")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = command(
-        "compare",
-        _compare,
-        labels,
-        gate,
-        help="compare models on the same samples, or one model over time",
-        description="Read prediction files for the same samples; compare every pair of models. "
-        "Intervals are corrected for the number of pairs. Files of other samples (--unpaired), or "
-        "one file with a column `date`: has calibration drifted beyond chance since the first, "
-        "and where?",
-        epilog="Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare "
-        "old.npz new.npz --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv",
-    )
+    add = command("compare", _compare, _labels, _gate)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
     add("--out", default="compare", help="folder to write to (default: compare)")
-    add("--unpaired", **flag, help="the files are of other samples, the oldest first")
+    add("--unpaired", **_FLAG, help="the files are of other samples, the oldest first")
 
-    add = command(
-        "train",
-        _train,
-        selection,
-        help="train runs; finished ones are skipped",
-        description="Train runs one after another. Finished runs are skipped; processes with the "
-        "same selection share the work.",
-        epilog="Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 "
-        "--method 'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10",
-    )
-    add("names", **names)
+    add = command("train", _train, _selection, _names)
     add("--device", default="", help="torch device (default: cuda if available)")
     add(
         "--compile",
@@ -170,49 +115,28 @@ def _parser() -> argparse.ArgumentParser:
         help="torch.compile the network: default, or reduce-overhead for CUDA graphs; worth it "
         "for long runs on a GPU, since compiling takes a while",
     )
-    add("--quiet", **flag, help="one line per run, none per epoch")
-    add("--again", **flag, help="retrain runs whose record keeps no predictions")
-    add("--replicates", **flag, help="keep metrics on resamples, which pages compute otherwise")
+    add("--quiet", **_FLAG, help="one line per run, none per epoch")
+    add("--again", **_FLAG, help="retrain runs whose record keeps no predictions")
+    add("--replicates", **_FLAG, help="keep metrics on resamples, which pages compute otherwise")
 
-    tidy = argparse.ArgumentParser(add_help=False)
-    either = tidy.add_mutually_exclusive_group().add_argument
-    either("--light", **flag, help="drop the predictions from the records of these runs")
-    either("--replicates", **flag, help="add metrics on resamples to full records")
-    add = command(
-        "runs",
-        _runs,
-        selection,
-        tidy,
-        help="list runs: done, running, missing, diverged or damaged; hours spent and left",
-        epilog="Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing",
-    )
-    add("--missing", **flag, help="only the names of runs still to train")
+    add = command("runs", _runs, _selection)
+    either = add.__self__.add_mutually_exclusive_group().add_argument
+    either("--light", **_FLAG, help="drop the predictions from the records of these runs")
+    either("--replicates", **_FLAG, help="add metrics on resamples to full records")
+    add("--missing", **_FLAG, help="only the names of runs still to train")
 
-    add = command(
-        "claims",
-        _claims,
-        help="the papers' claims in every setting that has records",
-        description="How each claim of the five papers fares, from the records: settings as "
-        "columns, and the paper's own table by the same rule. Trains nothing.",
-        epilog="Example: calibkit claims --edition released --paper overconf",
-    )
-    add("--edition", default="released", help=editions)
+    add = command("claims", _claims)
+    add("--edition", default="released", help=_EDITIONS)
     add("--paper", help=", ".join(plan.PAPERS))
-    add("--seeds", **number, help="only so many (default: all)")
-    add("--json", **flag, help="a list of rows, a claim and setting")
+    add("--seeds", **_NUMBER, help="only so many (default: all)")
+    add("--json", **_FLAG, help="a list of rows, a claim and setting")
 
-    add = command(
-        "results",
-        _results,
-        help="compare the methods of a setting by any metric",
-        description="Methods minus another, paired by seed, with 95 % intervals, in natural units.",
-        epilog="Example: calibkit results --setting cifar10-plain --metric auroc --against erm",
-    )
-    add("--edition", default="released", help=editions)
-    add("--setting", **several, dest="settings", help="repeatable (default: every one)")
+    add = command("results", _results)
+    add("--edition", default="released", help=_EDITIONS)
+    add("--setting", **_SEVERAL, dest="settings", help="repeatable (default: every one)")
     add("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
     add("--against", default="erm", metavar="METHOD", help="(default: erm)")
-    add("--method", **several, help="only these; repeatable")
+    add("--method", **_SEVERAL, help="only these; repeatable")
     add(
         "--recalibration",
         default="none",
@@ -220,77 +144,42 @@ def _parser() -> argparse.ArgumentParser:
         help="of both sides: a temperature of lowest NLL or ECE on validation data, that of lowest "
         "ECE on the test set, or histogram binning",
     )
-    add("--seeds", **number, help="only so many (default: all)")
-    add("--csv", **flag, help="as CSV")
+    add("--seeds", **_NUMBER, help="only so many (default: all)")
+    add("--csv", **_FLAG, help="as CSV")
 
-    add = command(
-        "collect",
-        _collect,
-        help="turn run folders into the tables of an edition",
-        description="Write the records of each setting into data_cache/released/SETTING, beside "
-        "what its tables hold already; settings without a new run or number are not touched. "
-        "The folders stay; calibkit delete removes all of them but the predictions.",
-    )
-    add("--edition", default="released", help=editions)
+    command("collect", _collect)("--edition", default="released", help=_EDITIONS)
 
-    add = command(
-        "delete",
-        _delete,
-        selection,
-        help="delete run folders: a selection is listed, then asked for",
-        description="Delete the folders of runs: by name, by selection, or --unplanned, those of "
-        "this library's methods that no edition plans. Methods of your own are deleted only by "
-        "name. Released tables stay.",
-        epilog="Examples: calibkit delete --edition demo --method mixup · "
-        "calibkit delete --unplanned · calibkit delete mnist1d-cnn-erm-s0-1a2b3c4d",
-    )
-    add("names", **names)
-    add("--unplanned", **flag, help="what no edition plans")
-    add("--yes", **flag, help="do not ask")
+    add = command("delete", _delete, _selection, _names)
+    add("--unplanned", **_FLAG, help="what no edition plans")
+    add("--yes", **_FLAG, help="do not ask")
 
-    add = command(
-        "plan",
-        _plan,
-        help="for each published cell, the run that fills it or why none can; and the total cost",
-        description="For every number in the papers' tables, the first of the runs (one per seed) "
-        "whose mean fills it, named as `calibkit runs` prints it, or why there is none. Trains "
-        "nothing.",
-        epilog="Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv",
-    )
-    add("--edition", default="paper", help=editions)
+    add = command("plan", _plan)
+    add("--edition", default="paper", help=_EDITIONS)
     add("--paper", default="", help=", ".join(plan.PAPERS))
-    add("--csv", **flag, help="only the cells, as CSV")
+    add("--csv", **_FLAG, help="only the cells, as CSV")
 
-    data = commands.add_parser(
-        "data",
-        help="data sets: which are here, and how to get the others",
-        epilog="Examples: calibkit data list · calibkit data get cifar10",
-    ).add_subparsers(required=True, metavar="action")
-    command("list", _data_list, to=data, help="list every data set")
-    command("get", _data_get, to=data, help="download or generate a data set")("name")
+    data = commands.add_parser("data", help="data sets: which are here, and how to get the others")
+    actions = data.add_subparsers(required=True, metavar="action")
+    command("list", _data_list, to=actions)
+    command("get", _data_get, to=actions)("name")
     return parser
 
 
 # --- options that several commands share ---
 
 
-def _labels() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _labels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
-    return parser
 
 
-def _output() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False)
+def _output(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print the JSON file and no words")
-    output.add_argument("--quiet", action="store_true", help="print nothing")
-    return parser
+    output.add_argument("--json", **_FLAG, help="print the JSON file and no words")
+    output.add_argument("--quiet", **_FLAG, help="print nothing")
 
 
-def _rules() -> argparse.ArgumentParser:
+def _rules(parser: argparse.ArgumentParser) -> None:
     """What thresholds are for."""
-    parser = argparse.ArgumentParser(add_help=False)
     several = {"type": float, "nargs": "+", "default": []}
     what = "thresholds on the confidence for these error rates, such as 0.01"
     parser.add_argument("--target-risk", **several, metavar="SHARE", help=what)
@@ -303,7 +192,6 @@ def _rules() -> argparse.ArgumentParser:
         ("recall", "this share of the positives is flagged"),
     ):
         two.add_argument(f"--{rule}", **several, metavar="X", help=what)
-    return parser
 
 
 def _chosen_rules(options) -> list[tuple[str, float]]:
@@ -312,18 +200,16 @@ def _chosen_rules(options) -> list[tuple[str, float]]:
     return [(rule, value) for rule in thresholds.RULES for value in getattr(options, rule)]
 
 
-def _gate(output: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, parents=[output])
+def _gate(parser: argparse.ArgumentParser) -> None:
+    _output(parser)
     parser.add_argument(
         "--fail-if",
-        action="append",
-        default=[],
+        **_SEVERAL,
         type=_condition,
         metavar="CONDITION",
         help="exit with code 3 if a number of the JSON file is so, such as 'excess_ece>0.05'; "
         "repeatable",
     )
-    return parser
 
 
 def _condition(text: str):
@@ -335,24 +221,21 @@ def _condition(text: str):
         raise argparse.ArgumentTypeError(error) from error
 
 
-def _changes() -> argparse.ArgumentParser:
+def _changes(parser: argparse.ArgumentParser) -> None:
     """What may differ from an edition."""
-    parser = argparse.ArgumentParser(add_help=False)
     add = parser.add_argument
     add("--dataset", default="", help="instead of the edition's")
     add("--network", default="", help="instead of the edition's")
-    add("--seeds", type=int, default=0, help="how many, from 0 (default: the edition's)")
-    add("--epochs", type=int, default=0, help="run the protocol in this many")
+    add("--seeds", **_NUMBER, help="how many, from 0 (default: the edition's)")
+    add("--epochs", **_NUMBER, help="run the protocol in this many")
     add(
         "--set",
-        action="append",
-        default=[],
+        **_SEVERAL,
         type=_setting,
         metavar="NAME=VALUE",
         dest="protocol",
         help="with a method: a protocol setting, such as batch_size=512; repeatable",
     )
-    return parser
 
 
 def _setting(text: str) -> tuple[str, object]:
@@ -366,18 +249,21 @@ def _setting(text: str) -> tuple[str, object]:
         return name, value
 
 
-def _selection(changes: argparse.ArgumentParser, editions: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, parents=[changes])
+def _names(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
+
+
+def _selection(parser: argparse.ArgumentParser) -> None:
+    _changes(parser)
     add = parser.add_argument_group("which runs").add_argument
     pages = ", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
-    add("--edition", default="demo", help=editions)
+    add("--edition", default="demo", help=_EDITIONS)
     add("--paper", default="book", help=f"{pages}, book (the default: every notebook), all")
     add("--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1")
     add("--method", action="append", help="these methods instead; repeatable")
     add("--setting", default="", help="one setting of the edition, such as cifar10-plain")
-    add("--train-size", type=int, default=0, help="with --method: number of training samples")
+    add("--train-size", **_NUMBER, help="with --method: number of training samples")
     add("--variant", default="code", help="with --method: code (default) or paper")
-    return parser
 
 
 def _selection_of(options) -> plan.Selection:
@@ -401,10 +287,23 @@ def _print_table(rows: Iterable[Sequence[str]]) -> None:
         print("  ".join(f"{v:{width}}" for v, width in zip(row, widths, strict=True)).rstrip())
 
 
+def _log(options) -> Callable:
+    """Prints the lines of a training, unless it is to be quiet."""
+    return lambda line: None if options.quiet else print(f"  {line}", flush=True)
+
+
 # --- runs ---
 
 
 def _train(options) -> None:
+    """Train runs; finished ones are skipped.
+
+    Train runs one after another. Finished runs are skipped; processes with the same selection share
+    the work.
+
+    Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 --method
+    'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10
+    """
     asked = _selected(options)
     if options.names:
         by_name = {run.name: run for run in asked}
@@ -416,7 +315,6 @@ def _train(options) -> None:
         asked = [by_name[name] for name in options.names]
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
-    log = (lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True))
     # A run that another process is training goes to the end of the queue: they share the work.
     queue, put_off, start = deque(asked), set(), time.time()
     while queue:
@@ -430,7 +328,7 @@ def _train(options) -> None:
             print(_row("waiting", run, why), flush=True)
             continue
         record = loop.train(
-            run, device=options.device, log=log, mode=options.mode, again=options.again
+            run, device=options.device, log=_log(options), mode=options.mode, again=options.again
         )
         if options.replicates:
             with store.locked(run):
@@ -475,6 +373,13 @@ def _progress(runs: list[plan.Run], start: float) -> str:
 
 
 def _runs(options) -> None:
+    """List runs: done, running, missing, diverged or damaged; hours spent and left.
+
+    What is known of each run, and at the end their number, the hours spent and an estimate of those
+    left, at the pace of the runs so far.
+
+    Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
+    """
     runs = _selected(options)
     if options.light or options.replicates:
         return _tidy(runs, options.replicates)
@@ -522,7 +427,15 @@ def _tidy(runs: list[plan.Run], whole: bool) -> None:
 
 
 def _delete(options) -> None:
-    """List the folders of some runs, ask, and delete them."""
+    """Delete run folders: a selection is listed, then asked for.
+
+    Delete the folders of runs: by name, by selection, or --unplanned, those of this library's
+    methods that no edition plans. Methods of your own are deleted only by name. Released tables
+    stay.
+
+    Examples: calibkit delete --edition demo --method mixup · calibkit delete --unplanned ·
+    calibkit delete mnist1d-cnn-erm-s0-1a2b3c4d
+    """
     root, released = store.runs_root(), tables.where()
     folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
     folders -= {name for name in folders & released.keys() if _only_predictions(root / name)}
@@ -578,6 +491,13 @@ _CLONE = (
 
 
 def _claims(options) -> None:
+    """The papers' claims in every setting that has records.
+
+    How each claim of the five papers fares, from the records: settings as columns, and the paper's
+    own table by the same rule. Trains nothing.
+
+    Example: calibkit claims --edition released --paper overconf
+    """
     from calibkit.companion import claims
 
     rows = claims.board(options.edition, options.paper, options.seeds)
@@ -605,6 +525,12 @@ def _claims(options) -> None:
 
 
 def _results(options) -> None:
+    """Compare the methods of a setting by any metric.
+
+    Methods minus another, paired by seed, with 95 % intervals, in natural units.
+
+    Example: calibkit results --setting cifar10-plain --metric auroc --against erm
+    """
     from calibkit.companion import results
 
     names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
@@ -628,12 +554,25 @@ def _results(options) -> None:
 
 
 def _collect(options) -> None:
+    """Turn run folders into the tables of an edition.
+
+    Write the records of each setting into data_cache/released/SETTING, beside what its tables hold
+    already; settings without a new run or number are not touched. The folders stay; calibkit delete
+    removes all of them but the predictions.
+    """
     from calibkit.companion import results
 
     results.collect(options.edition, say=lambda line: print(line, flush=True))
 
 
 def _plan(options) -> None:
+    """For each published cell, the run that fills it or why none can; and the total cost.
+
+    For every number in the papers' tables, the first of the runs (one per seed) whose mean fills
+    it, named as `calibkit runs` prints it, or why there is none. Trains nothing.
+
+    Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv
+    """
     from calibkit.companion import cost, printed
 
     table = printed.planned(options.paper, options.edition)
@@ -646,12 +585,24 @@ def _plan(options) -> None:
 
 
 def _data_list(options) -> None:
+    """List every data set.
+
+    Where each is from, its licence and size, and where a copy lies.
+
+    Example: calibkit data list
+    """
     from calibkit import data
 
     _print_table([str(value) for value in row.values()] for row in data.listing())
 
 
 def _data_get(options) -> None:
+    """Download or generate a data set.
+
+    It is decoded, and checked that it loads; a copy that is there already is used first.
+
+    Example: calibkit data get cifar10
+    """
     from calibkit import data
 
     data.get(options.name)
@@ -661,6 +612,19 @@ def _data_get(options) -> None:
 
 
 def _report(options) -> int:
+    """What your own model's confidence is good for.
+
+    Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others); write one self-contained
+    HTML page, and its numbers as JSON.
+
+    An .npz holds logits or probs (n, k) and labels (n,), and, if you have them, val_logits,
+    val_labels, groups, weights and class_names. A .csv, .parquet or .jsonl has a column label, a
+    column prob_NAME or logit_NAME for each class (one is enough for two classes), and, if you have
+    them, group, weight and split (test or val). Where only the confidence of answers is known:
+    columns confidence and correct. Examples: calibkit report preds.npz · calibkit report new.npz
+    --against old.npz --target-risk 0.01 0.05 · calibkit report fraud.csv --positive fraud
+    --budget 200
+    """
     try:
         from calibkit import report  # late: it draws
 
@@ -713,6 +677,15 @@ def _gated(options, page, say) -> int:
 
 
 def _recalibrate(options) -> None:
+    """Fit a map and choose thresholds, for deployment.
+
+    Fit a recalibration to the validation set of saved predictions, or to all of them; choose
+    thresholds for the probabilities behind it; write both to a small JSON file, which posthoc.load
+    reads.
+
+    Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate fraud.csv --map
+    beta --positive fraud --budget 200 --precision 0.5 --save map.json
+    """
     from calibkit.report import deploy, predictions
 
     data = predictions.read(options.predictions, options.labels)
@@ -734,6 +707,15 @@ def _show_step(words: str) -> None:
 
 
 def _bench(options) -> None:
+    """Compare your own method or recalibration with the published ones.
+
+    Train your method, and ERM if missing, under the protocol of the published ones; compare it with
+    all that have records; write an HTML page, and its numbers as JSON.
+
+    A method is a function (logits, targets) -> one loss per sample, or a factory; a recalibration
+    is a class with fit and predict_proba, and needs no training. Examples: calibkit bench
+    'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap --edition released
+    """
     from calibkit.companion import bench  # late: it draws
 
     if options.edition == "released" and not any(
@@ -747,13 +729,22 @@ def _bench(options) -> None:
         options.settings,
         device=options.device,
         chosen=options.chosen,
-        log=(lambda line: None) if options.quiet else (lambda line: print("  " + line, flush=True)),
+        log=_log(options),
     )
     _print_verdicts(json.loads(page.with_suffix(".json").read_text(encoding="utf-8")))
     print(page)
 
 
 def _compare(options) -> int:
+    """Compare models on the same samples, or one model over time.
+
+    Read prediction files for the same samples; compare every pair of models. Intervals are
+    corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
+    column `date`: has calibration drifted beyond chance since the first, and where?
+
+    Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare old.npz new.npz
+    --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv
+    """
     from calibkit.report import comparison  # late: it draws
 
     page = comparison.build(options.predictions, options.out, options.labels, options.unpaired)
