@@ -120,9 +120,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--replicates", **_FLAG, help="keep metrics on resamples, which pages compute otherwise")
 
     add = command("runs", _runs, _selection)
-    either = add.__self__.add_mutually_exclusive_group().add_argument
-    either("--light", **_FLAG, help="drop the predictions from the records of these runs")
-    either("--replicates", **_FLAG, help="add metrics on resamples to full records")
     add("--missing", **_FLAG, help="only the names of runs still to train")
 
     add = command("claims", _claims)
@@ -332,7 +329,7 @@ def _train(options) -> None:
         )
         if options.replicates:
             with store.locked(run):
-                store.lighten(record, whole=True)
+                store.add_replicates(record)
         print(_row(*_state(run), _progress(asked, start)), flush=True)
     # A diverged run is a result, with a record that says so.
 
@@ -381,8 +378,6 @@ def _runs(options) -> None:
     Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
     """
     runs = _selected(options)
-    if options.light or options.replicates:
-        return _tidy(runs, options.replicates)
     states = Counter()
     spent, left, pace = 0.0, [], defaultdict(list)  # seconds an epoch, by kind of run
     for run in runs:
@@ -415,15 +410,6 @@ def _runs(options) -> None:
 def _kind(run: plan.Run) -> tuple:
     """Key of runs that cost about the same per epoch: SAM takes every step twice."""
     return run.dataset, run.network, run.protocol.train_size, run.recipe.update
-
-
-def _tidy(runs: list[plan.Run], whole: bool) -> None:
-    """Add replicates to records, and drop their predictions unless they are to stay whole."""
-    for run in runs:
-        if record := store.verify(run):
-            with store.locked(run):
-                store.lighten(record, whole=whole)
-            print(run.name)
 
 
 def _delete(options) -> None:

@@ -186,19 +186,19 @@ def test_a_finding_is_stated_only_where_its_rows_bear_it_out(plain):
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """Folders of runs of the smoke edition: light ones, one with shifted sets, one whole."""
+    """Folders of runs of the smoke edition, with replicates."""
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
     runs = [r for r in plan.runs("all", "smoke", setting="shared") if r.method in ("erm", "focal")]
-    for i, run in enumerate(runs[:4]):
+    for run in runs[:4]:
         record = records.write(run, train_accuracy=[0.5, nan, 0.7, 0.8, 1e-4 / 3, 0.9, 1.0])
-        store.lighten(record, whole=i == 0)
+        store.add_replicates(record)
     return runs[:4]
 
 
 def shifted(run):
     """A record with shifted test sets, as no run of the smoke edition has."""
     run = replace(run, protocol=replace(run.protocol, shifted=100))
-    return store.lighten(records.write(run))
+    return store.add_replicates(records.write(run))
 
 
 def reduce(root):
@@ -222,13 +222,13 @@ def same(ours, theirs):
         key = (*tables.split(name), 0)
         assert ours.measured(*key) == other.estimate(name)
         assert np.array_equal(ours.deviation(*key), other.deviation(name), equal_nan=True)
-    assert ours.light == theirs.light and ours.info == theirs.info
+    assert ours.info == theirs.info
 
 
 def test_tables_hold_what_the_folders_hold(tmp_path, folders):
     held = [store.load(run) for run in folders] + [shifted(folders[0])]
     for record in held:
-        _ = record.history, record.shifted, record.replicates, record.light or record.arrays
+        _ = record.history, record.shifted, record.replicates, record.arrays
     tables.write(tmp_path / "released" / "shared", held)
     reduce(tmp_path)
     runs = [*folders, replace(folders[0], protocol=replace(folders[0].protocol, shifted=100))]
@@ -236,12 +236,13 @@ def test_tables_hold_what_the_folders_hold(tmp_path, folders):
         again = store.load(run)
         assert again.tables is not None
         same(again, record)
-        if not record.light:
-            assert np.array_equal(again.arrays["test_logits"], record.arrays["test_logits"])
-    assert not store.load(folders[0]).light and store.load(folders[1]).light
+        assert np.array_equal(again.arrays["test_logits"], record.arrays["test_logits"])
     store.load(folders[0]).predictions.unlink()
-    with pytest.raises(store.LightRecord):
-        _ = store.load(folders[0]).arrays
+    light = store.load(folders[0])
+    assert light.light and not store.load(folders[1]).light
+    same(light, held[0])
+    with pytest.raises(store.LightRecord, match=f"calibkit train --again {light.name}"):
+        _ = light.arrays
 
 
 def test_a_number_that_stands_twice_is_refused(tmp_path, folders):
@@ -263,7 +264,7 @@ def test_a_local_folder_comes_before_a_row(tmp_path, folders):
 
 def test_who_collects_again_touches_only_what_has_something_new(tmp_path, folders):
     other = next(r for r in plan.runs("all", "smoke") if r.dataset != folders[0].dataset)
-    store.lighten(records.write(other))
+    store.add_replicates(records.write(other))
     results.collect("smoke", say=lambda line: None)
     held = {run: store.load(run) for run in folders}
     for record in held.values():
@@ -274,7 +275,7 @@ def test_who_collects_again_touches_only_what_has_something_new(tmp_path, folder
     assert said == []  # nothing is new, with folders or without
     files = {f: f.read_bytes() for f in tmp_path.glob("released/*/*.parquet")}
     more = next(r for r in plan.runs("all", "smoke", setting="shared") if r.method == "mixup")
-    store.lighten(records.write(more))
+    store.add_replicates(records.write(more))
     results.collect("smoke", say=said.append)
     assert [line.partition(":")[0] for line in said] == ["shared"] and "1 of them" in said[0]
     changed = {f.parent.name for f, before in files.items() if f.read_bytes() != before}
@@ -318,7 +319,8 @@ def test_what_was_worked_out_is_collected(tmp_path, folders):
     assert 0 < found < 1
     results.collect("smoke", say=lambda line: None)
     reduce(tmp_path)
-    of_run.predictions.unlink()
+    for run in folders[:2]:
+        store.load(run).predictions.unlink()
     derived._files.clear()
     (tmp_path / "runs" / ".derived.json").unlink()
     assert results.value(store.load(folders[0]), number) == found

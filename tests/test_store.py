@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibkit import stats
 from calibkit.companion.plan import Run
 from calibkit.training import store
 from calibkit.training.protocols import Protocol
@@ -212,57 +213,51 @@ def record_with_predictions(root):
     return store.save(RUN, "done", HISTORY, arrays, {"seconds": 1.0}, root)
 
 
-def test_a_light_record_keeps_its_metrics_and_their_doubt(tmp_path):
-    whole = record_with_predictions(tmp_path)
-    before = whole.replicates
-    light = store.lighten(whole)
-    assert light.light and not (light.path / "arrays.npz").exists()
-    assert store.verify(RUN, tmp_path).info == light.info
-    assert light.info["version"] == store.VERSION and light.info["run"] == whole.info["run"]
-    after = light.replicates
+def test_replicates_are_kept_beside_the_predictions(tmp_path):
+    bare = record_with_predictions(tmp_path)
+    before = bare.replicates
+    whole = store.add_replicates(bare)
+    assert set(whole.info["sha256"]) == {"arrays.npz", "history.csv", "replicates.npz"}
+    assert store.verify(RUN, tmp_path).info == whole.info
+    assert whole.info["version"] == store.VERSION and whole.info["run"] == bare.info["run"]
+    after = whole.replicates
     assert after.estimate("auroc") == before.estimate("auroc")
     for name in ("auroc", "ece", "ece_ts_nll"):
         spread = before.deviation(name).std()
         assert after.deviation(name).std() == pytest.approx(spread, rel=5e-3)
         np.testing.assert_allclose(after.deviation(name), before.deviation(name), atol=spread / 20)
-    with pytest.raises(store.LightRecord, match=f"calibkit train --again {RUN.name}"):
-        _ = light.arrays
-    assert store.lighten(light).info == light.info  # nothing more to do
+    assert store.add_replicates(whole).info == whole.info  # nothing more to do
 
 
-def test_a_whole_record_gets_replicates_beside_its_predictions(tmp_path):
+def test_pages_made_before_a_record_had_replicates_are_not_made_again(tmp_path):
     bare = record_with_predictions(tmp_path)
     os.utime(bare.path / "run.json", (1e9, 1e9))
     earlier = replace(bare)  # as a page holds it that began before
-    whole = store.lighten(bare, whole=True)
+    whole = store.add_replicates(bare)
     # A page made before would else be made again: bench does this to records that pages share.
     assert (whole.path / "run.json").stat().st_mtime == 1e9
-    assert not whole.light and set(whole.info["sha256"]) > {"arrays.npz", "replicates.npz"}
     for name in ("ece", "auroc"):  # read, not made again: as the file has it
         assert (earlier.replicates.deviation(name) == whole.replicates.deviation(name)).all()
-    assert store.lighten(whole).light
 
 
-@pytest.mark.parametrize("step", ["save", "replace", "unlink"])
-def test_lightening_killed_at_any_step_leaves_one_or_the_other(tmp_path, step, monkeypatch):
-    whole = record_with_predictions(tmp_path)
-    real = {"replace": store.Path.replace, "unlink": store.Path.unlink}
+@pytest.mark.parametrize("step", ["save", "replicates.npz", "run.json"])
+def test_adding_replicates_killed_at_any_step_leaves_a_whole_record(tmp_path, step, monkeypatch):
+    bare, real = record_with_predictions(tmp_path), store.Path.replace
 
     def dies(path, *more, **options):
-        if step == "save" or path.name in ("run.json", "arrays.npz"):
+        if step == "save" or step == path.name:
             raise KeyboardInterrupt
-        return real[step](path, *more, **options)
+        return real(path, *more, **options)
 
-    if step == "save":
-        monkeypatch.setattr("calibkit.stats.Replicates.save", dies)
-    else:
-        monkeypatch.setattr(store.Path, step, dies)
+    place = (store.Path, "replace") if step != "save" else (stats.Replicates, "save")
+    monkeypatch.setattr(*place, dies)
     with pytest.raises(KeyboardInterrupt):
-        store.lighten(whole)
+        store.add_replicates(bare)
     monkeypatch.undo()
     found = store.verify(RUN, tmp_path)
-    assert found is not None and found.light == (step == "unlink")
-    assert found.replicates.estimate("accuracy") == whole.replicates.estimate("accuracy")
+    assert found.info == bare.info
+    assert found.replicates.estimate("accuracy") == bare.replicates.estimate("accuracy")
+    assert "replicates.npz" in store.add_replicates(found).info["sha256"]
 
 
 def test_asking_who_trains_a_run_leaves_nothing_behind(tmp_path):

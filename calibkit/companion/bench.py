@@ -131,7 +131,7 @@ def trained(
         for record in runs.records(one):
             if not record.light and record.tables is None:
                 with suppress(OSError):  # it keeps its replicates then: they take seconds to make
-                    store.lighten(record, whole=True)
+                    store.add_replicates(record)
     return Results(selection, train=False)
 
 

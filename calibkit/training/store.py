@@ -8,13 +8,11 @@ A record is a folder named like its run:
 - ``shifted.csv.gz``, if requested: one row per shift of the test set and severity;
 - ``replicates.npz``: its metrics on resamples of the test set (`stats.Replicates`).
 
-A **light** record has no ``arrays.npz``: it keeps its metrics, their uncertainty and its history,
-but no predictions. `lighten` makes a record light after training; the name stays the same.
-
 A record is written into a temporary folder and renamed, so half a record never counts.
 
 Released records are rows of tables instead (`calibkit.training.tables`); readers see one store, in
-which a local folder comes first.
+which a local folder comes first. A **light** record is one whose predictions are not beside its
+tables: it keeps its metrics, their uncertainty and its history.
 """
 
 import csv
@@ -28,7 +26,7 @@ import shutil
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -53,12 +51,7 @@ class LightRecord(Exception):
 
 
 def runs_root() -> Path:
-    return _runs_of(cache_root())
-
-
-@cache  # asked for with every run
-def _runs_of(root: Path) -> Path:
-    return root / "runs"
+    return cache_root() / "runs"
 
 
 @dataclass(frozen=True)
@@ -310,25 +303,21 @@ def save(
 ) -> Record:
     """Write a record in one step: all of it or nothing."""
     root = root or runs_root()
-    draft = root / f".draft-{run.name}-{os.getpid()}"
+    draft, path = root / f".draft-{run.name}-{os.getpid()}", root / run.name
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
-    replaced = draft.with_name(f".replaced-{run.name}-{os.getpid()}")
     try:
         _write_table(draft / "history.csv", history)
         if shifted:
             _write_table(draft / SHIFTED, shifted, digits=5)
         np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
-        _finish(draft, {"status": status, "run": run.content(), "provenance": provenance})
-        path = root / run.name
-        if path.is_dir():  # a light record, trained again for its predictions
-            path.rename(replaced)
+        info = _finish(draft, {"status": status, "run": run.content()}, provenance, {})
+        shutil.rmtree(path, ignore_errors=True)  # it kept no predictions, and was trained again
         draft.rename(path)
-        shutil.rmtree(replaced, ignore_errors=True)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    return Record(run.name, path, json.loads((path / "run.json").read_text()))
+    return Record(run.name, path, info)
 
 
 def epochs_file(run: "Run | Record", root: Path | None = None) -> Path:
@@ -351,45 +340,45 @@ def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
     draft.replace(path)
 
 
-def _finish(draft: Path, info: dict) -> None:
-    """Write ``run.json`` with the other files' checksums, and flush all of them to disk."""
-    sums = {f.name: _digest(f) for f in sorted(draft.iterdir()) if f.name != "run.json"}
-    provenance = info.pop("provenance")
-    info = {"version": VERSION} | info | {"sha256": sums, "provenance": provenance}
-    info["seal"] = _seal(info)
-    (draft / "run.json").write_text(json.dumps(info, indent=1) + "\n")
+def _finish(draft: Path, run: dict, provenance: dict, others: dict) -> dict:
+    """Write ``run.json`` with the checksums of all files, and flush those here to disk.
+
+    `others` has the checksums of files that are in place already.
+    """
+    sums = {f.name: _digest(f) for f in draft.iterdir()} | others
+    info = {"version": VERSION} | run
+    info |= {"sha256": dict(sorted(sums.items())), "provenance": provenance}
+    text = json.dumps(info | {"seal": _seal(info)}, indent=1) + "\n"
+    (draft / "run.json").write_text(text)
     for file in draft.iterdir():  # on disk before the name says so
         with open(file, "rb") as handle:
             os.fsync(handle.fileno())
+    return json.loads(text)
 
 
-def lighten(record: Record, whole: bool = False) -> Record:
-    """Add a record's replicates and, unless it is to stay `whole`, drop its predictions.
+def add_replicates(record: Record) -> Record:
+    """Keep a record's metrics on resamples beside its predictions: they take seconds to make.
 
     ``run.json`` says which files count and is replaced in one step: if killed at any moment, the
     record is either the old one or the new one.
     """
     record.check()
-    files = {f for f in record.info["sha256"] if whole or f != "arrays.npz"} | {"replicates.npz"}
-    if record.diverged or files == record.info["sha256"].keys():
+    if record.diverged or record.tables or "replicates.npz" in record.info["sha256"]:
         return record
     draft = record.path.with_name(f".draft-{record.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     try:
-        for file in files - {"replicates.npz"}:
-            os.link(record.path / file, draft / file)
         record.replicates.save(draft / "replicates.npz")
-        _finish(draft, {k: record.info[k] for k in ("status", "run", "provenance")})
+        run = {k: record.info[k] for k in ("status", "run")}
+        info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
         then = (record.path / "run.json").stat()  # nothing that was made from the record is old now
         os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
-        for file in record.info["sha256"].keys() - files:
-            (record.path / file).unlink()
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return Record(record.name, record.path, json.loads((record.path / "run.json").read_text()))
+    return Record(record.name, record.path, info)
 
 
 def _write_table(path: Path, rows: list[dict], digits: int = 7) -> None:
@@ -442,12 +431,6 @@ def locked(run: Run, root: Path | None = None):
         # We hold the lock, so drafts of this run are what a killed process left behind.
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
-        # It was killed between two renames: what it had replaced is the record, if there is no new.
-        for old in root.glob(f".replaced-{run.name}-*"):
-            if (root / run.name).exists():
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                old.rename(root / run.name)
         for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):
             draft.unlink(missing_ok=True)
         tell("")
