@@ -167,7 +167,7 @@ class GradientNorms:
     low, median, high : arrays (20,)
         10, 50 and 90 % quantiles of the norm there; ``nan`` for fewer than 20 samples.
     spread : float
-        Median of high / low: by which factor norms differ at one Brier score.
+        `gradient_spread`: how far norms differ at like Brier scores, in units of their mean.
     log : bool
         Whether cells have equal width in the logarithms.
     exponent : float or None
@@ -544,9 +544,6 @@ def prepare_gradient_norms(
     cell = (np.searchsorted(coarse, x, side="left") - 1).clip(0, 19)
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
         quantiles[:, b] = np.quantile(y[cell == b], [0.1, 0.5, 0.9])
-    ratio = quantiles[2] / np.where(quantiles[0] > 0, quantiles[0], np.nan)
-    if not log:  # from 0 on, the scores of a cell are not alike
-        ratio[0] = np.nan
     scale = None
     if exponent is not None:
         scale = float(np.median(y[x > 0] / x[x > 0] ** exponent))
@@ -558,11 +555,45 @@ def prepare_gradient_norms(
         low=quantiles[0],
         median=quantiles[1],
         high=quantiles[2],
-        spread=float(np.nanmedian(ratio)) if not np.isnan(ratio).all() else np.nan,
+        spread=gradient_spread(x, y),
         log=log,
         exponent=exponent,
         scale=scale,
     )
+
+
+def gradient_spread(brier, norm, groups: int = 10) -> float:
+    """How far the gradient norms of samples of like Brier score differ, in units of the mean norm.
+
+    Samples are put into ten groups by their Brier score; the interquartile range of the norm within
+    a group, averaged over groups, is divided by the mean of all norms. Samples without a gradient,
+    those learnt to the last digit, are left out.
+
+    Parameters
+    ----------
+    brier, norm : array_like (n,)
+        Brier score and gradient norm of each sample.
+    groups : int
+        Of like Brier scores, equally many samples in each.
+
+    Returns
+    -------
+    float
+        ``nan`` for fewer samples than groups.
+
+    Examples
+    --------
+    >>> gradient_spread([0.1] * 5 + [0.4] * 5, [1, 2, 3, 4, 5] + [5] * 5, groups=2)
+    0.25
+    """
+    brier, norm = (np.asarray(to_numpy(x), dtype=float) for x in (brier, norm))
+    some = norm > 0
+    order = np.argsort(brier[some], kind="stable")
+    if len(order) < groups:
+        return float("nan")
+    parts = np.array_split(norm[some][order], groups)
+    width = np.mean([np.subtract(*np.quantile(part, [0.75, 0.25])) for part in parts])
+    return float(width / norm[some].mean())
 
 
 def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:

@@ -250,10 +250,6 @@
     return `${fixed(100 * value, digits)}${NB}%`;
   };
   /** A factor, which says more than a share of nearly all: 1.5×, 240×, 10⁶×. */
-  const times = (v) => {
-    if (!Number.isFinite(v)) return "–";
-    return `${v < 9.95 ? fixed(v, v < 1.095 ? 2 : 1) : v < 99999.5 ? count(Math.round(v)) : power(v)}×`;
-  };
   const count = (value) => value.toLocaleString("en");
   const change = (value, digits, unit = "") => {
     const text = fixed(value, digits);
@@ -803,8 +799,8 @@
       options: [{ value: "linear", label: "linear" }, { value: "log", label: "logarithmic" }],
     });
     const tiles = {
-      spread: tile("spread", "Spread at one Brier score", "By what factor the gradient norm differs among samples of about the same Brier score: its 90 % quantile by its 10 % quantile"),
-      harder: tile("harder", "Harder to easier half", "Sum of the gradient norms of the samples with a Brier score above the median, by that of the others"),
+      spread: tile("spread", "Spread at like Brier scores", "Interquartile range of the gradient norm among samples of like Brier score, in tenths of the samples, by the mean norm"),
+      hardest: tile("hardest", "Half the gradient comes from", "The fewest samples whose gradient norms make up half of the sum of all"),
     };
     root.place({
       head: null, plots: [picture.svg],
@@ -841,15 +837,19 @@
       const ratios = exponent == null ? [] : Float64Array.from(brier.keys()).map((i) => norm[i] / brier[i] ** exponent)
         .filter((v, i) => brier[i] > 0 && Number.isFinite(v)).sort();
       const factor = ratios.length ? quantile(ratios, 0.5) : NaN;
-      const spreads = Float64Array.from(bands.filter(([b]) => log || b > 0.1), ([, low, , high]) => high / low).filter(Number.isFinite).sort();
-      const spread = spreads.length ? quantile(spreads, 0.5) : NaN;
-      const median = quantile(sortedBrier, 0.5);
-      let easier = 0, sum = 0;
-      for (let i = 0; i < n; i++) {
-        sum += norm[i];
-        if (brier[i] < median) easier += norm[i];
+      // The spread, as curves.gradient_spread has it: ten groups of like Brier score.
+      const some = Array.from(brier.keys()).filter((i) => norm[i] > 0).sort((i, j) => brier[i] - brier[j] || i - j);
+      let width = 0, from = 0;
+      for (let group = 0; group < 10; group++) {
+        const to = from + Math.floor(some.length / 10) + (group < some.length % 10);
+        const part = Float64Array.from(some.slice(from, to), (i) => norm[i]).sort();
+        width += (quantile(part, 0.75) - quantile(part, 0.25)) / 10;
+        from = to;
       }
-      const harder = (sum - easier) / easier;
+      const sum = ordered.reduce((a, v) => a + v, 0);
+      const spread = (width * some.length) / sum;
+      let hardest = 0;
+      for (let reached = 0; reached < sum / 2; hardest++) reached += ordered[n - 1 - hardest];
       picture.draw({
         x: log ? { shape: "log", domain: [x0, 2], ticks: powerTicks(x0, 2), text: power, label: "Brier score (log axis)" }
           : { domain: [0, 2], ticks: [0, 0.5, 1, 1.5, 2], label: "Brier score of the training sample" },
@@ -884,10 +884,10 @@
           return parts.join("");
         },
       });
-      tiles.spread.show(times(spread), "of the gradient norm");
-      tiles.harder.show(times(harder), "of the gradient");
-      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: among samples of one Brier score the ` +
-        `gradient norm differs ${times(spread)}; the half with the higher Brier scores has ${times(harder)} the gradient of the other${epoch ? ` (epoch ${epoch})` : ""}.`);
+      tiles.spread.show(percent(spread, 0), "of the mean gradient");
+      tiles.hardest.show(percent(hardest / n), "of the samples");
+      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: at like Brier scores the middle half of the ` +
+        `gradients spans ${percent(spread, 0)} of the mean gradient; ${percent(hardest / n)} of the samples make up half of the sum${epoch ? ` (epoch ${epoch})` : ""}.`);
     };
   }
 

@@ -41,6 +41,7 @@ from calibkit.curves import (
     Refinement as Refinement,
     Reliability as Reliability,
     RiskCoverage as RiskCoverage,
+    gradient_spread as gradient_spread,
     prepare_confidence_histogram as prepare_confidence_histogram,
     prepare_gradient_norms as prepare_gradient_norms,
     prepare_overfitting as prepare_overfitting,
@@ -608,6 +609,8 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
 def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
 
+    The spread is that of `gradient_spread`, in per cent of the mean norm.
+
     Parameters
     ----------
     numbers : GradientNorms
@@ -633,11 +636,13 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     x, y = numbers.brier_edges, numbers.norm_edges
     counts = np.ma.masked_equal(numbers.counts.T, 0)
     shades = sns.color_palette("mako_r", as_cmap=True)
-    ax.pcolormesh(x, y, counts, norm=LogNorm(1, max(counts.max(), 2)), cmap=shades, rasterized=True)
+    # From a quarter on: a single sample is to be seen, too.
+    some = LogNorm(0.25, max(counts.max(), 2))
+    ax.pcolormesh(x, y, counts, norm=some, cmap=shades, rasterized=True)
     ax.plot(numbers.middle, numbers.median, color=WRONG)
     words = []
     if np.isfinite(numbers.spread):
-        words.append(f"spread {numbers.spread:.{2 if numbers.spread < 1.095 else 1}f}×")
+        words.append(f"spread {100 * numbers.spread:.0f} %")
     if numbers.exponent is not None:
         last = x[1:][numbers.counts.sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)

@@ -130,7 +130,7 @@ METRICS = {
     "auroc_gain_of_temperature": ("AUROC gained at the temperature best for it", 100, None),
     "max_logit_range": ("Range of the largest logit", 1, None),
     "learned_late_means_unsure": ("Rank correlation of early learning and a large logit", 1, None),
-    "gradient_spread": ("Spread of the gradient norm (interquartile range by mean)", 1, None),
+    "gradient_spread": ("Spread of the gradient norm at like Brier scores", 100, None),
     "correlation_of_brier_beyond_dual_focal": (
         "Correlation with the true error, Brier weight minus dual focal weight", 1, None),
     "correlation_of_dual_focal_beyond_focal": (

@@ -163,24 +163,17 @@ def _learned_late_means_unsure(of: Recalibrated) -> float:
     return -_spearman(arrays["train_learned_epoch"][learned], arrays["train_max_logit"][learned])
 
 
-def _gradient_spread(of: Recalibrated, groups: int = 10) -> float:
-    """Width of the gradient norm at a given Brier score, in units of its mean (bsce, figure 4).
+def _gradient_spread(of: Recalibrated) -> float:
+    """Width of the gradient norm at like Brier scores, in units of its mean (bsce, figure 4).
 
-    The interquartile range within each of ten groups of samples of like Brier score, their mean,
-    over the mean of all; mean over the epochs followed but the first, at which nothing is learnt.
+    Mean over the epochs followed but the first, at which nothing is learnt.
     """
+    from calibkit import curves  # here, because it takes half a second to import
+
     arrays = of.record.arrays
-    spreads = []
-    for brier, norm in zip(
-        arrays["train_brier"][1:], arrays["train_gradient_norm"][1:].astype(float), strict=True
-    ):
-        some = norm > 0  # a sample learnt to the last digit has neither
-        order = np.argsort(brier[some], kind="stable")
-        if len(order) >= groups:
-            parts = np.array_split(norm[some][order], groups)
-            width = np.mean([np.subtract(*np.quantile(part, [0.75, 0.25])) for part in parts])
-            spreads.append(width / norm[some].mean())
-    return mean(spreads)
+    pairs = zip(arrays["train_brier"][1:], arrays["train_gradient_norm"][1:], strict=True)
+    spreads = [curves.gradient_spread(*pair) for pair in pairs]
+    return mean([spread for spread in spreads if not isnan(spread)])
 
 
 def _median_gradient_norm(of: Recalibrated) -> float:
