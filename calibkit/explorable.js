@@ -250,6 +250,8 @@
     return `${fixed(100 * value, digits)}${NB}%`;
   };
   /** A factor, which says more than a share of nearly all: 1.5×, 240×, 10⁶×. */
+  /** A factor, which says more than a share of nearly all: 1.5×, 240×. */
+  const times = (v) => Number.isFinite(v) ? `${v < 9.95 ? fixed(v, v < 1.095 ? 2 : 1) : count(Math.round(v))}×` : "–";
   const count = (value) => value.toLocaleString("en");
   const change = (value, digits, unit = "") => {
     const text = fixed(value, digits);
@@ -799,7 +801,7 @@
       options: [{ value: "linear", label: "linear" }, { value: "log", label: "logarithmic" }],
     });
     const tiles = {
-      spread: tile("spread", "Spread at like Brier scores", "Interquartile range of the gradient norm among samples of like Brier score, in tenths of the samples, by the mean norm"),
+      differ: tile("differ", "Gradients at one Brier score differ", "By the ratio of the 90 % and the 10 % quantile of the norm in cells of the Brier score; the median over cells"),
       hardest: tile("hardest", "Half the gradient comes from", "The fewest samples whose gradient norms make up half of the sum of all"),
     };
     root.place({
@@ -837,17 +839,9 @@
       const ratios = exponent == null ? [] : Float64Array.from(brier.keys()).map((i) => norm[i] / brier[i] ** exponent)
         .filter((v, i) => brier[i] > 0 && Number.isFinite(v)).sort();
       const factor = ratios.length ? quantile(ratios, 0.5) : NaN;
-      // The spread, as curves.gradient_spread has it: ten groups of like Brier score.
-      const some = Array.from(brier.keys()).filter((i) => norm[i] > 0).sort((i, j) => brier[i] - brier[j] || i - j);
-      let width = 0, from = 0;
-      for (let group = 0; group < 10; group++) {
-        const to = from + Math.floor(some.length / 10) + (group < some.length % 10);
-        const part = Float64Array.from(some.slice(from, to), (i) => norm[i]).sort();
-        width += (quantile(part, 0.75) - quantile(part, 0.25)) / 10;
-        from = to;
-      }
+      const apart = Float64Array.from(bands.filter(([b]) => log || b > 0.1), ([, low, , high]) => high / low).filter(Number.isFinite).sort();
+      const differ = apart.length ? quantile(apart, 0.5) : NaN;
       const sum = ordered.reduce((a, v) => a + v, 0);
-      const spread = (width * some.length) / sum;
       let hardest = 0;
       for (let reached = 0; reached < sum / 2; hardest++) reached += ordered[n - 1 - hardest];
       picture.draw({
@@ -884,10 +878,10 @@
           return parts.join("");
         },
       });
-      tiles.spread.show(percent(spread, 0), "of the mean gradient");
+      tiles.differ.show(times(differ), "high ones by low ones");
       tiles.hardest.show(percent(hardest / n), "of the samples");
-      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: at like Brier scores the middle half of the ` +
-        `gradients spans ${percent(spread, 0)} of the mean gradient; ${percent(hardest / n)} of the samples make up half of the sum${epoch ? ` (epoch ${epoch})` : ""}.`);
+      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: at one Brier score high and low gradients ` +
+        `differ ${times(differ)}; ${percent(hardest / n)} of the samples make up half of the sum${epoch ? ` (epoch ${epoch})` : ""}.`);
     };
   }
 

@@ -640,22 +640,22 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     some = LogNorm(0.25, max(counts.max(), 2))
     ax.pcolormesh(x, y, counts, norm=some, cmap=shades, rasterized=True)
     ax.plot(numbers.middle, numbers.median, color=WRONG)
-    words = []
+    room = 1.14
     if np.isfinite(numbers.spread):
-        words.append(f"spread {100 * numbers.spread:.0f} %")
+        _note(ax, f"spread {100 * numbers.spread:.0f} %", fontsize=1.4 * _small())
     if numbers.exponent is not None:
         last = x[1:][numbers.counts.sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)
         law = numbers.scale * law_x**numbers.exponent
         inside = (law >= y[0]) & (law <= y[-1])
         ax.plot(law_x[inside], law[inside], color=_INK, linestyle="--", linewidth=1.3)
-        words.append(f"dashed: ∝ BS$^{{{numbers.exponent:g}}}$")
+        _note(ax, f"dashed: ∝ BS$^{{{numbers.exponent:g}}}$", y=0.87)
+        room = 1.28
     if numbers.log:
         ax.set(xscale="log", yscale="log")
     else:
-        ax.set(xlim=(0, 2), ylim=(0, y[-1] * (1 + 0.14 * len(words))))  # the note stands above
+        ax.set(xlim=(0, 2), ylim=(0, y[-1] * room))  # the notes stand above
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
-    _note(ax, "\n".join(words))
     return ax
 
 

@@ -266,11 +266,14 @@ def protocol(runs) -> dict[str, str]:
     return training
 
 
-def stamp(fig, *settings, methods: Iterable[str] = ()) -> None:
-    """Small print under a figure: what was drawn, so that it still says so in a talk."""
+def stamp(fig, *settings, methods: Iterable[str] = (), one: bool = False) -> None:
+    """Small print under a figure: what was drawn, so that it still says so in a talk.
+
+    `one`: a single run of each method is drawn, not all.
+    """
     # It says what is there: a method that one of the settings does not have is not trained for it.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
-    lines = dict.fromkeys(s.caption_of(methods) if methods else s.caption for s in asked)
+    lines = dict.fromkeys(s.caption_of(methods or s.methods, one) for s in asked)
     fig.supxlabel("\n".join(lines), fontsize=7, color="0.45")
 
 

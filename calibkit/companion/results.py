@@ -782,8 +782,8 @@ class Results:
         """Data, network, length, seeds and test samples in one line, for figures and tables."""
         return self.caption_of(self.methods)
 
-    def caption_of(self, methods: Iterable[str]) -> str:
-        """The line under a figure of some methods: what was drawn."""
+    def caption_of(self, methods: Iterable[str], one: bool = False) -> str:
+        """The line under a figure of some methods: what was drawn; `one`: a single run of each."""
         its = {m: self.records(m) for m in methods}
         its = {m: records for m, records in its.items() if records}
         place = self.setting
@@ -792,6 +792,7 @@ class Results:
         first = next(iter(its.values()))[0]
         seeds = sorted({len(records) for records in its.values()})
         many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        drawn = "one of " * (one and many != "1")
         size = first.info["provenance"].get("training_samples") or place.protocol.train_size
         return " · ".join(
             [
@@ -800,7 +801,7 @@ class Results:
                 + (", crops and flips" if augmented(place) else ""),
                 place.network,
                 f"{place.protocol.epochs} epochs",
-                f"{many} seed{'s' * (many != '1')}",
+                f"{drawn}{many} seed{'s' * (many != '1')}",
                 f"n = {int(first.history['n'][-1]):,}",
             ]
         )
