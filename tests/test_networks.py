@@ -595,47 +595,6 @@ def test_weights_which_cannot_be_fetched(tmp_path, monkeypatch):
     assert "\n" not in str(caught.value) and str(tmp_path) in str(caught.value)
 
 
-@pytest.fixture
-def weights_file(tmp_path, monkeypatch):
-    """A file in the folder of weights, with three classes."""
-    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
-    torch.manual_seed(5)
-    published = torchvision.models.resnet18(num_classes=3).eval()
-    folder = tmp_path / "weights"
-    folder.mkdir()
-    torch.save(published.state_dict(), folder / "mine.pth")
-    return published, folder / "mine.pth"
-
-
-def test_weights_from_a_file_by_name_or_place(weights_file):
-    published, file = weights_file
-    x = torch.randn(2, 3, 64, 64)
-    for where in ("mine.pth", str(file)):
-        network = networks.build(f"resnet18_imagenet:{where}", (3, 64, 64), 3).eval()
-        torch.testing.assert_close(network(x), published(x))
-    fresh = networks.build("resnet18_imagenet:mine.pth", (3, 64, 64), 7).eval()
-    assert fresh.head.out_features == 7
-    assert torch.equal(fresh.stages[0][1].weight, published.conv1.weight)
-
-
-def test_weights_of_another_network_are_refused_by_name(weights_file):
-    message = "mine.pth: holds no weights of resnet50"
-    with pytest.raises(ValueError, match=message) as caught:
-        networks.build("resnet50_imagenet:mine.pth", (3, 64, 64), 3)
-    assert "\n" not in str(caught.value)
-
-
-def test_weights_are_not_unpickled(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return Path.touch, (tmp_path / "ran",)
-
-    torch.save({"fc.bias": Evil()}, tmp_path / "evil.pth")
-    with pytest.raises(ValueError, match="evil.pth: holds no weights"):
-        networks.build(f"resnet18_imagenet:{tmp_path / 'evil.pth'}", (3, 64, 64), 3)
-    assert not (tmp_path / "ran").exists()
-
-
 def test_only_networks_with_published_weights_take_them():
     refused("options: resnet18: .*weights", "resnet18:IMAGENET1K_V1", (3, 32, 32), 10)
 
@@ -654,38 +613,6 @@ def test_vgg_starts_from_torchvisions_weights(monkeypatch):
         x = stage(x)
     torch.testing.assert_close(x, hidden)
     refused("colour", "vgg16_bn:IMAGENET1K_V1", (1, 32, 32), 10)
-
-
-def test_googles_vit_is_torchvisions_by_other_names():
-    """Written out from torchvision's weights by hand, read back; a small one of two layers."""
-    torch.manual_seed(0)
-    vit = torchvision.models.VisionTransformer(32, 16, 2, 2, 8, 16, num_classes=3)
-    known = vit.state_dict()
-    google = {
-        "vit.embeddings.cls_token": known["class_token"],
-        "vit.embeddings.position_embeddings": known["encoder.pos_embedding"],
-    }
-    for end in ("weight", "bias"):
-        google[f"vit.embeddings.patch_embeddings.projection.{end}"] = known[f"conv_proj.{end}"]
-        google[f"vit.layernorm.{end}"] = known[f"encoder.ln.{end}"]
-        google[f"classifier.{end}"] = known[f"heads.head.{end}"]
-        for i in range(2):
-            ours, theirs = f"encoder.layers.encoder_layer_{i}.", f"vit.encoder.layer.{i}."
-            whole = known[f"{ours}self_attention.in_proj_{end}"]
-            for name, part in zip(("query", "key", "value"), whole.split(8), strict=True):
-                google[f"{theirs}attention.attention.{name}.{end}"] = part
-            for a, b in (
-                ("attention.output.dense", "self_attention.out_proj"),
-                ("layernorm_before", "ln_1"),
-                ("layernorm_after", "ln_2"),
-                ("intermediate.dense", "mlp.0"),
-                ("output.dense", "mlp.3"),
-            ):
-                google[f"{theirs}{a}.{end}"] = known[f"{ours}{b}.{end}"]
-    found = networks._google_vit(google)
-    assert found.keys() == known.keys()
-    assert all(torch.equal(found[name], known[name]) for name in known)
-    assert list(found)[-1] == "heads.head.bias"
 
 
 # --- weights of others ----------------------------------------------------------------------------

@@ -15,13 +15,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
 from math import prod
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from calibkit.data import catalogue
 from calibkit.training import plugins
 
 Shape = tuple[int, ...]
@@ -451,76 +449,15 @@ def _imagenet(name: str, weights: str | None, shape: Shape, classes: int) -> nn.
     if weights is None:
         return models.get_model(name, num_classes=classes)
     members = models.get_model_weights(name).__members__
-    if weights in members:
-        try:
-            return models.get_model(name, weights=members[weights])
-        except OSError as error:
-            folder = f"{torch.hub.get_dir()}/checkpoints"
-            raise OSError(
-                f"weights: cannot fetch {members[weights].url} ({error}); put the file in {folder}"
-            ) from None
-    places = (Path(weights).expanduser(), catalogue.data_root() / "weights" / weights)
-    file = next(filter(Path.is_file, places), None)
-    if file is None:
-        raise ValueError(
-            f"weights: got {weights!r}, expected one of {', '.join(members)} or a file, "
-            f"such as {places[1].parent / 'mine.pth'}"
-        )
-    return _from_file(name, file)
-
-
-def _from_file(name: str, file: Path) -> nn.Module:
-    """torchvision's network `name` with the weights of a file: torchvision's names or Google's."""
+    if weights not in members:
+        raise ValueError(f"weights: got {weights!r}, expected one of {', '.join(members)}")
     try:
-        state = torch.load(file, "cpu", weights_only=True)
-        state = state.get("state_dict", state)
-        if any(key.startswith("vit.") for key in state):
-            state = _google_vit(state)
-        net = _torchvision().get_model(name, num_classes=len(next(reversed(state.values()))))
-        net.load_state_dict(state)
-    except Exception as error:  # pickles, zip files and names of layers fail in many ways
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{file}: holds no weights of {name} ({reason})") from None
-    return net
-
-
-def _google_vit(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of google/vit-base-patch16-224, as transformers names them, by torchvision's names.
-
-    Query, key and value are one matrix in torchvision.
-    """
-    names = {
-        "vit.embeddings.cls_token": "class_token",
-        "vit.embeddings.position_embeddings": "encoder.pos_embedding",
-        "vit.embeddings.patch_embeddings.projection": "conv_proj",
-        "vit.layernorm": "encoder.ln",
-        "classifier": "heads.head",
-    }
-    parts = {
-        "attention.output.dense": "self_attention.out_proj",
-        "layernorm_before": "ln_1",
-        "layernorm_after": "ln_2",
-        "intermediate.dense": "mlp.0",
-        "output.dense": "mlp.3",
-    }
-    renamed = {}
-    for source, target in names.items():
-        for end in ("", ".weight", ".bias"):
-            if source + end in state:
-                renamed[target + end] = state[source + end]
-    for i in range(sum(key.endswith("layernorm_before.bias") for key in state)):
-        source, target = f"vit.encoder.layer.{i}.", f"encoder.layers.encoder_layer_{i}."
-        for end in ("weight", "bias"):
-            three = [state[f"{source}attention.attention.{x}.{end}"] for x in _THREE]
-            renamed[f"{target}self_attention.in_proj_{end}"] = torch.cat(three)
-            for a, b in parts.items():
-                renamed[f"{target}{b}.{end}"] = state[f"{source}{a}.{end}"]
-    # Last, as the number of classes is read off it.
-    renamed["heads.head.bias"] = renamed.pop("heads.head.bias")
-    return renamed
-
-
-_THREE = ("query", "key", "value")
+        return models.get_model(name, weights=members[weights])
+    except OSError as error:
+        folder = f"{torch.hub.get_dir()}/checkpoints"
+        raise OSError(
+            f"weights: cannot fetch {members[weights].url} ({error}); put the file in {folder}"
+        ) from None
 
 
 def _new_head(head: nn.Linear, classes: int) -> nn.Linear:
@@ -557,8 +494,8 @@ class _ClassToken(nn.Module):
 def _vit_b_16(shape: Shape, classes: int, weights: str | None = None) -> Network:
     """ViT-B/16 (Dosovitskiy et al., 2021) at 224 pixels; smaller images are resized to that.
 
-    bsce fine-tunes Google's weights; torchvision's (``weights="IMAGENET1K_V1"``) are different ones
-    for the same network. A new head starts from zero, everything else as in torchvision.
+    bsce fine-tunes Google's weights; torchvision's (``weights="IMAGENET1K_V1"``) are others for the
+    same network. A new head starts from zero, everything else as in torchvision.
     """
     net = _imagenet("vit_b_16", weights, shape, classes)
     encoder = net.encoder
@@ -631,7 +568,7 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
         ``hidden`` (mlp: widths of its layers), ``width`` (cnn, resnet1d, textcnn and the thin
         ResNets: channels of the first stage), ``vocabulary`` (textcnn: number of token ids),
         ``weights`` (ImageNet nets, VGG and ViT: name of a torchvision weight set, downloaded
-        unless it lies in torch's hub folder; or a file of weights, for the ViT also Google's).
+        unless it lies in torch's hub folder; for others, a network of one's own loads them).
 
     Raises
     ------
