@@ -41,16 +41,6 @@ def save(path, pixels):
     Image.fromarray(pixels.transpose(1, 2, 0)).save(path)
 
 
-def cifar(root, folder, names, train, test, classes, coarse=()):
-    (root / folder).mkdir(parents=True)
-    for files, n in ((train, TRAIN // len(train)), (test, TEST)):
-        for seed, file in enumerate(files):
-            x, y = images(n, seed=seed + len(file))
-            rows = [*(np.zeros((n, 1), np.uint8) for _ in coarse), y[:, None], x.reshape(n, -1)]
-            (root / folder / file).write_bytes(np.concatenate(rows, 1).tobytes())
-    (root / folder / names).write_text("\n".join(f"c{i}" for i in range(classes)))
-
-
 def folder(root, n, side, seed, classes, name="{}.png", inside=""):
     pixels, labels = images(n, side, seed)
     for i, (image, label) in enumerate(zip(pixels, labels, strict=True)):
@@ -61,17 +51,9 @@ def folder(root, n, side, seed, classes, name="{}.png", inside=""):
 def archives(tmp_path_factory):
     """Every data set of the five tables, and what their test sets were shifted to."""
     root = tmp_path_factory.mktemp("data")
-    batches = [f"data_batch_{i}.bin" for i in range(1, 6)]
-    cifar(root, "cifar-10-batches-bin", "batches.meta.txt", batches, ["test_batch.bin"], 10)
-    cifar(
-        root,
-        "cifar-100-binary",
-        "fine_label_names.txt",
-        ["train.bin"],
-        ["test.bin"],
-        100,
-        ["coarse"],
-    )
+    for name in ("cifar10", "cifar100"):
+        for part, n in (("train", TRAIN), ("test", TEST)):
+            folder(root / name / part, n, 32, n + len(name), ("a", "b"))
     (root / "svhn").mkdir()
     known = {}
     for part, n in (("train", TRAIN), ("test", TEST)):
@@ -298,25 +280,20 @@ def test_adam_steps_as_torchs(photos):
     assert (group["lr"], group["weight_decay"]) == (1e-3, 0.01)
 
 
-def test_fine_tuning_starts_from_the_weights_of_a_file(photos, tmp_path):
-    torch.manual_seed(1)
-    published_weights = torchvision.models.resnet18(num_classes=2).state_dict()
-    (tmp_path / "data" / "weights").mkdir(parents=True)
-    torch.save(published_weights, tmp_path / "data" / "weights" / "mine.pth")
-    wanted = replace(run(photos, optimizer="adam"), network="resnet18_imagenet:mine.pth")
-    stem = Training(wanted).network.stages[0][1]
-    assert torch.equal(stem.weight, published_weights["conv1.weight"])
-    missing = replace(wanted, network="resnet18_imagenet:yours.pth")
-    with pytest.raises(ValueError, match="weights: got 'yours.pth', expected"):
-        Training(missing)
-    assert data.load(photos).classes == ("no", "yes")
-
-
-def test_weights_are_evaluated_as_they_are_in_no_epochs(photos, tmp_path):
+def test_weights_of_a_file_are_evaluated_as_they_are_in_no_epochs(photos, tmp_path):
     torch.manual_seed(1)
     theirs = torchvision.models.resnet18(num_classes=2).eval()
     torch.save(theirs.state_dict(), tmp_path / "mine.pth")
-    wanted = replace(run(photos, epochs=0), network=f"resnet18_imagenet:{tmp_path / 'mine.pth'}")
+    (tmp_path / "net.py").write_text(f"""
+import torch
+from torchvision.models import resnet18
+
+def build(shape, classes):
+    network = resnet18(num_classes=classes)
+    network.load_state_dict(torch.load({str(tmp_path / "mine.pth")!r}, weights_only=True))
+    return network
+""")
+    wanted = replace(run(photos, epochs=0), network=f"{tmp_path / 'net.py'}:build")
     record = train(wanted, tmp_path / "runs")
     assert not record.diverged and list(record.history["epoch"]) == [0]
     loaded = data.load(photos, validation=8)

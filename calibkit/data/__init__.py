@@ -7,24 +7,12 @@
 
 from importlib import import_module
 
-_HOMES = dict.fromkeys(
-    (
-        "Dataset",
-        "LeakWarning",
-        "Split",
-        "augment_crop_flip",
-        "gaussian_posterior",
-        "get",
-        "listing",
-        "load",
-        "normalise",
-    ),
-    "splits",
-)
-__all__ = list(_HOMES)
+__all__ = (
+    "Dataset LeakWarning Split augment_crop_flip gaussian_posterior get listing load normalise"
+).split()
 
 
 def __getattr__(name: str):
-    if name in _HOMES:  # imported on demand: most of it needs torch
-        return getattr(import_module(f"calibkit.data.{_HOMES[name]}"), name)
+    if name in __all__:  # imported on demand: it needs torch
+        return getattr(import_module("calibkit.data.splits"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

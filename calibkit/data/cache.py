@@ -126,17 +126,9 @@ def _facts_digest(facts: dict) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _digest(path: Path, limit: int = 1 << 33) -> str:
-    """SHA-256 of a file; of one above `limit` bytes, of its size and 1024 samples of 1 MiB."""
-    size = path.stat().st_size
+def _digest(path: Path) -> str:
     with open(path, "rb") as file:
-        if size <= limit:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        digest = hashlib.sha256(str(size).encode())
-        for start in range(0, size, size // 1024):
-            file.seek(start)
-            digest.update(file.read(1 << 20))
-        return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def listing_digest(folders: Iterable[Path]) -> str:

@@ -93,10 +93,13 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
     def finished(draft: Path) -> Parts:
         return _finish(name, row, base, row.read(base, draft))
 
-    if row.streamed is not None and readers.decoded_size(base, row.streamed) > in_memory():
-        from calibkit.data import stream  # late: it needs torch and torchvision
+    if row.streamed is not None:
+        classes, listed = readers.in_folders(base)
+        one = readers.decode_image(listed["train"][0][0], row.streamed)
+        if one.nbytes * sum(len(files) for files, _ in listed.values()) > in_memory():
+            from calibkit.data import stream  # late: it needs torch and torchvision
 
-        return _finish(name, row, base, stream.of_folder(base, row.streamed))
+            return _finish(name, row, base, stream.of_files(classes, listed, row.streamed))
     if not row.keep:
         return finished(root)
     if base is None:  # generated, and worth keeping

@@ -127,6 +127,25 @@ def _folders(folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
+def in_folders(base: Path) -> tuple[tuple[str, ...], dict[str, tuple[list[Path], np.ndarray]]]:
+    """Classes of ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), files and labels by part.
+
+    They are in a random order that stays the same: if sorted by class, the first samples of a part
+    would all be of one class.
+    """
+    classes, listed = _folders(base / "train"), {}
+    for part, folder in (
+        ("train", base / "train"),
+        ("test", base / ("test" if (base / "test").is_dir() else "val")),
+    ):
+        if _folders(folder) != classes:
+            raise ValueError(f"{folder}: its class folders are not those of {base / 'train'}")
+        files, labels = _files(folder, classes)
+        order = shuffled(len(files))
+        listed[part] = [files[i] for i in order], labels[order]
+    return classes, listed
+
+
 def _lossy(files: list[Path]) -> str:
     jpeg = files[0].suffix.lower() in (".jpg", ".jpeg")
     return "images went through JPEG (lossy)" if jpeg else ""
@@ -138,17 +157,10 @@ def shuffled(n: int) -> np.ndarray:
 
 
 def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
-    """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), in a random order that stays the same.
-
-    If sorted by class, the first samples of a part would all be of one class.
-    """
-    folders = part_folders(base)
-    classes = _folders(folders["train"])
+    """The images of class folders, decoded."""
+    classes, listed = in_folders(base)
     parts = {}
-    for part, folder in folders.items():
-        files, labels = _files(folder, classes)
-        order = shuffled(len(files))
-        files, labels = [files[i] for i in order], labels[order]
+    for part, (files, labels) in listed.items():
         parts |= {part: _decode(files, draft / f"{part}.npy", side), f"{part}_labels": labels}
     return Parts(**parts, classes=classes, note="" if side else _lossy(files))
 
@@ -207,22 +219,6 @@ def arrays(path: Path, draft: Path) -> Parts:
     return Parts(
         *(loaded[name] for name in names), classes=tuple(class_names.astype(str).ravel().tolist())
     )
-
-
-def part_folders(base: Path) -> dict[str, Path]:
-    """Folders of the training and the test part, which must have the same classes."""
-    test_folder = base / ("test" if (base / "test").is_dir() else "val")
-    if _folders(test_folder) != _folders(base / "train"):
-        raise ValueError(f"{test_folder}: its class folders are not those of {base / 'train'}")
-    return {"train": base / "train", "test": test_folder}
-
-
-def decoded_size(base: Path, side: int = 0) -> int:
-    """Estimated bytes of a folder's images once decoded, judging by the first."""
-    folders = part_folders(base)
-    classes = _folders(folders["train"])
-    files = [file for folder in folders.values() for file in _files(folder, classes)[0]]
-    return len(files) * decode_image(files[0], side).nbytes
 
 
 def imagenet(base: Path, draft: Path) -> Parts:
@@ -305,9 +301,6 @@ def cifar(base: Path, draft: Path) -> Parts:
         parts = image_folder(base, draft)
         effect = ": accuracy sits a little under published values" if parts.note else ""
         return replace(parts, note=parts.note + effect)
-    for names in _BINARY:
-        if (base / names).is_file():
-            return _cifar_binary(base, names)
     from calibkit.data.torchvision import torchvision
 
     sets = torchvision.datasets
@@ -323,42 +316,6 @@ def cifar(base: Path, draft: Path) -> Parts:
         np.array(test.targets),
         tuple(train.classes),
     )
-
-
-# The binary versions: files and records by layout, and what names the classes.
-_BINARY = {
-    "batches.meta.txt": ([f"data_batch_{i}.bin" for i in range(1, 6)], "test_batch.bin", 1),
-    "fine_label_names.txt": (["train.bin"], "test.bin", 2),  # a coarse label before the fine one
-}
-
-
-def _cifar_binary(base: Path, names: str) -> Parts:
-    """The official ``cifar-10-batches-bin`` and ``cifar-100-binary``: labels, then three planes."""
-    train, test, labels_each = _BINARY[names]
-    record = labels_each + 3 * 32 * 32
-    classes = tuple((base / names).read_text().split())
-    parts = []
-    for files in (train, [test]):
-        rows = []
-        for file in files:
-            try:
-                content = np.fromfile(base / file, np.uint8)
-            except FileNotFoundError:
-                raise FileNotFoundError(
-                    f"{base / file}: missing from the archive's folder; get it again"
-                ) from None
-            if not len(content) or len(content) % record:
-                raise _damaged(
-                    base / file, f"{len(content)} bytes, expected records of {record} bytes"
-                )
-            rows.append(content.reshape(-1, record))
-            largest = rows[-1][:, labels_each - 1].max()
-            if largest >= len(classes):
-                raise _damaged(base / file, f"label {largest} of {len(classes)} classes")
-        table = np.concatenate(rows)
-        labels = table[:, labels_each - 1].astype(np.int64)
-        parts += [np.ascontiguousarray(table[:, labels_each:]).reshape(-1, 3, 32, 32), labels]
-    return Parts(*parts, classes)
 
 
 def svhn(base: Path, draft: Path) -> Parts:

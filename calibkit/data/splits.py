@@ -265,12 +265,7 @@ def gaussian_posterior(x: arrays.ArrayLike) -> arrays.ArrayLike:
     return arrays.like(weight / weight.sum(1, keepdims=True), x)
 
 
-def normalise(
-    inputs: Tensor,
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
-    dtype: torch.dtype = torch.float32,
-) -> Tensor:
+def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
     """Scale images to 0..1, then every channel to mean 0 and standard deviation 1.
 
     Parameters
@@ -278,8 +273,10 @@ def normalise(
     inputs : (n, c, ...) Tensor, any device
         uint8 counts as 0..255. Token ids (int64) are returned as they are.
     mean, std : tuple of c floats
-    dtype : torch.dtype
-        Type of the result; the arithmetic is at least in float32.
+
+    Returns
+    -------
+    float32 Tensor
 
     Examples
     --------
@@ -290,13 +287,10 @@ def normalise(
         return inputs
     if not len(mean) == len(std) == inputs.shape[1]:
         raise ValueError(f"mean, std: got {mean}, {std}, expected {inputs.shape[1]} numbers each")
-    wide = inputs.dtype if inputs.is_floating_point() else torch.float32
-    wide = torch.promote_types(wide, torch.float32)
     unit = 255 if inputs.dtype == torch.uint8 else 1
     shape = (1, -1) + (1,) * (inputs.ndim - 2)
-    shift = torch.tensor(mean, dtype=wide, device=inputs.device).view(shape) * unit
-    scale = torch.tensor(std, dtype=wide, device=inputs.device).view(shape) * unit
-    return (inputs - shift).div_(scale).to(dtype)  # the difference has the wide type
+    shift, scale = (torch.tensor(x, device=inputs.device).view(shape) * unit for x in (mean, std))
+    return (inputs - shift).div_(scale)
 
 
 def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -> Tensor:

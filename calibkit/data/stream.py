@@ -8,12 +8,13 @@ number of workers changes nothing.
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from calibkit.data import readers
 from calibkit.data.torchvision import torchvision
@@ -79,8 +80,9 @@ class Stream:
         if not parts:
             return
         loader = DataLoader(
-            _Parts(self, [part.cpu() for part in parts], tuple(seed)),
+            [part.cpu() for part in parts],
             batch_size=None,
+            collate_fn=partial(self._read_or_say, seed),  # each part whole, by one worker
             num_workers=workers(),
             pin_memory=parts[0].device.type == "cuda",
             multiprocessing_context="fork" if workers() else None,
@@ -89,6 +91,12 @@ class Stream:
             if isinstance(batch, Exception):
                 raise batch
             yield batch.to(parts[0].device, non_blocking=True)
+
+    def _read_or_say(self, seed: Sequence[int], part: Tensor) -> Tensor | Exception:
+        try:
+            return self.read(part, seed)
+        except (OSError, ValueError) as error:  # raised by `batches`, in one line
+            return error
 
     def _image(self, i: int, seed: Sequence[int]) -> np.ndarray:
         path = Path(str(self.files[i]))
@@ -112,46 +120,18 @@ def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
         return _transforms.RandomHorizontalFlip()(image)
 
 
-class _Parts(Dataset):
-    """Whole batches, so that a worker decodes one while others decode the next."""
-
-    def __init__(self, stream: Stream, parts: list[Tensor], seed: tuple[int, ...]):
-        self.stream, self.parts, self.seed = stream, parts, seed
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, i: int) -> Tensor | Exception:
-        try:
-            return self.stream.read(self.parts[i], self.seed)
-        except (OSError, ValueError) as error:  # raised by the reader, in one line
-            return error
-
-
-def of_folder(base: Path, side: int = 0) -> readers.Parts:
-    """``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), as `readers.image_folder` has them.
+def of_files(classes: tuple[str, ...], listed: dict, side: int = 0) -> readers.Parts:
+    """What `readers.in_folders` lists, as `readers.image_folder` has it.
 
     Mean and deviation are ImageNet's for central crops, else those of 2,000 training images.
     """
-    listed = {}
-    for part, folder in readers.part_folders(base).items():
-        folder = torchvision.datasets.ImageFolder(str(folder))
-        order = np.random.RandomState(42).permutation(len(folder.samples))
-        files = np.array([file for file, _ in folder.samples])[order]
-        listed[part] = files, np.array(folder.targets)[order]
-    first = Path(str(listed["train"][0][0]))
-    size = (side, side) if side else readers.decode_image(first).shape[1:]
-    streams = {part: Stream(files, size, bool(side)) for part, (files, _) in listed.items()}
-    moments = readers.IMAGENET_MOMENTS
+    size = readers.decode_image(listed["train"][0][0], side).shape[1:]
+    parts, moments = {}, readers.IMAGENET_MOMENTS
+    for part, (files, labels) in listed.items():
+        images = Stream(np.array([str(file) for file in files]), size, bool(side))
+        parts |= {part: images, f"{part}_labels": labels}
     if not side:
-        few = torch.arange(min(2000, len(streams["train"])))
-        moments = readers.moments(streams["train"].read(few).numpy())
-    return readers.Parts(
-        streams["train"],
-        listed["train"][1],
-        streams["test"],
-        listed["test"][1],
-        tuple(folder.classes),
-        "images are read from their files while training",
-        **moments,
-    )
+        few = torch.arange(min(2000, len(parts["train"])))
+        moments = readers.moments(parts["train"].read(few).numpy())
+    note = "images are read from their files while training"
+    return readers.Parts(**parts, classes=classes, note=note, **moments)
