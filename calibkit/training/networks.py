@@ -236,7 +236,7 @@ def _resnet(
 ) -> Network:
     """He et al. (2016): a stage of `blocks[i]` residual blocks of `width * 2**i` channels each.
 
-    `stride` is that of the stem.
+    `stem` and `stride` are the width and stride of the first convolution, 3x3 as used on CIFAR.
     """
     _expect_image(shape)
     block = getattr(_torchvision().resnet, block)
@@ -256,18 +256,6 @@ def _thin_resnet(depth: int, shape: Shape, classes: int, width: int = 16) -> Net
     """He et al. (2016), section 4.2: 6n + 2 layers, three stages, option-A shortcuts."""
     n = (depth - 2) // 6
     return _resnet("BasicBlock", (n, n, n), width, width, _PadShortcut, shape, classes)
-
-
-def _wide_resnet(
-    block: str, blocks: Sequence[int], width: int, shape: Shape, classes: int, stride: int = 1
-) -> Network:
-    """The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR."""
-    return _resnet(block, blocks, width, width, _projection, shape, classes, stride)
-
-
-def _wrn_26_10(shape: Shape, classes: int) -> Network:
-    """bsce's Wide-ResNet-26-10, as in its public code: not pre-activated, 6 * 4 + 2 layers."""
-    return _resnet("BasicBlock", (4, 4, 4), 16, 160, _projection, shape, classes)
 
 
 class _PreActivated(nn.Module):
@@ -523,15 +511,17 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet56": partial(_thin_resnet, 56),
     "resnet110_thin": partial(_thin_resnet, 110),
     "preact_resnet110": partial(_preact_image, 18, 16),
-    "resnet18": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 64),
-    "resnet18_w16": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 16),
+    # The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR.
+    "resnet18": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 64, 64, _projection),
+    "resnet18_w16": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 16, 16, _projection),
     # Four times the weights of w16 in three quarters of its time: half the resolution throughout.
-    "resnet18_w32_s2": partial(_wide_resnet, "BasicBlock", (2, 2, 2, 2), 32, stride=2),
-    "resnet50": partial(_wide_resnet, "Bottleneck", (3, 4, 6, 3), 64),
-    "resnet110_bottleneck": partial(_wide_resnet, "Bottleneck", (3, 4, 26, 3), 64),
-    "resnet152": partial(_wide_resnet, "Bottleneck", (3, 8, 36, 3), 64),
+    "resnet18_w32_s2": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 32, 32, _projection, stride=2),
+    "resnet50": partial(_resnet, "Bottleneck", (3, 4, 6, 3), 64, 64, _projection),
+    "resnet110_bottleneck": partial(_resnet, "Bottleneck", (3, 4, 26, 3), 64, 64, _projection),
+    "resnet152": partial(_resnet, "Bottleneck", (3, 8, 36, 3), 64, 64, _projection),
     "wrn_28_10": partial(_preact_image, 4, 160),
-    "wrn_26_10": _wrn_26_10,
+    # bsce's, as in its public code: not pre-activated, 6 * 4 + 2 layers
+    "wrn_26_10": partial(_resnet, "BasicBlock", (4, 4, 4), 16, 160, _projection),
     "densenet_bc_100_12": partial(_densenet, 12, (16, 16, 16), 24),
     "densenet121": partial(_densenet, 32, (6, 12, 24, 16), 64),
     "convmixer_256_16": partial(_convmixer, 256, 16, 8),
@@ -677,6 +667,5 @@ def _own(name: str, shape: tuple, classes: int) -> nn.Module:
     if isinstance(inner, Network):
         return inner
     if not isinstance(inner, nn.Module):
-        kind = type(inner).__name__
-        raise plugins.PluginError(f"{source.result()}: gives a {kind}, expected an nn.Module")
+        raise source.error(f"gives a {type(inner).__name__}, expected an nn.Module")
     return Wrapped(inner, source, shape, classes)

@@ -91,8 +91,7 @@ def _own(factory: Callable, source: plugins.Source, train: TrainingSet):
 
     def checked(value: object, what: str) -> Callable:
         if not callable(value):
-            kind = type(value).__name__
-            raise plugins.PluginError(f"{source.result()}: gives a {kind}, expected {what}")
+            raise source.error(f"gives a {type(value).__name__}, expected {what}")
         return plugins.guarded(source, value)
 
     draw = checked(factory(train), "draw(batch, rng) -> score")

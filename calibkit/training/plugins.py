@@ -68,13 +68,17 @@ class Source:
     def name(self) -> str:
         return f"{self.function}@{self.sha256[:DIGITS]}"
 
+    @cached_property
+    def definition(self) -> ast.FunctionDef | ast.ClassDef | None:
+        """The last definition of that name in the source; None if it comes from elsewhere."""
+        kinds = ast.FunctionDef | ast.ClassDef
+        nodes = [n for n in ast.parse(self.text).body if isinstance(n, kinds)]
+        return next((n for n in reversed(nodes) if n.name == self.function), None)
+
     @property
     def is_class(self) -> bool:
         """Whether it is a class, as recalibrations are."""
-        return any(
-            isinstance(node, ast.ClassDef) and node.name == self.function
-            for node in ast.walk(ast.parse(self.text))
-        )
+        return isinstance(self.definition, ast.ClassDef)
 
     def line(self, number: int) -> str:
         """``my_loss.py, line 3, "return x"``: a line as errors quote it."""
@@ -83,20 +87,16 @@ class Source:
         shown = quoted if len(quoted) <= 80 else quoted[:79] + "…"
         return f'{self.path.name}, line {number}, "{_printable(shown)}"'
 
+    def error(self, why: str) -> PluginError:
+        """What is wrong with what it returns."""
+        return PluginError(f"{self.result()}: {why}")
+
     def result(self) -> str:
         """The line of the last value that the function returns, or else its first line."""
-        try:
-            heads = [
-                node
-                for node in ast.parse(self.text).body
-                if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == self.function
-            ]
-        except SyntaxError:
-            heads = []
-        if not heads:
+        if self.definition is None:
             return self.path.name
-        returned = [n.lineno for n in heads[-1].body if isinstance(n, ast.Return)]
-        return self.line(returned[-1] if returned else heads[-1].lineno)
+        returned = [n.lineno for n in self.definition.body if isinstance(n, ast.Return)]
+        return self.line(returned[-1] if returned else self.definition.lineno)
 
 
 def own(name: str) -> bool:
@@ -168,8 +168,6 @@ def joined(name: str, chosen: dict[str, float]) -> str:
 
 def network_name(text: str) -> str:
     """What runs call a network: its own name, or the hash of its source with its options."""
-    if "(" not in text:
-        return named("network", text)
     name, chosen = split(text)
     return joined(named("network", name), chosen)
 
@@ -243,8 +241,8 @@ def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
     at_least = [p.name for p in parameters if p.default is p.empty and p.kind in _PLAIN]
     needed = [p for p in at_least if p not in chosen]
     if len(needed) not in (1, 2):
-        raise PluginError(
-            f"{origin.result()}: {origin.function} takes {', '.join(needed) or 'nothing'}; "
+        raise origin.error(
+            f"{origin.function} takes {', '.join(needed) or 'nothing'}; "
             "expected (logits, targets, ...) of a loss or (train, ...) of a factory"
         )
     everything = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)

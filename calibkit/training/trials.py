@@ -47,12 +47,11 @@ def rehearse(training) -> str:
     plugins.PluginError
         Something does not fit, in one line.
     """
-    run, classes = training.run, len(training.data.classes)
-    remarks = []
+    run, remarks = training.run, []
     if plugins.own(run.network):
-        remarks += _try_network(training, classes)
+        remarks += _try_network(training)
     if plugins.own(run.method):
-        remarks += _try_objective(training, classes)
+        remarks += _try_loss(training)
     seconds = _try_step(training)
     steps = len(training.labels) / run.protocol.batch_size * run.protocol.epochs
     steps *= 2 if run.recipe.update == "sam" else 1
@@ -61,38 +60,32 @@ def rehearse(training) -> str:
     return "; ".join([cost, *remarks])
 
 
-def _try_network(training, classes: int) -> list[str]:
+def _try_network(training) -> list[str]:
+    """Logits of two samples and of one; the parts that the run asks for."""
     network, run = training.network, training.run
     source = plugins.source(run.network)
     inputs = training.inputs(training.splits["train"], torch.arange(2, device=training.device))
     for size in (2, 1):
         network.train(size > 1)  # batch norm learns nothing from one sample
-        logits = network(inputs[:size])
-        _check_shape(source, logits, (size, classes), "logits")
-        _check_finite(source, logits, "logits")
-        if size == 2:
-            logits.sum().backward()
-    if all(w.grad is None or not w.grad.any() for w in network.parameters()):
-        raise plugins.PluginError(f"{source.result()}: no gradient reaches its weights")
-    network.zero_grad(set_to_none=True)
+        _check(source, network(inputs[:size]), (size, len(training.data.classes)), "logits")
     if run.recipe.objective in ("mit_l", "mit_a") and not isinstance(network, Network):
-        raise plugins.PluginError(
-            f"{source.result()}: {run.method} mixes between stages, and needs a "
+        raise source.error(
+            f"{run.method} mixes between stages, and needs a "
             "calibkit.training.networks.Network(stages, pool, head)"
         )
-    if not getattr(network, "has_features", True):
-        if run.protocol.feature_scores:
-            raise plugins.PluginError(
-                f"{source.result()}: Trust Score and ConfidNet need features, and the logits are "
-                "not what a last nn.Linear gives"
-            )
-        return ["no last linear layer: no gradient norms"]
-    return []
+    if getattr(network, "has_features", True):
+        return []
+    if run.protocol.feature_scores:
+        raise source.error(
+            "Trust Score and ConfidNet need features, and the logits are not what a last nn.Linear "
+            "gives"
+        )
+    return ["no last linear layer: no gradient norms"]
 
 
-def _try_objective(training, classes: int) -> list[str]:
-    """Of a loss: one value a sample, finite, with a gradient, also for one sample."""
-    recipe = training.run.recipe
+def _try_loss(training) -> list[str]:
+    """Of a loss: one value a sample, also for one sample, and for logits of a sure network."""
+    recipe, classes = training.run.recipe, len(training.data.classes)
     source = plugins.source(recipe.objective)
     is_loss, function = plugins.objective(recipe.objective, dict(recipe.options))
     if not is_loss:
@@ -101,27 +94,16 @@ def _try_objective(training, classes: int) -> list[str]:
     for size in (8, 1):
         logits = torch.randn(size, classes, generator=rng).to(training.device)
         targets = torch.arange(size, device=training.device) % classes
-        _check_loss(source, function, logits, targets)
+        _check(source, function(logits, targets), (size,), "a loss of each sample")
     sure = torch.zeros(2, classes, device=training.device)
     sure[:, 0] = LARGE
-    targets = torch.arange(2, device=training.device)
-    values = function(sure.requires_grad_(), targets)
-    (gradient,) = torch.autograd.grad(values.sum(), sure)
-    if not (values.isfinite().all() and gradient.isfinite().all()):
-        return [f"caution: not finite for a logit of {LARGE:g}, so a sure network would diverge"]
-    return []
-
-
-def _check_loss(source: plugins.Source, loss: Callable, logits: Tensor, targets: Tensor) -> None:
-    values = loss(logits.requires_grad_(), targets)
-    _check_shape(source, values, (len(targets),), "a loss of each sample")
-    _check_finite(source, values, "the loss")
-    if not values.requires_grad:
-        raise plugins.PluginError(f"{source.result()}: the loss has no gradient in the logits")
-    (gradient,) = torch.autograd.grad(values.sum(), logits, allow_unused=True)
-    if gradient is None or not gradient.any():
-        raise plugins.PluginError(f"{source.result()}: its gradient in the logits is 0")
-    _check_finite(source, gradient, "the gradient in the logits")
+    values = function(sure.requires_grad_(), torch.arange(2, device=training.device))
+    finite = bool(values.isfinite().all())
+    if finite and values.requires_grad:
+        (gradient,) = torch.autograd.grad(values.sum(), sure)
+        finite = bool(gradient.isfinite().all())
+    caution = f"caution: not finite for a logit of {LARGE:g}, so a sure network would diverge"
+    return [] if finite else [caution]
 
 
 def _try_step(training) -> float:
@@ -131,7 +113,6 @@ def _try_step(training) -> float:
         recipe.objective if plugins.own(recipe.objective) else training.run.network
     )
     batches = torch.arange(len(training.labels), device=training.device).split(protocol.batch_size)
-    batches = [b for b in batches[:4] if len(b) > 1]
     seconds, passes, done = [], [0, 0], 0
 
     def count(_, inputs) -> None:
@@ -140,41 +121,39 @@ def _try_step(training) -> float:
 
     network.train()
     with network.register_forward_pre_hook(count):
-        for index in batches:
+        for index in (b for b in batches[:4] if len(b) > 1):
             start = time.perf_counter()
             batch = Batch(training.training_inputs(index), training.labels[index], index)
             score = training.draw(batch, training.rng)
             network.zero_grad(set_to_none=True)
             with torch.autocast(training.device.type, torch.bfloat16, enabled=training.bfloat16):
                 values = score(network)
-            _check_shape(source, values, (len(index),), "a loss of each sample")
-            values.sum().backward()
+            _check(source, values, (len(index),), "a loss of each sample")
+            if values.requires_grad:
+                values.sum().backward()
             if training.device.type == "cuda":
                 torch.cuda.synchronize()
             seconds.append(time.perf_counter() - start)
             done += len(index)
-            _check_finite(source, values, "the loss")
             if sum(seconds) > 10:  # a large network on a CPU
                 break
     gradients = [w.grad for w in network.parameters() if w.grad is not None]
     if not any(g.any() for g in gradients):
-        raise plugins.PluginError(f"{source.result()}: no gradient reaches the network")
+        raise source.error("no gradient reaches the network")
     for gradient in gradients:
-        _check_finite(source, gradient, "the gradient in the weights")
+        _check(source, gradient, gradient.shape, "the gradient in the weights")
     if plugins.own(recipe.objective):
         PASSES[recipe.objective] = tuple(round(c / done) for c in passes)
     return median(seconds)
 
 
-def _check_shape(source: plugins.Source, value: object, expected: tuple, what: str) -> None:
-    shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+def _check(source: plugins.Source, values: object, expected: tuple, what: str) -> None:
+    """Whether these are numbers of the expected shape."""
+    shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
     if shape != expected:
-        raise plugins.PluginError(f"{source.result()}: gives {shape}, expected {expected}, {what}")
-
-
-def _check_finite(source: plugins.Source, values: Tensor, what: str) -> None:
+        raise source.error(f"gives {shape}, expected {expected}, {what}")
     if not (values.is_floating_point() and values.isfinite().all()):
-        raise plugins.PluginError(f"{source.result()}: {what} is not finite")
+        raise source.error(f"{what}: not finite")
 
 
 @contextmanager
