@@ -283,9 +283,7 @@ class Training:
         scores = {}
         if protocol.feature_scores:
             validation = held_out_features, held_out, self.splits["validation"].labels
-            trained = self.evaluated_for_scores(network)
-            tested = test_features, test
-            scores = confidences(trained, validation, tested, protocol.feature_scores)
+            scores = self.feature_scores(network, validation, (test_features, test))
         half, small = np.float16, np.int16
         brier, gradient, tracked_logits, norms = (
             np.stack([x.numpy() for x in column])
@@ -319,13 +317,25 @@ class Training:
         brier = losses.brier(logits, labels)
         return brier.cpu(), gradient.cpu(), logits.cpu(), features.norm(dim=1).cpu()
 
-    def evaluated_for_scores(self, network: nn.Module):
-        """Features, logits and labels of the whole training set, as it is trained on."""
+    def feature_scores(self, network: nn.Module, held_out: tuple, test: tuple):
+        """Trust Score and ConfidNet of the test samples (n,), from last-layer features.
+
+        `held_out` are features, logits and labels of the validation samples, `test` features and
+        logits. Both are fitted on the whole training set, as it is trained on.
+        """
         parts = torch.arange(len(self.labels), device=self.device).split(self.evaluation_batch)
         with torch.no_grad():
-            batches = self.training_batches(parts)
-            hidden = torch.cat([network.features(batch) for batch in batches])
-            return hidden, network.head(hidden), self.labels
+            hidden = torch.cat([network.features(b) for b in self.training_batches(parts)])
+            train = hidden, network.head(hidden), self.labels
+        train, held_out, (features, logits) = (
+            [x.cpu().numpy() for x in part] for part in (train, held_out, test)
+        )
+        trust = confidence.TrustScore().fit(train[0], train[2])
+        net = confidence.ConfidNet(self.protocol.feature_scores).fit(*train, validation=held_out)
+        return {
+            "test_trust_score": trust.score(features, logits.argmax(1)).astype(np.float32),
+            "test_confidnet": net.score(features).astype(np.float32),
+        }
 
     def sharpness(self) -> float:
         """Rise of the cross-entropy of the tracked samples when the weights take one step uphill.
@@ -548,22 +558,6 @@ def _decoded(split: data.Split, parts: Sequence[Tensor], seed: tuple = ()) -> It
     if isinstance(split.inputs, Tensor):
         return (split.inputs[part] for part in parts)
     return split.inputs.batches(parts, seed)
-
-
-def confidences(train, held_out, test, epochs: int) -> dict[str, np.ndarray]:
-    """Trust Score and ConfidNet of the test samples (n,), from last-layer features.
-
-    `train` and `held_out` are features, logits and labels of training and validation samples,
-    `test` features and logits; ConfidNet's head is trained for `epochs` epochs.
-    """
-    train, held_out, test = ([x.cpu().numpy() for x in part] for part in (train, held_out, test))
-    trust = confidence.TrustScore().fit(train[0], train[2])
-    net = confidence.ConfidNet(epochs).fit(*train, validation=held_out)
-    features, logits = test
-    return {
-        "test_trust_score": trust.score(features, logits.argmax(1)).astype(np.float32),
-        "test_confidnet": net.score(features).astype(np.float32),
-    }
 
 
 def _scalars(values: dict) -> dict[str, float]:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,12 +38,7 @@ _UNDEFINED = -128
 
 
 def released_root() -> Path:
-    return _released_of(cache_root())
-
-
-@cache  # asked for with every run
-def _released_of(root: Path) -> Path:
-    return root / "released"
+    return cache_root() / "released"
 
 
 def split(name: str) -> tuple[str, str, str]:
@@ -242,12 +237,7 @@ def _array(column) -> np.ndarray:
 
 
 def _numbers(array) -> np.ndarray:
-    values = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())
-    values = values[array.offset : array.offset + len(array)]
-    if not array.null_count:
-        return values
-    missing = np.array(array.is_null().to_pylist())
-    return np.where(missing, np.nan, values)
+    return np.from_dlpack(array.fill_null(np.nan) if array.null_count else array)
 
 
 def _codes(column) -> tuple[np.ndarray, list]:
