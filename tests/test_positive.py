@@ -167,7 +167,7 @@ def shifted():
     return data(p, y, val_probs=q, val_labels=z.astype(int))
 
 
-def test_another_prevalence_is_said_and_corrected(shifted):
+def test_another_prevalence_is_said_and_corrected(tmp_path, shifted):
     numbers = assessment.assess(shifted)
     (name,) = [x for x in numbers.recalibration if "base" in numbers.recalibration[x]]
     row = numbers.recalibration[name]
@@ -177,7 +177,12 @@ def test_another_prevalence_is_said_and_corrected(shifted):
     answer = text.verdict(numbers)[-1]
     assert answer["title"] == "“fraud” is not as common as in validation"
     assert "(Saerens et al. 2002)" in answer["text"]
-    assert html_page.page(numbers).count("corrected for prevalence") >= 2
+    assert (
+        html_page.write(numbers, tmp_path)
+        .read_text(encoding="utf-8")
+        .count("corrected for prevalence")
+        >= 2
+    )
 
 
 def test_the_same_prevalence_is_not_called_another(numbers):
@@ -309,7 +314,9 @@ def test_a_second_model_is_compared_by_the_positive_class(tmp_path):
     table = text.tables(numbers)["comparison"]
     assert table.index.tolist()[:4] == list(text._OF_POSITIVE.values())
     assert table.loc["ROC AUC", "Better"] == "yours"
-    assert "Share − probability" not in html_page.page(numbers)  # drawn, not written
+    assert "Share − probability" not in html_page.write(numbers, tmp_path).read_text(
+        encoding="utf-8"
+    )  # drawn, not written
     html_page.draw("comparison", numbers)
 
 

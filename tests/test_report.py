@@ -535,7 +535,7 @@ def test_a_map_with_an_infinite_nll_is_not_recommended():
     assert assessment.recommended(results) is None
 
 
-def test_thresholds_after_the_recommended_map_are_in_a_table():
+def test_thresholds_after_the_recommended_map_are_in_a_table(tmp_path):
     numbers = assessment.assess(make(n=1500, validation=1500, temperature=0.4))
     assert numbers.recommended == "temperature scaling"
     assert "thresholds of its own" in text.verdict(numbers)[3]["text"]
@@ -549,7 +549,9 @@ def test_thresholds_after_the_recommended_map_are_in_a_table():
         assert point["threshold"] == pytest.approx(threshold, rel=1e-4)
         accept = probs.max(1) >= point["threshold"]
         assert point["accepted"] == accept.sum()
-    assert "Thresholds on the confidence after temperature scaling" in html_page.page(numbers)
+    assert "Thresholds on the confidence after temperature scaling" in html_page.write(
+        numbers, tmp_path
+    ).read_text(encoding="utf-8")
 
 
 def test_classes_one_by_one_are_counted():
@@ -589,11 +591,14 @@ def test_columns_of_groups_share_one_correction():
     assert row["stands_out"] == (not strict.low <= 0 <= strict.high)
 
 
-def test_many_classes_are_recalibrated_in_part_and_it_is_said(monkeypatch):
+def test_many_classes_are_recalibrated_in_part_and_it_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(estimates, "FIT", 2000)
     numbers = assessment.assess(make(n=1000, k=4))
     assert numbers.recalibration["none"]["judged_on"] == 500
-    assert "it was judged on 500 of the samples" in Page(html_page.page(numbers)).text
+    assert (
+        "it was judged on 500 of the samples"
+        in Page(html_page.write(numbers, tmp_path).read_text(encoding="utf-8")).text
+    )
 
 
 def test_a_temperature_at_the_edge_is_said():
@@ -634,14 +639,16 @@ def test_everything_is_escaped(tmp_path):
     assert {row["group"] for row in written["groups"]} == set(data.groups)
 
 
-def test_the_page_is_whole_in_itself(built, numbers):
+def test_the_page_is_whole_in_itself(tmp_path, built, numbers):
     source = built.read_text(encoding="utf-8")
     page = Page(source)
     addresses = [a for a in page.attributes if a[1] in ("src", "href", "action", "data", "poster")]
     assert addresses and all(a[2].startswith("data:image/svg+xml;base64,") for a in addresses)
     assert not re.search(r"https?://|url\((?!#)|@import", source)
     assert "default-src 'none'" in source
-    assert "script" not in Page(html_page.page(numbers)).tags  # nothing to explore
+    assert (
+        "script" not in Page(html_page.write(numbers, tmp_path).read_text(encoding="utf-8")).tags
+    )  # nothing to explore
     assert "link" not in page.tags and "iframe" not in page.tags
     for _, _, address in addresses:
         picture = base64.b64decode(address.partition(",")[2]).decode()
@@ -658,8 +665,8 @@ def test_the_same_file_gives_the_same_bytes(tmp_path, built, data):
     assert again.with_suffix(".json").read_bytes() == built.with_suffix(".json").read_bytes()
 
 
-def test_the_page_says_what_the_tables_say(numbers):
-    page = Page(html_page.page(numbers))
+def test_the_page_says_what_the_tables_say(tmp_path, numbers):
+    page = Page(html_page.write(numbers, tmp_path).read_text(encoding="utf-8"))
     for name, frame in text.tables(numbers).items():
         for row in frame.reset_index().itertuples(index=False):
             for cell in row:

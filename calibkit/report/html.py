@@ -1,6 +1,7 @@
 """Self-contained pages: one look for all of them, figures inside, no script."""
 
 import base64
+import hashlib
 import io
 import json
 import math
@@ -15,6 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibkit import plots
+from calibkit.report.text import FILTERS
 
 
 def render(template: Path, **values) -> str:
@@ -29,7 +31,10 @@ def render(template: Path, **values) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template.name).render(**values)
+    environment.filters |= FILTERS
+    digest = hashlib.sha256(values.get("script", "").encode()).digest()
+    sealed = {"script_sum": base64.b64encode(digest).decode()}  # the one script that may run
+    return environment.get_template(template.name).render(**sealed, **values)
 
 
 def publish(out: Path, name: str, numbers, more: dict, template: str = "", **values) -> Path:

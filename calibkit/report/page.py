@@ -1,7 +1,5 @@
 """The page of a report: its figures, and the HTML around them and the words of `text`."""
 
-import base64
-import hashlib
 import math
 from pathlib import Path
 
@@ -30,10 +28,12 @@ def write(
 
     Parameters
     ----------
-    numbers, data, against
-        As in `page`.
+    numbers : Assessment
     out : Path
         Created if missing.
+    data, against : Predictions, optional
+        What was assessed. The figures can then be explored, by the one script that the page
+        allows; without these arguments there is no script.
     """
     values = _values(numbers, data, against)
     words = {name: values[name] for name in ("verdict", "cautions")}
@@ -185,22 +185,6 @@ def _mark(points: list[dict], ax: Axes) -> None:
             labelled = x
 
 
-def page(
-    numbers: Assessment, data: Predictions | None = None, against: Predictions | None = None
-) -> str:
-    """The report as one HTML page, with its figures inside; it fetches nothing.
-
-    Parameters
-    ----------
-    numbers : Assessment
-    data, against : Predictions, optional
-        What was assessed. The figures are then interactive, by the one script that the page
-        allows; without these arguments there is no script.
-    """
-    values = _values(numbers, data, against)
-    return html.render(html.template_of("page"), numbers=numbers, **values)
-
-
 def _values(numbers: Assessment, data: Predictions | None, against: Predictions | None) -> dict:
     """What the template needs beside the numbers."""
     shown = ["reliability", "histogram", "risk_coverage"]
@@ -209,38 +193,13 @@ def _values(numbers: Assessment, data: Predictions | None, against: Predictions 
     pictures = {name: html.picture(draw(name, numbers)) for name in shown}
     # Of two classes, what can be explored is folded away: a still picture does.
     lively = data is not None and not numbers.positive
-    explorables = explore(numbers, data, against, pictures) if lively else {}
-    script = explorable.script() if lively else ""
-    facts = [f"{numbers.samples:,} samples"]
-    if positive := numbers.positive:
-        guessed = " (guessed)" if positive.guessed else ""
-        facts.append(f"two classes, of which {positive.quoted} is the positive one{guessed}")
-        facts.append(f"{positive.positives:,} positives")
-    else:
-        facts += [] if numbers.pairs else [f"{numbers.classes:,} classes"]
-        facts += [f"{numbers.errors:,} wrong"]
-    if numbers.validation:
-        facts.append(f"a validation set of {numbers.validation:,}")
-    if numbers.against:
-        facts.append(f"compared with {numbers.against}")
-    fits = [row for row in numbers.recalibration.values() if "fitted_on" in row]
-    best, note = numbers.recommended, ""
-    if positive:
-        note = "Thresholds are for the probability as it is"
-        note += f"; “After {best}” has those for the recalibrated one." if best else "."
     return {
-        "positive": positive,
-        "threshold_note": note,
-        "fitted_on": fits[0]["fitted_on"] if fits else 0,
-        "judged_on": numbers.recalibration["none"]["judged_on"],
-        "worst_shown": len(numbers.predicted) == SHOWN < numbers.classes,
-        "facts": facts,
+        "positive": numbers.positive,
+        "most_shown": SHOWN,
         "verdict": verdict(numbers),
         "cautions": cautions(numbers),
         "pictures": pictures,
-        "explorables": explorables,
-        "script": script,
-        "script_sum": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "explorables": explore(numbers, data, against, pictures) if lively else {},
+        "script": explorable.script() if lively else "",
         "tables": {name: html.table(frame) for name, frame in tables(numbers).items()},
-        "percent": percent,
     }

@@ -1,15 +1,18 @@
 """The sentences and tables of a report: what its numbers say, without figures."""
 
 import math
+import re
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
 
+import jinja2
 import numpy as np
 import pandas as pd
 
 from calibkit import posthoc, terms
 from calibkit.curves import Reliability
 from calibkit.report.assessment import OF_TWO, RECALIBRATIONS, Assessment
-from calibkit.report.conformal import Sets
 from calibkit.report.estimates import FEW
 from calibkit.report.positive import Positive
 from calibkit.stats import UNJUDGED, Interval
@@ -22,6 +25,21 @@ POINTS = "\u00a0points"
 def card(title: str, text: str, tone: str) -> dict[str, str]:
     """A statement; its tone is "good", "fair", "bad" or "unsure"."""
     return {"title": title, "text": text, "tone": tone}
+
+
+@cache
+def _words() -> jinja2.Template:
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    environment.filters |= FILTERS
+    source = Path(__file__).with_name("words.jinja").read_text(encoding="utf-8")
+    return environment.from_string(source.replace("\n", " "))
+
+
+def say(numbers, *names: str, **values) -> str:
+    """Sentences of ``words.jinja`` by name, one after the other."""
+    known = {"numbers": numbers, "positive": numbers.positive} | values
+    module = _words().make_module(known)
+    return re.sub(" +", " ", " ".join(getattr(module, name)() for name in names)).strip()
 
 
 def verdict(numbers: Assessment) -> list[dict[str, str]]:
@@ -74,62 +92,25 @@ def cautions(numbers: Assessment) -> list[str]:
     >>> cautions(assess(from_arrays(scores)))[0]
     'Only 20 of 60 samples are “0”: most of this is a guess.'
     """
-    n, errors, checks, positive = numbers.samples, numbers.errors, numbers.checks, numbers.positive
+    n, checks, positive = numbers.samples, numbers.checks, numbers.positive
+    right, wrong = n - numbers.errors, numbers.errors
+    few, kind = (wrong, "wrong") if wrong < FEW else (right, "right")
     missing = 0 if numbers.pairs else numbers.classes - checks["classes_seen"]
-    sentences = []
-    if _leaks(numbers):
-        sentences.append(
-            f"{checks['overlap']:,} of {n:,} samples have scores identical to those of a "
-            "validation sample, more than ties explain. If they are the same samples, thresholds "
-            "and recalibration were partly judged on samples they were chosen on."
-        )
-    if positive:
-        few, rare = positive.rarer
-        if few < FEW:
-            sentences.append(f"Only {few:,} of {n:,} samples are {rare}: most of this is a guess.")
-        if positive.auroc.high < 0.5:
-            sentences.append(
-                f"{positive.quoted} gets lower probabilities than the rest. Is the other class "
-                "the positive one, or do the labels not match the rows?"
-            )
-    else:
-        if min(errors, n - errors) < FEW:
-            few, kind = (errors, "wrong") if errors < FEW else (n - errors, "right")
-            sentences.append(
-                f"Only {few:,} of {n:,} answers are {kind}: how well right and wrong can be told "
-                "apart is a guess."
-            )
-        worse = numbers.metrics["accuracy"].high < checks["majority"]
-        if n >= FEW and worse and not numbers.pairs:
-            sentences.append(
-                "The model is right less often than if it always named the most common class "
-                f"({percent(checks['majority'])}). Do the labels match the rows and columns?"
-            )
-    if missing:
-        sentences.append(
-            f"{missing:,} of {numbers.classes:,} classes never occur among the labels."
-        )
-    if checks["saturated"] > 0.01:
-        sentences.append(
-            f"{percent(checks['saturated'])} of the confidences are exactly 1, and no threshold "
-            "can tell those apart. If the scores were rounded, save unrounded logits instead."
-        )
-    if n >= 100 and 0 < checks["distinct"] < 0.1 * n * (1 - checks["saturated"]):
-        sentences.append(
-            f"There are only {checks['distinct']:,} distinct confidences below 1, so many samples "
-            "tie, and a threshold moves all of them at once. If the scores were rounded, save "
-            "unrounded ones; a tree, or a confidence given in words, has no finer ones."
-        )
-    if checks["improbable"]:
-        what = (
-            "a right answer had a confidence of 0, or a wrong one a confidence of 1, or nearly so"
-            if numbers.pairs
-            else "the true class was given a probability of 0 or nearly 0"
-        )
-        sentences.append(
-            f"In {checks['improbable']:,} of {n:,} samples {what}. An exact 0 makes the NLL "
-            "infinite; here it counts as 1e-38 (2e-308 in double precision)."
-        )
+    worse = numbers.metrics["accuracy"].high < checks["majority"]
+    untied = n * (1 - checks["saturated"])
+    concerns = {
+        "shared_samples": _leaks(numbers),
+        "few_of_a_class": positive and positive.rarer[0] < FEW,
+        "reversed": positive and positive.auroc.high < 0.5,
+        "few_of_a_kind": not positive and few < FEW,
+        "worse_than_one_class": n >= FEW and worse and not numbers.pairs and not positive,
+        "unseen_classes": missing,
+        "saturated": checks["saturated"] > 0.01,
+        "ties": n >= 100 and 0 < checks["distinct"] < 0.1 * untied,
+        "improbable": checks["improbable"],
+    }
+    values = {"checks": checks, "few": few, "kind": kind, "missing": missing}
+    sentences = [say(numbers, name, **values) for name, true in concerns.items() if true]
     for name, row in numbers.recalibration.items():
         sentences += [f"{name.capitalize()}: {message}." for message in row.get("warnings", ())]
     return sentences
@@ -150,16 +131,10 @@ def _if_not_off(numbers: Assessment, ece: Interval, chance: Interval) -> tuple[s
     return "No sign of miscalibration", "good"
 
 
-def _off_in(groups: list[dict]) -> str:
-    """The groups that stand out, in a sentence."""
-    off = [row for row in groups if row["stands_out"]]
-    if not off:
-        return ""
-    worst = max(off, key=lambda row: abs(row["gap"].estimate))
-    return (
-        f" It is off in {len(off)} of {len(groups)} groups, most of all in "
-        f"“{worst['group']}” ({number(worst['gap'], 100, ' points', sign=True)})."
-    )
+def _outstanding(numbers: Assessment) -> list[dict]:
+    """The groups that stand out, those that are furthest off first."""
+    off = [row for row in numbers.groups if row["stands_out"]]
+    return sorted(off, key=lambda row: -abs(row["gap"].estimate))
 
 
 def _ranked(what: str, verb: str, auroc: float, few: int) -> tuple[str, str]:
@@ -171,163 +146,89 @@ def _ranked(what: str, verb: str, auroc: float, few: int) -> tuple[str, str]:
 
 
 def _on_calibration(numbers: Assessment) -> dict[str, str]:
-    gap, values, chance = numbers.gap, numbers.metrics, numbers.chance_ece
-    side, size = gap.outcome(), abs(gap.estimate)
-    title, tone = _if_not_off(numbers, values["ece"], chance)
-    points, than = number(gap, 100, POINTS, sign=True), "apart"
-    if side in ("higher", "lower"):
+    gap, off = numbers.gap, _outstanding(numbers)
+    sure, size = gap.outcome() in ("higher", "lower"), abs(gap.estimate)
+    too_high = gap.estimate > 0
+    title, tone = _if_not_off(numbers, numbers.metrics["ece"], numbers.chance_ece)
+    if sure:
         much = "Slightly " if size < 0.01 else "Strongly " if size >= 0.05 else ""
-        title = f"{much}{'over' if side == 'higher' else 'under'}-confident".capitalize()
-        tone = "fair" if size < 0.01 else "bad"
-        points = number(gap if side == "higher" else _negative(gap), 100, POINTS)
-        than = "too much" if side == "higher" else "too little"
-    text = (
-        f"The model claims to be right in {percent(values['confidence'].estimate)} of cases and is "
-        f"right in {percent(values['accuracy'].estimate)}: {points} {than}. Its calibration error "
-        f"(ECE) is {percent(values['ece'].estimate)}; a perfectly calibrated model would show "
-        f"{percent(chance)} by chance."
-    )
-    return card(title, text + _off_in(numbers.groups), tone)
+        title = f"{much}{'over' if too_high else 'under'}-confident".capitalize()
+        tone, gap = "fair" if size < 0.01 else "bad", gap if too_high else _negative(gap)
+    names = ["calibration", "off_in_groups"] if off else ["calibration"]
+    return card(title, say(numbers, *names, gap=gap, sure=sure, too_high=too_high, off=off), tone)
 
 
 def _on_errors(numbers: Assessment) -> dict[str, str]:
-    errors, n, auroc = numbers.errors, numbers.samples, numbers.metrics["auroc"]
-    few, wrong = min(errors, n - errors), f"{errors:,} of {n:,} answers are wrong"
+    errors, few = numbers.errors, min(numbers.errors, numbers.samples - numbers.errors)
     if few < 10:
         title = "Too few errors to say" if errors < 10 else "Too few right answers to say"
-        text = f"{wrong}: too few to judge whether confidence tells right from wrong."
-        return card(title, text, "unsure")
-    title, tone = _ranked("Errors", "stand", auroc.estimate, few)
-    text = (
-        f"{wrong} ({percent(errors / n)}). Take one right and one wrong answer: the right one has "
-        f"the higher confidence in {percent(auroc)} of cases (AUROC; 50\u00a0% is chance)."
-    )
-    return card(title, text, tone)
+        return card(title, say(numbers, "few_errors"), "unsure")
+    title, tone = _ranked("Errors", "stand", numbers.metrics["auroc"].estimate, few)
+    return card(title, say(numbers, "errors"), tone)
 
 
 def _on_threshold(numbers: Assessment) -> dict[str, str]:
     point, error = numbers.main_point, 1 - numbers.metrics["accuracy"].estimate
-    everything = f"Accepting every answer means {percent(error)} errors"
     if not numbers.operating_points:
-        text = f"{everything}, so few that no lower target could be checked."
-        return card("No threshold needed", text, "good")
+        return card("No threshold needed", say(numbers, "no_target", error=error), "good")
     if point is None:
-        text = f"{everything}; none of the thresholds tried gives clearly fewer."
+        text = say(numbers, "no_threshold", error=error)
         return card("No threshold to recommend", text, "unsure")
-    wrong = (
-        f"{percent(point['risk'])} of these are wrong"
-        if numbers.validation
-        else f"of the new cases it accepts, expect {percent(point['risk'])} to be wrong"
-    )
-    text = (
-        f"Chosen for at most {_round(point['target'])} errors, this threshold accepts "
-        f"{point['accepted']:,} of {numbers.samples:,} cases "
-        f"({percent(point['coverage'])}); {wrong}. {everything}."
-        + (" The threshold is for the scores as they are." if numbers.recommended else "")
-    )
     title = f"Accept answers with a confidence of {decimals(point['threshold'])} or more"
-    return card(title, text, {True: "good", None: "fair", False: "bad"}[point["kept"]])
+    tone = {True: "good", None: "fair", False: "bad"}[point["kept"]]
+    return card(title, say(numbers, "threshold", error=error, point=point), tone)
 
 
 def _on_recalibration(numbers: Assessment) -> dict[str, str]:
     results, positive, best = numbers.recalibration, numbers.positive, numbers.recommended
     if positive and positive.rarer[0] < 10:
-        text = f"There are {positive.rarer[0]:,}; a map fitted to them would fit their chance."
-        return card("Too few samples of one class to recalibrate", text, "unsure")
+        title = "Too few samples of one class to recalibrate"
+        return card(title, say(numbers, "too_few_to_recalibrate"), "unsure")
     if positive and positive.auroc.high < 0.5:
-        text = (
-            f"{positive.quoted} gets lower probabilities than the rest: what looks like a gain "
-            "would only be a probability that no longer depends on the sample."
-        )
-        return card("No recalibration before the labels are clear", text, "unsure")
-    before, infinite = results["none"], ""
+        title = "No recalibration before the labels are clear"
+        return card(title, say(numbers, "labels_unclear"), "unsure")
+    before, after, leaks = results["none"], results[best or "none"], _leaks(numbers)
     tried = [name for name, row in results.items() if name != "none" and "base" not in row]
-    for name in tried:
-        row = results[name]
-        if "brier" not in row or row["brier_change"].high >= 0 or row["nll"] < math.inf:
-            continue
-        if best is None or row["brier"] < results[best]["brier"]:
-            infinite = (
-                f" {name.capitalize()} has a lower Brier score, but gives a probability of 0 "
-                "to what then happens, so that its NLL is infinite."
-            )
-            break
+    infinite = [
+        name
+        for name in tried
+        if results[name].get("nll") == math.inf
+        and results[name]["brier_change"].high < 0
+        and results[name]["brier"] < after["brier"]
+    ][:1]
+    values = {"before": before, "after": after, "leaks": leaks, "tried": tried}
+    last = ["infinite_nll"] if infinite else []
+    values["infinite"] = "".join(infinite)
     if best is None:
-        gap = (positive or numbers).gap
-        few = numbers.samples < 100
+        gap, few = (positive or numbers).gap, numbers.samples < 100
         title = "Too few samples to say" if few else "No clear gain from recalibration"
-        text = (
-            f"Neither {' nor '.join(tried)} clearly lowers the Brier score, which is "
-            f"{before['brier']:.3f}, without raising the NLL.{infinite}"
-        )
-        return card(title, text, "good" if gap.low <= 0 <= gap.high else "unsure")
-    after, leaks = results[best], _leaks(numbers)
-    errors, of = (before["ece"], after["ece"]), ""
+        tone = "good" if gap.low <= 0 <= gap.high else "unsure"
+        return card(title, say(numbers, "no_gain", *last, **values), tone)
+    names = ["gain"]
+    values["ece"] = [before["ece"], after["ece"]]
     if positive:
-        errors = (positive.maps[name]["ece"] for name in ("none", best))
-        of = f" of the probability of {positive.quoted}"
-    text = (
-        f"ECE{of} {' → '.join(map(percent, errors))}, Brier score {before['brier']:.3f} → "
-        f"{after['brier']:.3f} (change {number(after['brier_change'], sign=True)}), "
-        + ("partly on samples it was fitted on." if leaks else "on samples it had not seen.")
-    )
-    if "temperatures" in after:
-        text += f" The temperature is {np.mean(after['temperatures']):.3g}; no answer changes."
-    elif not positive and after["changed"]:
-        text += (
-            f" It changes {after['changed']:,} answers: accuracy {percent(before['accuracy'])} → "
-            f"{percent(after['accuracy'])}."
-        )
-    if positive:
-        text += _change_of_decisions(positive, best)
+        old, new = (positive.maps[name] for name in ("none", best))
+        values |= {"ece": [old["ece"], new["ece"]], "old": old, "new": new}
+        same = old["decisions"]["flagged"] == new["decisions"]["flagged"]
+        names.append("same_decisions" if same else "other_decisions")
     elif numbers.points_after:
-        text += " It needs thresholds of its own; they are listed further down."
+        names.append("own_thresholds")
     kind = (OF_TWO | RECALIBRATIONS).get(best)  # none of a map for another prevalence
-    if name := next((name for name, of in posthoc.MAPS.items() if of is kind), None):
-        text += f" To deploy it: calibkit recalibrate FILE --map {name} --save map.json."
+    values["map"] = next((name for name, of in posthoc.MAPS.items() if of is kind), None)
+    names += ["to_deploy"] if values["map"] else []
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
     title = f"{best.capitalize()} {'may' if leaks else 'would'} help{little}"
-    return card(title, text + infinite, "unsure" if leaks else "fair")
-
-
-def _change_of_decisions(positive: Positive, best: str) -> str:
-    """What a recalibration does to decisions at the threshold that was in use."""
-    old, new = (positive.maps[name]["decisions"] for name in ("none", best))
-    if old["flagged"] == new["flagged"]:
-        return " It changes no decision at a threshold of 0.5."
-    words = (
-        f" A threshold of 0.5 would no longer mean the same: it flags {new['flagged']:,} instead "
-        f"of {old['flagged']:,} and finds {new['found']:,} instead of {old['found']:,} of the "
-        f"{positive.positives:,}."
-    )
-    same = positive.maps[best]["same"]
-    if same is not None:
-        words += f" A threshold of {same:.3g} on the recalibrated probability flags as many as now."
-    return words
+    return card(title, say(numbers, *names, *last, **values), "unsure" if leaks else "fair")
 
 
 def _on_sets(numbers: Assessment) -> dict[str, str]:
-    found: Sets = numbers.conformal
-    lac, aps = found.lac, found.aps
-
-    def pair(row: dict, key: str, scale: float = 100) -> str:
-        values = (row[when][key] for when in ("before", "after"))
-        estimates = (scale * getattr(value, "estimate", value) for value in values)
-        return " → ".join(f"{x:.{2 if scale == 1 else 1}f}" for x in estimates)
-
-    ratio = aps["after"]["size"] / max(aps["before"]["size"], 1e-9)
+    sets = numbers.conformal
+    before, after = sets.aps["before"], sets.aps["after"]
+    ratio = after["size"] / max(before["size"], 1e-9)
     effect = "larger" if ratio > 1.05 else "smaller" if ratio < 0.95 else "no larger"
-    evener = effect == "larger" and aps["after"]["class_gap"] < aps["before"]["class_gap"]
-    title = f"Sets of answers: a temperature makes adaptive ones {effect}"
-    text = (
-        f"For sets that hold the truth in {100 * found.level:.0f}\u00a0% of cases (conformal "
-        f"prediction): {pair(lac, 'size', 1)} classes by a threshold on the probability "
-        f"(coverage {pair(lac, 'coverage')}\u00a0%), {pair(aps, 'size', 1)} by adding up "
-        f"probabilities (coverage {pair(aps, 'coverage')}\u00a0%; over the classes it is off "
-        f"by {pair(aps, 'class_gap')} points), without and with a temperature of "
-        f"{found.temperature:.3g}."
-    )
-    return card(title + ", and evener" * evener, text, "fair")
+    evener = effect == "larger" and after["class_gap"] < before["class_gap"]
+    title = f"Sets of answers: a temperature makes adaptive ones {effect}" + ", and evener" * evener
+    return card(title, say(numbers, "conformal", sets=sets), "fair")
 
 
 # --- two classes ---
@@ -335,85 +236,43 @@ def _on_sets(numbers: Assessment) -> dict[str, str]:
 
 def _on_probability(numbers: Assessment) -> dict[str, str]:
     """The headline for two classes: the probability of the positive one beside its share."""
-    positive, name = numbers.positive, numbers.positive.quoted
-    gap, base, mean, at = positive.gap, positive.base_rate, positive.mean, positive.decisions
-    few, rare = positive.rarer
-    said = (
-        f"On average the model gives {name} a probability of {percent(mean)}; "
-        f"{percent(base)} of the samples are"
-    )
+    positive = numbers.positive
+    gap, base, (few, rare) = positive.gap, positive.base_rate.estimate, positive.rarer
     if few < 10:
-        text = f"{said} ({few:,} samples of {rare})."
-        return card(f"Too few samples of {rare} to say", text, "unsure")
-    sure, ratio = gap.outcome() in ("higher", "lower"), mean / base.estimate
+        title = f"Too few samples of {rare} to say"
+        return card(title, say(numbers, "few_positives"), "unsure")
+    sure, ratio, times = gap.outcome() in ("higher", "lower"), positive.mean / base, 0.0
     title, tone = _if_not_off(numbers, positive.ece, positive.chance_ece)
-    size = number(gap, 100, POINTS, sign=True)
     if sure:
         slight = abs(gap.estimate) < 0.01 and 0.8 < ratio < 1.25
         much = "slightly " if slight else "far " if not 0.5 < ratio < 2 else ""
         side = "high" if gap.estimate > 0 else "low"
-        title, tone = f"Probability of {name} is {much}too {side}", "fair" if slight else "bad"
-        size = f"{ratio:.2g} times too high" if ratio >= 1.5 else size
-    text = f"{said}: {size}."
-    if at["flagged"] >= FEW:
-        text += (
-            f" Where it says {name} (0.5 or more), it claims {percent(at['claimed'])} and is right "
-            f"in {percent(at['precision'])}."
-        )
-    text += (
-        f" Calibration error (ECE) of this probability: {percent(positive.ece.estimate)}; "
-        f"chance alone: {percent(positive.chance_ece)}."
-    )
-    if sure and ratio >= 1.5 and base.estimate < 0.4:
-        text += (
-            " Class weights in training, or training on resampled data, are the usual cause of a "
-            "mean so far above the base rate."
-        )
-    everywhere = all(row["stands_out"] for row in numbers.groups)
-    return card(title, text + ("" if everywhere else _off_in(numbers.groups)), tone)
+        title = f"Probability of {positive.quoted} is {much}too {side}"
+        tone, times = "fair" if slight else "bad", ratio if ratio >= 1.5 else 0.0
+    off = _outstanding(numbers)
+    names = ["probability"]
+    names += ["class_weights"] if times and base < 0.4 else []
+    names += ["off_in_groups"] if 0 < len(off) < len(numbers.groups) else []
+    enough = positive.decisions["flagged"] >= FEW
+    return card(title, say(numbers, *names, times=times, enough=enough, off=off), tone)
 
 
 def _on_positives(numbers: Assessment) -> dict[str, str]:
-    positive, name = numbers.positive, numbers.positive.quoted
-    few, _ = positive.rarer
+    positive, (few, _) = numbers.positive, numbers.positive.rarer
     if few < 10:
-        text = f"{positive.positives:,} of {positive.samples:,} samples are {name}."
+        text = say(numbers, "few_to_rank")
         return card("Too few samples to judge the ranking", text, "unsure")
-    title, tone = _ranked(name, "stands", positive.auroc.estimate, few)
-    text = (
-        f"Take one sample that is {name} and one that is not: the first has the higher "
-        f"probability in {percent(positive.auroc)} of cases (ROC AUC; 50\u00a0% is chance). "
-        f"Average precision is {percent(positive.average_precision)}, where a random order would "
-        f"have {percent(positive.base_rate.estimate)}."
-    )
-    return card(title, text, tone)
+    title, tone = _ranked(positive.quoted, "stands", positive.auroc.estimate, few)
+    return card(title, say(numbers, "ranking"), tone)
 
 
 def _on_decisions(numbers: Assessment) -> dict[str, str]:
-    positive, name = numbers.positive, numbers.positive.quoted
-    at, row = positive.decisions, positive.thresholds[0]
-    title, text = f"At 0.5 it never says {name}", f"All {positive.positives:,} are missed."
+    positive, at = numbers.positive, numbers.positive.decisions
+    point, title = positive.thresholds[0], f"At 0.5 it never says {positive.quoted}"
     if at["flagged"]:
-        title = f"At 0.5, {at['false']:,} of {at['flagged']:,} flagged are not {name}"
-        text = (
-            f"A threshold of 0.5 flags {at['flagged']:,} of {positive.samples:,} samples "
-            f"({percent(at['share'].estimate)}): precision {percent(at['precision'])}. It finds "
-            f"{at['found']:,} of {positive.positives:,}: recall {percent(at['recall'])}."
-        )
-    text += f" {rule_in_words(row, name)}: "
-    if row["threshold"] is None:
-        return card(title, text + f"{'flag none' if 'cost' in row else 'none does'}.", "fair")
-    text += (
-        f"{decimals(row['threshold'])} or more, which flags {row['flagged']:,} with "
-        f"precision {percent(row['precision'].estimate)} and recall "
-        f"{percent(row['recall'].estimate)}"
-    )
-    if "cost" in row:
-        text += (
-            f": a mean cost of {row['cost']:.3g} false alarms a sample, which is "
-            f"{row['cost_at_half']:.3g} at 0.5"
-        )
-    return card(title, text + ".", "fair")
+        title = f"At 0.5, {at['false']:,} of {at['flagged']:,} flagged are not {positive.quoted}"
+    rule = rule_in_words(point, positive.quoted)
+    return card(title, say(numbers, "decisions", at=at, point=point, rule=rule), "fair")
 
 
 def rule_in_words(row: dict, name: str) -> str:
@@ -431,21 +290,14 @@ def rule_in_words(row: dict, name: str) -> str:
 
 
 def _on_shift(numbers: Assessment) -> dict[str, str]:
-    positive, results = numbers.positive, numbers.recalibration
-    text = (
-        f"{percent(positive.shift['validation'])} of the validation set and "
-        f"{percent(positive.shift['test'])} of the test set are {positive.quoted}. What is fitted "
-        "on the one is then off on the other."
-    )
-    if corrected := next((x for x in results if "base" in results[x]), None):
-        row = results[corrected]
-        base, after = (positive.maps[x]["ece"] for x in (row["base"], corrected))
-        text += (
-            f" If samples of each class look as before and only their shares have changed, the "
-            f"scores alone say {percent(row['prior'])} (Saerens et al. 2002), and correcting "
-            f"{row['base']} for it takes its ECE from {percent(base)} to {percent(after)}."
-        )
-    return card(f"{positive.quoted} is not as common as in validation", text, "unsure")
+    names, values = ["shift"], {}
+    for name, row in numbers.recalibration.items():
+        if "base" in row:
+            names.append("corrected")
+            maps = (numbers.positive.maps[x] for x in (row["base"], name))
+            values = {"row": row, "ece": [of["ece"] for of in maps]}
+    title = f"{numbers.positive.quoted} is not as common as in validation"
+    return card(title, say(numbers, *names, **values), "unsure")
 
 
 # --- a second model ---
@@ -743,3 +595,14 @@ def number(value: float | Interval, scale: float = 1, unit: str = "", sign: bool
     """
     interval = value if isinstance(value, Interval) else Interval(value, math.nan, math.nan)
     return interval.format(scale, unit=unit, sign=sign)
+
+
+FILTERS = {
+    "percent": percent,
+    "share": _round,
+    "points": lambda x: number(x, 100, POINTS),
+    "change": lambda x: number(x, 100, POINTS, sign=True),
+    "signed": lambda x: number(x, sign=True),
+    "decimals": decimals,
+    "whole": "{:,}".format,
+}  # how templates write numbers
