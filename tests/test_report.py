@@ -261,7 +261,6 @@ def test_recalibrations_see_no_sample_that_they_are_judged_on(monkeypatch):
             return softmax(logits)
 
     monkeypatch.setattr(assessment, "RECALIBRATIONS", {"spy": Spy, "temperature scaling": Spy})
-    monkeypatch.setattr(assessment, "BLOCK", 100)
     for data in (make(n=103), make(n=50, validation=60)):
         found = assessment.recalibration(data)
         values = metrics.summary(data.logits, data.labels)
@@ -412,7 +411,7 @@ def test_verdict_on_calibration(temperature, title, words):
 def test_verdict_on_errors():
     def title(auroc, errors=100):
         found = {"auroc": Interval(auroc, auroc - 0.02, auroc + 0.02)}
-        numbers = SimpleNamespace(errors=errors, samples=1000, metrics=found)
+        numbers = SimpleNamespace(errors=errors, samples=1000, metrics=found, positive=None)
         return text._on_errors(numbers)["title"]
 
     assert title(0.95) == "Errors stand out well"

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, nan
-from statistics import NormalDist
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
-BLOCK = 4_000_000  # numbers taken at a time
 GROUPS = 50  # shown at most
 SHOWN = 20  # classes one by one; of more, those that are furthest off
 RECALIBRATIONS = {
@@ -310,37 +308,20 @@ def by_class(data: Predictions) -> list[dict]:
     >>> [round(row["gap"].estimate, 2) for row in by_class(predictions.from_arrays(scores))]
     [0.0, -0.35, 0.35]
     """
-    n, k = data.logits.shape
-    total, squares = np.zeros(k), np.zeros(k)
-    step = max(BLOCK // k, 1)
-    for rows in (slice(start, start + step) for start in range(0, n, step)):
-        excess = softmax(data.logits[rows])
-        excess[np.arange(len(excess)), data.labels[rows]] -= 1
-        total += excess.sum(axis=0, dtype=np.float64)
-        squares += np.einsum("ij,ij->j", excess, excess, dtype=np.float64)
-    count = np.bincount(data.labels, minlength=k)
-    gap = total / n
-    error = np.sqrt(np.maximum(squares / n - gap**2, 0) / (n - 1))
-
-    def interval(i: int, level: float) -> Interval:
-        if count[i] >= estimates.FEW:
-            reach = NormalDist().inv_cdf((1 + level) / 2) * error[i]
-            return Interval(gap[i], gap[i] - reach, gap[i] + reach)
-        # As in `estimates.gap`: of a rare class the labels hardly vary.
-        share, low, high = stats.wilson(count[i], n, level)
-        return Interval(gap[i], gap[i] + share - high, gap[i] + share - low)
-
+    k = data.logits.shape[1]
+    probs, count = softmax(data.logits), np.bincount(data.labels, minlength=k)
     rows = []
-    for i in range(k):
-        shown, strict = interval(i, 0.95), interval(i, 1 - 0.05 / k)
+    for i, name in enumerate(data.class_names):
+        p, true = probs[:, i], data.labels == i
+        strict = estimates.gap(p, true, level=1 - 0.05 / k)
         rows.append(
             {
-                "group": data.class_names[i],
+                "group": name,
                 "samples": int(count[i]),
-                "share": float(count[i] / n),
-                "mean": float(gap[i] + count[i] / n),
-                "gap": Interval(*map(float, shown)),
-                "stands_out": n >= estimates.FEW and not strict.low <= 0 <= strict.high,
+                "share": float(true.mean()),
+                "mean": float(p.mean(dtype=np.float64)),
+                "gap": estimates.gap(p, true),
+                "stands_out": len(p) >= estimates.FEW and not strict.low <= 0 <= strict.high,
             }
         )
     return rows if k <= SHOWN else _worst(rows)
@@ -463,43 +444,31 @@ def recalibrated(
     """
     k = data.logits.shape[1]
     data = data.sample(estimates.FIT // k)
-    n = len(data.labels)
-    logits, labels, folds = data.logits, data.labels, estimates.folds(n, k)
-    if data.val_logits is not None:
-        logits, labels = data.val_logits, data.val_labels
-        folds = [(np.random.default_rng(0).permutation(len(labels)), np.arange(n))]
     before = _event(data, data.logits, data.labels) | data.samples
     results: dict[str, dict] = {"none": _scores(before, before)}
-    found, models = {"none": _found(data, before, None)}, {}
-    kinds = OF_TWO if k == 2 else RECALIBRATIONS
-    for name, kind in kinds.items():
+    found, models = {"none": _found(data, before)}, {}
+    for name, kind in (OF_TWO if k == 2 else RECALIBRATIONS).items():
         log(f"recalibration: {name}")
-        temperatures = []
-        after = {key: np.empty(n, int if key == "answer" else float) for key in before}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", posthoc.PosthocWarning)
             try:
-                for fit, rest in folds:
-                    model = kind().fit(logits[fit], labels[fit])
-                    probs = model.predict_proba(data.logits[rest])
-                    for key, values in _of_probs(data, probs, data.labels[rest]).items():
-                        after[key][rest] = values
-                    temperatures.append(getattr(model, "temperature_", None))
+                maps, probs, size = estimates.held_out(data, kind)
             except (ValueError, ImportError) as error:
                 results[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue
         messages = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
+        after = _of_probs(data, probs, data.labels)
         results[name] = _scores(after, before)
         results[name]["warnings"] = messages[:1]  # folds repeat each other
-        results[name]["fitted_on"] = len(fit)
+        results[name]["fitted_on"] = size
         if name == "temperature scaling":
-            results[name]["temperatures"] = temperatures
-        found[name], models[name] = _found(data, after, None), (model, after)
+            results[name]["temperatures"] = [getattr(each, "temperature_", None) for each in maps]
+        found[name], models[name] = _found(data, after), (maps[-1], after)
     if data.val_logits is not None:  # where thresholds are chosen
         shifted = positive.prior_shift(data) is not None
         for name in models if shifted else {recommended(results)} & models.keys():
             model, after = models[name]
-            held = _of_probs(data, model.predict_proba(logits), labels)
+            held = _of_probs(data, model.predict_proba(data.val_logits), data.val_labels)
             found[name] = _found(data, after, held)
         if shifted:
             _correct_prior(data, results, found, before)
@@ -526,17 +495,12 @@ def _event(
     return event
 
 
-def _found(data: Predictions, after: dict[str, Array], held: dict[str, Array] | None) -> dict:
+def _found(data: Predictions, after: dict[str, Array], held: dict | None = None) -> dict:
     """Pairs to choose thresholds with: see `recalibrated`."""
-
-    def pairs(event: str, happened) -> list:
-        return [x and (x[event], happened(x, y)) for x, y in ((after, test), (held, validation))]
-
-    test, validation = data.labels, data.val_labels
-    found = {"confidence": pairs("confidence", lambda x, y: x["correct"].astype(bool))}
+    found = {"confidence": [_pair(after), held and _pair(held)]}
     if data.positive is not None:
-        both = pairs("p", lambda x, y: y == data.positive)
-        found |= dict(zip(("test", "validation"), both, strict=True))
+        found["test"] = after["p"], data.labels == data.positive
+        found["validation"] = held and (held["p"], data.val_labels == data.positive)
     return found
 
 
@@ -562,7 +526,7 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
     results[name] = _scores(after, before) | {"warnings": [], "prior": new, "base": base}
     results[name]["fitted_on"] = results[base]["fitted_on"]
     # A threshold cannot be chosen on the validation set, whose share of positives is another.
-    found[name] = _found(data, after, None)
+    found[name] = _found(data, after)
 
 
 def recommended(results: dict[str, dict]) -> str | None:
@@ -790,14 +754,12 @@ def _main_point(points: list[dict], error: float) -> dict | None:
 
 
 def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:
-    correct = after["correct"].astype(bool)
-    ranking = metrics.Ranking.of(after["confidence"], correct)
-    ranked = metrics.ranked_metrics()
+    ranking, ranked = metrics.Ranking.of(*_pair(after)), metrics.ranked_metrics()
     names = ("accuracy", "ece", "adaptive_ece", "auroc", "aurc")
     return {name: ranked[name](ranking) for name in names} | {
         "nll": float(after["nll"].mean()),
         "brier": float(after["brier"].mean()),
         "brier_change": stats.seed_interval(after["brier"] - before["brier"]),
         "changed": int((after["answer"] != before["answer"]).sum()),
-        "judged_on": len(correct),
+        "judged_on": len(after["correct"]),
     }

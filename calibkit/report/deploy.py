@@ -14,7 +14,6 @@ import numpy as np
 from calibkit import __version__, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import assessment, estimates, positive, thresholds
-from calibkit.report.estimates import FIT
 from calibkit.report.predictions import Predictions, log_probs
 from calibkit.report.text import decimals, number, percent
 from calibkit.stats import Interval
@@ -87,20 +86,16 @@ def recalibrate(
     column = _column(data, of, rules)
     if data.weights is not None or data.val_weights is not None:
         data, _ = assessment.by_weight(data)
-    held = data.val_logits is not None
+    kind = posthoc.MAPS[name]
+    held, chosen_on = data.val_logits is not None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", posthoc.PosthocWarning)
+        (model, *_), after, _ = estimates.held_out(data, kind)
         if held:
-            model = _fit(name, data.val_logits, data.val_labels)
-            after = _double(model, data.logits)
-            chosen_on = _double(model, data.val_logits), data.val_labels
+            known = model.predict_proba(data.val_logits.astype(np.float64))
+            chosen_on = known, data.val_labels
         else:
-            model = _fit(name, data.logits, data.labels)
-            after = np.empty(data.logits.shape)
-            for fit, rest in estimates.folds(len(data.labels)):
-                part = _fit(name, data.logits[fit], data.labels[fit])
-                after[rest] = _double(part, data.logits[rest])
-            chosen_on = None
+            model = estimates.fitted(kind, data.logits, data.labels)
     said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
     others = [str(w.message) for w in caught if w.category is not posthoc.PosthocWarning]
     rows = []
@@ -183,17 +178,15 @@ def _judged(
 ) -> dict:
     """A threshold chosen on the samples `on`, or by cross-fitting, and what it does to others."""
     threshold, _, flag = thresholds.judged(rule, value, score, on)
-    hit = score[1]
-    row = {"rule": rule, "value": float(value), "column": column, "threshold": threshold}
-    right, n = int((flag & hit).sum()), int(flag.sum())
+    found = positive.counted(flag, score[1])
+    shares = {"flagged": found["share"], "precision": found["precision"], "recall": found["recall"]}
     if column is None:
-        return row | {"accepted": _share(n, len(hit)), "error": _share(n - right, n)}
-    shares = {"flagged": _share(n, len(hit)), "precision": _share(right, n)}
-    return row | shares | {"recall": _share(right, int(hit.sum()))}
-
-
-def _share(some: int, of: int) -> list[float | None]:
-    return [x if math.isfinite(x) else None for x in stats.wilson(some, of)]
+        error = stats.wilson(found["false"], found["flagged"])
+        shares = {"accepted": found["share"], "error": error}
+    row = {"rule": rule, "value": float(value), "column": column, "threshold": threshold}
+    return row | {
+        name: [x if math.isfinite(x) else None for x in share] for name, share in shares.items()
+    }
 
 
 def _usual(base_rate: float) -> list[tuple[str, float]]:
@@ -209,16 +202,6 @@ def _column(data: Predictions, name: str | None, rules: Sequence) -> int | None:
     if len(data.class_names) == 2:
         return data.positive if data.positive is not None else positive.guess(data)
     return None
-
-
-def _fit(name: str, logits: Array, labels: Array) -> posthoc.Recalibration:
-    step = -(-logits.size // FIT)
-    return posthoc.MAPS[name]().fit(logits[::step], labels[::step])
-
-
-def _double(model: posthoc.Recalibration, logits: Array) -> Array:
-    """Probabilities in double precision, as the map gives them where it is deployed."""
-    return model.predict_proba(logits.astype(np.float64))
 
 
 def _top(probs: Array, labels: Array) -> tuple[Array, Array]:

@@ -6,6 +6,8 @@ import numpy as np
 
 from calibkit import metrics, stats
 from calibkit.arrays import Array
+from calibkit.posthoc import Recalibration
+from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
 LEAST = 10  # samples
@@ -26,6 +28,28 @@ def folds(n: int, k: int = 1) -> list[tuple[Array, Array]]:
     return [
         (np.concatenate([other for other in parts if other is not part]), part) for part in parts
     ]
+
+
+def fitted(kind: type[Recalibration], logits: Array, labels: Array) -> Recalibration:
+    """A map fitted to these samples, or to an even part of very many."""
+    step = -(-logits.size // FIT)
+    return kind().fit(logits[::step], labels[::step])
+
+
+def held_out(data: Predictions, kind: type[Recalibration]) -> tuple[list, Array, int]:
+    """Fitted maps, the test set's probabilities by them, and the size of a fit.
+
+    Fitted to the validation set or else by cross-fitting, so that no map has seen what it is given.
+    """
+    parts = [(data.val_logits, data.val_labels, slice(None))]
+    if data.val_logits is None:
+        splits = folds(*data.logits.shape)
+        parts = [(data.logits[known], data.labels[known], rest) for known, rest in splits]
+    maps, probs = [], np.empty(data.logits.shape)
+    for logits, labels, rest in parts:
+        maps.append(fitted(kind, logits, labels))
+        probs[rest] = maps[-1].predict_proba(data.logits[rest].astype(np.float64))
+    return maps, probs, len(labels)
 
 
 def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf) -> bool | None:

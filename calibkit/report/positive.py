@@ -238,10 +238,11 @@ def decide(p: Array, y: Array, threshold: float) -> dict:
     >>> found["flagged"], found["found"], found["false"], found["missed"]
     (2, 1, 1, 1)
     """
-    return {"threshold": threshold} | _counted(np.asarray(p) >= threshold, y)
+    return {"threshold": threshold} | counted(np.asarray(p) >= threshold, y)
 
 
-def _counted(flag: Array, y: Array) -> dict:
+def counted(flag: Array, y: Array) -> dict:
+    """What becomes of positives and negatives that are flagged: see `decide`."""
     flagged, found, positives = int(flag.sum()), int((flag & y).sum()), int(y.sum())
     return {
         "flagged": flagged,
@@ -292,8 +293,8 @@ def by_rule(
     rows = []
     for rule, value in rules:
         threshold, flag, fitted = thresholds.judged(rule, value, (p, y), held)
-        row = {"threshold": threshold} | _counted(flag, y)
-        expected = _counted(fitted, y)
+        row = {"threshold": threshold} | counted(flag, y)
+        expected = counted(fitted, y)
         row |= {key: expected[key] for key in ("precision", "recall", "share")}
         row |= {"rule": rule, "value": float(value), "kept": None}
         if rule == "cost_ratio":
