@@ -1,10 +1,9 @@
 """Several models on the same samples: every pair compared, one HTML page, numbers as JSON."""
 
-import math
 import os
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations
+from math import nan
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 from calibkit import __version__, plots, stats, terms
 from calibkit.report import drift, estimates, html, predictions
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import card, framed, number
+from calibkit.report.text import better, card, framed, number
 from calibkit.stats import Interval
 
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
@@ -155,16 +154,19 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     """For each of `DECIDING`, which model beats which: ``title``, ``text``, ``tone``."""
     statements, models = [], numbers["models"]
     for name in DECIDING:
-        label, scale, higher = terms.METRICS[name]
+        label, scale, _ = terms.METRICS[name]
         wins = {m: set() for m in models}
         for pair in numbers["pairs"]:
-            outcome = pair["difference"][name].outcome()
-            if outcome in ("higher", "lower"):
-                both = pair["first"], pair["second"]
-                better, worse = both if (outcome == "higher") == higher else both[::-1]
-                wins[better].add(worse)
+            side = better(name, pair["difference"][name])
+            if side:
+                winner, loser = (pair["first"], pair["second"])[::side]
+                wins[winner].add(loser)
         best = [m for m in models if len(wins[m]) == len(models) - 1]
-        values = (f"{m} {_bare(numbers['metrics'][m][name].estimate, scale)}" for m in models)
+        digits = 2 if scale > 1 else 4
+        values = (
+            f"{m} {found[name]._replace(low=nan, high=nan).format(scale, digits)}"
+            for m, found in numbers["metrics"].items()
+        )
         if best:
             others = "all others" if len(models) > 2 else min(wins[best[0]])
             title, tone = f"{label}: {best[0]} beats {others}", "good"
@@ -179,32 +181,25 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
 
 def tables(numbers: dict) -> dict[str, pd.DataFrame]:
     """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
-    scales = {name: terms.METRICS[name][1] for name in COMPARED}
 
-    def row(differences: dict, sign: bool, mark) -> dict[str, str]:
-        shown = {n: number(differences[n], scales[n], sign=sign) + mark(n) for n in COMPARED}
-        return {terms.header(name): words for name, words in shown.items()}
+    def row(found: dict[str, Interval], pair: bool) -> dict[str, str]:
+        marks = {name: _MARKS[better(name, found[name]) if pair else 0] for name in COMPARED}
+        return {
+            terms.header(name): number(found[name], terms.METRICS[name][1], sign=pair) + mark
+            for name, mark in marks.items()
+        }
 
-    own = [
-        {"Model": model} | row(intervals, False, lambda name: "")
-        for model, intervals in numbers["metrics"].items()
-    ]
-    pairs = [
-        {"Pair": _pair(pair)} | row(pair["difference"], True, partial(_better, pair))
-        for pair in numbers["pairs"]
-    ]
+    own = [{"Model": model} | row(found, False) for model, found in numbers["metrics"].items()]
+    pairs = [{"Pair": _pair(pair)} | row(pair["difference"], True) for pair in numbers["pairs"]]
     return {"metrics": framed(own), "pairs": framed(pairs)}
+
+
+_MARKS = {1: " ✓", -1: " ✗", 0: ""}
+_COLOURS = {1: plots.CORRECT, -1: plots.WRONG, 0: "0.5"}
 
 
 def _pair(pair: dict) -> str:
     return f"{pair['first']} − {pair['second']}"
-
-
-def _better(pair: dict, name: str) -> str:
-    outcome, higher = pair["difference"][name].outcome(), terms.METRICS[name][2]
-    if outcome not in ("higher", "lower"):
-        return ""
-    return " ✓" if (outcome == "higher") == higher else " ✗"
 
 
 def draw(name: str, numbers: dict) -> Figure:
@@ -226,18 +221,13 @@ def _forest(numbers: dict) -> Figure:
         ax.axvline(0, color="0.6", linewidth=1, linestyle="--")
         for y, pair in enumerate(pairs):
             estimate, low, high = (scale * x for x in pair["difference"][name])
-            mark = _better(pair, name).strip()
-            colour = {"✓": plots.CORRECT, "✗": plots.WRONG}.get(mark, "0.5")
+            colour = _COLOURS[better(name, pair["difference"][name])]
             ax.plot([low, high], [y, y], color=colour, linewidth=2.2)
             ax.plot(estimate, y, "o", color=colour, markersize=6)
-        better = "higher" if higher else "lower"
+        side = "higher" if higher else "lower"
         unit = {100: ", points", 1000: " × 1000", 1: ""}[scale]
-        ax.set(xlabel=f"{label}{unit} ({better} is better)", ylim=(len(pairs) - 0.5, -0.5))
+        ax.set(xlabel=f"{label}{unit} ({side} is better)", ylim=(len(pairs) - 0.5, -0.5))
         ax.set_yticks(range(len(pairs)), [_pair(p) for p in pairs])
         ax.grid(axis="y", visible=False)
         ax.locator_params(axis="x", nbins=5)
     return fig
-
-
-def _bare(value: float, scale: int) -> str:
-    return Interval(value, math.nan, math.nan).format(scale, 2 if scale > 1 else 4)

@@ -22,7 +22,7 @@ from calibkit.arrays import Array, softmax
 from calibkit.report import estimates, files, html, predictions
 from calibkit.report.estimates import FEW, LEAST
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import card, framed, number, percent
+from calibkit.report.text import card, change, framed, negative, percent, say
 from calibkit.stats import Interval
 
 LEVEL = 0.05
@@ -247,45 +247,32 @@ def _period(dates):
 
 def verdict(numbers: dict) -> list[dict[str, str]]:
     """``title``, ``text`` and ``tone``: whether, and where."""
-    parts, changes = numbers["parts"], numbers["changes"]
-    worst = _worst(numbers)
-    old = parts[0]
-    new = parts[1 + changes.index(worst)]
-    are = "are right" if numbers["score"] == "confidence" else "are of that class"
-    sentences = " ".join(
-        f"In {part['name']} the mean {numbers['score']} is {percent(part['claimed'])}, and "
-        f"{percent(part['observed'])} {are}."
-        for part in (old, new)
-    )
-    chance = f"p {'= ' * (worst['p'] >= 1e-4)}{_p(worst)}"
-    text = f"{sentences} Observed less claimed changed by {_points(worst['change'])} ({chance})."
+    old, *parts = numbers["parts"]
+    changes, worst = numbers["changes"], _worst(numbers)
+    new = parts[changes.index(worst)]
     which = [change["part"] for change in changes if change["drifted"]]
+    several = len(changes) > 1 and bool(which)
+    values = {"worst": worst, "which": which, "several": several, "p": _p(worst)}
+    text = say(numbers, "drift", parts=(old, new), **values)
     if not which:
-        title, tone = f"No drift since {old['name']} beyond what chance would show", "good"
-    elif len(changes) == 1:
-        title, tone = f"Calibration has drifted from {old['name']} to {new['name']}", "bad"
-    else:
+        title = f"No drift since {old['name']} beyond what chance would show"
+        return [card(title, text, "good")]
+    title = f"Calibration has drifted from {old['name']} to {new['name']}"
+    if several:
         title = f"Calibration has drifted since {old['name']}, first in {which[0]}"
-        tone = "bad"
-        text = f"In {len(which)} of {len(changes)} periods. Most clearly: {text}"
-    first = card(title, text, tone)
-    return [first, _where(worst, numbers["score"])] if which else [first]
+    return [card(title, text, "bad"), _where(worst, numbers["score"])]
 
 
 def _where(change: dict, score: str) -> dict[str, str]:
-    lines = []
-    for key, what in (
-        ("bins", f"at a {score} of"),
-        ("groups", "in group"),
-        ("predicted", "where the answer is"),
-    ):
+    kinds = {"bins": f"at a {score} of", "groups": "in group", "predicted": "where the answer is"}
+    places = []
+    for key, what in kinds.items():
         rows = [row for row in change[key] if row["stands_out"]]
-        for row in sorted(rows, key=lambda row: -abs(row["z"]))[:3]:
-            lines.append(f"{what} {row['name']}: {_points(row['change'])}")
-    if not lines:
+        places += [(what, row) for row in sorted(rows, key=lambda row: -abs(row["z"]))[:3]]
+    if not places:
         text = "No bin, group or class stands out alone; it is spread over all."
         return card("Drifted a little everywhere", text, "unsure")
-    text = "Observed less claimed, " + "; ".join(lines) + "."
+    text = say(change, "drifted_where", places=places)
     return card(f"Where {change['part']} differs most", text, "fair")
 
 
@@ -297,11 +284,9 @@ def write(numbers: dict, out: Path) -> Path:
     """Write ``compare.html`` and ``compare.json``; return the path of the first."""
     words, worst = verdict(numbers), _worst(numbers)
     title = f"{len(numbers['parts'])} sets of samples"
-    kinds = {
-        "bins": (f"By {numbers['score']}", numbers["score"]),
-        "groups": ("By group", "Group"),
-        "predicted": ("By answer", "Answer"),
-    }
+    heads = {"bins": numbers["score"], "groups": "Group", "predicted": "Answer"}
+    tables = {key: [_row(row, head) for row in worst[key][:50]] for key, head in heads.items()}
+    tables["parts"] = _parts(numbers)
     return html.publish(
         out,
         "compare",
@@ -311,13 +296,7 @@ def write(numbers: dict, out: Path) -> Path:
         verdict=words,
         worst=worst,
         pictures={name: html.picture(draw(name, numbers)) for name in ("gaps", "bins")},
-        titles={key: title for key, (title, _) in kinds.items() if worst[key]},
-        tables={
-            key: html.table(framed([_row(row, head) for row in worst[key][:50]]))
-            for key, (_, head) in kinds.items()
-            if worst[key]
-        }
-        | {"parts": html.table(framed(_parts(numbers)))},
+        tables={name: html.table(framed(rows)) for name, rows in tables.items() if rows},
     )
 
 
@@ -326,26 +305,21 @@ def _worst(numbers: dict) -> dict:
 
 
 def _parts(numbers: dict) -> list[dict[str, str]]:
-    rows = []
-    for part, change in zip(numbers["parts"], [None, *numbers["changes"]], strict=True):
-        told = change and (_points(change["change"]), _p(change), _YES[change["drifted"]])
-        rows.append(
-            {
-                "Samples of": part["name"],
-                "How many": f"{part['samples']:,}",
-                "Claimed": percent(part["claimed"]),
-                "Observed": percent(part["observed"]),
-                **dict(zip(("Change of the gap", "p", "Drifted?"), told or "–––", strict=True)),
-            }
-        )
-    return rows
-
-
-_YES = {True: "yes", False: "no"}
-
-
-def _points(change: float | Interval) -> str:
-    return number(change, 100, " points", sign=True)
+    told = [("–", "–", "–")]
+    for found in numbers["changes"]:
+        told.append((change(found["change"]), _p(found), "yes" if found["drifted"] else "no"))
+    return [
+        {
+            "Samples of": part["name"],
+            "How many": f"{part['samples']:,}",
+            "Claimed": percent(part["claimed"]),
+            "Observed": percent(part["observed"]),
+            "Change of the gap": changed,
+            "p": p,
+            "Drifted?": drifted,
+        }
+        for part, (changed, p, drifted) in zip(numbers["parts"], told, strict=True)
+    ]
 
 
 def _row(row: dict, first: str) -> dict[str, str]:
@@ -354,36 +328,30 @@ def _row(row: dict, first: str) -> dict[str, str]:
         first: row["name"],
         "Samples before": f"{before:,}",
         "Samples now": f"{now:,}",
-        "Observed − claimed before": _points(row["old"]),
-        "Observed − claimed now": _points(row["new"]),
-        "Change": _points(row["change"]),
+        "Observed − claimed before": change(row["old"]),
+        "Observed − claimed now": change(row["new"]),
+        "Change": change(row["change"]),
         "Verdict": "stands out" if row["stands_out"] else "–",
     }
 
 
 def draw(name: str, numbers: dict) -> Figure:
     """Draw "gaps" (observed less claimed, of each part) or "bins" (of the first and the worst)."""
+    score, rows = numbers["score"], _worst(numbers)["bins"]
+    labels = {"xlabel": score[0].upper() + score[1:], "ylabel": "Change, points"}
+    bars = [(row["change"], plots.WRONG if row["stands_out"] else "0.5") for row in rows]
+    if name == "gaps":
+        rows, labels = numbers["parts"], {"ylabel": "Observed − claimed, points"}
+        drifted = [False, *(change["drifted"] for change in numbers["changes"])]
+        colours = [plots.WRONG if x else plots.CORRECT for x in drifted]
+        bars = [(negative(row["gap"]), x) for row, x in zip(rows, colours, strict=True)]
     with plots.style():
         fig, ax = plt.subplots(figsize=(6.4, 3.6))
         ax.axhline(0, color="0.4", linewidth=1, linestyle="--")
-        if name == "gaps":
-            gaps = np.array([tuple(part["gap"]) for part in numbers["parts"]])
-            low, middle, high = -100 * gaps[:, 2], -100 * gaps[:, 0], -100 * gaps[:, 1]
-            x = np.arange(len(gaps))
-            drifted = np.r_[False, [change["drifted"] for change in numbers["changes"]]]
-            for colour, chosen in ((plots.CORRECT, ~drifted), (plots.WRONG, drifted)):
-                ends = np.stack([middle - low, high - middle])[:, chosen]
-                ax.errorbar(x[chosen], middle[chosen], ends, fmt="o", color=colour, capsize=3)
-            ax.set_xticks(x, [part["name"] for part in numbers["parts"]], rotation=30, ha="right")
-            ax.set(ylabel="Observed − claimed, points")
-            return fig
-        worst = _worst(numbers)
-        x = np.arange(len(worst["bins"]))
-        ends = 100 * np.array([tuple(row["change"]) for row in worst["bins"]])
-        colours = [plots.WRONG if row["stands_out"] else "0.5" for row in worst["bins"]]
-        for i, (estimate, low, high) in enumerate(ends):
-            ax.plot([i, i], [low, high], color=colours[i], linewidth=2.2)
-            ax.plot(i, estimate, "o", color=colours[i], markersize=6)
-        ax.set_xticks(x, [row["name"] for row in worst["bins"]], rotation=30, ha="right")
-        ax.set(xlabel=numbers["score"][0].upper() + numbers["score"][1:], ylabel="Change, points")
+        for x, (interval, colour) in enumerate(bars):
+            estimate, low, high = (100 * end for end in interval)
+            ax.plot([x, x], [low, high], color=colour, linewidth=2.2)
+            ax.plot(x, estimate, "o", color=colour, markersize=6)
+        ax.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=30, ha="right")
+        ax.set(**labels)
         return fig

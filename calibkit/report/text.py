@@ -37,7 +37,7 @@ def _words() -> jinja2.Template:
 
 def say(numbers, *names: str, **values) -> str:
     """Sentences of ``words.jinja`` by name, one after the other."""
-    known = {"numbers": numbers, "positive": numbers.positive} | values
+    known = {"numbers": numbers, "positive": getattr(numbers, "positive", None)} | values
     module = _words().make_module(known)
     return re.sub(" +", " ", " ".join(getattr(module, name)() for name in names)).strip()
 
@@ -153,7 +153,7 @@ def _on_calibration(numbers: Assessment) -> dict[str, str]:
     if sure:
         much = "Slightly " if size < 0.01 else "Strongly " if size >= 0.05 else ""
         title = f"{much}{'over' if too_high else 'under'}-confident".capitalize()
-        tone, gap = "fair" if size < 0.01 else "bad", gap if too_high else _negative(gap)
+        tone, gap = "fair" if size < 0.01 else "bad", gap if too_high else negative(gap)
     names = ["calibration", "off_in_groups"] if off else ["calibration"]
     return card(title, say(numbers, *names, gap=gap, sure=sure, too_high=too_high, off=off), tone)
 
@@ -318,11 +318,10 @@ def _on_comparison(numbers: Assessment) -> dict[str, str]:
         own = {name: (of[name]["difference"], label) for name, label in _OF_POSITIVE.items()}
         judged = own | {"brier": judged["brier"]}
     for name, (difference, label) in judged.items():
-        outcome = _better(name, difference)
         if not label[1].isupper() and name != "brier":  # no abbreviation
             label = label[0].lower() + label[1:]
-        won += [label] * (outcome == "yours")
-        lost += [label] * (outcome == "the other")
+        won += [label] * (better(name, difference) > 0)
+        lost += [label] * (better(name, difference) < 0)
     parts = [f"{word} on {', '.join(x)}" for word, x in (("better", won), ("worse", lost)) if x]
     text = f"Compared with {numbers.against} on the same samples: "
     if not parts:
@@ -333,12 +332,21 @@ def _on_comparison(numbers: Assessment) -> dict[str, str]:
     return card(f"{title} than the other model", f"{text}{'; '.join(parts)}.", tone)
 
 
+def better(name: str, difference: Interval) -> int:
+    """1 if a difference in a metric favours the first model, -1 if the second, 0 if neither.
+
+    >>> better("nll", Interval(0.2, 0.1, 0.3)), better("auroc", Interval(0.2, -0.1, 0.5))
+    (-1, 0)
+    """
+    higher = terms.METRICS[name][2]
+    side = {"higher": 1, "lower": -1}.get(difference.outcome(), 0)
+    return 0 if higher is None else side if higher else -side
+
+
 def _better(name: str, difference: Interval) -> str:
-    """Which is better, as `stats.compare` decides: calibration errors by their excess only."""
-    outcome, higher = difference.outcome(), terms.METRICS[name][2]
-    if higher is None or outcome not in ("higher", "lower"):
-        return "see its excess" if name in UNJUDGED else "–"
-    return "yours" if (outcome == "higher") == higher else "the other"
+    """Which is better, in a word: of calibration errors, only their excess tells."""
+    neither = "see its excess" if name in UNJUDGED else "–"
+    return {1: "yours", -1: "the other", 0: neither}[better(name, difference)]
 
 
 # --- tables ---
@@ -496,7 +504,7 @@ def _group_row(
     sides = ("too high", "too low") if positive else ("over-confident", "under-confident")
     last = {}
     if positive:
-        precision = _negative(row["risk"], 1)
+        precision = negative(row["risk"], 1)
         last = {
             "Flagged at 0.5": percent(row["coverage"].estimate),
             "Precision": percent(precision),
@@ -566,11 +574,16 @@ def percent(value: float | Interval) -> str:
     return number(value, 100, terms.UNITS[100])
 
 
+def change(value: float | Interval) -> str:
+    """A difference of shares in points."""
+    return number(value, 100, POINTS, sign=True)
+
+
 def _round(target: float) -> str:
     return f"{100 * target:g}\u00a0%"
 
 
-def _negative(x: Interval, of: float = 0) -> Interval:
+def negative(x: Interval, of: float = 0) -> Interval:
     """What is left of a whole: `of` minus the interval."""
     return Interval(of - x.estimate, of - x.high, of - x.low)
 
@@ -601,7 +614,7 @@ FILTERS = {
     "percent": percent,
     "share": _round,
     "points": lambda x: number(x, 100, POINTS),
-    "change": lambda x: number(x, 100, POINTS, sign=True),
+    "change": change,
     "signed": lambda x: number(x, sign=True),
     "decimals": decimals,
     "whole": "{:,}".format,
