@@ -1,17 +1,19 @@
 """Networks that others trained in full: from their files to tables in data_cache/released/public.
 
     python benchmarks/public_networks.py logits idelbayev pytorch_resnet_cifar10/pretrained_models
+    python benchmarks/public_networks.py logits peterson base_predictions/test
     python benchmarks/public_networks.py results
 
-``logits`` runs the weights of one author on the test images of CIFAR-10 and writes logits beside
-those that others published, into ``$CALIBKIT_DATA/public_logits`` (see `public`).
+``logits`` runs the weights of one author on the test images of CIFAR-10, or takes the logits that
+lie beside them, and writes them to ``$CALIBKIT_DATA/public_logits`` (see `public`).
 ``results`` measures all that is there. Logits, weights and votes stay where they are: only metrics,
 bins and curves are written.
 """
 
 import argparse
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +34,16 @@ DEPTHS = (20, 32, 44, 56)
 DRAWS = 200
 TITLES = {f"resnet{n}": f"ResNet-{n}" for n in (*DEPTHS, 50, 110)}
 TITLES |= {"wrn_26_10": "WRN-26-10", "densenet121": "DenseNet-121"}
+TITLES |= {
+    "basic_resnet110": "ResNet-110 (basic)",
+    "preact_resnet164": "PreAct-ResNet-164",
+    "vgg15_bn": "VGG-15",
+    "densenet_bc100": "DenseNet-BC-100",
+    "wrn_28_10": "WRN-28-10",
+    "resnext29": "ResNeXt-29",
+    "pyramidnet110": "PyramidNet-110",
+    "shake_shake26": "Shake-Shake-26",
+}
 POWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 RANKING = [
     n for n in stats.COMPARED if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
@@ -81,6 +93,7 @@ class Author:
     files: str = ""  # of weights
     build: object = he_resnet
     unused: tuple[str, ...] = ()  # parts of names of weights that no layer uses
+    logits: dict[str, str] = field(default_factory=dict)  # by network, its file of logits
 
 
 AUTHORS = {
@@ -109,6 +122,21 @@ AUTHORS = {
         "350 epochs, 45,000 images",
         "MIT; its README says non-commercial",
     ),
+    "peterson": Author(
+        "github.com/jcpeterson/cifar10-human-experiments efadada",
+        "160 epochs or more, by the configurations beside them",
+        "MIT for the code that trained them, none given for the logits",
+        logits={
+            "basic_resnet110": "resnet_basic_110_test.npz",
+            "preact_resnet164": "resnet_preact_bottleneck_164_test.npz",
+            "vgg15_bn": "vgg_15_BN_64_test.npz",
+            "densenet_bc100": "densenet_BC_100_12_test.npz",
+            "wrn_28_10": "wrn_28_10_test.npz",
+            "resnext29": "resnext_29_8x64d_test.npz",
+            "pyramidnet110": "pyramidnet_basic_110_270_test.npz",
+            "shake_shake26": "shake_shake_26_2x64d_SSI_cutout16_test.npz",
+        },
+    ),
 }
 
 
@@ -130,11 +158,26 @@ def logits_of(network: nn.Module, images: np.ndarray) -> Tensor:
 
 def write_logits(author: str, folder: Path) -> None:
     """Logits of an author's networks on the test images of CIFAR-10, in the official order."""
+    found = _copied(author, folder) if AUTHORS[author].logits else _computed(author, folder)
+    labels = public.official_labels().astype(np.uint8)
+    for network, logits in found:
+        out = public.folder() / f"cifar10-{network}-erm-{author}.npz"
+        np.savez_compressed(out, logits=logits, labels=labels)
+        print(f"{out.name}: {100 * (logits.argmax(1) == labels).mean():.2f} % right", flush=True)
+
+
+def _copied(author: str, folder: Path) -> Iterator[tuple[str, np.ndarray]]:
+    for network, name in AUTHORS[author].logits.items():
+        with np.load(folder / name, allow_pickle=False) as file:
+            if not np.array_equal(file["labels"], public.official_labels()):
+                raise ValueError(f"{folder / name}: not in the official order")
+            yield network, file["logits"]
+
+
+def _computed(author: str, folder: Path) -> Iterator[tuple[str, np.ndarray]]:
     torch.set_num_threads(1)
     chosen, parts = AUTHORS[author], catalogue.read("cifar10")
     place = public.official_place(parts.test_labels)
-    labels = np.empty(len(place), np.uint8)
-    labels[place] = parts.test_labels
     for depth in DEPTHS:
         (file,) = folder.glob(chosen.files.format(depth))
         weights = torch.load(file, map_location="cpu", weights_only=True)
@@ -143,9 +186,7 @@ def write_logits(author: str, folder: Path) -> None:
         )
         logits = np.empty((len(place), 10), np.float32)
         logits[place] = logits_of(network, parts.test).numpy()
-        out = public.folder() / f"cifar10-resnet{depth}-erm-{author}.npz"
-        np.savez_compressed(out, logits=logits, labels=labels)
-        print(f"{out.name}: {100 * (logits.argmax(1) == labels).mean():.2f} % right", flush=True)
+        yield f"resnet{depth}", logits
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -514,9 +555,9 @@ def write_results() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    logits = commands.add_parser("logits", help="of an author's weights")
+    logits = commands.add_parser("logits", help="of an author's networks")
     logits.add_argument("author", choices=[name for name in AUTHORS if name])
-    logits.add_argument("folder", type=Path, help="where the author's files of weights are")
+    logits.add_argument("folder", type=Path, help="where the author's files are")
     commands.add_parser("results", help="of all logits in the data folder")
     arguments = parser.parse_args()
     if arguments.command == "logits":

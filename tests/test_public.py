@@ -272,3 +272,20 @@ def test_a_network_that_strides_late_has_the_size_of_the_other(script):
              (script.he_resnet, script.late_resnet)]  # fmt: skip
     assert sizes[0] == 269_722 and abs(sizes[1] - sizes[0]) < 40_000
     assert script.late_resnet(20)(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_published_logits_are_taken_in_the_official_order_alone(script, tmp_path, monkeypatch):
+    labels = public.official_labels()
+    logits = np.eye(10, dtype=np.float32)[labels]
+    author = script.Author("here", "once", "none", logits={"net": "their.npz"})
+    monkeypatch.setitem(script.AUTHORS, "somebody", author)
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "data"))
+    public.folder().mkdir(parents=True)
+    np.savez(tmp_path / "their.npz", logits=logits, labels=labels)
+    script.write_logits("somebody", tmp_path)
+    taken = public.predictions("cifar10-net-erm-somebody")
+    assert taken.author == "somebody" and np.array_equal(taken.logits, logits)
+    order = np.roll(np.arange(10_000), 1)
+    np.savez(tmp_path / "their.npz", logits=logits[order], labels=labels[order])
+    with pytest.raises(ValueError, match=r"their\.npz: not in the official order"):
+        script.write_logits("somebody", tmp_path)
