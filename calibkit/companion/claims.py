@@ -1030,6 +1030,8 @@ SIGNS = {
     "not tested": "",
     "holds by printed means": "○",
 }
+COLORS = {"holds": "#0072b2", "smaller than claimed": "#9a6c00", "reversed": "#c1440e",
+          "unclear": "#767676"}  # of signs and bars; on dark pages see claims.css  # fmt: skip
 
 
 def titles(rows: Iterable[Judged]) -> dict[str, str]:
@@ -1074,6 +1076,7 @@ class Card:
             titles=self.titles,
             own="The paper's own table",
             signs=SIGNS,
+            colors=COLORS,
             outcomes=OUTCOMES,
             papers=plan.PAPERS,
         )
