@@ -53,8 +53,12 @@ def test_strips_hold_all_ink_of_the_figure_once(shape):
         ax.plot([0, i + 1])
         ax.set(title=f"panel {i}", xlabel="time")
     fig.supxlabel("small print")
+    fig.legend(handles=axes[0, 0].lines, labels=["line"], loc="outside upper right",
+               frameon=False)  # fmt: skip
     picture, strips = drawn(fig)
-    assert len(strips) == shape[1] + 1 and all(len(strip) == 1 for strip in strips)
+    assert len(strips) == shape[1] + 2 and all(len(strip) == 1 for strip in strips)
+    tops = [strip[0][2] for strip in strips]
+    assert min(tops) == tops[0] and max(tops) == tops[-1]  # the legend first, small print last
     whole = ink_in(picture, (0, 1, 0, 1))
     assert sum(ink_in(picture, strip[0]) for strip in strips) == pytest.approx(whole, rel=0.01)
 

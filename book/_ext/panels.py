@@ -59,8 +59,8 @@ def strips(fig: "Figure") -> list[list[Window]]:
     for column, (left, right) in zip(columns[1:], ends[1:], strict=True):
         shared = not any(ax.yaxis.get_tick_params().get("labelleft", True) for ax in column)
         found.append([labels] * shared + [(left, right, top, bottom)])
-    for place, box in ((0, [b for b in others if b.y0 >= top - 1]),
-                       (len(found), [b for b in others if b.y1 <= bottom + 1])):  # fmt: skip
+    for place, box in ((len(found), [b for b in others if b.y1 <= bottom + 1]),
+                       (0, [b for b in others if b.y0 >= top - 1])):  # fmt: skip
         if box:
             x0, x1 = min(b.x0 for b in box), max(b.x1 for b in box)
             y0, y1 = min(b.y0 for b in box), max(b.y1 for b in box)
