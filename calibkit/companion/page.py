@@ -11,6 +11,7 @@ No other sentence is put together by code.
 """
 
 import html
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import isnan
@@ -266,15 +267,17 @@ def protocol(runs) -> dict[str, str]:
     return training
 
 
-def stamp(fig, *settings, methods: Iterable[str] = (), one: bool = False) -> None:
+def stamp(fig, *settings, methods: Iterable[str] = (), one: bool = False, words: str = "") -> None:
     """Small print under a figure: what was drawn, so that it still says so in a talk.
 
-    `one`: a single run of each method is drawn, not all.
+    `one`: a single run of each method is drawn, not all. `words` stand below or alone. A line is
+    no longer than a phone is wide.
     """
     # It says what is there: a method that one of the settings does not have is not trained for it.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
-    lines = dict.fromkeys(s.caption_of(methods or s.methods, one) for s in asked)
-    fig.supxlabel("\n".join(lines), fontsize=7, color="0.45")
+    lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one) for s in asked), words]
+    lines = [textwrap.fill(line, 60) for line in lines if line]
+    fig.supxlabel("\n".join(lines), fontsize="medium", color="0.4")
 
 
 @dataclass(repr=False)
