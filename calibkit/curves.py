@@ -96,6 +96,8 @@ class Overfitting:
         Its name, such as ``"auroc"``.
     epoch : array (e,) of int
         Evaluated epochs.
+    values : array (seeds, e)
+        Of each seed.
     mean, low, high : arrays (e,)
         Mean over seeds and its 95 % interval, ``nan`` for one seed.
     best_epoch : int
@@ -103,11 +105,13 @@ class Overfitting:
     best, final : float
         The mean there and at the end.
     drop : array (seeds,)
-        Last value minus that of `best_epoch`: negative for a loss of what should be high.
+        Last value minus that of the best epoch, negative for a loss of what should be high; the
+        epoch is chosen by the mean of the other seeds, so that its luck is not counted.
     """
 
     metric: str
     epoch: Array
+    values: Array
     mean: Array
     low: Array
     high: Array
@@ -346,12 +350,12 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> Reliability:
 
 
 def prepare_overfitting(
-    histories, metric: str, higher_is_better: bool | None = None
+    histories, metric: str, higher_is_better: bool | None = None, best_by: str = ""
 ) -> Overfitting:
     """A metric over epochs, averaged over seeds, and the loss between its best epoch and the last.
 
-    The best epoch is that of the mean curve, the same for every seed. Taking each seed's own best
-    epoch would count the luck of a noisy epoch as something lost.
+    What a seed has lost is counted from the epoch that is best by the mean of the others: the best
+    of its own noisy epochs is lucky, and any loss since then too large. A single seed has no other.
 
     Parameters
     ----------
@@ -361,6 +365,8 @@ def prepare_overfitting(
         Such as ``"auroc"``; see `terms.METRICS` for those with a known direction.
     higher_is_better : bool, optional
         The direction of any other metric.
+    best_by : str, optional
+        Another metric that says which epoch is best, such as ``"auroc"`` for the accuracy since.
 
     Returns
     -------
@@ -376,31 +382,37 @@ def prepare_overfitting(
     """
     histories = histories if isinstance(histories, list | tuple) else [histories]
     for history in histories:
-        for column in ("epoch", metric):
+        for column in ("epoch", metric, best_by or metric):
             if column not in history:
                 raise ValueError(
                     f"histories: got no column {column!r}, expected epoch and {metric}"
                 )
-    if higher_is_better is None:
-        higher_is_better = terms.metric_label(metric)[2]
+    if higher_is_better is None or best_by:
+        higher_is_better = terms.metric_label(best_by or metric)[2]
     if higher_is_better is None:
         raise ValueError(f"higher_is_better: got None, expected True or False for {metric!r}")
     epochs = [np.asarray(history["epoch"], dtype=int) for history in histories]
     if any(not np.array_equal(e, epochs[0]) for e in epochs):
         raise ValueError("histories: got seeds with different epochs, expected the same in all")
-    values = np.array([np.asarray(history[metric], dtype=float) for history in histories])
+    values, judged = (
+        np.array([np.asarray(history[name], dtype=float) for history in histories])
+        for name in (metric, best_by or metric)
+    )
     mean, low, high = stats.seed_interval(values)
-    best = int(np.nanargmax(mean if higher_is_better else -mean))
+    total = judged.sum(axis=0) * (1 if higher_is_better else -1)
+    others = total - judged * (1 if higher_is_better else -1) if len(values) > 1 else total[None]
+    best, chosen = int(np.nanargmax(total)), np.nanargmax(others, axis=1)
     return Overfitting(
         metric=metric,
         epoch=epochs[0],
+        values=values,
         mean=mean,
         low=low,
         high=high,
         best_epoch=int(epochs[0][best]),
         best=float(mean[best]),
         final=float(mean[-1]),
-        drop=values[:, -1] - values[:, best],
+        drop=values[:, -1] - values[np.arange(len(values)), chosen],
     )
 
 

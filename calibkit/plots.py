@@ -491,9 +491,9 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     Returns
     -------
     Figure
-        As wide as a page (less for one column), a row a metric. The dot is the best epoch of the
-        mean over seeds; the
-        number is what is lost after it, with a 95 % interval if there are seeds.
+        As wide as a page, a row a metric. Thick is the mean, thin are single seeds; the ring is the
+        best epoch of the mean, and the number what seeds lose after the epoch that is best for the
+        others, with a 95 % interval.
 
     Raises
     ------
@@ -511,7 +511,7 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
     names = list(next(iter(table.values())))
-    size = (WIDTH if len(table) > 1 else 0.6 * WIDTH, 1.55 * len(names) + 0.3)
+    size = (WIDTH, 1.55 * len(names) + 0.3)
     shared = {"squeeze": False, "sharex": "col", "sharey": "row"}
     fig, axes = plt.subplots(len(names), len(table), figsize=size, **shared)
     for column, (title, by_metric) in enumerate(table.items()):
@@ -527,11 +527,10 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
         row[0].set_ylabel(label)
         _scaled(row[0].yaxis, scale)
         late = [
-            band[its.epoch >= since * its.epoch[-1]]
+            its.values[:, its.epoch >= since * its.epoch[-1]]
             for its in (by_metric[name] for by_metric in table.values())
-            for band in (its.mean, its.low, its.high)
         ]
-        low, high = np.nanmin(np.concatenate(late)), np.nanmax(np.concatenate(late))
+        low, high = min(map(np.nanmin, late)), max(map(np.nanmax, late))
         if low < high:
             row[0].set_ylim(low - 0.3 * (high - low), high + 0.12 * (high - low))
     return fig
@@ -540,14 +539,16 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
 def _fall(ax: Axes, numbers: Overfitting, color: str) -> None:
     """One curve with its best epoch, its end, and the change from one to the other in words."""
     x, scale = numbers.epoch, terms.metric_label(numbers.metric)[1]
-    ax.fill_between(x, numbers.low, numbers.high, color=color, alpha=0.15, linewidth=0)
-    ax.plot(x, numbers.mean, color=color)
+    if len(numbers.values) > 1:
+        ax.plot(x, numbers.values.T, color=color, alpha=0.35, linewidth=0.8)
+    ax.plot(x, numbers.mean, color=color, linewidth=2)
     best = numbers.best_epoch, numbers.best
     ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
     words = "best at the end"
-    if numbers.best_epoch < x[-1]:
+    if numbers.drop.any():
         unit = " points" if scale == 100 else ""
         words = _text(numbers.drop, 1 if scale > 1 else 3, scale, unit, sign=True)
+    if numbers.best_epoch < x[-1]:
         ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
         ends = {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
         arrow = {"arrowstyle": "-|>", "color": color, "lw": 1, **ends}
@@ -560,7 +561,8 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
     """Draw the NLL (red), its refinement (blue), and between them what one temperature removes.
 
     The axis begins after the first epochs, which are so high that they would flatten the rest. The
-    ring is the epoch of lowest refinement; the number is what is lost of it until the end.
+    ring is the epoch of lowest refinement; the number is what is lost of it until the end, on
+    average over seeds.
 
     Parameters
     ----------
@@ -588,14 +590,12 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
     late = slice(max(min(first, len(numbers.epoch) - 3), 0), None)
     x, nll = numbers.epoch[late], numbers.nll.mean(axis=0)[late]
     left = numbers.refinement.mean(axis=0)[late]
-    low, high = numbers.low[late], numbers.high[late]
     ax.fill_between(x, left, nll, color=WRONG, alpha=0.3, linewidth=0)
-    ax.fill_between(x, low, high, color=CORRECT, alpha=0.2, linewidth=0)
     ax.plot(x, nll, color=WRONG, label="as trained")
     ax.plot(x, left, color=CORRECT, marker=".", label="refinement")
     ring = {"color": CORRECT, "markerfacecolor": "white", "zorder": 5, "clip_on": False}
     ax.plot(x[left.argmin()], left.min(), "o", **ring)
-    lost = _text(numbers.since_best, 2, sign=True)
+    lost = f"{numbers.since_best.mean():+.2f}".replace("-", "−")
     _note(ax, lost, 0.97, 0.03, ha="right", va="bottom", color=ink(CORRECT))
     ax.margins(y=0.25)
     ax.set(xlabel="Epoch", ylabel="NLL")

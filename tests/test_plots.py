@@ -145,10 +145,19 @@ def test_overfitting_by_hand():
     assert numbers.best_epoch == 4  # of the mean, though the first seed is best at 6
     assert numbers.best == pytest.approx(0.915)
     assert numbers.final == pytest.approx(0.87)
-    assert numbers.drop == pytest.approx([-0.02, -0.07])
+    assert numbers.drop == pytest.approx([-0.02, -0.03])  # since the other's best
     expected = stats.seed_interval([0.80, 0.82])
     found = [band[0] for band in (numbers.mean, numbers.low, numbers.high)]
     assert found == pytest.approx(list(expected))
+
+
+def test_the_change_of_a_metric_since_the_best_epoch_of_another():
+    runs = [
+        {"epoch": [1, 2, 3], "auroc": [0.7, 0.9, 0.8], "accuracy": [0.5, 0.6, 0.9]},
+        {"epoch": [1, 2, 3], "auroc": [0.9, 0.8, 0.8], "accuracy": [0.4, 0.7, 0.8]},
+    ]
+    numbers = plots.prepare_overfitting(runs, "accuracy", best_by="auroc")
+    assert numbers.best_epoch == 2 and numbers.drop == pytest.approx([0.4, 0.1])
 
 
 def test_overfitting_takes_the_lowest_of_a_loss():

@@ -267,15 +267,22 @@ def protocol(runs) -> dict[str, str]:
     return training
 
 
-def stamp(fig, *settings, methods: Iterable[str] = (), one: bool = False, words: str = "") -> None:
+def stamp(
+    fig,
+    *settings,
+    methods: Iterable[str] = (),
+    one: bool = False,
+    n: int = 0,
+    words: str = "",
+) -> None:
     """Small print under a figure: what was drawn, so that it still says so in a talk.
 
-    `one`: a single run of each method is drawn, not all. `words` stand below or alone. A line is
-    no longer than a phone is wide.
+    `one`: a single run of each method is drawn, not all; `n`: of so many samples, where these are
+    not the whole test set. `words` stand below or alone. A line is no longer than a phone is wide.
     """
     # It says what is there: a method that one of the settings does not have is not trained for it.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
-    lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one) for s in asked), words]
+    lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one, n) for s in asked), words]
     lines = [textwrap.fill(line, 60) for line in lines if line]
     fig.supxlabel("\n".join(lines), fontsize="medium", color="0.4")
 

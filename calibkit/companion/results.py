@@ -782,8 +782,11 @@ class Results:
         """Data, network, length, seeds and test samples in one line, for figures and tables."""
         return self.caption_of(self.methods)
 
-    def caption_of(self, methods: Iterable[str], one: bool = False) -> str:
-        """The line under a figure of some methods: what was drawn; `one`: a single run of each."""
+    def caption_of(self, methods: Iterable[str], one: bool = False, n: int = 0) -> str:
+        """The line under a figure of some methods: what was drawn.
+
+        `one`: a single run of each; `n`: so many samples and not the whole test set.
+        """
         its = {m: self.records(m) for m in methods}
         its = {m: records for m, records in its.items() if records}
         place = self.setting
@@ -802,7 +805,7 @@ class Results:
                 place.network,
                 f"{place.protocol.epochs} epochs",
                 f"{drawn}{many} seed{'s' * (many != '1')}",
-                f"n = {int(first.history['n'][-1]):,}",
+                f"n = {n or int(first.history['n'][-1]):,}",
             ]
         )
 
