@@ -283,8 +283,14 @@ def stamp(
     # It says what is there: a method that one of the settings does not have is not trained for it.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
     lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one, n) for s in asked), words]
-    lines = [textwrap.fill(line, 60) for line in lines if line]
+    lines = [_broken(line) for line in lines if line]
     fig.supxlabel("\n".join(lines), fontsize="medium", color="0.4")
+
+
+def _broken(line: str) -> str:
+    """A line in two where it is long, between two of the things that it lists."""
+    kept = line.replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
+    return textwrap.fill(kept, 60, break_long_words=False, break_on_hyphens=False)
 
 
 @dataclass(repr=False)
