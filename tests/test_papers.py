@@ -71,7 +71,8 @@ NETWORKS = {
         "resnet18": "resnet18",
         "resnet50": "resnet50",
     },
-    "darkside": {"vgg16": "vgg16_bn", "resnet50": "resnet50", "densenet121": "densenet121"},
+    "darkside": dict.fromkeys(("vgg16", "vgg16(inferred)"), "vgg16_bn")
+    | {"resnet50": "resnet50", "densenet121": "densenet121"},
     "overconf": {"resnet32": "resnet32", "cnn1d_8layer": "textcnn"},
     "mixup": {
         "resnet18": "resnet18",
@@ -86,7 +87,7 @@ NETWORKS = {
         "resnet110": "resnet110_bottleneck",
         "wrn26_10": "wrn_26_10",
         "densenet121": "densenet121",
-        "two_layers": "two_layers",
+        "2layer_net": "two_layers",
         "vit_b16": "vit_b_16:IMAGENET1K_V1",
     },
 }
@@ -332,15 +333,18 @@ def test_a_small_edition_stands_in():
     assert {row["reason"] for row in rows} <= {"", *printed.REASONS}
 
 
+def first_of(*where):
+    fields = ("exhibit", "dataset", "network", "method")
+    return papers.find(next(c for c in CELLS if tuple(getattr(c, f) for f in fields) == where))[0]
+
+
 def test_costs_by_hand():
-    run = papers.find("bsce", "bsce-tab1", "cifar10", "resnet50", "erm")[0]
+    run = first_of("bsce-tab1", "cifar10", "resnet50", "erm")
     assert cost.images(run) == 350 * 45_000
     assert cost.hours(run) == pytest.approx(128 / 60)  # the paper's own 128 minutes
-    sam, swa = (
-        papers.find("fmfp", "fmfp-tab2", "cifar10", "wrn", method)[0] for method in ("sam", "swa")
-    )
+    sam, swa = (first_of("fmfp-tab2", "cifar10", "wrn", method) for method in ("sam", "swa"))
     assert cost.hours(sam) == pytest.approx(2 * cost.hours(swa))
-    tiny = papers.find("bsce", "bsce-tab1", "tiny_imagenet", "resnet50", "erm")[0]
+    tiny = first_of("bsce-tab1", "tiny_imagenet", "resnet50", "erm")
     assert cost.images(tiny) == 100 * 100_000  # nothing held out
     assert cost.rate("resnet50", "tiny_imagenet") == (cost.MEASURED["resnet50"] / 4, False)
 

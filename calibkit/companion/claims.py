@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import confidence, metrics, stats, terms
-from calibkit.companion import derived, page, papers, plan, results
+from calibkit.companion import derived, page, plan, results
 from calibkit.companion import printed as tables
 from calibkit.companion.results import Number, Results, Series
 from calibkit.training import tables as saved
@@ -944,9 +944,10 @@ def _signed(leaf: Comparison, cells: Mapping, place: tuple[str, str]) -> list[tu
     for sign, side in zip((1, -1), leaf.sides, strict=False):
         where = place
         if side.dataset:  # by what this paper's tables call it
-            its = [at for at in cells if at[0] == side.dataset]
-            called = (at for at in its if papers.network(_paper_of(cells), *at) == side.network)
-            where = next(called, (side.dataset, side.network))
+            here = (side.dataset, side.network)
+            named = (cell for its in cells.values() for cell in its.values())
+            called = (c for c in named if (c.dataset, c.ours) == here)
+            where = next(((c.dataset, c.network) for c in called), here)
         if side.number.metric == "train_accuracy":  # printed without a network
             where = (where[0], "-")
         if side.lowest or side.over:
@@ -957,10 +958,6 @@ def _signed(leaf: Comparison, cells: Mapping, place: tuple[str, str]) -> list[tu
                 return []
             signed.append((sign * (-1) ** i, cell))
     return signed
-
-
-def _paper_of(cells: Mapping) -> str:
-    return next(cell.paper for its in cells.values() for cell in its.values())
 
 
 def _printed_cell(cells: Mapping, method: str, number: Number):

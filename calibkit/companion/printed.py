@@ -11,7 +11,7 @@ differs, and the two lines are there to compare orders and gaps, not third digit
 import csv
 import html
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from math import isnan, nan
@@ -27,21 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
-# Variants that say that the network was recalibrated, and what we call the metric then.
-_AFTER = {"pre_ts": "", "post_ts": "_scaled", "optimal_ts": "_optimal", "post_hb": "_binned"}
+# What we call a calibration error after a recalibration.
 _RECALIBRATED = {"_scaled": "ts_ece", "_optimal": "ts_test", "_binned": "binned"}
-_CALIBRATION = ("ece", "adaptive_ece", "classwise_ece")
-# The coefficient which a method's variant gives, by our name of it.
-_OPTIONS = {
-    ("mixup", "alpha"): "alpha",
-    ("label_smoothing", "eps"): "epsilon",
-    ("l1_norm", "alpha"): "strength",
-    ("focal", "gamma"): "gamma",
-    ("bsce_gra", "exponent"): "gamma",
-}
-# Two of three headers of mixup's tables 4 and 5 are the same. Order and values of the columns fit
-# the three settings in the authors' public code; nothing confirms it.
-_COLUMNS = {"mit_col9": "mit_l", "mit_col10": "mit_a(margin=0)", "mit_col11": "mit_a"}
 # Test sets under shift, as `Number` names them. What we have on an unshifted one is no
 # counterpart; our own corruptions are one to published corruptions.
 TEST_SETS = {
@@ -55,8 +42,9 @@ TEST_SETS = {
 class Cell(NamedTuple):
     """A printed number in natural units.
 
-    `std` is between the paper's seeds (nan where none is printed), `digit` a step of the last
-    printed digit, `variant` as the paper has it.
+    Data set, method and metric by our names, the network and the variant as the paper's table has
+    them, `ours` the network of our runs. `std` is between the paper's seeds (nan where none is
+    printed), `digit` a step of the last printed digit.
     """
 
     paper: str
@@ -69,6 +57,7 @@ class Cell(NamedTuple):
     std: float
     digit: float
     variant: str
+    ours: str = ""
 
     @property
     def number(self) -> Number:
@@ -148,30 +137,15 @@ def _read(name: str) -> list[dict[str, str]]:
 
 def _cell(line: dict[str, str]) -> Cell:
     scale = _SCALES.get(line["scale"], 1)
-    method, metric = _in_our_words(line["method"], line["variant"], line["metric"])
     return Cell(
-        *(line[k] for k in ("paper", "exhibit", "dataset", "network")),
-        method,
-        metric,
+        *(line[k] for k in ("paper", "exhibit", "our_dataset", "network")),
+        *(line["our_method"], line["our_metric"]),
         float(line["value"]) / scale,
         float(line["std"] or nan) / scale,
         10.0 ** -len(line["value"].partition(".")[2]) / scale,
         line["variant"],
+        line["our_network"],
     )
-
-
-@cache
-def _in_our_words(method: str, variant: str, metric: str) -> tuple[str, str]:
-    """Method and metric in this library's words, from a cell's method, variant and metric."""
-    method = _COLUMNS.get(method, method)
-    for part in variant.split(";"):
-        option, _, value = part.partition("=")
-        if (method, option) in _OPTIONS:
-            text = f"{method}({_OPTIONS[method, option]}={value})"
-            method = plan.method_name(plan.method(text))
-        if metric in _CALIBRATION:
-            metric += _AFTER.get(part, "")
-    return method, metric
 
 
 def exhibits(paper: str | None = None) -> "pd.DataFrame":
@@ -218,23 +192,26 @@ class Table(dict):
     @property
     def frame(self) -> "pd.DataFrame":
         """Methods down, metrics across, in natural units."""
-        import pandas as pd
-
-        wide: dict[str, dict[str, float]] = {}
-        for (method, metric), cell in self.items():
-            wide.setdefault(method, {})[metric] = cell.value
-        return pd.DataFrame.from_dict(wide, orient="index")
+        return _wide({key: cell.value for key, cell in self.items()})
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
         from calibkit.companion import page
 
-        wide: dict[str, dict[str, str]] = {}
-        for (method, metric), cell in self.items():
-            line = wide.setdefault(_label(method), {})
-            line[terms.header(metric)] = _shown(cell.value, cell.std, metric)
-        return page.as_html(pd.DataFrame.from_dict(wide, orient="index").fillna("–"))
+        return page.as_html(
+            _wide(
+                {
+                    (_label(method), terms.header(metric)): _shown(cell.value, cell.std, metric)
+                    for (method, metric), cell in self.items()
+                }
+            ).fillna("–")
+        )
+
+
+def _wide(cells: dict[tuple, object], across: Sequence[int] = (-1,)) -> "pd.DataFrame":
+    """Cells by their keys, of which some go across, in the order in which they first come."""
+    import pandas as pd
+
+    return pd.Series(cells).unstack(list(across), sort=False)
 
 
 def table(exhibit: str, dataset: str = "", network: str = "") -> Table:
@@ -322,22 +299,18 @@ class Beside:
     @property
     def table(self):
         """Metrics across, and two lines for each method, published and ours, for reading."""
-        import pandas as pd
-
         from calibkit.companion import page
 
-        wide: dict[tuple[str, str], dict[str, str]] = {}
+        cells = {}
         several = [len({getattr(x, c) for x in self.lines}) > 1 for c in ("dataset", "network")]
         for x in self.lines:
             where = [terms.DATASETS.get(x.dataset, x.dataset)] * several[0]
             name = " · ".join([*where, *[x.network] * several[1], _label(x.method)])
             arrow = {True: " ↑", False: " ↓", None: ""}[terms.metric_label(x.metric)[2]]
             head = terms.header(x.metric) + arrow
-            theirs, mine = (wide.setdefault((name, side), {}) for side in ("published", "ours"))
-            theirs[head] = _shown(x.published, x.published_std, x.metric)
-            mine[head] = _shown(x.ours, x.ours_std, x.metric)
-        frame = pd.DataFrame.from_dict(wide, orient="index").fillna("–")
-        frame.index = pd.MultiIndex.from_tuples(wide)
+            cells[name, "published", head] = _shown(x.published, x.published_std, x.metric)
+            cells[name, "ours", head] = _shown(x.ours, x.ours_std, x.metric)
+        frame = _wide(cells).fillna("–")
         note = f"{self.differs} Mean ± standard deviation over seeds."
         caption = [{"selector": "caption", "props": "text-align: left; white-space: normal"}]
         styled = page.table(frame).set_properties(**{"white-space": "nowrap"})
@@ -403,7 +376,7 @@ def _ours(runs, cell: Cell, exhibit: str) -> str:
     """Our method behind a cell: with the coefficient that its exhibit's runs have."""
     if cell.method in papers.OF_ERM or cell.method.startswith(("toy_", "u_")):
         return "erm"
-    planned = papers.find(cell.paper, exhibit, cell.dataset, cell.network, cell.method)
+    planned = papers.find(cell)
     names = [planned[0].method] if planned else []
     return next((m for m in [*names, cell.method] if runs.records(m)), cell.method)
 
@@ -436,26 +409,19 @@ def paired(*tables: Beside):
     >>> both.data.index[1]
     'Mixup'
     """
-    import pandas as pd
-
     from calibkit.companion import page
 
     lines = [x for table in tables for x in table.lines]
-    usual = lines[0].dataset
-    wide: dict[str, dict[tuple[str, str], str]] = {}
+    cells, order = {}, {}
     for x in lines:
         head = terms.header(x.metric)
-        if x.dataset != usual:
+        if x.dataset != lines[0].dataset:
             head += f", {terms.DATASETS.get(x.dataset, x.dataset)}"
-        its = wide.setdefault(_label(x.method), {})
-        its.setdefault((head, "paper"), _shown(x.published, nan, x.metric, 1))
-        its.setdefault((head, "here"), _shown(x.ours, nan, x.metric, 1))
-    frame = pd.DataFrame.from_dict(wide, orient="index").fillna("–")
-    order = [terms.header(m) for m in terms.METRICS]
-    frame.columns = pd.MultiIndex.from_tuples(
-        list(dict.fromkeys(head for its in wide.values() for head in its))
-    )
-    frame = frame[sorted(frame, key=lambda head: order.index(head[0].split(",")[0]))]
+        order[head] = list(terms.METRICS).index(x.metric)
+        cells.setdefault((_label(x.method), head, "paper"), _shown(x.published, nan, x.metric, 1))
+        cells.setdefault((_label(x.method), head, "here"), _shown(x.ours, nan, x.metric, 1))
+    frame = _wide(cells, (1, 2)).fillna("–")
+    frame = frame[sorted(frame, key=lambda head: order[head[0]])]
     return page.table(frame, classes="calibkit-paired").set_caption(_staying(tables[0].differs))
 
 
@@ -474,24 +440,6 @@ REASONS = (HYPOTHETICAL, AVERAGE, NETWORK, ABSENT) = (
     *("hypothetical row", "average of other cells"),
     *("network not stated", "not in this edition"),
 )
-# The ledger of the papers keeps their words where this library has its own.
-_SPELT = {
-    "dataset": {
-        "tiny_imagenet": "tinyimagenet",
-        "imagenet_v2": "imagenetv2",
-        "gaussians": "toy_gaussians",
-    },
-    "network": {"two_layers": "2layer_net"},
-    "method": {"entropy_regularization": "erl", "brier": "brier_loss"},
-    "metric": {"fpr_at_tpr": "fpr95", "adaptive_ece": "adaece"},
-}
-_SPELT_IN = {
-    "darkside-fig1": {"cifar10": "cifar10(inferred)", "vgg16": "vgg16(inferred)"},
-    "bsce-tab8": {
-        "pre_ts": "main_value(assumed pre_ts)",
-        "post_ts": "value_in_parentheses(assumed post_ts)",
-    },
-}
 
 
 def planned(paper: str = "", edition: str = "paper") -> list[dict]:
@@ -507,9 +455,9 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
     Returns
     -------
     list of dict
-        `COLUMNS`, and ``runs``: all seeds, of which ``run`` is the name of the first. ``run`` or
-        ``reason`` is empty. The name of a run begins with what it is trained on, which is not
-        always what a cell was tested on.
+        `COLUMNS`, in the words of the papers, ``cell``, in ours, and ``runs``: all seeds, of which
+        ``run`` is the name of the first. ``run`` or ``reason`` is empty. The name of a run begins
+        with what it is trained on, which is not always what a cell was tested on.
 
     Examples
     --------
@@ -518,29 +466,25 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
     ('cifar10.1', 'cifar10-vgg16_bn-erm-s0-', '')
     """
     terms.choose("edition", edition, plan.EDITIONS)
-    if paper:
-        terms.choose("paper", paper, papers.PAPERS)
+    asked = dict.fromkeys([paper] if paper else plan.PAPERS)
+    for name in asked:
+        terms.choose("paper", name, plan.PAPERS)
+        asked[name] = _stand_ins(name, edition) if edition != "paper" else {}
     table = []
-    stand_ins: dict[str, dict] = {}
-    for cell, raw in zip(every(), ledger(), strict=True):
-        if paper and cell.paper != paper:
+    for cell, line in zip(every(), ledger(), strict=True):
+        if cell.paper not in asked:
             continue
-        reason = _reason(cell)
-        runs: Sequence[Run] = ()
-        if not reason and edition == "paper":
-            runs = papers.find(cell.paper, cell.exhibit, cell.dataset, cell.network, cell.method)
-        elif not reason:
-            if cell.paper not in stand_ins:
-                stand_ins[cell.paper] = _stand_ins(cell.paper, edition)
-            runs = _stand_in(stand_ins[cell.paper], cell)
-        if not (runs or reason):
-            reason = ABSENT
-        spelt = {
-            c: _SPELT_IN.get(cell.exhibit, {}).get(raw[c], _SPELT.get(c, {}).get(raw[c], raw[c]))
-            for c in COLUMNS[:-2]
-        }
+        runs, reason = (), _reason(cell)
+        if not reason:
+            method = "erm" if cell.method in papers.OF_ERM else cell.method
+            place = papers.TRAINED_ON.get(cell.dataset, cell.dataset)
+            others = asked[cell.paper]
+            runs = others.get((place, method)) or others.get(("", method), ())
+            runs = papers.find(cell) if edition == "paper" else runs
+            reason = "" if runs else ABSENT
         name = runs[0].name if runs else ""
-        table.append(spelt | {"run": name, "reason": reason, "runs": tuple(runs)})
+        row = {column: line[column] for column in COLUMNS[:-2]} | {"run": name, "reason": reason}
+        table.append(row | {"runs": tuple(runs), "cell": cell})
     return table
 
 
@@ -552,24 +496,15 @@ def _reason(cell) -> str:
     return NETWORK if cell.network == "-" and cell.dataset != "imagenet" else ""
 
 
-def _stand_ins(paper: str, edition: str) -> dict[str, dict[str, list[Run]]]:
-    """The runs of a small edition by data set and method, each in its first setting."""
-    places: dict[str, dict[str, list[Run]]] = {}
+def _stand_ins(paper: str, edition: str) -> dict[tuple[str, str], list[Run]]:
+    """Runs of a small edition by data set and method, or "" and method: in their first setting."""
+    found: dict[tuple[str, str], list[Run]] = {}
     for run in plan.runs(paper, edition):
-        if run.variant == "code":
-            its = places.setdefault(run.dataset, {}).setdefault(run.method, [])
-            if not its or (its[0].network, its[0].protocol) == (run.network, run.protocol):
+        for dataset in (run.dataset, "") if run.variant == "code" else ():
+            its = found.setdefault((dataset, run.method), [run])
+            if run not in its and replace(its[0], seed=run.seed) == run:
                 its.append(run)
-    return places
-
-
-def _stand_in(index: dict[str, dict[str, list[Run]]], cell) -> Sequence[Run]:
-    method = "erm" if cell.method in papers.OF_ERM else cell.method
-    place = papers.TRAINED_ON.get(cell.dataset, cell.dataset)
-    for methods in (index.get(place, {}), *index.values()):
-        if method in methods:
-            return methods[method]
-    return ()
+    return found
 
 
 def as_text(table: Sequence[dict]) -> str:
@@ -577,10 +512,8 @@ def as_text(table: Sequence[dict]) -> str:
     lines = []
     for row in table:
         place, runs = row["dataset"], row["runs"]
-        trained = runs[0].dataset if runs else place
-        trained = _SPELT["dataset"].get(trained, trained)
-        if trained != place and not place.startswith(f"{trained}("):
-            place = f"{trained} → {place}"
+        if runs and runs[0].dataset != row["cell"].dataset:
+            place = f"{runs[0].dataset} → {place}"
         what = row["run"] + (f"  × {len(runs)} seeds" if len(runs) > 1 else "")
         line = row | {"dataset": place}
         lines.append([*(line[c] for c in COLUMNS[1:7]), what or f"({row['reason']})"])

@@ -95,38 +95,20 @@ TRAINED_ON = {
 }
 
 
-def network(paper: str, dataset: str, name: str) -> str:
-    """Our name of a network which a paper's table calls `name`.
-
-    >>> network("fmfp", "cifar10", "resnet110"), network("bsce", "cifar10", "resnet110")
-    ('preact_resnet110', 'resnet110_bottleneck')
-    """
-    dataset = TRAINED_ON.get(dataset, dataset)
-    names = PAPERS[paper].networks
-    return names.get(f"{dataset}/{name}") or names.get(name, name)
-
-
 # What is made of a run of plain cross-entropy: a temperature, other scores, weights of the toy.
 OF_ERM = ("ts", "confidnet", "u_gbs", "u_dfl", "u_fl")
 
 
-def find(paper: str, exhibit: str, dataset: str, name: str, method: str) -> list[Run]:
-    """The runs whose mean, over seeds, a published cell is; empty if there is none.
+def find(cell) -> list[Run]:
+    """The runs whose mean, over seeds, a published `printed.Cell` is; empty if there is none.
 
-    Parameters
-    ----------
-    paper, exhibit, dataset, name, method : str
-        As in `published.cells`: data set, network and method as the ledger calls them. A method
-        without a coefficient is the one that its block has.
-
-    >>> [run.name for run in find("fmfp", "fmfp-tab3", "cifar10c", "wrn", "crl")][0][:25]
-    'cifar10-wrn_28_10-crl-s0-'
+    A method without a coefficient is the one that its block has.
     """
-    method = "erm" if method in OF_ERM else method
-    place = TRAINED_ON.get(dataset, dataset), network(paper, dataset, name)
-    at = _index().get((exhibit, *place), {})
+    method = "erm" if cell.method in OF_ERM else cell.method
+    place = TRAINED_ON.get(cell.dataset, cell.dataset), cell.ours
+    at = _index().get((cell.exhibit, *place), {})
     base, *options = re.split(r"(?=\()", method)
-    meant = "".join([PAPERS[paper].meant.get(base, base), *options])
+    meant = "".join([PAPERS[cell.paper].meant.get(base, base), *options])
     method = meant if meant in at else method
     if method in at:
         return at[method]

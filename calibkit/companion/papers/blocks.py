@@ -64,7 +64,6 @@ class Paper:
         other fields of the protocol, as ``(name, words, fields)``
     trained : epochs and runs behind a printed number, in words; empty where it does not say
     seeds : how many runs are taken to be behind a printed ±
-    networks : what its tables call a network, where it is not our name; on ImageNet it is another
     meant : methods that its tables name and, in its public code, are others of ours
     """
 
@@ -76,7 +75,6 @@ class Paper:
     otherwise: tuple[str, str, tuple[tuple[str, object], ...]] | None = None
     trained: tuple[str, str] = ("", "")
     seeds: int = 3
-    networks: Mapping[str, str] = field(default_factory=dict)
     meant: Mapping[str, str] = field(default_factory=dict)
 
 

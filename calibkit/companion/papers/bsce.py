@@ -105,10 +105,4 @@ PAPER = Paper(
     ),
     otherwise=("summed", "summed and clipped", SUMMED),
     trained=("350 epochs (Tiny-ImageNet: 100)", "3 seeds"),
-    networks={
-        "resnet110": "resnet110_bottleneck",
-        "wrn26_10": "wrn_26_10",
-        "vit_b16": "vit_b_16:IMAGENET1K_V1",
-        "imagenet/resnet50": "resnet50_imagenet:IMAGENET1K_V1",
-    },
 )

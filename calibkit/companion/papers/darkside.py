@@ -86,10 +86,4 @@ PAPER = Paper(
         ),
     ),
     trained=("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),
-    networks={
-        "vgg16": "vgg16_bn",
-        "cifar10/vgg16_bn": "vgg16_bn:IMAGENET1K_V1",
-        "imagenet/resnet50": "resnet50_imagenet",
-        "imagenet/-": "resnet50_imagenet",
-    },
 )

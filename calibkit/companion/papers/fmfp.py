@@ -119,13 +119,4 @@ PAPER = Paper(
         here.on_fashion(here.small(p.FMFP_CIFAR), "fashion-fmfp", "the regime of Zhu et al."),
     ),
     trained=("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
-    networks={
-        "resnet110": "preact_resnet110",
-        "wrn": "wrn_28_10",
-        "densenet": "densenet_bc_100_12",
-        "convmixer": "convmixer_256_16",
-        "mobilenetv2": "mobilenet_v2",
-        "efficientnet": "efficientnet_b0",
-        "imagenet/resnet18": "resnet18_imagenet",
-    },
 )

@@ -62,9 +62,4 @@ PAPER = Paper(
             sweep_seeds=10,
         ),
     ),
-    networks={
-        "resnet110": "resnet110_bottleneck",
-        "resnet18_pretrained": "resnet18_imagenet:IMAGENET1K_V1",
-        "resnet152_pretrained": "resnet152_imagenet:IMAGENET1K_V1",
-    },
 )

@@ -129,6 +129,5 @@ PAPER = Paper(
     ),
     trained=("", "5 seeds"),
     seeds=5,
-    networks={"cnn1d_8layer": "textcnn"},
     meant={"focal": "focal_gra"},  # its public code leaves the focal factor out of the gradient
 )
