@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from calibkit.companion import plan
+from calibkit.companion import papers, plan
 from calibkit.training.runs import PASSES, Run
 
 # What the parts of a cheap edition cost, in seconds of a core that others keep busy (AMD EPYC).
@@ -52,40 +52,15 @@ def announce(costs: Mapping[str, float], cores: int, others: int = 0) -> str:
 
 # Pixels a side.
 _SIDES = {"tiny_imagenet": 64, "imagenet": 224}
-# Millions of multiplications for an image of 32 pixels a side, of 224 where the stem is ImageNet's
-# and for the ViT, whatever the size of its images. `tests/test_papers.py` counts them anew.
-MULTIPLICATIONS = {
-    "preact_resnet110": 253.1,
-    "wrn_28_10": 5243.3,
-    "densenet_bc_100_12": 287.9,
-    "convmixer_256_16": 1343.0,
-    "mobilenet_v2": 296.5,
-    "efficientnet_b0": 62.8,
-    "vgg16_bn": 313.2,
-    "resnet32": 68.9,
-    "resnet18": 555.4,
-    "resnet50": 1297.8,
-    "resnet110_bottleneck": 2723.9,
-    "resnet152": 3722.1,
-    "wrn_26_10": 5243.3,
-    "densenet121": 888.4,
-    "resnet18_imagenet": 1813.6,
-    "resnet50_imagenet": 4087.2,
-    "resnet152_imagenet": 11511.5,
-    "vit_b_16": 17563.1,
-}
-# Samples a second in training. bsce, section 15: ResNet-50, 350 epochs of 45,000 images in 128
-# minutes on one RTX 4090. The others are ours, on one thread of an AMD EPYC with bfloat16.
-MEASURED = {
-    "resnet50": 350 * 45_000 / (128 * 60),
-    "textcnn": 1519.0,
-    "cnn": 9091.0,
-    "mlp": 64857.0,
-    "resnet18_w16": 560.0,
-    "resnet18_w32_s2": 700.0,
-}
-
-
+# By network: millions of multiplications for an image of 32 pixels a side, of 224 where the stem is
+# ImageNet's and for the ViT, whatever the size of its images (`tests/test_papers.py` counts them
+# anew), and samples a second in training. Of ResNet-50 these are those of bsce, section 15: 350
+# epochs of 45,000 images in 128 minutes on one RTX 4090. The others are ours, on one thread of an
+# AMD EPYC with bfloat16.
+MULTIPLICATIONS, MEASURED = (
+    {line["network"]: float(line[column]) for line in papers.ledger("networks.csv") if line[column]}
+    for column in ("million_multiplications", "samples_a_second")
+)
 FASTEST = 10_000.0  # small networks wait for memory and launches, whatever they multiply
 # Training samples of data that the catalogue does not count.
 UNCOUNTED = {"gaussians": 50_000, "mnist1d": 5_000, "imagenet": 1_281_167}

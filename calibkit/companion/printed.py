@@ -8,12 +8,10 @@ Ours is seldom the same experiment: other data, another network, fewer epochs. T
 differs, and the two lines are there to compare orders and gaps, not third digits.
 """
 
-import csv
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from math import isnan, nan
 from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,7 +71,7 @@ class Cell(NamedTuple):
 @cache
 def every() -> tuple[Cell, ...]:
     """Every printed number, in the order of the ledger."""
-    return tuple(map(_cell, ledger()))
+    return tuple(map(_cell, papers.ledger("numbers.csv")))
 
 
 def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame":
@@ -116,23 +114,8 @@ def _chosen(paper: str | None = None, exhibit: str | None = None) -> list[Cell]:
     if paper is not None:
         plan.choose("paper", paper, plan.PAPERS)
     if exhibit is not None:
-        plan.choose("exhibit", exhibit, [e["id"] for e in _exhibits()])
+        plan.choose("exhibit", exhibit, [e["id"] for e in papers.ledger("exhibits.csv")])
     return [c for c in every() if paper in (None, c.paper) and exhibit in (None, c.exhibit)]
-
-
-def ledger() -> list[dict[str, str]]:
-    """The lines of ``numbers.csv`` as they are, in the order of `every`.
-
-    >>> ledger()[0]["metric"], ledger()[0]["value"]
-    ('aurc', '9.94')
-    """
-    return _read("numbers.csv")
-
-
-@cache
-def _read(name: str) -> list[dict[str, str]]:
-    text = (files("calibkit") / "companion/ledger" / name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
 
 
 def _cell(line: dict[str, str]) -> Cell:
@@ -165,11 +148,7 @@ def exhibits(paper: str | None = None) -> "pd.DataFrame":
 
     if paper is not None:
         plan.choose("paper", paper, plan.PAPERS)
-    return pd.DataFrame([e for e in _exhibits() if paper in (None, e["paper"])])
-
-
-def _exhibits() -> list[dict[str, str]]:
-    return _read("exhibits.csv")
+    return pd.DataFrame([e for e in papers.ledger("exhibits.csv") if paper in (None, e["paper"])])
 
 
 # --- a table as printed ---------------------------------------------------------------------------
@@ -471,7 +450,7 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
         terms.choose("paper", name, plan.PAPERS)
         asked[name] = _stand_ins(name, edition) if edition != "paper" else {}
     table = []
-    for cell, line in zip(every(), ledger(), strict=True):
+    for cell, line in zip(every(), papers.ledger("numbers.csv"), strict=True):
         if cell.paper not in asked:
             continue
         runs, reason = (), _reason(cell)

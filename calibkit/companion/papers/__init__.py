@@ -9,9 +9,11 @@ A file each has all that is known of a paper (`blocks.Paper`), beside it, as dat
 cell. Free of torch and quick to import: the workflow engine reads it for every job.
 """
 
+import csv
 import re
 from dataclasses import replace
 from functools import cache
+from importlib.resources import files
 
 from calibkit import terms
 from calibkit.companion.papers import bsce, darkside, fmfp, mixup, overconf
@@ -25,6 +27,17 @@ PAPERS: dict[str, Paper] = {
     "mixup": mixup.PAPER,
     "bsce": bsce.PAPER,
 }
+
+
+@cache
+def ledger(name: str) -> list[dict[str, str]]:
+    """The lines of a file of the ledger: ``exhibits.csv``, ``numbers.csv``, ``networks.csv``.
+
+    >>> ledger("numbers.csv")[0]["metric"], ledger("numbers.csv")[0]["value"]
+    ('aurc', '9.94')
+    """
+    text = (files("calibkit") / "companion/ledger" / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
 
 
 def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
