@@ -71,8 +71,7 @@ NETWORKS = {
         "resnet18": "resnet18",
         "resnet50": "resnet50",
     },
-    "darkside": dict.fromkeys(("vgg16", "vgg16(inferred)"), "vgg16_bn")
-    | {"resnet50": "resnet50", "densenet121": "densenet121"},
+    "darkside": {"vgg16": "vgg16_bn", "resnet50": "resnet50", "densenet121": "densenet121"},
     "overconf": {"resnet32": "resnet32", "cnn1d_8layer": "textcnn"},
     "mixup": {
         "resnet18": "resnet18",

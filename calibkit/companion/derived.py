@@ -383,7 +383,7 @@ def keep(name: str) -> None:
         draft.replace(path)
 
 
-# --- resamples that no record keeps ---------------------------------------------------------------
+# --- what no record keeps ---------------------------------------------------------------
 
 
 def answers(record: store.Record, score: str) -> stats.Answers | None:
@@ -402,37 +402,18 @@ def answers(record: store.Record, score: str) -> stats.Answers | None:
 
 
 def resampled(record: store.Record, number: Number, read: Callable) -> np.ndarray | None:
-    """Deviations of a number on resamples of the test set, drawn by the first who asks and kept.
+    """Deviations of a number on the resamples of the test set that all numbers share.
 
     `read` gives the number of a record itself.
     """
     known = number.metric in stats.COMPARED + stats.UNCHANGED
     if record.light or not known or number.recalibration != "none":
         return None
-    of = record.info["sha256"].get("arrays.npz", "")[:16]
-    path = cache_root() / "drawn" / record.name / f"{of}-{number.metric}-{number.score}.npy"
-    with suppress(OSError, ValueError, EOFError):  # there is none yet, or half of one
-        if path.stat().st_mtime > max(code.stat().st_mtime for code in _DRAWING):
-            return np.load(path)
-    n = record.replicates.deviations.shape[1]  # of all numbers the same resamples
     if number.score == "max_probability":
-        of_model = model(record)
-        drawn = stats.replicates([of_model.logits], of_model.labels, [number.metric], n=n)
+        asked = [model(record).logits], model(record).labels
     else:
-        given = answers(record, number.score)
-        if given is None:
-            return None
-        drawn = stats.replicates([given], None, [number.metric], n=n)
-    deviation = drawn[0, :, 0] - read(record, number)
-    with suppress(OSError):  # records may be where nothing can be written
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        with open(draft, "wb") as file:
-            np.save(file, deviation)
-        draft.replace(path)
-    return deviation
-
-
-_DRAWING = [
-    Path(stats.__file__).with_name(f"{m}.py") for m in ("arrays", "metrics", "confidence", "stats")
-]
+        asked = [answers(record, number.score)], None
+    if asked[0][0] is None:
+        return None
+    n = record.replicates.deviations.shape[1]
+    return stats.replicates(*asked, [number.metric], n=n)[0, :, 0] - read(record, number)

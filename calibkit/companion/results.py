@@ -23,15 +23,14 @@ A calibration error is compared as its column says: ``ece`` is the error that th
 ``excess_ece`` what is left of it after the part that chance alone shows.
 """
 
-import ast
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from math import isnan, nan
+from functools import cache, cached_property, partial
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -111,9 +110,8 @@ def value(record: store.Record, number: Number) -> float:
         return _by_score(record, number)
     if number.metric in derived.METRICS or number.validation:
         return derived.value(record, number)
-    after = {"none": "", **_AFTER}.get(number.recalibration, "-")
-    if number.metric + after in record.history:
-        return float(record.history[number.metric + after][-1])
+    if _column(number) in record.history:
+        return float(record.history[_column(number)][-1])
     if record.light:
         return nan
     return float(derived.model(record, number.recalibration).summary.get(number.metric, nan))
@@ -157,10 +155,9 @@ def _under_shift(record: store.Record, number: Number) -> float:
     kind, _, severity = number.test_set.rpartition("-")
     collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
     table = record.collected if collected else record.shifted
-    name = number.metric + {"none": "", "ts_ece": "_scaled"}.get(number.recalibration, "-")
-    if name not in table:
+    if _column(number) not in table:
         return nan
-    values = table[name]
+    values = table[_column(number)]
     if number.test_set not in ("shifted", "collected"):
         values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
     return derived.mean(values)
@@ -169,10 +166,7 @@ def _under_shift(record: store.Record, number: Number) -> float:
 def _at(record: store.Record, number: Number) -> float:
     """A number at an epoch or over a period, from the history."""
     history = record.history
-    name = number.metric + {"none": ""}.get(
-        number.recalibration, _AFTER.get(number.recalibration, "-")
-    )
-    if name not in history:
+    if _column(number) not in history:
         return nan
     epoch, rate = history["epoch"], history["learning_rate"]
     drops = np.searchsorted(-np.unique(rate)[::-1], -rate)
@@ -182,7 +176,12 @@ def _at(record: store.Record, number: Number) -> float:
         "second_rate": drops == 1,
         "third_rate": drops >= 2,
     }.get(number.at, epoch == number.at)
-    return derived.mean(history[name][chosen])
+    return derived.mean(history[_column(number)][chosen])
+
+
+def _column(number: Number) -> str:
+    """What a history, or a table of shifted sets, calls a number."""
+    return number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
 
 
 def _by_score(record: store.Record, number: Number) -> float:
@@ -216,22 +215,12 @@ class Series:
         """The difference seed by seed, of the seeds that both have, or from a number."""
         if not isinstance(other, Series):
             return replace(self, values={s: v - other for s, v in self.values.items()})
-        return self._with(other, lambda a, b: a - b, lambda a, b, da, db: da - db)
-
-    def __truediv__(self, other: "Series") -> "Series":
-        """The ratio, with deviations to first order."""
-        return self._with(other, lambda a, b: a / b, lambda a, b, da, db: (da - a / b * db) / b)
-
-    def _with(self, other: "Series", value: Callable, draw: Callable) -> "Series":
         seeds = [s for s in self.values if s in other.values]
-        values = {s: value(self.values[s], other.values[s]) for s in seeds}
-        if not (seeds and self.draws and other.draws):
-            return Series(values, {}, min(self.n, other.n), self.test_set)
-        # Of two test sets, what one draws says nothing about the other.
-        theirs = other.draws
-        if self.test_set != other.test_set:
-            theirs = {s: np.roll(d, 1) for s, d in theirs.items()}
-        draws = {s: draw(self.values[s], other.values[s], self.draws[s], theirs[s]) for s in seeds}
+        values, draws = {s: self.values[s] - other.values[s] for s in seeds}, {}
+        if self.draws and other.draws:
+            draws = {s: self.draws[s] - other.draws[s] for s in seeds}
+            if self.test_set != other.test_set:  # what one draws says nothing about the other
+                draws = {s: self.draws[s] - np.roll(other.draws[s], 1) for s in seeds}
         return Series(values, draws, min(self.n, other.n), self.test_set)
 
     @property
@@ -271,13 +260,12 @@ def _since_best(by_seed: Mapping[int, store.Record], number: Number) -> dict[int
     The best of many noisy epochs always beats the last one, so a seed's best epoch is the one that
     the *other* seeds find best on average; a single seed has none.
     """
-    after = _AFTER.get(number.recalibration, "")
-    best, changed = number.since_best, number.metric + after
+    changed, best = _column(number), number.since_best
+    best = changed if best == number.metric else best
     sign = 1 if best in ("auroc", "accuracy") else -1
     changes = {}
     for seed, record in by_seed.items():
-        others = [sign * r.history[best + after * (best == number.metric)]
-                  for other, r in by_seed.items() if other != seed]  # fmt: skip
+        others = [sign * r.history[best] for s, r in by_seed.items() if s != seed]
         if others and changed in record.history:
             epoch = np.nan_to_num(np.mean(others, axis=0), nan=-np.inf).argmax()
             changes[seed] = float(record.history[changed][-1] - record.history[changed][epoch])
@@ -330,8 +318,8 @@ class Row(NamedTuple):
         to = f"{other.method} in {other.setting}" if other.setting != self.setting else other.method
         if (self.method, self.setting) == (other.method, other.setting):
             to = f"{to}, {_unlike(other.number, self.number)}"
-        found = row(self.series - other.series, self.number, self.setting, one, to)
-        return found._replace(title=self.title)
+        both = self.series - other.series
+        return row(both, self.number, self.setting, one, to, title=self.title)
 
     def __repr__(self) -> str:
         what = f"{self.method} − {self.to}" if self.to else self.method
@@ -360,24 +348,32 @@ def row(
     method: str = "",
     to: str = "",
     level: float = 0.95,
+    title: str = "",
 ) -> Row:
     """A `Row` from the difference of two series, or from one."""
-    mean = of.mean()
-    estimate, low, high = mean.interval(level)
-    within = margin(number.metric)
-    word = stats.Interval(estimate, low, high).outcome(within) if to else ""
+    interval, within = of.mean().interval(level), margin(number.metric)
+    word = interval.outcome(within) if to else ""
+    interval = interval if to else _within(interval, number.metric)
     seeds = sum(not isnan(v) for v in of.values.values())
     return Row(
         setting, method, to, number.metric,
-        estimate, low, high, seeds, of.n, word, within, of.covers, number, of,
+        *interval, seeds, of.n, word, within, of.covers, number, of, title,
     )  # fmt: skip
+
+
+def _within(level: stats.Interval, metric: str) -> stats.Interval:
+    """The level of a share with its interval cut where it cannot be."""
+    scale = terms.METRICS.get(metric, ("", 1))[1]
+    most = 2.0 if metric == "brier" else inf if scale == 1 else 1.0
+    signed = metric.startswith(("excess_", "confidence_gap", "debiased"))
+    return level.within(-1.0 if signed else 0.0, most)
 
 
 def late(numbers: "curves.Refinement", runs: "Results", method: str) -> Row:
     """What a method loses of its refinement after the best epoch: positive for information lost."""
     of = Series(dict(enumerate(numbers.since_best)), dict(enumerate(numbers.deviations)), numbers.n)
     number = Number("nll_refinement", since_best="nll_refinement")
-    return row(of, number, runs.name, method, "its best epoch")._replace(title=runs.title)
+    return row(of, number, runs.name, method, "its best epoch", title=runs.title)
 
 
 class Rows(dict):
@@ -385,36 +381,26 @@ class Rows(dict):
 
     def __missing__(self, key) -> Row:
         method, metric = key if isinstance(key, tuple) else (key, "")
-        empty = Row("", method, "", metric, *3 * [nan], 0, 0, "no data", 0.0, "", Number(metric),
-                    Series({}))  # fmt: skip
-        return empty
+        return row(Series({}), Number(metric), method=method)._replace(outcome="no data")
 
     @property
     def frame(self) -> "pd.DataFrame":
         """One line a row, in natural units: what seaborn and pandas take."""
         import pandas as pd
 
-        kept = [f for f in Row._fields if f not in ("number", "series", "title")]
-        return pd.DataFrame([{f: getattr(r, f) for f in kept} for r in self.values()], columns=kept)
+        whole = pd.DataFrame(self.values(), columns=Row._fields)
+        return whole.drop(columns=["number", "series", "title"])
 
     @property
     def table(self) -> "pd.DataFrame":
         """Methods down, metrics across, each cell an estimate with its interval, for reading."""
-        frame = self.frame.assign(cell=[r.format() for r in self.values()])
-        frame["method"], order = frame.method.map(terms.label), list(dict.fromkeys(frame.metric))
-        frame = frame.assign(method=pd_categorical(frame.method))
-        wide = frame.pivot(index="method", columns="metric", values="cell")[order]
-        return wide.rename(columns=terms.header).rename_axis(index=None, columns=None).fillna("–")
+        import pandas as pd
+
+        cells = {(terms.label(r.method), terms.header(r.metric)): r.format() for r in self.values()}
+        return pd.Series(cells).unstack(sort=False).fillna("–")
 
     def _repr_html_(self) -> str:
         return as_html(self.table)
-
-
-def pd_categorical(values):
-    """A column that keeps the order in which its values first come."""
-    import pandas as pd
-
-    return pd.Categorical(values, categories=list(dict.fromkeys(values)), ordered=True)
 
 
 # --- the runs of a setting ------------------------------------------------------------------------
@@ -501,9 +487,8 @@ class Results:
     @cached_property
     def planned(self) -> list[plan.Run]:
         """The runs that the plan gives this setting, for the page or for any."""
-        page = self.page if self.page in {**plan.PAPERS, **plan.NOTEBOOKS} else "all"
         place = self.setting
-        runs = self.selection.of_page(page)
+        runs = self.selection.of_page(self.page if self.page in plan.NOTEBOOKS else "all")
         same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
         return [r for r in same if r.protocol == place.protocol_of(r.method)]
 
@@ -591,22 +576,17 @@ class Results:
         Rows
             A `Row` by method.
         """
-        methods = [methods] if isinstance(methods, str) else list(methods)
-        several = not isinstance(metric, str)
-        rows = Rows()
-        for one in metric if several else [metric]:
-            number = Number(one, **which)
+
+        base = cache(partial(self.series, to))
+
+        def difference(method: str, number: Number) -> tuple[Series, str]:
             other = number._replace(**(against or {}))
-            base = self.series(to, other)
-            for method in methods:
-                if method == to and number == other:
-                    continue
-                difference = self.series(method, number) - base
-                if any(not isnan(v) for v in difference.values.values()):
-                    named = to if number == other else f"{to}, {_unlike(other, number)}"
-                    found = row(difference, number, self.name, method, named, level)
-                    rows[(method, one) if several else method] = found._replace(title=self.title)
-        return rows
+            if (method, number) == (to, other):
+                return Series({}), to
+            named = to if number == other else f"{to}, {_unlike(other, number)}"
+            return self.series(method, number) - base(other), named
+
+        return self._rows(difference, methods, metric, which, level)
 
     def mean(
         self,
@@ -617,17 +597,23 @@ class Results:
         **which,
     ) -> Rows:
         """The level of a number for some methods, with its interval; fields as in `compare`."""
+
+        def alone(method: str, number: Number) -> tuple[Series, str]:  # a change has a word
+            return self.series(method, number), "its best epoch" * bool(number.since_best)
+
+        return self._rows(alone, methods, metric, which, level)
+
+    def _rows(self, of: Callable, methods, metric, which: dict, level: float) -> Rows:
+        """A row for each method and metric of which there is a number."""
         methods = [methods] if isinstance(methods, str) else list(methods)
         several, rows = not isinstance(metric, str), Rows()
         for one in metric if several else [metric]:
             number = Number(one, **which)
             for method in methods:
-                its = self.series(method, number)
+                its, to = of(method, number)
                 if any(not isnan(v) for v in its.values.values()):
-                    than = "its best epoch" if number.since_best else ""  # a change has a word
-                    found = row(its, number, self.name, method, than, level)
-                    found = found._replace(title=self.title)
-                    rows[(method, one) if several else method] = found if than else _within(found)
+                    key = (method, one) if several else method
+                    rows[key] = row(its, number, self.name, method, to, level, self.title)
         return rows
 
     def refinement(self, methods: Iterable[str]) -> "dict[str, curves.Refinement]":
@@ -691,15 +677,8 @@ class Results:
         """
         import pandas as pd
 
-        rows = [
-            r for m in self.methods for record in self.records(m) for r in self._tidy(m, record)
-        ]
-        frame = pd.DataFrame(rows)
-        key = [c for c in frame if c not in ("value", "n")]
-        if len(frame) and frame.duplicated(key).any():
-            twice = frame[frame.duplicated(key)].iloc[0][key].tolist()
-            raise ValueError(f"results: two rows of one key, such as {twice}")
-        return frame
+        each = ((method, record) for method in self.methods for record in self.records(method))
+        return pd.DataFrame([row for its in each for row in self._tidy(*its)])
 
     @cached_property
     def history(self) -> "pd.DataFrame":
@@ -716,7 +695,6 @@ class Results:
         """
         import pandas as pd
 
-        columns = ("method", "seed", "epoch", *tables.KEY[:3], "value")
         rows = [
             (method, record.info["run"]["seed"], epoch, *key, value)
             for method in self.methods
@@ -724,8 +702,9 @@ class Results:
             if record.tables
             for (*key, _, epoch), value in record.tables.epochs(record.name).items()
         ]
+        columns = ["method", "seed", "epoch", *tables.KEY[:3], "value"]
         found = pd.DataFrame(rows, columns=columns)
-        return found.sort_values(["method", "seed", "epoch"], kind="stable", ignore_index=True)
+        return found.sort_values(columns[:3], kind="stable", ignore_index=True)
 
     @cached_property
     def shifted(self) -> "pd.DataFrame":
@@ -745,35 +724,34 @@ class Results:
     def _tidy(self, method: str, record: store.Record) -> Iterator[dict]:
         """The rows of a record."""
         run = record.info["run"]
-        names = ("dataset", "network", "seed")
-        base = {"run": record.name, "setting": self.name} | {k: run[k] for k in names}
-        base |= {"method": method, "score": "max_probability", "test_set": "clean", "at": "end"}
-        n = int(record.history["n"][-1])
+        base = {"run": record.name, "setting": self.name}
+        base |= {k: run[k] for k in ("dataset", "network", "seed")} | {"method": method}
+
+        def line(metric, after, value, n, score="max_probability", where="clean") -> dict:
+            number = {"score": score, "test_set": where, "at": "end", "metric": metric}
+            return base | number | {"recalibration": after, "value": float(value), "n": int(n)}
+
+        n = record.history["n"][-1]
         if record.tables:
             kept = record.tables.numbers(record.name)
         else:
-            drawn = zip(record.replicates.names, record.replicates.estimates, strict=True)
-            kept = {(*tables.split(name), 0): estimate for name, estimate in drawn}
-        for (metric, recalibration, score, validation), estimate in kept.items():
+            its = tables.rows_of(record.replicates, *record.steps)
+            kept = {tuple(row[k] for k in tables.KEY): row["value"] for row in its}
+        for (metric, after, score, validation), estimate in kept.items():
             if not validation:  # a fit on few samples stands in no column
-                yield base | {"metric": metric, "recalibration": recalibration, "score": score} | {
-                    "value": float(estimate), "n": n}  # fmt: skip
+                yield line(metric, after, estimate, n, score)
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
                 continue  # those are temperatures, or in the replicates by another name
             if (name, "none", "max_probability", 0) not in kept:
-                yield base | {"metric": name, "recalibration": "none"} | {
-                    "value": float(column[-1]), "n": n}  # fmt: skip
+                yield line(name, "none", column[-1], n)
         for table in (record.shifted, record.collected):
-            for i in range(len(table.get("shift", ()))):
-                where = f"{table['shift'][i]}-{table['severity'][i]:.0f}"
-                for name in table:
-                    if name in ("shift", "severity", "n"):
-                        continue
+            for i, kind in enumerate(table.get("shift", ())):
+                for name in [k for k in table if k not in ("shift", "severity", "n")]:
                     metric = name.removesuffix("_scaled")
-                    after = "ts_ece" if name.endswith("_scaled") else "none"
-                    yield base | {"metric": metric, "recalibration": after, "test_set": where} | {
-                        "value": float(table[name][i]), "n": int(table["n"][i])}  # fmt: skip
+                    after = "none" if metric == name else "ts_ece"
+                    where = f"{kind}-{table['severity'][i]:.0f}"
+                    yield line(metric, after, table[name][i], table["n"][i], where=where)
 
     # --- in words ---
 
@@ -820,18 +798,7 @@ class Results:
         return card(self)
 
 
-def _within(found: Row) -> Row:
-    """The level of a share with its interval cut where it cannot be."""
-    signed = found.metric.startswith(("excess_", "confidence_gap", "debiased"))
-    signed |= bool(found.number.since_best)  # a change
-    most = {"nll": np.inf, "brier": 2.0, "temperature": np.inf}.get(found.metric, 1.0)
-    if terms.METRICS.get(found.metric, ("", 1))[1] == 1 and most == 1.0:
-        most = np.inf
-    cut = found.interval.within(-1.0 if signed else 0.0, most)
-    return found._replace(low=cut.low, high=cut.high)
-
-
-@lru_cache
+@cache
 def _book(edition: str) -> frozenset[plan.Run]:
     """The runs of an edition; each method that a page asks for looks itself up here."""
     return frozenset(plan.runs("book", edition))
@@ -904,16 +871,13 @@ def _bring() -> None:
 
 def _settings(page: str, selection: plan.Selection) -> list[str]:
     """Names of a page's settings with the data and network asked for; "shared" can have any."""
-    papers = plan.papers_of(page) if page in plan.NOTEBOOKS or page in plan.PAPERS else [""]
-    each = (s for p in papers for s in plan.settings(selection.edition, p))
-    fits = (
-        s.name
-        for s in each
-        if s.name == "shared"
-        or (s.dataset == (selection.dataset or s.dataset))
-        and (s.network == (selection.network or s.network))
-    )
-    names = dict.fromkeys(fits)
+    papers = plan.papers_of(page) if page in plan.NOTEBOOKS else [""]
+    names = {
+        s.name: None
+        for paper in papers
+        for s in plan.settings(selection.edition, paper)
+        if selection.dataset in (None, s.dataset) and selection.network in (None, s.network)
+    }
     return [name for name in names if name != "shared"] + ["shared"]
 
 
@@ -937,12 +901,7 @@ def check_parameters(cells: Sequence[str] | None = None) -> None:
 
 
 def _assigned(source: str) -> set[str]:
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:  # a cell with notebook magic assigns no parameter
-        return set()
-    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
-    return {t.id for t in targets if isinstance(t, ast.Name)}
+    return set(re.findall(r"^(\w+) *=(?!=)", source, re.MULTILINE))
 
 
 # --- tables to release ----------------------------------------------------------------------------
