@@ -49,13 +49,13 @@ from calibkit.training import tables as saved
 
 OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
 SIDES = ("below", "above", "near", "at most", "at least")
-QUANTIFIERS = ("all", "any", "half", "most", "nearly all")
+QUANTIFIERS = ("all", "any", "most", "nearly all")
 
 # --- a claim as data ------------------------------------------------------------------------------
 
 
 class Side(NamedTuple):
-    """Whose number: that of a method, of a difference or a ratio of two, perhaps on own data.
+    """Whose number: that of a method, or of a difference of two, perhaps on own data.
 
     With `lowest` it is the coefficient of the one of these methods whose number is lowest.
     """
@@ -63,7 +63,6 @@ class Side(NamedTuple):
     method: str
     number: Number
     minus: str = ""
-    over: str = ""
     dataset: str = ""
     network: str = ""
     size: str = ""  # "smallest" or "largest" training set of the edition
@@ -71,7 +70,7 @@ class Side(NamedTuple):
 
     @property
     def methods(self) -> tuple[str, ...]:
-        return self.lowest or tuple(filter(None, (self.method, self.minus, self.over)))
+        return self.lowest or tuple(filter(None, (self.method, self.minus)))
 
 
 @dataclass(frozen=True)
@@ -320,8 +319,8 @@ class Joined:
     def needed(self) -> tuple[int, int]:
         """How many parts make it hold, and how many make it fail."""
         total = len(self.parts)
-        needed = {"all": total, "any": 1, "most": total // 2 + 1, "half": (total + 1) // 2}
-        needed = needed.get(self.quantifier, -(-4 * total // 5))
+        needed = {"all": total, "any": 1, "most": total // 2 + 1, "nearly all": -(-4 * total // 5)}
+        needed = needed[self.quantifier]
         return needed, total - needed + 1
 
     def _share(self, alpha: float, needed: int) -> float:
@@ -386,7 +385,8 @@ class Place:
             return self
         key = side.dataset, side.network
         if key not in self._elsewhere:
-            self._elsewhere[key] = _of_data(self.runs.selection.edition, *key)
+            edition = self.runs.selection.edition
+            self._elsewhere[key] = _place(plan.Selection(edition, None, *key))
         return self._elsewhere[key]
 
     def series(self, side: Side) -> Series | tuple[str, str]:
@@ -417,9 +417,7 @@ class Place:
             seeds = set.intersection(*(set(s.values) for s in each))
             lowest = {s: min(values, key=lambda c: values[c].values[s]) for s in sorted(seeds)}
             return Series(lowest, n=each[0].n)
-        if len(each) == 1:
-            return each[0]
-        return each[0] - each[1] if side.minus else each[0] / each[1]
+        return each[0] - each[1] if side.minus else each[0]
 
     def mean(self, method: str, metric: str, **which) -> float:
         """The mean of a number of a method's runs; nan without one."""
@@ -529,16 +527,11 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
     Settings on the same data share a column, except on CIFAR-10, where each has its own. One
     without a run of plain training is left out.
     """
-    found = []
-    for setting in {s.name: s for s in plan.settings(edition)}.values():
-        selection = plan.Selection(edition, setting.name, seeds=seeds)
-        column = setting.name if setting.dataset == "cifar10" else setting.dataset
-        title = setting.title if column == setting.name else _data_title(setting)
-        runs = Results(selection, train=False)
-        found.append(Place(setting.name, runs, column, title or setting.name))
+    names = dict.fromkeys(setting.name for setting in plan.settings(edition))
+    found = [_place(plan.Selection(edition, name, seeds=seeds)) for name in names]
     others = [(d, n) for d, n, _ in plan.EDITIONS[edition].others]
-    for at in dict.fromkeys([*others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")]):
-        other = _of_data(edition, *at)
+    for dataset, network in [*others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")]:
+        other = _place(plan.Selection(edition, dataset=dataset, network=network))
         if not any(_same_training(other.runs.setting, place.runs.setting) for place in found):
             found.append(other)
     # One of a few methods comes after those of all: it stands in only where it is the paper's own.
@@ -566,8 +559,7 @@ class Public:
     how well they fit their training set is not known.
     """
 
-    rows: Mapping[tuple, tuple[float, np.ndarray | None]]  # by run, metric and recalibration
-    n: int
+    found: Mapping[Number, Series]  # by network in place of seeds
     selection: plan.Selection = plan.Selection("released")
 
     @classmethod
@@ -577,39 +569,35 @@ class Public:
             return None
         import pyarrow.parquet as parquet
 
-        columns = "run metric recalibration value n step steps dataset method score".split()
+        columns = "run metric recalibration value step steps dataset method score n".split()
         with parquet.ParquetFile(path) as file:
-            table = file.read(columns=columns).to_pydict()
-        rows = {}
-        for run, metric, after, value, _, step, steps, *which in zip(*table.values(), strict=True):
+            lines = zip(*file.read(columns=columns).to_pydict().values(), strict=True)
+        found: dict[Number, Series] = {}
+        for run, metric, after, value, step, steps, *which, n in lines:
             if which == ["cifar10", "erm", "max_probability"]:
-                drawn = (
-                    None if steps is None else step * np.frombuffer(steps, np.int8).astype(float)
-                )
-                rows[run, metric, after] = value, drawn
-        return cls(rows, max(table["n"], default=0)) if rows else None
+                its = found.setdefault(Number(metric, after), Series({}, {}, n, PUBLIC))
+                its.values[run] = value
+                if steps is not None:
+                    its.draws[run] = step * np.frombuffer(steps, np.int8).astype(float)
+        return cls(found) if found else None
 
     def records(self, method: str, **changes) -> list[str]:
-        return list(dict.fromkeys(run for run, *_ in self.rows)) if method == "erm" else []
+        return list(self.found[Number("accuracy")].values) if method == "erm" else []
 
     def scored(self) -> dict:
         return {}
 
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of each network, in place of seeds."""
-        usual = Number(number.metric, number.recalibration)
-        names = self.records(method) if number == usual else []
-        its = [self.rows.get((run, *usual[:2]), (nan, None)) for run in names]
-        draws = {i: drawn for i, (_, drawn) in enumerate(its) if drawn is not None}
-        values = {i: value for i, (value, _) in enumerate(its)} or {0: nan}
-        return Series(values, draws if len(draws) == len(values) else {}, self.n, PUBLIC)
+        return self.found.get(number, Series({0: nan}))
 
 
-def _of_data(edition: str, dataset: str, network: str, seeds: int = 0) -> Place:
-    selection = plan.Selection(edition, dataset=dataset, network=network, seeds=seeds)
+def _place(selection: plan.Selection) -> Place:
+    """Runs that are looked for, not trained; those of no setting are called by their data."""
     runs = Results(selection, train=False)
-    name = runs.setting.dataset
-    return Place(name, runs, name, _data_title(runs.setting))
+    setting, name = runs.setting, selection.setting or runs.setting.dataset
+    column = name if setting.dataset == "cifar10" else setting.dataset
+    title = setting.title if column == setting.name else _data_title(setting)
+    return Place(name, runs, column, title)
 
 
 def _data_title(setting: plan.Setting) -> str:
@@ -723,7 +711,7 @@ def board(
     if dataset or network:
         own = [(p, p.runs.setting) for p in where if p.name != PUBLIC]
         fits = [p for p, s in own if dataset in ("", s.dataset) and network in ("", s.network)]
-        where = fits or [_of_data(edition, dataset, network, seeds)]
+        where = fits or [_place(plan.Selection(edition, None, dataset, network, seeds))]
     return _board(where, claims(paper))
 
 
@@ -950,7 +938,7 @@ def _signed(leaf: Comparison, cells: Mapping, place: tuple[str, str]) -> list[tu
             where = next(((c.dataset, c.network) for c in called), here)
         if side.number.metric == "train_accuracy":  # printed without a network
             where = (where[0], "-")
-        if side.lowest or side.over:
+        if side.lowest:
             return []
         for i, method in enumerate(side.methods):
             cell = _printed_cell(cells.get(where, {}), method, side.number)
@@ -987,7 +975,6 @@ def _side_label(side: Side) -> str:
         score = {"trust_score": "Trust Score", "confidnet": "ConfidNet"}.get(side.number.score)
         text = score or terms.label(side.method)
         text += f" minus {terms.label(side.minus)}" * bool(side.minus)
-        text += f" over {terms.label(side.over)}" * bool(side.over)
     if side.dataset:
         text += f" on {terms.DATASETS.get(side.dataset, side.dataset)}"
     return text + f" with the {side.size} training set" * bool(side.size)
@@ -1048,15 +1035,14 @@ class Card:
     """
 
     rows: list[Judged]
-    titles: Mapping[str, str]
 
     @property
     def counts(self):
         """How often each outcome stands in each column, as a table."""
         import pandas as pd
 
-        found = pd.DataFrame(counts(self.rows))[list(self.titles)]
-        return page.table(found.rename(columns=self.titles).T)
+        its = titles(self.rows)
+        return page.table(pd.DataFrame(counts(self.rows))[list(its)].rename(columns=its).T)
 
     def _repr_html_(self) -> str:
         from calibkit.report import html
@@ -1070,7 +1056,7 @@ class Card:
             Path(__file__).with_name("claims.html.jinja"),
             lines=[(claim, printed(claim), by_claim[claim.id]) for claim in its],
             several=len({claim.paper for claim in its}) > 1,
-            titles=self.titles,
+            titles=titles(self.rows),
             own="The paper's own table",
             signs=SIGNS,
             colors=COLORS,
@@ -1106,15 +1092,8 @@ def counts(rows: Iterable[Judged]) -> dict[str, dict[str, int]]:
     return found
 
 
-class Headline(str):
-    """Markdown."""
-
-    def _repr_markdown_(self) -> str:
-        return str(self)
-
-
-def headline(rows: Iterable[Judged]) -> Headline:
-    """A sentence for each column: how many claims are tested there, and how they fare."""
+def headline(rows: Iterable[Judged]) -> str:
+    """A sentence for each column: how many claims are tested there, and how they fare. Markdown."""
     rows = list(rows)
     found = counts(rows)
     lines = []
@@ -1127,10 +1106,9 @@ def headline(rows: Iterable[Judged]) -> Headline:
             if its[word]
         )
         lines.append(f"- **{title}**: of {tested} tested, {said}.")
-    return Headline("\n".join(lines))
+    return "\n".join(lines)
 
 
 def table(rows: Iterable[Judged]) -> Card:
     """The board: a sign for each claim and column; a click on a claim has the reasons."""
-    rows = list(rows)
-    return Card(rows, titles(rows))
+    return Card(list(rows))
