@@ -2,17 +2,9 @@
 
 import numpy as np
 import pytest
-import torch
 
 from calibkit import losses
 from calibkit.companion import toys
-
-
-def test_posterior_is_bayes_rule():
-    points = torch.tensor([[0.3, -0.2], [4.0, 1.0]])
-    density = np.exp(-0.5 * ((points[:, None] - toys.CENTRES[None]) ** 2).sum(-1).numpy())
-    expected = density / density.sum(1, keepdims=True)
-    np.testing.assert_allclose(toys.posterior(points, toys.CENTRES), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("gamma", [1.0, 4.0])

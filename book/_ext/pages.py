@@ -29,8 +29,6 @@ def shorten(path: str | Path) -> bool:
     """
     import nbformat
 
-    from calibkit.companion.page import Box
-
     page = nbformat.read(path, as_version=4)
     marks = ("papermill-error-cell-tag",)  # what papermill adds to point at the error
     cells = [c for c in page.cells if not set(marks) & set(c.metadata.get("tags", []))]
@@ -44,7 +42,9 @@ def shorten(path: str | Path) -> bool:
     (end,) = ended
     errors = [o for o in cells[end].outputs if o.output_type == "error"]
     cells[end].outputs = [o for o in cells[end].outputs if o.output_type != "error"]
-    box = Box(*re.split(r"; train it: ", errors[0].evalue, maxsplit=1))._repr_html_()
+    lacking, _, command = html.escape(errors[0].evalue).partition("; train it: ")
+    words = f"<b>Not shown here.</b> {lacking}" + f"<br><code>{command}</code>" * bool(command)
+    box = f'<div class="calibkit-page">{words}</div>'
     cells[end].outputs.append(nbformat.v4.new_output("display_data", {"text/html": box}))
     lost = "\n".join(c.source for c in cells[end + 1 :] if c.cell_type == "markdown")
     labels = re.findall(r'^<a id="[\w-]+"></a>$', lost, re.MULTILINE)

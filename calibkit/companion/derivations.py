@@ -7,9 +7,10 @@ those of `calibkit.losses`, so that the claim is put to the code which trains.
 
 import numpy as np
 import torch
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from calibkit import losses, metrics
+from calibkit.companion import toys
 from calibkit.training import objectives
 
 
@@ -262,13 +263,5 @@ def gradient_weight_bias() -> float:
     >>> round(gradient_weight_bias(), 2)
     0.13
     """
-    eta = 0.7
-    labels = torch.tensor([0, 1])
-
-    def expected(logit: float) -> float:
-        logits = torch.tensor([[logit, 0.0]] * 2, dtype=torch.float64)
-        gradient = losses.gradient_logits(losses.bsce_gra(gamma=2.0), logits, labels)
-        return float(eta * gradient[0, 0] + (1 - eta) * gradient[1, 0])
-
-    fixed_point = brentq(expected, -5, 5)
-    return float(abs(1 / (1 + np.exp(-fixed_point)) - eta))
+    rest = toys.fixed_point(losses.bsce_gra(gamma=2.0), np.array([0.7]), 2)
+    return float(abs(rest[0] - 0.7))

@@ -192,14 +192,9 @@ def _more_correlated(of: Recalibrated, first: str, second: str) -> float:
     from calibkit.companion import toys
 
     logits, labels = torch.from_numpy(of.logits.astype(float)), torch.from_numpy(of.labels)
-    posterior = data.gaussian_posterior(data.load("gaussians").test.inputs.double())
-    error = (logits.softmax(1) - posterior).norm(dim=1)
-
-    def best(family: str) -> float:
-        tried = [weight(logits, labels) for weight in toys.families()[family].values()]
-        return max(float(torch.corrcoef(torch.stack([w, error]))[0, 1]) for w in tried)
-
-    return best(first) - best(second)
+    eta = data.gaussian_posterior(data.load("gaussians").test.inputs.double())
+    best = toys.best_correlations([(logits, labels, eta)])["‖η − p‖"]
+    return float(best[first][1][0] - best[second][1][0])
 
 
 TEMPERATURES = 1.1 ** np.arange(-24, 25)  # from 0.1 to 10, each a tenth more than the one before

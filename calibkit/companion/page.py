@@ -207,20 +207,6 @@ def as_html(frame) -> str:
     return table(frame).to_html()
 
 
-@dataclass(frozen=True)
-class Box:
-    """Stands in place of an exhibit: what is missing, and the command that would fill it."""
-
-    lacking: str
-    command: str = ""
-
-    def _repr_html_(self) -> str:
-        words = [f"<b>Not shown here.</b> {html.escape(self.lacking)}"]
-        if self.command:
-            words.append(f"<code>{html.escape(self.command)}</code>")
-        return f'<div class="calibkit-page">{"<br>".join(words)}</div>'
-
-
 def augmented(place) -> bool:
     """Whether training images of a setting are cropped and flipped."""
     from calibkit.data import catalogue

@@ -5,30 +5,21 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from calibkit import losses
+from calibkit import data, losses
 from calibkit.data import readers
 
 CENTRES = torch.tensor(readers.GAUSSIAN_MEANS, dtype=torch.float32)
 POWERS = (0.25, 0.5, 1, 2, 3, 4, 5)
 
 
-def draw(centres: torch.Tensor, per_class: int) -> tuple[torch.Tensor, torch.Tensor]:
+def draw(per_class: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Points (n, 2) around each centre with unit covariance, and their labels (n,)."""
-    labels = torch.arange(len(centres)).repeat_interleave(per_class)
-    return centres[labels] + torch.randn(len(labels), 2), labels
-
-
-def posterior(points: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-    """True class probabilities (n, k) of points among Gaussians of unit covariance.
-
-    >>> posterior(torch.zeros(1, 2), torch.tensor([[1.0, 0.0], [-1.0, 0.0]])).tolist()
-    [[0.5, 0.5]]
-    """
-    return (-0.5 * torch.cdist(points, centres) ** 2).softmax(1)
+    labels = torch.arange(len(CENTRES)).repeat_interleave(per_class)
+    return CENTRES[labels] + torch.randn(len(labels), 2), labels
 
 
 def train(
-    run: int, centres: torch.Tensor = CENTRES, epochs: int = 5, per_class: int = 10_000
+    run: int, epochs: int = 5, per_class: int = 10_000
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Test logits, labels and true probabilities of a network: the toy as the bsce paper has it.
 
@@ -36,7 +27,7 @@ def train(
     10 of the authors' notebook.
     """
     torch.manual_seed(run)
-    points, labels = draw(centres, per_class)
+    points, labels = draw(per_class)
     net = torch.nn.Sequential(torch.nn.Linear(2, 100), torch.nn.ReLU(), torch.nn.Linear(100, 5))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.3)
     for _ in range(epochs):
@@ -44,9 +35,9 @@ def train(
             optimizer.zero_grad()
             losses.cross_entropy(net(points[batch]), labels[batch]).mean().backward()
             optimizer.step()
-    points, labels = draw(centres, 1000)
+    points, labels = draw(1000)
     with torch.no_grad():
-        return net(points), labels, posterior(points, centres)
+        return net(points), labels, data.gaussian_posterior(points)
 
 
 def true_errors(
@@ -85,21 +76,21 @@ def best_correlations(trained) -> dict[str, dict[str, tuple[str, np.ndarray]]]:
     ----------
     trained : list of what `train` returns
     """
-    correlations: dict[tuple[str, str, str], list[float]] = {}
-    for logits, labels, eta in trained:
-        readings = true_errors(logits, labels, eta)
-        for family, members in families().items():
-            for name, weight in members.items():
-                u = weight(logits, labels)
-                for reading, error in readings.items():
-                    r = float(torch.corrcoef(torch.stack([u, error]))[0, 1])
-                    correlations.setdefault((reading, family, name), []).append(r)
     best: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
-    for (reading, family, name), r in correlations.items():
-        winners = best.setdefault(reading, {})
-        if family not in winners or np.mean(r) > winners[family][1].mean():
-            winners[family] = name, np.array(r)
+    for reading in true_errors(*trained[0]):
+        for family, members in families().items():
+            tried = {
+                name: np.array([_correlation(weight, reading, *its) for its in trained])
+                for name, weight in members.items()
+            }
+            name = max(tried, key=lambda name: tried[name].mean())
+            best.setdefault(reading, {})[family] = name, tried[name]
     return best
+
+
+def _correlation(weight: Callable, reading: str, logits, labels, eta) -> float:
+    both = weight(logits, labels), true_errors(logits, labels, eta)[reading]
+    return float(torch.corrcoef(torch.stack(both))[0, 1])
 
 
 def fixed_point(loss: Callable, eta: np.ndarray, classes: int) -> np.ndarray:

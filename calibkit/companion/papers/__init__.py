@@ -61,16 +61,15 @@ def runs(
     paper: str = "",
     exhibit: str = "",
     *,
-    setting: str = "",
-    dataset: str = "",
-    network: str = "",
     seeds: int = 0,
     epochs: int = 0,
+    **where: str,
 ) -> list[Run]:
     """The runs of a paper, or of one exhibit, as published: without repeats, seed by seed.
 
     Every method has its first run before any has its second. The rest narrows them down: to one
-    setting, data set or network, to so many seeds, or to the same protocols in fewer epochs.
+    ``setting``, ``dataset`` or ``network``, to so many seeds, or to the same protocols in fewer
+    epochs.
 
     >>> [run.seed for run in runs("bsce", "bsce-text-runtime")]
     [1, 1, 42, 42, 71, 71]
@@ -80,9 +79,8 @@ def runs(
     order: dict[Run, int] = {}
     for block in blocks(paper, exhibit):
         for place in block.settings:
-            if setting not in ("", place.name) or dataset not in ("", place.dataset):
-                continue
-            if network not in ("", place.network):
+            here = {"setting": place.name, "dataset": place.dataset, "network": place.network}
+            if not where.items() <= here.items():
                 continue
             if epochs:
                 place = replace(place, protocol=place.protocol.shortened(epochs))
