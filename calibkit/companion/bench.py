@@ -135,14 +135,13 @@ def trained(
     return Results(selection, train=False)
 
 
-def rows(runs: Results, method: str, level: float = 0.95) -> dict[str, Rows]:
+def rows(runs: Results, method: str) -> dict[str, Rows]:
     """A method minus ERM: ``before`` and ``after`` a temperature each, ``shifted``."""
-    name = plan.method_name(plan.method(method))
     after = [m for m in SHOWN if not m.startswith("nll_")]
     return {
-        "before": runs.compare(name, metric=SHOWN, level=level),
-        "after": runs.compare(name, metric=after, recalibration=SCALED, level=level),
-        "shifted": runs.compare(name, metric=SHIFTED, test_set="shifted", level=level),
+        "before": runs.compare(method, metric=SHOWN),
+        "after": runs.compare(method, metric=after, recalibration=SCALED),
+        "shifted": runs.compare(method, metric=SHIFTED, test_set="shifted"),
     }
 
 
@@ -151,8 +150,7 @@ def cost(runs: Results, method: str) -> dict[str, float]:
 
     Seconds would say what else the machine did.
     """
-    name = plan.method_name(plan.method(method))
-    own, erm = (_passes(runs.records(m)) for m in (name, "erm"))
+    own, erm = (_passes(runs.records(m)) for m in (method, "erm"))
     return {way: float(a / b) for way, a, b in zip(("forward", "backward"), own, erm, strict=True)}
 
 
@@ -185,28 +183,31 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         By method and metric: a recalibration minus one temperature (of lowest validation NLL), a
         score minus the maximum probability; a metric of each method minus that of ERM.
     """
-    name, chosen = plugins.split(text)
+    of_kind, (name, chosen) = kind(text), plugins.split(text)
     key = plugins.named("posthoc", name)
     options = {k: int(v) if v == int(v) else v for k, v in chosen.items()}
     function = plugins.guarded(plugins.source(key), plugins.load(key), **options)
-    measure = {"recalibration": _recalibrated, "score": _scored, "metric": _measured}[kind(text)]
+    measure = {"recalibration": _recalibrated, "score": _scored, "metric": _measured}[of_kind]
+    to = {"recalibration": "temperature", "score": "max probability", "metric": "erm"}[of_kind]
     by_method: dict[str, dict[str, Series]] = {}
-    for method in runs.methods:
+    for method in runs.drawable(runs.methods):
         whole = [r for r in runs.records(method) if not r.light]
-        if whole:
-            log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
-            by_method[method] = _by_seed(whole, partial(measure, plugins.source(key), function))
-    to = {"recalibration": "temperature", "score": "max probability", "metric": "erm"}[kind(text)]
-    found = Rows()
-    for method, series in by_method.items():
-        for metric, own in series.items():
-            if to == "erm":
-                if method == "erm" or "erm" not in by_method:
-                    continue
-                own = own - by_method["erm"][metric]
-            row = results.row(own, Number(metric), runs.name, method, to)
-            found[method, metric] = row._replace(title=runs.title)
-    return found
+        log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
+        by_method[method] = _by_seed(whole, partial(measure, plugins.source(key), function))
+    if of_kind == "metric":  # there is nothing of its own to compare it with, but another method
+        erm = by_method.pop("erm", {})
+        by_method = {
+            method: {name: own - erm[name] for name, own in series.items() if name in erm}
+            for method, series in by_method.items()
+        }
+    return Rows(
+        (
+            (method, metric),
+            results.row(own, Number(metric), runs.name, method, to, title=runs.title),
+        )
+        for method, series in by_method.items()
+        for metric, own in series.items()
+    )
 
 
 def _by_seed(records: list[store.Record], measure: Callable) -> dict[str, Series]:
@@ -234,11 +235,6 @@ def _recalibrated(source, make: Callable, record: store.Record, labels: np.ndarr
     return found
 
 
-def _draws(record: store.Record) -> int:
-    """Resamples of the test set: as many as the run's edition keeps."""
-    return record.info["run"]["protocol"].get("replicates", 200)
-
-
 def _scored(source, score: Callable, record: store.Record, labels: np.ndarray) -> dict:
     logits = record.arrays["test_logits"]
     usual = metrics.per_sample(logits, labels)
@@ -248,7 +244,7 @@ def _scored(source, score: Callable, record: store.Record, labels: np.ndarray) -
             f"{source.result()}: gives {own.shape}, expected {labels.shape}, finite numbers"
         )
     both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
-    drawn = stats.replicates(both, None, RANKING, n=_draws(record))
+    drawn = stats.replicates(both, None, RANKING, n=record.replicates.deviations.shape[1])
     functions = metrics.ranked_metrics(coverages=[0.8])
     one, other = (metrics.Ranking.of(*its) for its in both)
     gaps = {name: float(functions[name](one) - functions[name](other)) for name in RANKING}
@@ -259,7 +255,10 @@ def _measured(source, metric: Callable, record: store.Record, labels: np.ndarray
     given = record.arrays["test_logits"]
     given = softmax(given) if _arguments(source)[0] == "probs" else given
     value, rng = float(metric(given, labels)), np.random.default_rng(0)  # the same resamples
-    picks = (rng.integers(len(labels), size=len(labels)) for _ in range(_draws(record)))
+    picks = (
+        rng.integers(len(labels), size=len(labels))
+        for _ in range(record.replicates.deviations.shape[1])
+    )
     return {
         source.function: (value, np.array([metric(given[p], labels[p]) for p in picks]) - value)
     }
@@ -288,10 +287,10 @@ def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray
         fitted = model if fitted is None else fitted
         probs = np.asarray(fitted.predict_proba(logits.copy()), dtype=np.float64)
         one = np.asarray(fitted.predict_proba(logits[:1].copy()))
-    if probs.shape != logits.shape or one.shape != (1, logits.shape[1]):
-        shape = probs.shape if probs.shape != logits.shape else one.shape
-        expected = logits.shape if probs.shape != logits.shape else (1, logits.shape[1])
-        raise plugins.PluginError(f"{source.result()}: gives {shape}, expected {expected}")
+    for got, given in ((probs, logits), (one, logits[:1])):
+        if got.shape != given.shape:
+            what = f"gives {got.shape}, expected {given.shape}"
+            raise plugins.PluginError(f"{source.result()}: {what}")
     if not (np.isfinite(probs).all() and (probs >= 0).all()):
         raise plugins.PluginError(
             f"{source.result()}: gives {float(np.nanmin(probs)):g}, expected probabilities, 0 to 1"
@@ -335,23 +334,20 @@ def judged(row: Row) -> tuple[str, str]:
 
 def table(found: Rows) -> pd.DataFrame:
     """Rows as text: difference with its interval, outcome, what the interval covers."""
-    lines = []
-    for row in found.values():
-        lines.append(
-            {
-                "Method": terms.label(row.method),
-                "Metric": terms.header(row.metric),
-                "Difference [95 %]": row.format(),
-                "Outcome": row.outcome,
-                "Seeds": str(row.seeds),
-                "Interval over": row.covers or "–",
-            }
-        )
-    frame = pd.DataFrame(lines)
-    if frame["Method"].nunique() == 1:
-        frame = frame.drop(columns="Method").set_index("Metric").rename_axis(columns="Metric")
-        return frame.rename_axis(index=None)
-    return frame.set_index("Method").rename_axis(index=None, columns="Method")
+    frame = pd.DataFrame(
+        {
+            "Method": terms.label(row.method),
+            "Metric": terms.header(row.metric),
+            "Difference [95 %]": row.format(),
+            "Outcome": row.outcome,
+            "Seeds": str(row.seeds),
+            "Interval over": row.covers or "–",
+        }
+        for row in found.values()
+    )
+    by = "Metric" if frame["Method"].nunique() == 1 else "Method"
+    frame = frame.drop(columns="Method") if by == "Metric" else frame
+    return frame.set_index(by).rename_axis(index=None, columns=by)
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -400,12 +396,12 @@ def build(
     blocks = []
     for at in places:
         if of_kind == "method":
-            blocks.append(_of_method(what, trained(what, at, device=device, log=log), level))
+            runs = trained(what, at, device=device, log=log)
+            blocks.append(_of_method(plan.method_name(plan.method(what)), runs, level))
         else:
             runs = Results(at, train=False)
-            found = tried(what, runs, log)
-            if found:
-                blocks.append(_of_map(what, runs, found))
+            if found := tried(what, runs, log):
+                blocks.append(_of_map(of_kind, plugins.split(what)[0], runs, found))
     if not blocks:
         raise ValueError(
             f"edition {selection.edition}: no record here keeps predictions; train some first"
@@ -455,11 +451,9 @@ def _source(what: str) -> dict[str, str]:
     return {"name": what, "file": source.path.name, "sha256": source.sha256}
 
 
-def _of_method(what: str, runs: Results, level: float) -> dict:
-    name = plan.method_name(plan.method(what))
-    found, at_level = rows(runs, name), rows(runs, name, level)["before"]
+def _of_method(name: str, runs: Results, level: float) -> dict:
     passes = cost(runs, name)
-    said = answers(at_level, QUESTIONS["method"], name)
+    said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
     dear = max(passes.values()) > 1.01
     said.append(
@@ -469,37 +463,34 @@ def _of_method(what: str, runs: Results, level: float) -> dict:
             "tone": "fair" if dear else "good",
         }
     )
-    tables = {part: html.table(table(its)) for part, its in found.items() if its}
-    return {
-        "name": terms.label(name),
-        "title": runs.title,
-        "facts": runs.caption_of([name, "erm"]),
-        "verdict": said,
-        "notes": [
-            f"Each headline interval covers {100 * level:.4g} %, so that all hold together; "
-            "those below cover 95 %.",
-            *_notes(runs, name),
-        ],
-        "pictures": {k: html.picture(f) for k, f in _drawn(runs, name).items()},
-        "tables": tables,
-        "rows": [_plain(row) for its in found.values() for row in its.values()],
-    }
+    covered = (
+        f"Each headline interval covers {100 * level:.4g} %, so that all hold together; "
+        "those below cover 95 %."
+    )
+    block = _block(terms.label(name), runs, [name, "erm"], said, rows(runs, name))
+    pictures = {k: html.picture(f) for k, f in _drawn(runs, name).items()}
+    return block | {"notes": [covered, *_notes(runs, name)], "pictures": pictures}
 
 
-def _of_map(what: str, runs: Results, found: Rows) -> dict:
-    of_kind, name = kind(what), plugins.split(what)[0].rpartition(":")[2]
-    said = []
-    if "erm" in {row.method for row in found.values()}:
-        said = answers(found, QUESTIONS.get(of_kind, ()), "erm")
+def _of_map(of_kind: str, name: str, runs: Results, found: Rows) -> dict:
+    methods = list(dict.fromkeys(row.method for row in found.values()))
+    said = answers(found, QUESTIONS.get(of_kind, ()), "erm") if "erm" in methods else []
+    return _block(name.rpartition(":")[2], runs, methods, said, {of_kind: found})
+
+
+def _block(
+    name: str, runs: Results, methods: list[str], said: list[dict], found: dict[str, Rows]
+) -> dict:
+    """What the page has of a setting."""
     return {
         "name": name,
         "title": runs.title,
-        "facts": runs.caption_of(dict.fromkeys(row.method for row in found.values())),
+        "facts": runs.caption_of(methods),
         "verdict": said,
         "notes": [],
         "pictures": {},
-        "tables": {of_kind: html.table(table(found))},
-        "rows": [_plain(row) for row in found.values()],
+        "tables": {part: html.table(table(its)) for part, its in found.items() if its},
+        "rows": [_plain(row) for its in found.values() for row in its.values()],
     }
 
 
@@ -534,14 +525,8 @@ def _drawn(runs: Results, method: str) -> dict:
             for metric in ("auroc", "nll_refinement")
             if (rows := runs.compare(everybody, metric=metric))
         }
-        fig, axes = plt.subplots(
-            1,
-            len(shown),
-            figsize=(6.9, 0.8 + 0.22 * len(everybody)),
-            sharey=True,
-            squeeze=False,
-            layout="constrained",
-        )
+        size = {"figsize": (6.9, 0.8 + 0.22 * len(everybody)), "layout": "constrained"}
+        fig, axes = plt.subplots(1, len(shown), sharey=True, squeeze=False, **size)
         for ax, (metric, rows) in zip(axes[0], shown.items(), strict=True):
             plots.forest(rows.values(), ax=ax)
             label, scale, higher = terms.metric_label(metric, unit=False)

@@ -396,8 +396,10 @@ class Rows(dict):
         """Methods down, metrics across, each cell an estimate with its interval, for reading."""
         import pandas as pd
 
-        cells = {(terms.label(r.method), terms.header(r.metric)): r.format() for r in self.values()}
-        return pd.Series(cells).unstack(sort=False).fillna("–")
+        wide: dict[str, dict[str, str]] = {}
+        for r in self.values():
+            wide.setdefault(terms.label(r.method), {})[terms.header(r.metric)] = r.format()
+        return pd.DataFrame.from_dict(wide, orient="index").fillna("–")
 
     def _repr_html_(self) -> str:
         return as_html(self.table)
