@@ -200,14 +200,12 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
             method: {name: own - erm[name] for name, own in series.items() if name in erm}
             for method, series in by_method.items()
         }
-    return Rows(
-        (
-            (method, metric),
-            results.row(own, Number(metric), runs.name, method, to, title=runs.title),
-        )
-        for method, series in by_method.items()
-        for metric, own in series.items()
-    )
+    found = Rows()
+    for method, series in by_method.items():
+        for name, own in series.items():
+            row = results.row(own, Number(name), runs.name, method, to, title=runs.title)
+            found[method, name] = row
+    return found
 
 
 def _by_seed(records: list[store.Record], measure: Callable) -> dict[str, Series]:
@@ -255,13 +253,9 @@ def _measured(source, metric: Callable, record: store.Record, labels: np.ndarray
     given = record.arrays["test_logits"]
     given = softmax(given) if _arguments(source)[0] == "probs" else given
     value, rng = float(metric(given, labels)), np.random.default_rng(0)  # the same resamples
-    picks = (
-        rng.integers(len(labels), size=len(labels))
-        for _ in range(record.replicates.deviations.shape[1])
-    )
-    return {
-        source.function: (value, np.array([metric(given[p], labels[p]) for p in picks]) - value)
-    }
+    n, many = record.replicates.deviations.shape[1], len(labels)
+    drawn = [metric(given[p], labels[p]) for p in (rng.integers(many, size=many) for _ in range(n))]
+    return {source.function: (value, np.array(drawn) - value)}
 
 
 def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
