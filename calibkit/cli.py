@@ -1,8 +1,12 @@
-"""The command line: ``calibkit report``, ``recalibrate``, ``compare``, ``train`` and others.
+"""An honest report on your own predictions; the runs, data and claims of the book.
 
-A command is a function; its docstring is its help: a line for the list of commands, a description,
-examples.
+Examples: calibkit report preds.npz · calibkit train --paper fmfp · calibkit claims. Records are
+kept in $CALIBKIT_CACHE (default: data_cache), data sets in $CALIBKIT_DATA. Exit codes: 0 success, 1
+failure, 2 wrong call, 3 a --fail-if holds, 130 interrupted.
 """
+
+# Docstrings are the help: this one, and that of the function of each command, which has a line for
+# the list of commands, a description, examples.
 
 import argparse
 import ast
@@ -13,11 +17,10 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
-from statistics import mean
 
 from calibkit import __version__, terms
 from calibkit.companion import plan
@@ -49,15 +52,8 @@ _EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="calibkit",
-        description="An honest report on your own predictions; the runs, data and claims of "
-        "the book.",
-        epilog="Examples: calibkit report preds.npz · calibkit train --paper fmfp · "
-        "calibkit claims. Records are kept in $CALIBKIT_CACHE (default: data_cache), data sets in "
-        "$CALIBKIT_DATA. Exit codes: 0 success, 1 failure, 2 wrong call, 3 a --fail-if "
-        "holds, 130 interrupted.",
-    )
+    description, epilog = __doc__.split("\n\n")
+    parser = argparse.ArgumentParser("calibkit", description=description, epilog=epilog)
     try:
         import shtab
 
@@ -146,9 +142,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command("collect", _collect)("--edition", default="released", help=_EDITIONS)
 
-    add = command("delete", _delete, _selection, _names)
-    add("--unplanned", **_FLAG, help="what no edition plans")
-    add("--yes", **_FLAG, help="do not ask")
+    command("delete", _delete, _selection, _names)("--yes", **_FLAG, help="do not ask")
 
     add = command("plan", _plan)
     add("--edition", default="paper", help=_EDITIONS)
@@ -377,18 +371,18 @@ def _runs(options) -> None:
 
     Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
     """
-    runs = _selected(options)
-    states = Counter()
-    spent, left, pace = 0.0, [], defaultdict(list)  # seconds an epoch, by kind of run
+    from calibkit.companion import cost
+
+    runs, states = _selected(options), Counter()
+    spent = expected = left = 0.0  # hours; those spent, and what had been expected of them
     for run in runs:
         state, _, known = _state(run)
         states[state] += 1
         if state in ("done", "diverged"):
-            seconds = store.load(run).info["provenance"]["seconds"]
-            spent += seconds
-            pace[_kind(run)].append(seconds / max(1, run.protocol.epochs))
+            spent += store.load(run).info["provenance"]["seconds"] / 3600
+            expected += cost.hours(run)
         else:
-            left.append(run)
+            left += cost.hours(run)
         if not options.missing:
             print(_row(state, run, known))
         elif state in ("missing", "damaged"):
@@ -397,30 +391,21 @@ def _runs(options) -> None:
         return
     kinds = ("done", "running", "missing", "diverged", "damaged")
     counts = ", ".join(f"{states[kind]} {kind}" for kind in kinds)
-    line = f"{len(runs)} runs: {counts}; {spent / 3600:.2f} h spent"
-    if left and not pace:
+    line = f"{len(runs)} runs: {counts}; {spent:.2f} h spent"
+    if left and expected:
+        line += f", about {left * spent / expected:.2f} h left"
+    elif left:
         line += ", cost of the rest unknown"
-    elif left:  # an epoch as similar runs have cost or, without any, the mean of all runs
-        usual = mean(map(mean, pace.values()))
-        each = (mean(pace.get(_kind(run), [usual])) * run.protocol.epochs for run in left)
-        line += f", about {sum(each) / 3600:.2f} h left"
     print(line)
-
-
-def _kind(run: plan.Run) -> tuple:
-    """Key of runs that cost about the same per epoch: SAM takes every step twice."""
-    return run.dataset, run.network, run.protocol.train_size, run.recipe.update
 
 
 def _delete(options) -> None:
     """Delete run folders: a selection is listed, then asked for.
 
-    Delete the folders of runs: by name, by selection, or --unplanned, those of this library's
-    methods that no edition plans. Methods of your own are deleted only by name. Released tables
-    stay.
+    Delete the folders of runs, by name or by selection; released tables stay.
 
-    Examples: calibkit delete --edition demo --method mixup · calibkit delete --unplanned ·
-    calibkit delete mnist1d-cnn-erm-s0-1a2b3c4d
+    Examples: calibkit delete --edition demo --method mixup · calibkit delete
+    mnist1d-cnn-erm-s0-1a2b3c4d
     """
     root, released = store.runs_root(), tables.where()
     folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
@@ -429,9 +414,6 @@ def _delete(options) -> None:
         for name in options.names:
             plan.choose("run", name, folders)
         chosen = set(options.names)
-    elif options.unplanned:
-        planned = {run.name for edition in plan.EDITIONS for run in plan.runs("all", edition)}
-        chosen = {name for name in folders - planned if _is_ours(root / name)}
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
             raise ValueError("delete: say which runs: names, --paper, --method, --setting …")
@@ -455,17 +437,6 @@ def _delete(options) -> None:
 
 def _only_predictions(folder) -> bool:
     return [file.name for file in folder.iterdir()] == ["arrays.npz"]
-
-
-def _is_ours(folder) -> bool:
-    """Whether a record is of a method of this library; of what cannot be read nobody knows."""
-    from calibkit.training import plugins
-
-    try:
-        method = dict(json.loads((folder / "run.json").read_text())["run"]["method"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return not plugins.own(method.get("objective", ""))
 
 
 # --- what records say ---
