@@ -46,6 +46,15 @@ def _checkout() -> Path | None:
     return folder if (folder / "notebooks").is_dir() else None
 
 
+def number_from(variable: str, default: float) -> float:
+    """The number in an environment variable."""
+    try:
+        return float(os.environ.get(variable) or default)
+    except ValueError:
+        got = os.environ[variable]
+        raise ValueError(f"{variable}: got {got!r}, expected a number") from None
+
+
 def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
     """What `make` returns, from ``decoded/KEY`` if that came from the same `origin` and is whole.
 

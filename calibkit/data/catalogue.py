@@ -64,11 +64,7 @@ def data_root() -> Path:
 
 def in_memory() -> float:
     """Bytes above which a folder of images stays undecoded: `$CALIBKIT_IN_MEMORY` GiB, else 16."""
-    gib = os.environ.get("CALIBKIT_IN_MEMORY", "16")
-    try:
-        return float(gib) * 2**30
-    except ValueError:
-        raise ValueError(f"CALIBKIT_IN_MEMORY: got {gib!r}, expected a number of GiB") from None
+    return cache.number_from("CALIBKIT_IN_MEMORY", 16) * 2**30
 
 
 def source(name: str) -> Source:

@@ -132,16 +132,9 @@ def _zoom_blur(x: Tensor, largest: float, generator: torch.Generator) -> Tensor:
     return sum(_v2.affine(x, 0, [0, 0], z, [0, 0], interpolation=bilinear) for z in zooms) / 8
 
 
-def _brightness(x: Tensor, factor: float, generator: torch.Generator) -> Tensor:
-    return _v2.adjust_brightness(x, factor)
-
-
-def _contrast(x: Tensor, factor: float, generator: torch.Generator) -> Tensor:
-    return _v2.adjust_contrast(x, factor)
-
-
-def _saturate(x: Tensor, factor: float, generator: torch.Generator) -> Tensor:
-    return _v2.adjust_saturation(x, factor)
+def _certain(damage: Callable[[Tensor, float], Tensor]) -> Callable:
+    """What draws nothing."""
+    return lambda x, strength, generator: damage(x, strength)
 
 
 def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> Tensor:
@@ -186,16 +179,16 @@ CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
     "defocus_blur": (_defocus_blur, (0.7, 0.9, 1.1, 1.4, 1.8)),  # radius, pixels
     "motion_blur": (_motion_blur, (1.5, 2.0, 3.0, 4.0, 5.0)),  # length, pixels
     "zoom_blur": (_zoom_blur, (1.06, 1.11, 1.16, 1.21, 1.26)),  # largest magnification
-    "brightness": (_brightness, (1.13, 1.25, 1.4, 1.55, 1.8)),  # factor
-    "contrast": (_contrast, (0.75, 0.5, 0.4, 0.3, 0.15)),  # factor
-    "saturate": (_saturate, (1.5, 2.0, 2.5, 3.25, 4.0)),  # factor
+    "brightness": (_certain(_v2.adjust_brightness), (1.13, 1.25, 1.4, 1.55, 1.8)),  # factor
+    "contrast": (_certain(_v2.adjust_contrast), (0.75, 0.5, 0.4, 0.3, 0.15)),  # factor
+    "saturate": (_certain(_v2.adjust_saturation), (1.5, 2.0, 2.5, 3.25, 4.0)),  # factor
     "elastic_transform": (_elastic_transform, (0.4, 0.6, 0.8, 1.0, 1.3)),  # shift, pixels
     "pixelate": (_pixelate, (0.4, 0.55, 0.7, 0.85, 1.0)),  # share of the way to blocks
     "jpeg_compression": (_jpeg_compression, (80, 65, 58, 50, 40)),  # quality
 }
 
 
-def mnist1d_shifted(severity: int, root: Path | str | None = None) -> splits.Split:
+def mnist1d_shifted(severity: int) -> splits.Split:
     """The test set of ``mnist1d`` with more noise and a steeper slope.
 
     Three scales of the generator (independent noise, correlated noise, shear) are multiplied by
@@ -206,13 +199,11 @@ def mnist1d_shifted(severity: int, root: Path | str | None = None) -> splits.Spl
     ----------
     severity : int
         1 to 5.
-    root : path, optional
-        As in `splits.load`; generated once, then kept there.
 
     Returns
     -------
     splits.Split
-        Signals (10000, 1, 40) in the units of the test set and labels.
+        Signals (10000, 1, 40) in the units of the test set and labels; generated once, then kept.
     """
     _check_severity(severity)
     scales = {name: scale * (1 + severity / 5) for name, scale in MNIST1D_SCALES.items()}
@@ -222,25 +213,20 @@ def mnist1d_shifted(severity: int, root: Path | str | None = None) -> splits.Spl
         test = readers.mnist1d_signals(10_000, readers.MNIST1D_TEST_SEED, **scales)
         return readers.Parts(*none, *test, readers.DIGITS)
 
-    root = Path(root) if root else catalogue.data_root()
     origin = f"mnist1d {version('mnist1d')} {scales}"
-    parts = cache.decoded(f"mnist1d-shifted-{severity}", root, origin, make)
+    parts = cache.decoded(f"mnist1d-shifted-{severity}", catalogue.data_root(), origin, make)
     return splits.Split.of(np.array(parts.test), parts.test_labels)
 
 
-def cifar10c(
-    corruption: str, severity: int, root: Path | str | None = None, n: int | None = None
-) -> splits.Split:
+def cifar10c(corruption: str, severity: int, n: int | None = None) -> splits.Split:
     """One corruption of the real CIFAR-10-C at one severity.
 
     Parameters
     ----------
     corruption : str
-        One of `readers.CIFAR10C_CORRUPTIONS` or `readers.CIFAR10C_EXTRA`.
+        One of `readers.CIFAR10C_CORRUPTIONS`, or of the four that its averages leave out.
     severity : int
         1 to 5.
-    root : path, optional
-        As in `splits.load`.
     n : int, optional
         Only the first n.
 
@@ -250,10 +236,7 @@ def cifar10c(
         (10000, 3, 32, 32) images, the test images of CIFAR-10 in their official order.
     """
     _check_severity(severity)
-    valid = readers.CIFAR10C_CORRUPTIONS + readers.CIFAR10C_EXTRA
-    if corruption not in valid:
-        raise ValueError(f"corruption: got {corruption!r}, expected one of {', '.join(valid)}")
-    base = catalogue.locate("cifar10c", Path(root) if root else catalogue.data_root())
+    base = catalogue.locate("cifar10c", catalogue.data_root())
     images, labels = readers.cifar10c_file(base, corruption)
     each = len(labels) // 5
     start = (severity - 1) * each

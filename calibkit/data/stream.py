@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from calibkit.data import readers
+from calibkit.data import cache, readers
 from calibkit.data.torchvision import torchvision
 
 _transforms = torchvision.transforms.v2
@@ -24,10 +24,7 @@ _transforms = torchvision.transforms.v2
 
 def workers() -> int:
     """Processes that decode: `$CALIBKIT_WORKERS`, else one per core but one, at most 16."""
-    number = os.environ.get("CALIBKIT_WORKERS", "")
-    if number and not number.isdigit():
-        raise ValueError(f"CALIBKIT_WORKERS: got {number!r}, expected a number of processes")
-    return int(number) if number else min(16, max(1, (os.cpu_count() or 1) - 1))
+    return int(cache.number_from("CALIBKIT_WORKERS", min(16, max(1, (os.cpu_count() or 1) - 1))))
 
 
 @dataclass(frozen=True, eq=False)
