@@ -702,7 +702,7 @@ class Results:
             for method in self.methods
             for record in self.records(method)
             if record.tables
-            for (*key, _, epoch), value in record.tables.epochs(record.name).items()
+            for (*key, _, epoch), value in record.tables.epochs.values(record.name).items()
         ]
         columns = ["method", "seed", "epoch", *tables.KEY[:3], "value"]
         found = pd.DataFrame(rows, columns=columns)
@@ -735,7 +735,7 @@ class Results:
 
         n = record.history["n"][-1]
         if record.tables:
-            kept = record.tables.numbers(record.name)
+            kept = record.tables.ends.values(record.name)
         else:
             its = tables.rows_of(record.replicates, *record.steps)
             kept = {tuple(row[k] for k in tables.KEY): row["value"] for row in its}

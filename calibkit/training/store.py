@@ -134,7 +134,7 @@ class Record:
         from calibkit import stats
 
         if self.tables:
-            return self.tables.replicates(self.name)
+            return self.tables.ends.replicates(self.name)
         if "replicates.npz" in self.info["sha256"]:
             return stats.Replicates.load(self._checked("replicates.npz"))
         now = json.loads((self.path / "run.json").read_text())

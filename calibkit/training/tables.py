@@ -98,37 +98,27 @@ class Tables:
         return {name: column[part] for name, column in columns.items()}
 
     @cached_property
-    def _results(self) -> "_Numbers":
+    def ends(self) -> "_Numbers":
+        """Numbers of the end of runs, by `KEY`."""
         return _Numbers(self.folder / "results.parquet")
 
     @cached_property
-    def _epochs(self) -> "_Numbers":
+    def epochs(self) -> "_Numbers":
+        """Numbers of runs whose predictions were kept through training, by `KEY` and epoch."""
         return _Numbers(self.folder / "epochs.parquet")
 
     def number(self, run: str, *key) -> float | None:
         """A number of a run by `KEY`, and an epoch if it is not of the end; None if not kept."""
-        its = self._results if len(key) == len(KEY) else self._epochs
+        its = self.ends if len(key) == len(KEY) else self.epochs
         row = its.of(run).get(key)
         return None if row is None else float(its.value[row])
 
     def deviation(self, run: str, *key) -> np.ndarray | None:
         """What each resample adds to such a number; None without replicates."""
-        its = self._results if len(key) == len(KEY) else self._epochs
+        its = self.ends if len(key) == len(KEY) else self.epochs
         row = its.of(run).get(key)
         drawn = row is not None and its.drawn[row]
         return its.deviations(row).astype(np.float64) if drawn else None
-
-    def replicates(self, run: str):
-        """`stats.Replicates` of a run."""
-        return self._results.replicates(run)
-
-    def numbers(self, run: str) -> dict[tuple, float]:
-        """Numbers of the end of a run, by `KEY`."""
-        return self._results.values(run)
-
-    def epochs(self, run: str) -> dict[tuple, float]:
-        """Numbers of a run whose predictions were kept through its training, by key and epoch."""
-        return self._epochs.values(run)
 
     def predictions(self, run: str) -> Path:
         return self.folder.resolve().parent.parent / "runs" / run / "arrays.npz"
@@ -177,6 +167,7 @@ class _Numbers:
         return np.where(steps == _UNDEFINED, np.float32(np.nan), steps * step)
 
     def replicates(self, run: str):
+        """`stats.Replicates` of a run."""
         from calibkit import stats
 
         its = self.of(run)
