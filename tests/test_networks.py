@@ -43,6 +43,10 @@ def on_meta(name, shape=(3, 32, 32), **options):
         return networks.build(name, shape, 10, **options)
 
 
+def parameter_count(network):
+    return sum(p.numel() for p in network.parameters() if p.requires_grad)
+
+
 # --- sizes ----------------------------------------------------------------------------------------
 # Counts for ten classes, computed here from the layers' definition, beside the published figure.
 
@@ -177,29 +181,27 @@ def test_every_image_network_has_a_published_size():
 @pytest.mark.parametrize("name", COUNTS)
 def test_parameter_counts(name):
     exactly, millions = COUNTS[name]
-    assert networks.parameter_count(on_meta(name)) == exactly
+    assert parameter_count(on_meta(name)) == exactly
     digits = len(str(millions).partition(".")[2])
     assert round(exactly / 1e6, digits) == millions
 
 
 def test_small_networks_count():
-    assert networks.parameter_count(build("mlp")) == linear(40, 256) + linear(256, 256) + linear(
-        256
-    )
+    assert parameter_count(build("mlp")) == linear(40, 256) + linear(256, 256) + linear(256)
     flat = 5 * 32 + 2 * 3 * 32 * 32 + 3 * norm(32) + linear(5 * 32)
-    assert networks.parameter_count(build("cnn")) == flat
+    assert parameter_count(build("cnn")) == flat
     text = 50 * 64 + 7 * (3 * 64 * 64 + norm(64)) + linear(64)
-    assert networks.parameter_count(build("textcnn")) == text
+    assert parameter_count(build("textcnn")) == text
     network = build("mlp")
     network.head.requires_grad_(False)
-    assert networks.parameter_count(network) == linear(40, 256) + linear(256, 256)
+    assert parameter_count(network) == linear(40, 256) + linear(256, 256)
 
 
 @given(st.integers(1, 6), st.integers(1, 24))
 @settings(max_examples=10, deadline=None)
 def test_thin_width_option(n, width):
     network = on_meta("resnet20", width=width)
-    assert networks.parameter_count(network) == thin_resnet(20, width)
+    assert parameter_count(network) == thin_resnet(20, width)
     assert network.head.in_features == 4 * width
 
 
@@ -233,14 +235,10 @@ def test_forward_is_stages_pool_head(built):
     assert logits.isfinite().all()
 
 
-def test_stage_names(built):
+def test_every_network_has_stages_and_a_linear_head(built):
     _, network, _ = built
     assert isinstance(network, networks.Network) and isinstance(network.head, nn.Linear)
-    assert isinstance(network.stages, nn.ModuleList)
-    assert network.stage_names == (
-        "stem",
-        *(f"stage{i + 1}" for i in range(len(network.stages) - 1)),
-    )
+    assert isinstance(network.stages, nn.ModuleList) and len(network.stages) > 1
 
 
 def test_every_weight_reaches_the_loss(built):
@@ -522,9 +520,7 @@ def refused(match, *arguments, **options):
 def test_unknown_names_list_the_known_ones():
     message = refused("name: got 'resnet19'", "resnet19", (3, 32, 32), 10)
     assert all(re.search(rf"\b{name}\b", message) for name in networks.NETWORKS)
-    message = refused("two networks", "resnet110", (3, 32, 32), 10)
-    assert "resnet110_thin" in message and "resnet110_bottleneck" in message
-    assert "resnet110" not in networks.NETWORKS
+    assert "resnet110" not in networks.NETWORKS  # it means several, which are listed
 
 
 @pytest.mark.parametrize("name", IMAGES)

@@ -40,23 +40,17 @@ class Network(nn.Module):
         What lies between the last stage and the features: last normalisation, pooling, dropout.
     head : nn.Linear
 
-    Attributes
-    ----------
-    stage_names : tuple of str
-        ``("stem", "stage1", "stage2", ...)``, one for each of `stages`.
-
     Examples
     --------
     >>> network = build("mlp", (2,), 5, hidden=(10,))
-    >>> network.stage_names, network.features(torch.zeros(3, 2)).shape
-    (('stem', 'stage1'), torch.Size([3, 10]))
+    >>> len(network.stages), network.features(torch.zeros(3, 2)).shape
+    (2, torch.Size([3, 10]))
     >>> network(torch.zeros(3, 2)).shape
     torch.Size([3, 5])
     """
 
     def __init__(self, stages: Sequence[nn.Module], pool: nn.Module, head: nn.Linear):
         super().__init__()
-        self.stage_names = ("stem", *(f"stage{i}" for i in range(1, len(stages))))
         self.stages = nn.ModuleList(stages)
         self.pool = pool
         self.head = head
@@ -70,17 +64,6 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits `(B, classes)`."""
         return self.head(self.features(x))
-
-
-def parameter_count(network: nn.Module) -> int:
-    """Number of trainable parameters.
-
-    Examples
-    --------
-    >>> parameter_count(build("resnet20", (3, 32, 32), 10))
-    269722
-    """
-    return sum(p.numel() for p in network.parameters() if p.requires_grad)
 
 
 # --- shapes and layers: one set for images and for signals, which are images of one row -----------
@@ -575,11 +558,6 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     Traceback (most recent call last):
     ValueError: input_shape: got (500,), but this network takes signals ...
     """
-    if name == "resnet110":
-        raise ValueError(
-            "name: 'resnet110' means two networks: 'resnet110_thin' (1.7M parameters; He et al.) or"
-            " 'resnet110_bottleneck' (46M; mixup, bsce); fmfp's is 'preact_resnet110'"
-        )
     shape = tuple(input_shape)
     if plugins.own(name):
         return _own(name, shape, classes)
