@@ -250,7 +250,7 @@ def test_inputs_and_labels_of_ones_own():
     [
         ({"inputs": np.zeros((4, 2))}, "expected train_inputs, train_labels"),
         ({"inputs": np.zeros((4, 2)), "labels": np.zeros(3)}, "inputs and labels of equal length"),
-        ({"inputs": np.zeros((9, 2)), "labels": np.zeros(9)}, "expected integers"),
+        ({"inputs": np.zeros((9, 2)), "labels": np.zeros(9)}, "with integers"),
         ({"inputs": np.full((9, 2), np.nan), "labels": np.zeros(9, int)}, "finite"),
         ({"inputs": np.array([object()] * 9), "labels": np.zeros(9, int)}, "unreadable"),
     ],
@@ -319,15 +319,13 @@ BROKEN = {
     "deep": ("f = " + "(" * 5000 + ")" * 5000, "bad.py"),
     "control characters": ("def f(a, b): raise ValueError('\\x1b[31m\\nred')\n", "ValueError: "),
     "large": ("#" * (1 << 21), "larger than 1 MB"),
-    "for ever": ("while True: pass\ndef f(a, b): pass\n", "took more than 1 s"),
 }
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_file_is_one_line_and_leaves_no_record(kind, folder, capsys, monkeypatch):
+def test_a_broken_file_is_one_line_and_leaves_no_record(kind, folder, capsys):
     text, message = BROKEN[kind]
     (folder / "bad.py").write_bytes(text if isinstance(text, bytes) else text.encode())
-    monkeypatch.setattr(trials, "PATIENCE", 1 if kind == "for ever" else 60)
     call = ["train", "--edition", "smoke", "--seeds", "1", "--epochs", "1", "--method", "bad.py:f"]
     assert cli.main(call) == 2
     said = capsys.readouterr().err

@@ -245,11 +245,9 @@ def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
             f"{origin.function} takes {', '.join(needed) or 'nothing'}; "
             "expected (logits, targets, ...) of a loss or (train, ...) of a factory"
         )
-    everything = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
     valid = [p.name for p in parameters if p.kind in _NAMED and p.name not in needed]
     for option in chosen:
-        if not everything:
-            terms.choose(f"option of {origin.function}", option, valid)
+        terms.choose(f"option of {origin.function}", option, valid)
     return len(needed) == 2, guarded(origin, function, **chosen)
 
 
@@ -318,17 +316,9 @@ def _read(path: Path) -> str:
 
 
 def _check_defined(origin: Source) -> None:
-    """Refuse a name that the file does not define; the file is read, not run."""
+    """Refuse a name that the file does not have; the file is compiled, not run."""
     with quoted(origin):
-        tree = ast.parse(origin.text, str(origin.path))
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        names = compile(origin.text, str(origin.path), "exec").co_names
     if origin.function not in names:
         try:
             terms.choose(f"function of {origin.path.name}", origin.function, names)

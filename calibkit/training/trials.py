@@ -1,10 +1,7 @@
 """A user's own method or network, tried before it trains."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from statistics import median
 
 import torch
@@ -16,7 +13,6 @@ from calibkit.training.networks import Network
 from calibkit.training.objectives import Batch
 from calibkit.training.runs import PASSES, Run
 
-PATIENCE = 60  # seconds that running a file, or a step, may take
 LARGE = 200.0  # a logit that makes a network as sure as single precision can express
 
 
@@ -29,8 +25,7 @@ def try_once(run: Run, training: Callable, log: Callable) -> None:
     if key in _TRIED or not (plugins.own(run.method) or plugins.own(run.network)):
         return
     data.load(run.dataset)  # decoded now if necessary: that may take minutes
-    with patience(run.method if plugins.own(run.method) else run.network):
-        log(f"{run.method} on {run.network}: {rehearse(training())}")
+    log(f"{run.method} on {run.network}: {rehearse(training())}")
     _TRIED.add(key)
 
 
@@ -154,22 +149,3 @@ def _check(source: plugins.Source, values: object, expected: tuple, what: str) -
         raise source.error(f"gives {shape}, expected {expected}, {what}")
     if not (values.is_floating_point() and values.isfinite().all()):
         raise source.error(f"{what}: not finite")
-
-
-@contextmanager
-def patience(name: str) -> Iterator[None]:
-    """Stop what takes too long; only where there are signals, which is in the main thread."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
-        yield
-        return
-
-    def give_up(*_):
-        raise plugins.PluginError(f"{name}: took more than {PATIENCE} s, given up")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
