@@ -292,18 +292,17 @@ def test_record_gives_back_every_digit_of_the_history(tmp_path):
         assert record.history[name][-1] == pytest.approx(value, rel=1e-6), name
 
 
-@pytest.mark.parametrize(("cycle", "ends"), [(0, (3, 4, 5, 6, 7)), (2, (4, 6))])
-def test_averaged_weights_are_the_mean_of_the_epochs(cycle, ends):
-    wanted = run("swa", epochs=7, swa_start=2, swa_cycle=cycle, snapshots=())
+def test_averaged_weights_are_the_mean_of_the_epochs():
+    wanted = run("swa", epochs=7, swa_start=2, snapshots=())
     training, seen = Training(wanted), []
     learn = training.learn
 
     def watched(epoch):
         loss = learn(epoch)
-        if epoch in ends:
+        if epoch > 2:
             seen.append([p.detach().clone() for p in training.network.parameters()])
         averaged = training.predictor(epoch) is not training.network
-        assert averaged == (epoch >= ends[0])  # nothing to predict with before the first
+        assert averaged == (epoch > 2)  # nothing to predict with before the first
         training.network.train()
         return loss
 

@@ -136,19 +136,6 @@ def test_settings_of_the_protocol_by_name():
         plan.select("demo", ["erm"], protocol={"batch_size": "many"})
 
 
-def test_cycles_of_the_rate_end_in_an_average_and_leave_names_alone():
-    usual = protocols.FMFP_CIFAR
-    cyclic = replace(usual, swa_cycle=5)
-    rates = [cyclic.rate(epoch, "swa", "paper") for epoch in range(120, 132)]
-    assert rates[0] == usual.rate(120) and rates[1:6] == rates[6:11]
-    assert rates[1:6] == pytest.approx([0.0401, 0.0302, 0.0203, 0.0104, 0.0005])
-    assert cyclic.rate(150) == usual.rate(150)  # without averaging there are no cycles
-    assert [cyclic.averages(e) for e in (0, 120, 124, 125, 129, 130)] == [0, 0, 0, 1, 1, 2]
-    assert [usual.averages(e) for e in (0, 120, 121, 122)] == [0, 0, 1, 2]
-    assert cyclic.shortened(40).swa_cycle == 1 and usual.shortened(40).swa_cycle == 0
-    assert "swa_cycle" not in replace(RUN, protocol=usual).content()["protocol"]
-
-
 def test_grid_imports_nothing_heavy():
     heavy = "{'torch', 'numpy', 'matplotlib'}"
     code = f"import sys, calibkit.companion.plan; print({heavy} & {{*sys.modules}})"

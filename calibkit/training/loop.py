@@ -38,6 +38,8 @@ from calibkit.training.runs import PASSES, Run
 EVALUATION_BATCH = 1000
 EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # of such a batch at most
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run that takes longer
+# What of a `Training` a checkpoint has besides weights and random states.
+CONTINUED = "epoch history wrong_until early followed kept seconds samples passes".split()
 SNAPSHOT_SAMPLES = 1000  # of the test set, at the epochs before the last: figures need no more
 # A run on these takes hours: its logits at every evaluated epoch stay beside the record, so that
 # what a later measure asks of them need not be trained again.
@@ -140,7 +142,7 @@ class Training:
         if self.device.type == "cpu":
             torch.set_num_threads(1)
             keep_memory()
-        self.bfloat16 = half_precision(run)
+        self.bfloat16 = protocol.precision == "bfloat16"
         if why := put_off(run, device):
             raise OSError(f"{run.name}: {why}")
 
@@ -417,14 +419,14 @@ class Training:
             if protocol.clip_norm is not None:
                 nn.utils.clip_grad_norm_(network.parameters(), protocol.clip_norm)
             self.optimizer.step()
-        if swa and protocol.averages(epoch) > protocol.averages(epoch - 1):
+        if swa and epoch > protocol.swa_start:
             self.average.update_parameters(network)
         self.samples += len(order)
         return float(total) / len(batches)
 
     def predictor(self, epoch: int) -> nn.Module:
         """The network whose predictions count at an epoch: the averaged one once it exists."""
-        if self.average is None or not self.protocol.averages(epoch):
+        if self.average is None or epoch <= self.protocol.swa_start:
             return self.network.eval()
         split = self.splits["train"]
         everything = torch.arange(len(self.labels), device=self.device)
@@ -437,19 +439,13 @@ class Training:
 
     def save(self, spent: float) -> None:
         """Write everything that decides how the run continues, in one step."""
-        state = {
+        state = {name: getattr(self, name) for name in CONTINUED} | {
             "made_by": self._maker(),
-            "epoch": self.epoch,
+            "spent": spent,
             "network": self.network.state_dict(),
             "average": self.average.state_dict() if self.average else None,
             "optimizer": self.optimizer.state_dict(),
             "memory": self.training_set.memory,
-            "wrong_until": self.wrong_until,
-            "early": self.early,
-            "followed": self.followed,
-            "kept": self.kept,
-            "history": self.history,
-            "counts": (self.seconds, self.samples, spent, *self.passes),
             "random": (torch.get_rng_state(), self.crops.get_state()),
             "rng": json.dumps(self.rng.bit_generator.state),
         }
@@ -472,7 +468,7 @@ class Training:
             stored = self.checkpoint.read_bytes()
             if hashlib.sha256(stored[32:]).digest() != stored[:32]:
                 raise ValueError("it is damaged")
-            state = torch.load(io.BytesIO(stored[32:]), self.device, weights_only=True)
+            state = torch.load(io.BytesIO(stored[32:]), "cpu", weights_only=True)
             if state["made_by"] != self._maker():
                 raise ValueError("it is of another version or device")
         except Exception as error:  # torch has many ways to say that a file is damaged
@@ -484,14 +480,11 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         for name, values in self.training_set.memory.items():
             values.copy_(state["memory"][name])
-        self.wrong_until = state["wrong_until"]
-        self.early = {epoch: logits.cpu() for epoch, logits in state["early"].items()}
-        self.followed = {e: tuple(x.cpu() for x in f) for e, f in state["followed"].items()}
-        self.kept = {e: tuple(x.cpu() for x in f) for e, f in state["kept"].items()}
-        self.epoch, self.history = state["epoch"], state["history"]
-        self.seconds, self.samples, self.spent, *self.passes = state["counts"]
-        torch.set_rng_state(state["random"][0].cpu())
-        self.crops.set_state(state["random"][1].cpu())
+        for name in (*CONTINUED, "spent"):
+            setattr(self, name, state[name])
+        self.wrong_until = self.wrong_until.to(self.device)
+        torch.set_rng_state(state["random"][0])
+        self.crops.set_state(state["random"][1])
         self.rng.bit_generator.state = json.loads(state["rng"])
         self.log(f"{self.run.name}: goes on after epoch {self.epoch}")
 
@@ -564,19 +557,10 @@ def _scalars(values: dict) -> dict[str, float]:
     return {k: float(v) for k, v in values.items() if np.isscalar(v)}
 
 
-def half_precision(run: Run) -> bool:
-    """Whether the training steps of a run are in bfloat16.
-
-    Not for mixup inference: it divides by a difference of ratios, which may be so small that
-    rounding would show.
-    """
-    return run.protocol.precision == "bfloat16" and not run.recipe.objective.startswith("mit")
-
-
 def put_off(run: Run, device: str = "") -> str:
     """Why a run should wait for another machine; empty if it need not."""
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if half_precision(run) and not computes_bfloat16(chosen):
+    if run.protocol.precision == "bfloat16" and not computes_bfloat16(chosen):
         return (
             "trains in bfloat16, which this processor emulates at a tenth of the speed; "
             "needs avx512_bf16, amx_bf16 or a GPU that has it"

@@ -31,7 +31,6 @@ class Protocol:
     swa_start: int = 0  # average the weights after each epoch beyond this one
     swa_learning_rate: float = 0.05
     swa_anneal: int = 10
-    swa_cycle: int = 0  # epochs of a cycle of the rate, after each of which is averaged; 0: none
     augment: bool = True
     # Samples held out of the training set; None: the data's default; "test": the test set, as in
     # some authors' code.
@@ -68,14 +67,9 @@ class Protocol:
             milestones=tuple(scale(m) for m in self.milestones),
             swa_start=min(scale(self.swa_start), epochs - 1) if self.swa_start else 0,
             swa_anneal=scale(self.swa_anneal),
-            swa_cycle=scale(self.swa_cycle) if self.swa_cycle else 0,
             snapshots=tuple(sorted({scale(s) for s in self.snapshots})),
             evaluate_every=max(1, round(self.evaluate_every * epochs / self.epochs)),
         )
-
-    def averages(self, epoch: int) -> int:
-        """How many averages of weights there are after an epoch."""
-        return max(0, epoch - self.swa_start) // max(1, self.swa_cycle)
 
     def rate(self, epoch: int, averaging: str = "none", variant: str = "code") -> float:
         """Learning rate of an epoch (counted from 1).
@@ -84,15 +78,8 @@ class Protocol:
         authors of fmfp run: a half-period cosine of half the training, which has begun to rise
         again when averaging starts, then a cosine step of `swa_anneal` epochs to the constant
         `swa_learning_rate`. `variant="paper"` is what they write: the baseline's own steps up to
-        `swa_start`, then the constant rate.
-
-        fmfp says that averaging uses a cyclical rate but not how long a cycle is. With cycles of
-        `swa_cycle` epochs, the rate falls linearly in each from `swa_learning_rate` to a hundredth
-        of it, as in Izmailov et al., 2018.
+        `swa_start`, then the constant rate (a cyclical one, but not how long a cycle is).
         """
-        if averaging == "swa" and self.swa_cycle and epoch > self.swa_start:
-            done = (epoch - self.swa_start - 1) % self.swa_cycle + 1
-            return self.swa_learning_rate * (1 - 0.99 * done / self.swa_cycle)
         if averaging == "none" and self.schedule == "cosine":
             return self.learning_rate * (1 + cos(pi * (epoch - 1) / self.epochs)) / 2
         if averaging == "none" or (variant == "paper" and epoch <= self.swa_start):
@@ -151,15 +138,12 @@ DARKSIDE_CIFAR = Protocol(
 DARKSIDE_DECAY = (("label_smoothing", (("decay", 0.1),)), ("focal", (("decay", 0.1),)))
 # darkside, supplement A.3: ImageNet, 100 epochs, divided by 10 after 30, 60, 90; temperature 1.1.
 # Batch and weight decay are not stated: the usual ones.
-DARKSIDE_IMAGENET = Protocol(
+DARKSIDE_IMAGENET = replace(
+    FMFP_IMAGENET,
     epochs=100,
-    batch_size=256,
-    weight_decay=1e-4,
     milestones=(30, 60, 90),
     swa_start=60,
-    validation=10_000,
     snapshots=(10, 30, 60),
-    evaluate_every=5,
     shifted=10_000,
     temperature=1.1,
 )
@@ -175,16 +159,14 @@ CONFIDNET_CIFAR10 = Protocol(
     evaluate_every=5,
     feature_scores=CONFIDNET_EPOCHS,
 )
-CONFIDNET_CIFAR100 = Protocol(
+CONFIDNET_CIFAR100 = replace(
+    CONFIDNET_CIFAR10,
     epochs=170,
+    learning_rate=0.1,
     weight_decay=1e-4,
     milestones=(90, 135),
-    validation=5000,
-    split_seed=42,
     swa_start=100,
     snapshots=(17, 68, 119),
-    evaluate_every=5,
-    feature_scores=CONFIDNET_EPOCHS,
 )
 # overconf, public code: 200 epochs of batches of 512, steps after 100 and 150.
 OVERCONF_CIFAR = Protocol(

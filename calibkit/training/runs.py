@@ -188,7 +188,11 @@ class Setting:
     exceptions: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
 
     def protocol_of(self, text: str) -> Protocol:
-        """The protocol of a method, with its exceptions; mixup inference is always in float32."""
+        """The protocol of a method, with its exceptions.
+
+        Mixup inference is always in float32: it divides by a difference of ratios, which may be so
+        small that rounding would show.
+        """
         objective = method(text).objective
         changed = dict(dict(self.exceptions).get(objective, ()))
         if objective.startswith("mit"):
