@@ -290,6 +290,11 @@ def test_a_setting_has_more_seeds_or_methods_than_its_paper():
     assert {"mit_l", "cs_kd+sam+swa", "focal(gamma=9)", "crl"} <= {run.method for run in own}
 
 
+def test_fewer_seeds_may_be_asked_for_than_a_setting_gives_a_method():
+    few = plan.Selection("released", "cifar10-plain", seeds=1)
+    assert [run.seed for run in few.runs(["erm", "fmfp"])] == [0, 0]
+
+
 def test_settings_have_names():
     names = [s.name for s in plan.settings("released")]
     assert len(set(names)) == len(names)

@@ -33,7 +33,12 @@ _WHEN = {
     "second_rate": "between the first two drops of the learning rate",
     "third_rate": "after the second drop of the learning rate",
 }
-_ON = {"clean": "", "shifted": "under shift", "collected": "on newly collected test sets"}
+_ON = {
+    "clean": "",
+    "shifted": "under shift",
+    "collected": "on newly collected test sets",
+    "people": "against people's answers",
+}
 _WORDS = (*OUTCOMES, "no data")
 
 

@@ -364,7 +364,7 @@ class Selection:
 
     def runs(self, methods: Iterable[str]) -> list[Run]:
         """The runs of some methods."""
-        return self.place().runs(methods, self.variant or "code")
+        return self.place().runs(methods, self.variant or "code", self.seeds or 0)
 
     def published(self, paper: str, exhibit: str = "") -> list[Run]:
         """The runs of a paper as published, or of one exhibit."""
