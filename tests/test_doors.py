@@ -24,7 +24,7 @@ PAPER = '''"""A sixth paper: two exhibits, two methods."""
 from calibkit.companion.papers.blocks import Block, Need, Paper, settings
 from calibkit.training import protocols as p
 
-_HERE = settings("sixth", ("cifar10",), ("resnet18",), p.FMFP_CIFAR, 2)
+_HERE = settings("sixth", "cifar10", "resnet18", p.FMFP_CIFAR, 2)
 PAPER = Paper(
     authors="A. Stranger (2026)",
     blocks=(Block(("sixth-tab1", "sixth-fig1"), _HERE, ("erm", "linear")),),

@@ -7,7 +7,7 @@ from calibkit import terms
 from calibkit.training.protocols import Protocol
 from calibkit.training.runs import Run, Setting
 
-CIFARS = ("cifar10", "cifar100")
+CIFARS = "cifar10 cifar100"
 FOUR = ("erm", "label_smoothing", "mixup", "focal")
 
 
@@ -79,27 +79,18 @@ class Paper:
 
 
 def settings(
-    paper: str,
-    datasets: Iterable[str],
-    networks: Iterable[str],
-    protocol: Protocol,
-    seeds: int | tuple[int, ...],
-    note: str = "",
-    **more,
+    paper: str, datasets: str, networks: str, protocol: Protocol, seeds, note: str = "", **more
 ) -> tuple[Setting, ...]:
-    """Each network on each data set by one protocol, as published."""
+    """Each network on each data set, names with spaces between, by one protocol, as published."""
     return tuple(
         Setting(
-            dataset,
-            network,
-            protocol,
-            seeds,
+            *(dataset, network, protocol, seeds),
             name="-".join(filter(None, (paper, dataset, network.replace(":", "-"), note))),
             title=", ".join(filter(None, (terms.DATASETS.get(dataset, dataset), network, note))),
             **more,
         )
-        for dataset in datasets
-        for network in networks
+        for dataset in datasets.split()
+        for network in networks.split()
     )
 
 

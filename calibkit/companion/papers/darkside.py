@@ -9,6 +9,7 @@ without, a rate of 0.1 does not train it.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from calibkit.companion.papers import here
 from calibkit.companion.papers.blocks import FOUR, Block, Need, Paper, settings
@@ -16,30 +17,24 @@ from calibkit.training import protocols as p
 
 _DECAY = p.DARKSIDE_DECAY
 _PROTOCOL = replace(p.DARKSIDE_CIFAR, validation=5000, temperature=1.5)
-_NETWORKS = ("vgg16_bn", "resnet50", "densenet121")
 _METHODS = ("erm", "entropy_regularization", "label_smoothing", "mixup", "focal")
-_SHIFTED = settings(
-    "darkside",
-    ("cifar10",),
-    ("vgg16_bn",),
-    replace(_PROTOCOL, shifted=10_000),
-    3,
-    exceptions=_DECAY,
-)
+_PLACES = partial(settings, "darkside", seeds=3, exceptions=_DECAY)
+_SHIFTED = _PLACES("cifar10", "vgg16_bn", replace(_PROTOCOL, shifted=10_000))
 _CIFAR = (
     *_SHIFTED,
-    *settings("darkside", ("cifar10",), _NETWORKS[1:], _PROTOCOL, 3, exceptions=_DECAY),
-    *settings("darkside", ("cifar100",), _NETWORKS, _PROTOCOL, 3, exceptions=_DECAY),
+    *_PLACES("cifar10", "resnet50 densenet121", _PROTOCOL),
+    *_PLACES("cifar100", "vgg16_bn resnet50 densenet121", _PROTOCOL),
 )
-_IMAGENET = settings("darkside", ("imagenet",), ("resnet50_imagenet",), p.DARKSIDE_IMAGENET, 1)
+_IMAGENET = settings("darkside", "imagenet", "resnet50_imagenet", p.DARKSIDE_IMAGENET, 1)
 _ON_IMAGENET = tuple(
     "label_smoothing(epsilon=0.1)" if m == "label_smoothing" else m for m in _METHODS
 )
 # A.2: the public code of ConfidNet, a tenth held out, three runs.
 _SCORES = (
-    *settings("darkside", ("cifar10",), ("vgg16_bn:IMAGENET1K_V1",), p.CONFIDNET_CIFAR10, 3),
-    *settings("darkside", ("cifar100",), ("vgg16_bn",), p.CONFIDNET_CIFAR100, 3, "scores"),
+    *settings("darkside", "cifar10", "vgg16_bn:IMAGENET1K_V1", p.CONFIDNET_CIFAR10, 3),
+    *settings("darkside", "cifar100", "vgg16_bn", p.CONFIDNET_CIFAR100, 3, "scores"),
 )
+_SUMMED = replace(_PROTOCOL, reduction="sum", clip_norm=2.0)
 _BLOCKS = (
     Block(("darkside-fig1",), _SHIFTED, ("erm", "label_smoothing")),
     Block(("darkside-tab1", "darkside-tab3"), _IMAGENET, _ON_IMAGENET),
@@ -52,15 +47,7 @@ _BLOCKS = (
     # public code that they follow; the text says nothing of either.
     Block(
         ("darkside-lst1", "darkside-lst2"),
-        settings(
-            "darkside",
-            ("cifar10",),
-            ("vgg16_bn",),
-            replace(_PROTOCOL, reduction="sum", clip_norm=2.0),
-            3,
-            "summed",
-            exceptions=_DECAY,
-        ),
+        _PLACES("cifar10", "vgg16_bn", _SUMMED, note="summed"),
         ("entropy_regularization", "label_smoothing"),
         variant="paper",
     ),

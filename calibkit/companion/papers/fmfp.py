@@ -7,7 +7,6 @@ defaults are alpha = 0.3 and gamma = 2). CS-KD and CRL: the defaults of their ow
 Its mobile nets are in the supplement, its corrupted test set is CIFAR-10-C.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from calibkit.companion.papers import here
@@ -15,39 +14,28 @@ from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Need, Paper, s
 from calibkit.training import protocols as p
 from calibkit.training.runs import Setting
 
-_NETWORKS = ("preact_resnet110", "wrn_28_10", "densenet_bc_100_12", "convmixer_256_16")
-_MOBILE = ("mobilenet_v2", "efficientnet_b0")
+_NETWORKS = "preact_resnet110 wrn_28_10 densenet_bc_100_12 convmixer_256_16"
 _CALIBRATION = ("erm", "mixup", "label_smoothing", "focal", "cs_kd", "l1_norm")
 _FLAT = ("erm", "crl", "sam", "swa", "fmfp")
 _SHIFTED = replace(p.FMFP_CIFAR, shifted=10_000)
 
 
-def _both(networks: Iterable[str]) -> tuple[Setting, ...]:
+def _both(networks: str) -> tuple[Setting, ...]:
     return (
-        *settings("fmfp", ("cifar10",), networks, _SHIFTED, 3),
-        *settings("fmfp", ("cifar100",), networks, p.FMFP_CIFAR, 3),
+        *settings("fmfp", "cifar10", networks, _SHIFTED, 3),
+        *settings("fmfp", "cifar100", networks, p.FMFP_CIFAR, 3),
     )
 
 
 _FIRST = _both(_NETWORKS)
 _RESNET = _FIRST[:1]  # CIFAR-10, PreAct-ResNet-110: what most figures show
-_TINY = settings("fmfp", ("tiny_imagenet",), ("resnet18", "resnet50"), p.FMFP_TINY, 3)
-_IMAGENET = ("resnet18_imagenet", "resnet50_imagenet")
-_VGG = settings(
-    "fmfp",
-    CIFARS,
-    ("vgg16_bn",),
-    replace(p.FMFP_CIFAR, feature_scores=p.CONFIDNET_EPOCHS),
-    3,
-    "scores",
-)
+_TINY = settings("fmfp", "tiny_imagenet", "resnet18 resnet50", p.FMFP_TINY, 3)
+_SCORED = replace(p.FMFP_CIFAR, feature_scores=p.CONFIDNET_EPOCHS)
+_VGG = settings("fmfp", CIFARS, "vgg16_bn", _SCORED, 3, "scores")
+_IMAGENET = settings("fmfp", "imagenet", "resnet18_imagenet resnet50_imagenet", p.FMFP_IMAGENET, 1)
 _BLOCKS = (
     Block(("fmfp-tab1",), _FIRST, _CALIBRATION),
-    Block(
-        ("fmfp-text-sec32",),
-        settings("fmfp", ("cifar10",), _NETWORKS[::2], _SHIFTED, 3),
-        ("erm", "mixup", "focal"),
-    ),
+    Block(("fmfp-text-sec32",), _FIRST[:4:2], ("erm", "mixup", "focal")),
     Block(("fmfp-fig2",), _RESNET, (*_CALIBRATION, "crl", "fmfp")),
     Block(("fmfp-fig4",), _FIRST, ("erm",)),  # temperatures from validation and test data
     Block(("fmfp-fig5",), _RESNET, ("erm", "label_smoothing")),
@@ -62,16 +50,14 @@ _BLOCKS = (
     Block(("fmfp-fig9", "fmfp-fig10"), _RESNET, ("erm", "fmfp")),  # settings not stated
     Block(("fmfp-fig11", "fmfp-fig16"), _FIRST, ("erm", "crl", "fmfp")),
     Block(("fmfp-fig12",), _RESNET, ("erm", "sam", "swa", "fmfp")),
-    Block(("fmfp-tab4",), _both(_MOBILE), _CALIBRATION),
+    Block(("fmfp-tab4",), _both("mobilenet_v2 efficientnet_b0"), _CALIBRATION),
     Block(("fmfp-tab5",), _TINY, ("erm", "crl", "fmfp")),
     Block(("fmfp-tab5",), _TINY, ("fmfp",), variant="paper"),
     Block(("fmfp-fig13",), _TINY, _CALIBRATION),
     Block(("fmfp-fig15",), _VGG, ("erm", "fmfp")),  # beside Trust Score and ConfidNet
     # No settings of ImageNet are stated anywhere: the usual recipe, once.
-    *(
-        Block((exhibit,), settings("fmfp", ("imagenet",), (net,), p.FMFP_IMAGENET, 1), _CALIBRATION)
-        for exhibit, net in zip(("fmfp-fig3", "fmfp-fig14"), _IMAGENET, strict=True)
-    ),
+    Block(("fmfp-fig3",), _IMAGENET[:1], _CALIBRATION),
+    Block(("fmfp-fig14",), _IMAGENET[1:], _CALIBRATION),
 )
 
 _MORE = (  # where effects are small: seeds, mixing ratios, coefficients, untried combinations

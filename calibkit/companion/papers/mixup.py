@@ -11,16 +11,11 @@ from calibkit.companion.papers import here
 from calibkit.companion.papers.blocks import CIFARS, FOUR, Block, Need, Paper, grid, settings
 from calibkit.training import protocols as p
 
-_NETWORKS = ("resnet18", "resnet50", "resnet110_bottleneck", "resnet152")
-_DATA = ("svhn", *CIFARS, "tiny_imagenet")
+_DATA = f"svhn {CIFARS} tiny_imagenet"
+_NETWORKS = "resnet18 resnet50 resnet110_bottleneck resnet152"
+_TRANSFERRED = "resnet18_imagenet:IMAGENET1K_V1 resnet152_imagenet:IMAGENET1K_V1"
 _PLACES = settings("mixup", _DATA, _NETWORKS, p.MIXUP_CIFAR, 1)
-_PRETRAINED = settings(
-    "mixup",
-    ("tiny_imagenet",),
-    ("resnet18_imagenet:IMAGENET1K_V1", "resnet152_imagenet:IMAGENET1K_V1"),
-    p.MIXUP_CIFAR,
-    1,
-)
+_PRETRAINED = settings("mixup", "tiny_imagenet", _TRANSFERRED, p.MIXUP_CIFAR, 1)
 _RESNET110 = _PLACES[2::4]
 _ALPHAS = grid("mixup", "alpha", (0.1, 0.5, 1))
 _ABLATIONS = ("mixup_dt", "mixup_to", "mixup_sc", "mixup_io")

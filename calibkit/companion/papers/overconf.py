@@ -14,10 +14,9 @@ from calibkit.companion.papers.blocks import CIFARS, Block, Need, Paper, grid, s
 from calibkit.training import protocols as p
 from calibkit.training.runs import Setting
 
-_IMAGES = ("svhn", *CIFARS)
-_PLACES = {d: settings("overconf", (d,), ("resnet32",), p.OVERCONF_CIFAR, 5) for d in _IMAGES} | {
-    "20newsgroups": settings("overconf", ("20newsgroups",), ("textcnn",), p.OVERCONF_TEXTS, 5)
-}
+_IMAGES = settings("overconf", f"svhn {CIFARS}", "resnet32", p.OVERCONF_CIFAR, 5)
+_TEXTS = settings("overconf", "20newsgroups", "textcnn", p.OVERCONF_TEXTS, 5)
+_PLACES = {place.dataset: (place,) for place in (*_IMAGES, *_TEXTS)}
 _COEFFICIENTS = {  # smoothing, L1 norm, focal loss: table 1
     "svhn": (0.01, 0.01, 1),
     "cifar10": (0.05, 0.05, 3),
@@ -61,7 +60,7 @@ def _each(
 
 def _sized(size: int) -> tuple[Setting, ...]:
     protocol = replace(p.OVERCONF_CIFAR, train_size=size)
-    return settings("overconf", ("cifar10",), ("resnet32",), protocol, 1, f"{size} images")
+    return settings("overconf", "cifar10", "resnet32", protocol, 1, f"{size} images")
 
 
 _FINE_GRIDS = (  # figure 1(d)
@@ -71,7 +70,7 @@ _FINE_GRIDS = (  # figure 1(d)
 )
 _INVERSE = tuple(f"{m}(gamma={g})" for m in ("focal", "inverse_focal") for g in (1, 2, 3))
 # The public code takes this ResNet-110 from the focal line of papers.
-_RESNET110 = settings("overconf", CIFARS, ("resnet110_bottleneck",), p.OVERCONF_CIFAR, 5)
+_RESNET110 = settings("overconf", CIFARS, "resnet110_bottleneck", p.OVERCONF_CIFAR, 5)
 _BLOCKS = (
     *_each(("overconf-tab1", "overconf-tab2", "overconf-fig3"), _by_validation),
     # The public code leaves the factor (1 - p)^gamma out of the gradient.
@@ -82,7 +81,7 @@ _BLOCKS = (
     *(Block(("overconf-fig1",), _sized(n), _FINE_GRIDS) for n in (5_000, 15_000, 45_000)),
     *_each(("overconf-fig2",), _by_validation, ("cifar10",)),
     *_each(("overconf-fig4",), lambda d: ("erm", *_grids(d)[:5])),
-    *_each(("overconf-fig5",), _by_validation, CIFARS),
+    *_each(("overconf-fig5",), _by_validation, CIFARS.split()),
     *_each(("overconf-fig6",), lambda d: ("erm", *_INVERSE)),
     # Of the appendix, as far as the text refers to it.
     *(Block(("overconf-tabA",), (s,), _by_validation(s.dataset)) for s in _RESNET110),
