@@ -23,21 +23,14 @@ _COEFFICIENTS = {  # smoothing, L1 norm, focal loss: table 1
     "cifar100": (0.09, 0.01, 5),
     "20newsgroups": (0.09, 0.01, 5),
 }
-_EPSILONS, _STRENGTHS, _GAMMAS = (
-    (0.01, 0.03, 0.05, 0.07, 0.09),
-    (0.001, 0.005, 0.01, 0.05, 0.1),
-    (1, 3, 5, 7, 9),
-)
+_EPSILONS, _STRENGTHS = (0.01, 0.03, 0.05, 0.07, 0.09), (0.001, 0.005, 0.01, 0.05, 0.1)
+_GAMMAS = (1, 3, 5, 7, 9)
 
 
 def _by_validation(dataset: str) -> tuple[str, ...]:
     epsilon, strength, gamma = _COEFFICIENTS[dataset]
-    return (
-        "erm",
-        f"label_smoothing(epsilon={epsilon})",
-        f"l1_norm(strength={strength})",
-        f"focal(gamma={gamma})",
-    )
+    smoothing, norm = f"label_smoothing(epsilon={epsilon})", f"l1_norm(strength={strength})"
+    return ("erm", smoothing, norm, f"focal(gamma={gamma})")
 
 
 def _grids(dataset: str) -> tuple[str, ...]:
@@ -89,12 +82,7 @@ _BLOCKS = (
     *_each(("overconf-figA-reliability",), _by_validation, ("svhn", "cifar100", "20newsgroups")),
 )
 
-_REGULARISED = (  # the coefficients of its tables
-    *grid("label_smoothing", "epsilon", _EPSILONS),
-    *grid("l1_norm", "strength", _STRENGTHS),
-    *grid("focal", "gamma", _GAMMAS),
-)
-
+_REGULARISED = _grids("cifar10")  # the coefficients of its tables
 _SIX = (  # what its figure 6 compares
     *("erm", "label_smoothing(epsilon=0.09)", "l1_norm"),
     *("focal(gamma=5)", "focal(gamma=1)", "inverse_focal"),
