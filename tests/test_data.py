@@ -863,8 +863,8 @@ def test_mnist1d_is_generated_once_and_checked(tmp_path, monkeypatch):
 
     monkeypatch.setattr(readers, "mnist1d_signals", quick)
     first = data.load("mnist1d", tmp_path)
-    assert calls == [(5_000, 42), (10_000, readers.MNIST1D_TEST_SEED)]
-    assert (len(first.train), len(first.validation), len(first.test)) == (40, 10, 100)
+    assert calls == [(5_000, 42), (5_000, readers.MNIST1D_TEST_SEED)]
+    assert (len(first.train), len(first.validation), len(first.test)) == (40, 10, 50)
     assert first.train.inputs.shape[1:] == (1, 40) and first.train.inputs.dtype == torch.float32
     again = data.load("mnist1d", tmp_path)
     assert len(calls) == 2 and same(first, again)

@@ -31,6 +31,7 @@ def table(fig: "Figure") -> str:
     writer.writerow(COLUMNS)
     for i, ax in enumerate(fig.axes):
         panel = " ".join((ax.get_title() or ax.get_xlabel() or f"panel {i + 1}").split())
+        words = _words(ax.yaxis), _words(ax.xaxis)
         for drawn, series, points in _artists(ax):
             name = "" if str(series).startswith("_") else " ".join(str(series).split())
             if (step := -(-len(points) // MOST)) > 1:
@@ -38,8 +39,8 @@ def table(fig: "Figure") -> str:
             for x, y, to_x, to_y in points:
                 if not (isfinite(x) and isfinite(y)):  # a gap in a line
                     continue
-                ends = ["" if end is None else _short(end) for end in (to_x, to_y)]
-                writer.writerow([panel, drawn, name, _short(x), _short(y), *ends, _row(ax, x, y)])
+                at = ["" if end is None else _short(end) for end in (x, y, to_x, to_y)]
+                writer.writerow([panel, drawn, name, *at, _row(words, x, y)])
     return file.getvalue()
 
 
@@ -75,14 +76,19 @@ def _short(value: float) -> str:
     return f"{round(value, 12):.6g}"
 
 
-def _row(ax: "Axes", x: float, y: float) -> str:
-    """The words beside a point on an axis whose labels are words."""
-    for axis, value in ((ax.yaxis, y), (ax.xaxis, x)):
-        labels = [(at, tick.get_text()) for at, tick in zip(
-            axis.get_ticklocs(), axis.get_ticklabels(), strict=False)]  # fmt: skip
-        words = [(abs(at - value), text) for at, text in labels if any(map(str.isalpha, text))]
-        if words and min(words)[0] < 0.5:
-            return " ".join(min(words)[1].split())
+def _words(axis) -> list[tuple[float, str]]:
+    """The labels of an axis that are words, and where they stand."""
+    ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
+    labels = [(at, tick.get_text()) for at, tick in ticks]
+    return [(at, " ".join(text.split())) for at, text in labels if any(map(str.isalpha, text))]
+
+
+def _row(words: tuple[list, list], x: float, y: float) -> str:
+    """The words beside a point, on the vertical axis or the other."""
+    for labels, value in zip(words, (y, x), strict=True):
+        near = [(abs(at - value), text) for at, text in labels]
+        if near and min(near)[0] < 0.5:
+            return min(near)[1]
     return ""
 
 

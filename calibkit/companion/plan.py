@@ -51,8 +51,8 @@ class Edition:
     @property
     def scored(self) -> dict[str, object]:
         """The protocol of runs with Trust Score and ConfidNet, whose head learns as published, or
-        for a fifth of that where a page trains what it misses."""
-        return {"feature_scores": protocols.CONFIDNET_EPOCHS // (5 if self.on_the_spot else 1)}
+        for a tenth of that where a page trains what it misses."""
+        return {"feature_scores": protocols.CONFIDNET_EPOCHS // (10 if self.on_the_spot else 1)}
 
     @property
     def shared(self) -> Setting:
@@ -90,20 +90,21 @@ _SMOKE = Protocol(
     validation=200,
     train_size=300,
     snapshots=(1, 2, 4),
+    evaluate_every=2,
     replicates=10,
 )
 # A thousand signals are few enough that networks memorise them, as they do images.
 _DEMO = Protocol(
-    epochs=24,
+    epochs=20,
     batch_size=100,
-    milestones=(12, 18, 22),
-    swa_start=15,
+    milestones=(12, 16, 18),
+    swa_start=12,
     swa_anneal=2,
     train_size=1000,
-    snapshots=(4, 12, 20),
+    snapshots=(4, 12, 16),
     evaluate_every=4,
     shifted=2000,
-    replicates=40,
+    replicates=20,
 )
 # What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
 _DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)

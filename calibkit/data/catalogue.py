@@ -99,7 +99,8 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
     if not row.keep:
         return finished(root)
     if base is None:  # generated, and worth keeping
-        return cache.decoded(name, root, f"mnist1d {version('mnist1d')}", finished)
+        made_by = f"mnist1d {version('mnist1d')} {readers.MNIST1D_TEST}"
+        return cache.decoded(name, root, made_by, finished)
     folders = [f for part in ("train", "test", "val") if (f := base / part).is_dir()]
     key = name
     if name not in SOURCES:  # the user's own images

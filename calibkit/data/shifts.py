@@ -203,17 +203,17 @@ def mnist1d_shifted(severity: int) -> splits.Split:
     Returns
     -------
     splits.Split
-        Signals (10000, 1, 40) in the units of the test set and labels; generated once, then kept.
+        Signals (5000, 1, 40) in the units of the test set and labels; generated once, then kept.
     """
     _check_severity(severity)
     scales = {name: scale * (1 + severity / 5) for name, scale in MNIST1D_SCALES.items()}
 
     def make(draft: Path) -> readers.Parts:
         none = np.empty((0, 1, 40), np.float32), np.empty(0, np.int64)
-        test = readers.mnist1d_signals(10_000, readers.MNIST1D_TEST_SEED, **scales)
+        test = readers.mnist1d_signals(readers.MNIST1D_TEST, readers.MNIST1D_TEST_SEED, **scales)
         return readers.Parts(*none, *test, readers.DIGITS)
 
-    origin = f"mnist1d {version('mnist1d')} {scales}"
+    origin = f"mnist1d {version('mnist1d')} {readers.MNIST1D_TEST} {scales}"
     parts = cache.decoded(f"mnist1d-shifted-{severity}", catalogue.data_root(), origin, make)
     return splits.Split.of(np.array(parts.test), parts.test_labels)
 
