@@ -491,9 +491,9 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     Returns
     -------
     Figure
-        As wide as a page, a row a metric. Thick is the mean, thin are single seeds; the ring is the
-        best epoch of the mean, and the number what seeds lose after the epoch that is best for the
-        others, with a 95 % interval.
+        As wide as a page, or for one column as a phone, a row a metric. Thick is the mean, thin are
+        single seeds; the ring is the best epoch of the mean, and the number what seeds lose after
+        the epoch that is best for the others, with a 95 % interval.
 
     Raises
     ------
@@ -511,7 +511,7 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
     names = list(next(iter(table.values())))
-    size = (WIDTH, 1.55 * len(names) + 0.3)
+    size = (WIDTH if len(table) > 1 else 4.6, 1.55 * len(names) + 0.3)
     shared = {"squeeze": False, "sharex": "col", "sharey": "row"}
     fig, axes = plt.subplots(len(names), len(table), figsize=size, **shared)
     for column, (title, by_metric) in enumerate(table.items()):
