@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
 
-from calibkit import metrics
+from calibkit import metrics, plots
 from calibkit.companion import figures, results
 
 
@@ -40,6 +40,17 @@ def test_lower_is_better_for_an_error_and_worse_for_a_ranking():
     assert "← better" in left.get_xlabel() and "better →" in middle.get_xlabel()
     legend = [text.get_text() for text in left.figure.legends[0].get_texts()]
     assert legend == ["better", "worse", "different", "no clear difference", "one or two runs"]
+    assert [text.get_text() for text in right.texts] == ["not run"]  # SWA
+
+
+def test_calibration_stands_against_ranking():
+    rows = {("sam", m): row(m, v) for m, v in (("ece", [-0.02, -0.021]), ("auroc", [0.01, 0.012]))}
+    fig = figures.trade_off({"here": rows})
+    (dot,) = (
+        line for line in fig.axes[0].lines if line.get_marker() == plots.look("sam")["marker"]
+    )
+    assert (*dot.get_xdata(), *dot.get_ydata()) == pytest.approx((-2.05, 1.1))
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == ["SAM"]
 
 
 def test_a_heading_stands_over_its_names_and_an_empty_one_nowhere():

@@ -104,7 +104,8 @@ def verdicts(
     ----------
     panels : mapping
         ``{title: rows by name}``, rows of `results.Results.compare`; a name is a method, or any
-        words. Names stand in the order in which they first come.
+        words. Names stand in the order in which they first come; where a panel has no row, it says
+        so.
     groups : mapping, optional
         ``{heading: names}``, to put headings over names.
     published : mapping, optional
@@ -133,12 +134,17 @@ def verdicts(
     drawn: set[str] = set()
     for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
         for y, (name, heading) in enumerate(lines):
-            if not heading and name in rows:
-                drawn.add(_verdict(ax, y, rows[name]))
-                if name in published.get(title, {}):
-                    scale = terms.metric_label(rows[name].metric)[1]
-                    ax.plot(scale * published[title][name], y, **_PRINTED)
-                    drawn.add(_PRINTED["label"])
+            if heading:
+                continue
+            if name not in rows:
+                ax.text(0.5, y, "not run", transform=ax.get_yaxis_transform(), ha="center",
+                        va="center", color="0.55", fontsize=7, backgroundcolor="w")  # fmt: skip
+                continue
+            drawn.add(_verdict(ax, y, rows[name]))
+            if name in published.get(title, {}):
+                scale = terms.metric_label(rows[name].metric)[1]
+                ax.plot(scale * published[title][name], y, **_PRINTED)
+                drawn.add(_PRINTED["label"])
         _axis(ax, title, next(iter(rows.values()), None), len(panels))
     ax = axes[0, 0]
     at = {y: name for y, (name, heading) in enumerate(lines) if not heading}
@@ -187,6 +193,44 @@ def _axis(ax: Axes, title: str, row, columns: int) -> None:
         ax.set_xlabel(f"{unit}{better}")
         ax.locator_params(axis="x", nbins=max(3, min(8, 15 // columns)))
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}".replace("-", "−") if x else "0")
+
+
+def trade_off(panels: Mapping[str, Mapping]) -> Figure:
+    """Calibration against ranking: what each method does to both, as differences to plain training.
+
+    Parameters
+    ----------
+    panels : mapping
+        ``{title: rows by (method, metric)}``, rows of `results.Results.compare` for the metrics
+        "ece" and "auroc".
+
+    Returns
+    -------
+    Figure
+        As wide as a page, a column a panel. A dot a method, its intervals a cross.
+    """
+    fig, axes = plt.subplots(1, len(panels), figsize=(plots.WIDTH, 3.0), squeeze=False)
+    key = {}
+    for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
+        for method in dict.fromkeys(method for method, _ in rows):
+            across, up = (100 * np.array(rows[method, m].interval) for m in ("ece", "auroc"))
+            line = plots.look(method) | {"linestyle": "", "markersize": 6, "elinewidth": 1}
+            if method == "ts":  # it has the black of plain training, which is the origin here
+                line |= {"color": "0.5", "marker": "o"}
+            (x, left, right), (y, low, high) = across, up
+            bars = {"xerr": [[x - left], [right - x]], "yerr": [[y - low], [high - y]]}
+            key[line["label"]] = ax.errorbar(x, y, **bars, **line)
+        ax.axhline(0, color="0.3", lw=0.9, zorder=0)
+        ax.axvline(0, color="0.3", lw=0.9, zorder=0)
+        ax.set(title=title, xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
+        for words, at in {
+            "better at both": "top",
+            "better calibrated, ranks worse": "bottom",
+        }.items():
+            ax.text(0.93, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
+                    ha="right", va=at)  # fmt: skip
+    fig.legend(key.values(), key, loc="outside upper right", ncols=6, columnspacing=1.2)
+    return fig
 
 
 def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, float]]) -> Figure:
