@@ -402,7 +402,8 @@ def paired(*tables: Beside):
         cells.setdefault((_label(x.method), head, "here"), _shown(x.ours, nan, x.metric, 1))
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
-    return page.table(frame, classes="calibkit-paired").set_caption(_staying(tables[0].differs))
+    note = tables[0].differs + " –: not printed, or not run." * bool((frame == "–").any(axis=None))
+    return page.table(frame, classes="calibkit-paired").set_caption(_staying(note))
 
 
 def _staying(note: str) -> str:
