@@ -89,8 +89,9 @@ def test_a_loss_and_a_sixth_paper_come_in_by_the_doors_that_contributing_names(t
     # A loss: a function, and an entry.
     losses = library / "losses.py"
     losses.write_text(losses.read_text("utf-8") + LOSS, "utf-8")
-    entry = '    "linear": Entry("Linear", "#123456", "o", options={"slope": 1.0}),\n'
-    edit(library / "terms.py", '    "brier": Entry(', entry)
+    look = 'label = "Linear", color = "#123456", marker = "o"'
+    entry = f"linear = {{ {look}, options = {{ slope = 1.0 }} }}\n"
+    edit(library / "terms.toml", 'brier = { label = "Brier loss"', entry)
     # A paper: its file, its claims, its lines of the ledger, and its line in the list.
     papers = library / "companion" / "papers"
     (papers / "sixth.py").write_text(PAPER)

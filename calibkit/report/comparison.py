@@ -154,7 +154,7 @@ def verdict(numbers: dict) -> list[dict[str, str]]:
     """For each of `DECIDING`, which model beats which: ``title``, ``text``, ``tone``."""
     statements, models = [], numbers["models"]
     for name in DECIDING:
-        label, scale, _ = terms.METRICS[name]
+        label, scale, *_ = terms.METRICS[name]
         wins = {m: set() for m in models}
         for pair in numbers["pairs"]:
             side = better(name, pair["difference"][name])
@@ -185,7 +185,7 @@ def tables(numbers: dict) -> dict[str, pd.DataFrame]:
     def row(found: dict[str, Interval], pair: bool) -> dict[str, str]:
         marks = {name: _MARKS[better(name, found[name]) if pair else 0] for name in COMPARED}
         return {
-            terms.header(name): number(found[name], terms.METRICS[name][1], sign=pair) + mark
+            terms.header(name): number(found[name], terms.METRICS[name].scale, sign=pair) + mark
             for name, mark in marks.items()
         }
 
@@ -217,7 +217,7 @@ def _forest(numbers: dict) -> Figure:
     height = 1.0 + 0.3 * len(pairs)
     fig, axes = plt.subplots(2, 2, figsize=(8.4, 2 * height + 0.6), sharey=True)
     for ax, name in zip(axes.flat, shown, strict=True):
-        label, scale, higher = terms.METRICS[name]
+        label, scale, higher, _ = terms.METRICS[name]
         ax.axvline(0, color="0.6", linewidth=1, linestyle="--")
         for y, pair in enumerate(pairs):
             estimate, low, high = (scale * x for x in pair["difference"][name])

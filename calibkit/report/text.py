@@ -313,7 +313,7 @@ _OF_POSITIVE = {  # what the metrics of confidence and correctness are for a pro
 def _on_comparison(numbers: Assessment) -> dict[str, str]:
     won, lost, differences = [], [], numbers.comparison["difference"]
     names = ("accuracy", "excess_ece", "brier", "auroc", "aurc")
-    judged = {name: (differences[name], terms.METRICS[name][0]) for name in names}
+    judged = {name: (differences[name], terms.METRICS[name].label) for name in names}
     if of := numbers.comparison["positive"]:
         own = {name: (of[name]["difference"], label) for name, label in _OF_POSITIVE.items()}
         judged = own | {"brier": judged["brier"]}
@@ -338,7 +338,7 @@ def better(name: str, difference: Interval) -> int:
     >>> better("nll", Interval(0.2, 0.1, 0.3)), better("auroc", Interval(0.2, -0.1, 0.5))
     (-1, 0)
     """
-    higher = terms.METRICS[name][2]
+    higher = terms.METRICS[name].higher
     side = {"higher": 1, "lower": -1}.get(difference.outcome(), 0)
     return 0 if higher is None else side if higher else -side
 
@@ -436,12 +436,12 @@ _MET = {True: "yes", False: "no", None: "cannot tell"}
 
 
 def _metric_row(name: str, value: Interval) -> dict[str, str]:
-    label, scale, higher = terms.METRICS[name]
+    label, scale, higher, meaning = terms.METRICS[name]
     return {
         "Metric": label,
         "Value [95 % interval]": number(value, scale, terms.UNITS[scale]),
         "Better": {True: "higher", False: "lower", None: "–"}[higher],
-        "What it is": terms.MEANINGS[name],
+        "What it is": meaning,
     }
 
 
@@ -542,7 +542,7 @@ def _comparison_rows(numbers: Assessment) -> list[dict[str, str]]:
         return []
     found, of = numbers.comparison, numbers.comparison["positive"]
     shown = {
-        name: (terms.METRICS[name][0], numbers.metrics[name], found["metrics"][name], difference)
+        name: (terms.METRICS[name].label, numbers.metrics[name], found["metrics"][name], difference)
         for name, difference in found["difference"].items()
     }
     if of:
@@ -551,7 +551,7 @@ def _comparison_rows(numbers: Assessment) -> list[dict[str, str]]:
         shown = own | {name: shown[name] for name in ("nll", "brier")}
     rows = []
     for name, (label, yours, other, difference) in shown.items():
-        scale = terms.METRICS[name][1]
+        scale = terms.METRICS[name].scale
         yours, other = (
             number(getattr(x, "estimate", x), scale, terms.UNITS[scale]) for x in (yours, other)
         )
