@@ -873,21 +873,9 @@ class MatrixScaling(Recalibration):
             raise ValueError(f"l2: got {self.l2}, expected a finite number >= 0")
 
     def _fit(self, logits: Array, labels: Array) -> None:
-        logits, k = logits.astype(np.float64), logits.shape[1]
-        start = np.append(np.eye(k), np.zeros((1, k)), axis=0)  # W transposed, then b
-
-        def loss(parameters):
-            weights = parameters.reshape(k + 1, k)
-            nll, residual = _nll_and_residual(logits @ weights[:k] + weights[k], labels)
-            gradient = np.append(logits.T @ residual, residual.sum(axis=0, keepdims=True), axis=0)
-            change = weights - start
-            return (
-                nll + self.l2 * (change**2).sum(),
-                (gradient + 2 * self.l2 * change).ravel(),
-            )
-
-        best = _minimised(loss, start.ravel()).reshape(k + 1, k)
-        self.matrix_, self.bias_ = best[:k].T, best[k]
+        k = logits.shape[1]
+        penalty = np.full((k + 1, k), float(self.l2))
+        self.matrix_, self.bias_ = _affine(logits.astype(np.float64), labels, penalty)
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_, kind=None)
@@ -940,23 +928,9 @@ class StructuredScaling(Recalibration):
         n, k = logits.shape
         self.temperature_ = _lowest_nll(_Scaled(logits, labels))
         self.smoothing_ = 1 / (n + 1)
-        scores = self._scores(logits)
-        inputs = np.append(scores, np.ones((n, 1)), axis=1)
-        penalty = np.full((k + 1, k), k * (k - 1) / n)  # rows: D transposed, then b
+        penalty = np.full((k + 1, k), np.inf if self.structure == "vector" else k * (k - 1) / n)
         penalty[np.arange(k), np.arange(k)] = penalty[k] = k / n
-        vector = self.structure == "vector"
-        free = penalty == k / n if vector else np.ones_like(penalty, dtype=bool)
-        unit = np.sqrt(penalty[free])  # of each parameter: equal penalties are solved much faster
-        change = np.zeros_like(penalty)
-
-        def loss(parameters):
-            change[free] = parameters / unit
-            nll, residual = _nll_and_residual(scores + inputs @ change, labels)
-            gradient = (inputs.T @ residual)[free] / unit
-            return nll + parameters @ parameters, gradient + 2 * parameters
-
-        change[free] = _minimised(loss, np.zeros(free.sum())) / unit
-        self.matrix_, self.bias_ = np.eye(k) + change[:k].T, change[k].copy()
+        self.matrix_, self.bias_ = _affine(self._scores(logits), labels, penalty)
 
     def _scores(self, logits: Array) -> Array:
         probs = _probs64(logits.astype(np.float64) / self.temperature_)
@@ -1223,6 +1197,27 @@ def _beta(probs: Array, target: Array) -> Array:
 
     bounds = [(0, None), (0, None), (None, None)]
     return _minimised(loss, np.array([1.0, 1.0, 0.0]), bounds)
+
+
+def _affine(scores: Array, labels: Array, penalty: Array) -> tuple[Array, Array]:
+    """W and b of the lowest NLL of softmax(W z + b) under ridge penalties of W - 1 and b.
+
+    A row of `penalty` (k + 1, k) belongs to a logit, the last to b; what has an infinite one stays.
+    """
+    k = scores.shape[1]
+    inputs = np.append(scores, np.ones((len(scores), 1)), axis=1)
+    free, change = np.isfinite(penalty), np.zeros_like(penalty)
+    held = penalty[free] > 0
+    unit = np.sqrt(np.where(held, penalty[free], 1))  # equal penalties are solved much faster
+
+    def loss(parameters):
+        change[free] = parameters / unit
+        nll, residual = _nll_and_residual(scores + inputs @ change, labels)
+        gradient = (inputs.T @ residual)[free] / unit
+        return nll + held @ parameters**2, gradient + 2 * held * parameters
+
+    change[free] = _minimised(loss, np.zeros(free.sum())) / unit
+    return np.eye(k) + change[:k].T, change[k].copy()
 
 
 def _nll_and_residual(scores: Array, labels: Array) -> tuple[float, Array]:
