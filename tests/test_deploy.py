@@ -473,13 +473,12 @@ def test_scores_by_hand():
 
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("level", [0.8, 0.95])
-def test_sets_hold_the_truth_as_often_as_asked(held, level):
+def test_sets_hold_the_truth_as_often_as_asked(monkeypatch, held, level):
     """Whatever the probabilities are worth: here far too high."""
     (val, val_labels), (test, labels) = arrays(4000, 6, 4.0, 1), arrays(8000, 6, 4.0, 2)
     kept = {"val_logits": val, "val_labels": val_labels} if held else {}
-    found = conformal.sets(
-        predictions.from_arrays({"logits": test, "labels": labels} | kept), level
-    )
+    monkeypatch.setattr(conformal, "LEVEL", level)
+    found = conformal.sets(predictions.from_arrays({"logits": test, "labels": labels} | kept))
     assert found.temperature == pytest.approx(4, rel=0.1)
     for scores in (found.lac, found.aps):
         for row in scores.values():

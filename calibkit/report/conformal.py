@@ -13,13 +13,13 @@ import numpy as np
 
 from calibkit import stats
 from calibkit.arrays import Array, softmax
-from calibkit.posthoc import _lowest_nll, _Scaled
+from calibkit.posthoc import optimal_temperature
 from calibkit.report import estimates
 from calibkit.report.estimates import FEW, FIT
 from calibkit.report.predictions import Predictions
 
 LEVEL = 0.9
-SCORES = {"lac": "by a threshold on the probability", "aps": "by adding up probabilities"}
+SCORES = ("lac", "aps")  # a threshold on the probability; probabilities added up
 
 
 class Sets(NamedTuple):
@@ -43,17 +43,11 @@ class Sets(NamedTuple):
     aps: dict[str, dict]
 
 
-def sets(data: Predictions, level: float = LEVEL) -> Sets | None:
+def sets(data: Predictions) -> Sets | None:
     """Size and coverage of conformal sets with and without a temperature.
 
     The temperature is fitted to one half of the validation set, and the sets to the other half;
     without a validation set both are cross-fitted.
-
-    Parameters
-    ----------
-    data : Predictions
-    level : float
-        Coverage asked for.
 
     Returns
     -------
@@ -70,54 +64,44 @@ def sets(data: Predictions, level: float = LEVEL) -> Sets | None:
     >>> [round(x["after"]["coverage"].estimate, 1) for x in (found.lac, found.aps)]
     [0.9, 0.9]
     """
-    k = data.logits.shape[1]
-    held = data.val_logits is not None
+    (n, k), held = data.logits.shape, data.val_logits is not None
     if k < 3 or len(data.val_labels if held else data.labels) < 4 * FEW:
         return None
-    rng, most = np.random.default_rng(0), max(FIT // k, 4 * FEW)
-    test = np.arange(len(data.labels))
+    most = max(FIT // k, 4 * FEW)
     if held:
-        halves = np.array_split(rng.permutation(len(data.val_labels))[:most], 2)
-        parts = [(data.val_logits, data.val_labels, *halves, test[:: -(-len(test) // most)])]
+        known = np.random.default_rng(0).permutation(len(data.val_labels))
+        logits, labels, splits = data.val_logits, data.val_labels, [(known, np.arange(n))]
     else:
-        parts = [
-            (data.logits, data.labels, *np.array_split(fit[:most], 2), rest[:most])
-            for fit, rest in estimates.folds(len(test))
-        ]
-    temperatures, found = [], {(name, when): [] for name in SCORES for when in (0, 1)}
-    judged = np.concatenate([rest for *_, rest in parts])
-    for logits, labels, first, second, rest in parts:
-        temperature = _lowest_nll(_Scaled(logits[first], labels[first]))
-        temperatures.append(temperature)
-        for when, t in enumerate((1.0, temperature)):
-            calibration = softmax(logits[second].astype(np.float64) / t)
-            probs = softmax(data.logits[rest].astype(np.float64) / t)
-            for name in SCORES:
-                u = np.random.default_rng(1)
-                own = scores(name, calibration, u)[np.arange(len(second)), labels[second]]
-                limit = quantile(own, level)
-                inside = scores(name, probs, u) <= limit
-                hit = inside[np.arange(len(rest)), data.labels[rest]]
-                found[name, when].append((hit, inside.sum(axis=1)))
-    measured = {
-        name: {
-            word: _measured(
-                *map(np.concatenate, zip(*found[name, i], strict=True)), data.labels[judged], level
-            )
-            for i, word in enumerate(("before", "after"))
-        }
-        for name in SCORES
-    }
-    return Sets(level, float(np.mean(temperatures)), **measured)
+        logits, labels, splits = data.logits, data.labels, estimates.folds(n)
+    temperatures, judged = [], []
+    found = {(name, when): [] for name in SCORES for when in ("before", "after")}
+    for known, rest in splits:
+        first, second = np.array_split(known[:most], 2)
+        rest = rest[:: -(-n // most)] if held else rest[:most]
+        temperatures.append(optimal_temperature(logits[first], labels[first])[0])
+        judged.append(data.labels[rest])
+        for name, when in found:
+            t = temperatures[-1] if when == "after" else 1.0
+            rng, both = np.random.default_rng(1), (logits[second], data.logits[rest])
+            own, new = (scores(name, softmax(z.astype(np.float64) / t), rng) for z in both)
+            limit = quantile(own[np.arange(len(own)), labels[second]], LEVEL)
+            hit = new[np.arange(len(new)), judged[-1]] <= limit
+            found[name, when].append((hit, (new <= limit).sum(axis=1)))
+    of_labels = np.concatenate(judged)
+    measured: dict = {name: {} for name in SCORES}
+    for (name, when), parts in found.items():
+        hit, size = map(np.concatenate, zip(*parts, strict=True))
+        measured[name][when] = _measured(hit, size, of_labels)
+    return Sets(LEVEL, float(np.mean(temperatures)), **measured)
 
 
-def _measured(hit: Array, size: Array, labels: Array, level: float) -> dict:
+def _measured(hit: Array, size: Array, labels: Array) -> dict:
     count = np.bincount(labels)
     by_class = np.bincount(labels, hit)[count > 0] / count[count > 0]
     return {
         "coverage": stats.wilson(hit.sum(), len(hit)),
         "size": float(size.mean()),
-        "class_gap": float(np.mean(np.abs(by_class - level))),
+        "class_gap": float(np.mean(np.abs(by_class - LEVEL))),
     }
 
 

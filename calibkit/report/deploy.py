@@ -15,7 +15,7 @@ from calibkit import __version__, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import assessment, estimates, positive, thresholds
 from calibkit.report.predictions import Predictions, log_probs
-from calibkit.report.text import decimals, number, percent
+from calibkit.report.text import number, percent, say
 from calibkit.stats import Interval
 
 NAMES = {
@@ -133,40 +133,22 @@ def recalibrate(
 
 def lines(name: str, model: posthoc.Recalibration, about: dict) -> list[str]:
     """What `recalibrate` found, in words."""
-    fitted, measured = about["fitted_on"], about["measured"]
-    what = NAMES[name]
-    if name == "temperature":
-        what += f", T = {model.temperature_:.4g}"
-    part = "validation samples" if fitted["part"] == "validation" else "samples"
-    how = "test samples" if fitted["part"] == "validation" else "samples by cross-fitting"
-    said = [
-        f"{what}: fitted to {fitted['samples']:,} {part}, judged on {measured['samples']:,} {how}."
-    ]
+    temperature = model.temperature_ if name == "temperature" else None
+    said = [say(None, "recalibrated", what=NAMES[name], temperature=temperature, **about)]
     for metric in MEASURED:
-        two = [measured[when][metric] for when in ("before", "after")]
+        two = [about["measured"][when][metric] for when in ("before", "after")]
         shown = [percent(x) if metric in ("accuracy", "ece") else _digits(x) for x in two]
         label = metric.upper() if len(metric) == 3 else metric.capitalize()
         said.append(f"  {label:9}{shown[0]} → {shown[1]}")
     for row in about["thresholds"]:
-        said.append("  " + _sentence(row, about["class_names"]))
+        score, kinds = "confidence", ("accepted", "error")
+        if row["column"] is not None:
+            score = f"P({about['class_names'][row['column']]})"
+            kinds = "flagged", "precision", "recall"
+        some = kinds if row["threshold"] is not None else ()
+        shares = [f"{kind} {number(Interval(*row[kind]), 100, ' %')}" for kind in some]
+        said.append("  " + say(None, "chosen", row=row, score=score, shares=shares))
     return said + [f"! {warning}" for warning in about["warnings"]]
-
-
-def _sentence(row: dict, names: Sequence[str]) -> str:
-    rule, value = row["rule"], row["value"]
-    wish = {
-        "target_risk": f"at most {percent(value)} errors",
-        "precision": f"precision {percent(value)}",
-        "recall": f"recall {percent(value)}",
-        "cost_ratio": f"a miss costs {value:g} false alarms",
-        "budget": f"at most {percent(value) if value < 1 else f'{value:,.0f}'} flagged",
-    }[rule]
-    score = "confidence" if row["column"] is None else f"P({names[row['column']]})"
-    if row["threshold"] is None:
-        return f"{wish}: no threshold on {score} keeps that"
-    keys = ("accepted", "error", "flagged", "precision", "recall")
-    shown = (f"{k} {number(Interval(*row[k]), 100, ' %')}" for k in keys if k in row)
-    return f"{wish}: {score} ≥ {decimals(row['threshold'])}: {', '.join(shown)}"
 
 
 def _judged(

@@ -35,9 +35,27 @@ def write(
         What was assessed. The figures can then be explored, by the one script that the page
         allows; without these arguments there is no script.
     """
-    values = _values(numbers, data, against)
-    words = {name: values[name] for name in ("verdict", "cautions")}
-    return html.publish(out, "report", numbers, words, "page", **values)
+    words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
+    shown = ["reliability", "histogram", "risk_coverage"]
+    shown += ["probability", "roc", "precision_recall"] if numbers.positive else []
+    shown += ["comparison"] if numbers.comparison else []
+    pictures = {name: html.picture(draw(name, numbers)) for name in shown}
+    # Of two classes, what can be explored is folded away: a still picture does.
+    lively = data is not None and not numbers.positive
+    return html.publish(
+        out,
+        "report",
+        numbers,
+        words,
+        "page",
+        **words,
+        positive=numbers.positive,
+        most_shown=SHOWN,
+        pictures=pictures,
+        explorables=explore(numbers, data, against, pictures) if lively else {},
+        script=explorable.script() if lively else "",
+        tables={name: html.table(frame) for name, frame in tables(numbers).items()},
+    )
 
 
 def draw(name: str, numbers: Assessment) -> Figure:
@@ -137,32 +155,28 @@ def explore(
     if against:
         models["the other one"] = against.sample(ROWS)
     reliability, histograms, risk_coverage = {}, {}, {}
-    found = (point["threshold"] for point in numbers.operating_points)
-    thresholds = [threshold for threshold in found if threshold is not None]
+    points = numbers.operating_points
+    marks = [point["threshold"] for point in points if point["threshold"] is not None]
+    few = min(explorable.MOST, max(EXPLORED // numbers.classes, 1000))
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
-        test, held_out = (
-            samples and (samples["confidence"], samples["correct"])
-            for samples in (model.samples, model.val_samples)
-        )
+        test = model.samples["confidence"], model.samples["correct"]
+        held_out = model.val_samples
+        held_out = held_out and (held_out["confidence"], held_out["correct"])
         if not data.pairs:
-            few = min(explorable.MOST, max(EXPLORED // numbers.classes, 1000))
             packed = explorable.reliability(model.logits, model.labels, temperature, few)
             reliability[name] = packed
-        histograms[name] = explorable.histograms(*test, marks=thresholds)
+        histograms[name] = explorable.histograms(*test, marks=marks)
         risk_coverage[name] = explorable.risk_coverage(*test, held_out)
     point = numbers.main_point or {"threshold": 0.9, "target": 0.05}
-    shown = {}
-    if reliability:
-        still = pictures["reliability"]
-        shown["reliability"] = explorable.show_reliability(reliability, still=still)
-    return shown | {
-        "histogram": explorable.show_histograms(
-            histograms, point["threshold"], still=pictures["histogram"]
-        ),
-        "risk_coverage": explorable.show_risk_coverage(
-            risk_coverage, point["target"], still=pictures["risk_coverage"]
-        ),
+    return {
+        name: show(table, *start, still=pictures[name])
+        for name, show, table, *start in (
+            ("reliability", explorable.show_reliability, reliability),
+            ("histogram", explorable.show_histograms, histograms, point["threshold"]),
+            ("risk_coverage", explorable.show_risk_coverage, risk_coverage, point["target"]),
+        )
+        if table
     }
 
 
@@ -183,23 +197,3 @@ def _mark(points: list[dict], ax: Axes) -> None:
             words, side = f"≥ {decimals(point['threshold'])}", "right" if x > 0.3 else "left"
             ax.annotate(words, (x, y), (-5, 7), textcoords="offset points", ha=side)
             labelled = x
-
-
-def _values(numbers: Assessment, data: Predictions | None, against: Predictions | None) -> dict:
-    """What the template needs beside the numbers."""
-    shown = ["reliability", "histogram", "risk_coverage"]
-    shown += ["probability", "roc", "precision_recall"] if numbers.positive else []
-    shown += ["comparison"] if numbers.comparison else []
-    pictures = {name: html.picture(draw(name, numbers)) for name in shown}
-    # Of two classes, what can be explored is folded away: a still picture does.
-    lively = data is not None and not numbers.positive
-    return {
-        "positive": numbers.positive,
-        "most_shown": SHOWN,
-        "verdict": verdict(numbers),
-        "cautions": cautions(numbers),
-        "pictures": pictures,
-        "explorables": explore(numbers, data, against, pictures) if lively else {},
-        "script": explorable.script() if lively else "",
-        "tables": {name: html.table(frame) for name, frame in tables(numbers).items()},
-    }

@@ -271,8 +271,8 @@ def _on_decisions(numbers: Assessment) -> dict[str, str]:
     point, title = positive.thresholds[0], f"At 0.5 it never says {positive.quoted}"
     if at["flagged"]:
         title = f"At 0.5, {at['false']:,} of {at['flagged']:,} flagged are not {positive.quoted}"
-    rule = rule_in_words(point, positive.quoted)
-    return card(title, say(numbers, "decisions", at=at, point=point, rule=rule), "fair")
+    values = {"at": at, "row": point, "name": positive.quoted}
+    return card(title, say(numbers, "decisions", **values), "fair")
 
 
 def rule_in_words(row: dict, name: str) -> str:
@@ -281,12 +281,7 @@ def rule_in_words(row: dict, name: str) -> str:
     >>> rule_in_words({"rule": "budget", "value": 200}, "fraud")
     'To flag at most 200'
     """
-    value = row["value"]
-    if row["rule"] == "cost_ratio":
-        return f"If a missed {name} costs {value:g} false alarms"
-    if row["rule"] == "budget":
-        return f"To flag at most {_round(value) if value < 1 else format(value, ',g')}"
-    return f"For a {row['rule']} of {_round(value)}"
+    return say(None, "rule", row=row, name=name)
 
 
 def _on_shift(numbers: Assessment) -> dict[str, str]:
