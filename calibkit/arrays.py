@@ -6,6 +6,7 @@ arrays are passed on. torch is never imported: a tensor is recognised by what it
 
 import sys
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -338,3 +339,24 @@ def _check_range(array: Array, name: str, unit: bool = False) -> None:
     # An average of probabilities may round to just above 1.
     if unit and (low < 0 or high > 1 + 1e-6):
         raise ValueError(f"{name}: got values from {low:.6g} to {high:.6g}, expected [0, 1]")
+
+
+def plain(value: Any, infinite: str | None = None) -> Any:
+    """Numbers as JSON allows them: ``nan`` as None, infinity as `infinite`, named fields as keys.
+
+    >>> plain({"a": np.array([1.5, np.nan]), "b": (np.int64(2), np.inf)}, "inf")
+    {'a': [1.5, None], 'b': [2, 'inf']}
+    """
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(key): plain(x, infinite) for key, x in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(x, infinite) for x in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None if np.isnan(value) else infinite
+    return value

@@ -35,6 +35,7 @@ from calibkit.arrays import (
     as_confidence_correct,
     as_labels,
     as_logits,
+    plain,
     to_numpy,
 )
 
@@ -80,7 +81,7 @@ class Explorable:
 
     def __init__(self, kind: str, data: dict, still: str, label: str) -> None:
         self.label = label
-        numbers = html.escape(json.dumps(_plain(data), separators=(",", ":")), quote=False)
+        numbers = html.escape(json.dumps(plain(data), separators=(",", ":")), quote=False)
         self.html = (
             f'<calibkit-explorable kind="{kind}" label="{html.escape(label)}" '
             f"numbers='{numbers.replace(chr(39), '&#39;')}'>"
@@ -869,17 +870,6 @@ def _base64(array: Array) -> str:
 
 def _digits(values: Array, digits: int) -> list[float]:
     return [float(f"{v:.{digits}g}") for v in values]
-
-
-def _plain(value):
-    """Numbers as JSON allows them; non-finite ones become null."""
-    if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _png(draw: Callable[[], Figure]) -> str:

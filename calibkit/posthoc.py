@@ -44,6 +44,7 @@ from calibkit.arrays import (
     blocks,
     check_bins,
     like,
+    plain,
     row_sums,
     softmax,
 )
@@ -245,13 +246,13 @@ class Recalibration:
         """
         if not hasattr(self, "classes_"):
             self._check_fitted(0)
-        options = {name: _plain(value) for name, value in self.get_params().items()}
+        options = {name: plain(value) for name, value in self.get_params().items()}
         kept = {
             "calibkit_map": 1,
             "map": next(name for name, kind in MAPS.items() if kind is type(self)),
             "options": options,
             "classes": len(self.classes_) if hasattr(self, "classes_") else None,
-            "fitted": {name: _plain(getattr(self, f"{name}_")) for name in self._kept},
+            "fitted": {name: plain(getattr(self, f"{name}_")) for name in self._kept},
         }
         twice = kept.keys() & about.keys()
         if twice:
@@ -1005,15 +1006,6 @@ def load(path: str | os.PathLike) -> Recalibration:
         model.classes_ = np.arange(k)
     model.about_ = kept
     return model
-
-
-def _plain(value: Any) -> Any:
-    """Numbers and arrays as JSON has them: NaN is null."""
-    if isinstance(value, list | tuple):
-        return [_plain(x) for x in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    return None if value != value else value
 
 
 # --- inside ---------------------------------------------------------------------------------------

@@ -4,19 +4,19 @@ import base64
 import hashlib
 import io
 import json
-import math
 import os
-from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
 
 import jinja2
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from calibkit import plots
+from calibkit import arrays, plots
 from calibkit.report.text import FILTERS
+
+plain = partial(arrays.plain, infinite="inf")  # numbers as the JSON files have them
 
 
 def render(template: Path, **values) -> str:
@@ -68,23 +68,6 @@ def picture(figure: Figure) -> str:
         figure.savefig(file, format="svg", metadata={"Date": None})
     plt.close(figure)
     return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def plain(value):
-    """Numbers as JSON allows them: named fields as keys, ``nan`` as null, infinity as "inf"."""
-    if is_dataclass(value):
-        value = vars(value)
-    elif hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {str(key): plain(x) for key, x in value.items()}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [plain(x) for x in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf"
-    return value
 
 
 def write(path: Path, text: str) -> None:
