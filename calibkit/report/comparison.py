@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from calibkit import __version__, plots, stats, terms
 from calibkit.report import drift, estimates, html, predictions
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import better, card, framed, number
+from calibkit.report.text import DECIDING, better, card, framed, number
 from calibkit.stats import Interval
 
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
-DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what the verdicts are about
 LEVEL = 0.95
 MOST = 12  # models: 66 pairs
 

@@ -52,7 +52,7 @@ def recalibrate(
         classes, some below the error rate.
     rules : sequence of (str, float)
         Of two classes, what a threshold on the probability of that one is for: pairs of a name of
-        `thresholds.RULES` and a value; by default, some of each.
+        `thresholds.RULES` and a value; by default, those of a report.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def recalibrate(
             pair and (pair[0][:, column], pair[1] == column)
             for pair in ((after, data.labels), chosen_on)
         )
-        usual = rules or _usual(float(score[1].mean()))
+        usual = rules or positive.default_rules(float(score[1].mean()))
         rows += [_judged(rule, value, column, score, on) for rule, value in usual]
     before = softmax(data.logits.astype(np.float64))
     fitted = data.val_labels if held else data.labels
@@ -169,12 +169,6 @@ def _judged(
     return row | {
         name: [x if math.isfinite(x) else None for x in share] for name, share in shares.items()
     }
-
-
-def _usual(base_rate: float) -> list[tuple[str, float]]:
-    """Rules where none are asked for."""
-    budget = 0.01 if base_rate < 0.1 else 0.1
-    return [("budget", budget), ("precision", 0.5), ("precision", 0.9), ("cost_ratio", 10.0)]
 
 
 def _column(data: Predictions, name: str | None, rules: Sequence) -> int | None:

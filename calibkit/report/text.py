@@ -297,6 +297,7 @@ def _on_shift(numbers: Assessment) -> dict[str, str]:
 
 # --- a second model ---
 
+DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what verdicts are about
 _OF_POSITIVE = {  # what the metrics of confidence and correctness are for a probability
     "ece": "ECE of the probability",
     "excess_ece": "Excess ECE of the probability",
@@ -305,26 +306,35 @@ _OF_POSITIVE = {  # what the metrics of confidence and correctness are for a pro
 }
 
 
+def _compared(numbers: Assessment) -> dict[str, tuple]:
+    """Label, both values and the difference of each metric; of two classes, of the positive one."""
+    found, of = numbers.comparison, numbers.comparison["positive"]
+    shown = {
+        name: (terms.METRICS[name].label, numbers.metrics[name], found["metrics"][name], difference)
+        for name, difference in found["difference"].items()
+    }
+    if not of:
+        return shown
+    keys = ("yours", "other", "difference")
+    own = {name: (label, *(of[name][k] for k in keys)) for name, label in _OF_POSITIVE.items()}
+    return own | {name: shown[name] for name in ("nll", "brier")}
+
+
 def _on_comparison(numbers: Assessment) -> dict[str, str]:
-    won, lost, differences = [], [], numbers.comparison["difference"]
-    names = ("accuracy", "excess_ece", "brier", "auroc", "aurc")
-    judged = {name: (differences[name], terms.METRICS[name].label) for name in names}
-    if of := numbers.comparison["positive"]:
-        own = {name: (of[name]["difference"], label) for name, label in _OF_POSITIVE.items()}
-        judged = own | {"brier": judged["brier"]}
-    for name, (difference, label) in judged.items():
-        if not label[1].isupper() and name != "brier":  # no abbreviation
-            label = label[0].lower() + label[1:]
-        won += [label] * (better(name, difference) > 0)
-        lost += [label] * (better(name, difference) < 0)
-    parts = [f"{word} on {', '.join(x)}" for word, x in (("better", won), ("worse", lost)) if x]
-    text = f"Compared with {numbers.against} on the same samples: "
-    if not parts:
-        title = "No clear difference from the other model"
-        return card(title, text + "no metric is clearly better or worse.", "fair")
+    two = numbers.comparison["positive"]
+    names = [*_OF_POSITIVE, "brier"] if two else DECIDING
+    won, lost = [], []
+    for name, (label, _, _, difference) in _compared(numbers).items():
+        if name in names and (side := better(name, difference)):
+            abbreviated = label[1].isupper() or name == "brier"
+            words = label if abbreviated else label[0].lower() + label[1:]
+            (won if side > 0 else lost).append(words)
+    text = say(numbers, "compared", won=won, lost=lost)
+    if not won and not lost:
+        return card("No clear difference from the other model", text, "fair")
     title = "Better" if not lost else "Worse" if not won else "Partly better, partly worse"
     tone = "good" if not lost else "bad" if not won else "fair"
-    return card(f"{title} than the other model", f"{text}{'; '.join(parts)}.", tone)
+    return card(f"{title} than the other model", text, tone)
 
 
 def better(name: str, difference: Interval) -> int:
@@ -535,17 +545,8 @@ def _off(row: dict, sides: tuple[str, str], otherwise: str) -> dict[str, str]:
 def _comparison_rows(numbers: Assessment) -> list[dict[str, str]]:
     if not numbers.comparison:
         return []
-    found, of = numbers.comparison, numbers.comparison["positive"]
-    shown = {
-        name: (terms.METRICS[name].label, numbers.metrics[name], found["metrics"][name], difference)
-        for name, difference in found["difference"].items()
-    }
-    if of:
-        keys = ("yours", "other", "difference")
-        own = {name: (label, *(of[name][k] for k in keys)) for name, label in _OF_POSITIVE.items()}
-        shown = own | {name: shown[name] for name in ("nll", "brier")}
     rows = []
-    for name, (label, yours, other, difference) in shown.items():
+    for name, (label, yours, other, difference) in _compared(numbers).items():
         scale = terms.METRICS[name].scale
         yours, other = (
             number(getattr(x, "estimate", x), scale, terms.UNITS[scale]) for x in (yours, other)
