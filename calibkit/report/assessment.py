@@ -143,8 +143,7 @@ def assess(
     thresholds.check(data, target_risk, rules)
     if against is not None:
         predictions.check_same(data, against, "against")
-    if data.weights is not None or data.val_weights is not None:
-        data, against = by_weight(data, against)
+    data, against = by_weight(data, against)
     data, against = data.sample(ROWS), against and against.sample(ROWS)
     two = len(data.class_names) == 2 and not data.pairs
     guessed = two and data.positive is None

@@ -84,8 +84,7 @@ def recalibrate(
         raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
     thresholds.check(data, target_risk, rules)
     column = _column(data, of, rules)
-    if data.weights is not None or data.val_weights is not None:
-        data, _ = assessment.by_weight(data)
+    data, _ = assessment.by_weight(data)
     kind = posthoc.MAPS[name]
     held, chosen_on = data.val_logits is not None, None
     with warnings.catch_warnings(record=True) as caught:

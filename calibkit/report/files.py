@@ -306,50 +306,44 @@ def _harness(rows: list[dict], group: tuple[str, ...]) -> Arrays:
     ``filtered_resps`` holds a pair [log-probability, is it the greedy continuation?] for each
     choice and ``target`` the number of the right one; newer versions write all of them as text.
     """
-    scores, labels, kept = [], [], []
     first = rows[0].get("filter")
     filters = {row.get("filter") for row in rows}
     rows = [row for row in rows if row.get("filter") == first]
-    for row in rows:
-        choices = _choices(row)
-        if (right := _target(row, len(choices))) is not None:
-            scores.append(choices)
-            labels.append(right)
-            kept.append(row)
-    if not scores or max(map(len, scores)) < 2:
+    asked = [(row, _choices(row)) for row in rows]
+    asked = [(row, choices, _target(row, len(choices))) for row, choices in asked]
+    asked = [question for question in asked if question[2] is not None]
+    sizes = [len(choices) for _, choices, _ in asked]
+    if max(sizes, default=0) < 2:
         raise ValueError(
             "got no question with two or more choices and one right answer, expected "
             "multiple choice"
         )
-    k = max(map(len, scores))
-    logits = np.full((len(scores), k), -1e4)  # a choice that a question does not have
-    for i, choices in enumerate(scores):
-        logits[i, : len(choices)] = choices
+    logits = np.full((len(asked), max(sizes)), -1e4)  # a choice that a question does not have
+    for scores, (_, choices, _) in zip(logits, asked, strict=True):
+        scores[: len(choices)] = choices
+    kept, labels = [row for row, *_ in asked], np.array([right for *_, right in asked])
     notes = [
         "File format: lm-evaluation-harness. Probabilities are the log-probabilities of the "
         "choices, normalised over the choices of each question (as in acc, not acc_norm). The "
         "classes are positions of choices."
     ]
-    sizes = sorted(set(map(len, scores)))
-    if len(sizes) > 1:
-        notes.append(f"Questions have {sizes[0]} to {sizes[-1]} choices.")
+    if min(sizes) < max(sizes):
+        notes.append(f"Questions have {min(sizes)} to {max(sizes)} choices.")
     if left_out := len(rows) - len(kept):
         notes.append(f"{left_out:,} questions without one right choice are left out.")
     if len(filters) > 1:
         notes.append(f"Only the filter {str(first)!r} was read, of {len(filters)}.")
-    ours = (logits.argmax(axis=1) == np.array(labels)).mean()
+    ours = (logits.argmax(axis=1) == labels).mean()
     theirs = [float(row["acc"]) for row in kept if isinstance(row.get("acc"), int | float)]
     if len(theirs) == len(labels) and abs(np.mean(theirs) - ours) > 0.005:
         notes.append(
             f"The harness counted {100 * np.mean(theirs):.1f}\u00a0% right, these "
             f"log-probabilities give {100 * ours:.1f}\u00a0%."
         )
-    named = [{**row.get("doc", {}), **row} for row in kept] if group else []
-    missing = [name for name in group if not all(name in row for row in named)]
-    if missing:
-        raise ValueError(f"group: got {few_of(missing)}, expected fields of every line")
-    columns = [np.array([str(row[name]) for row in named]) for name in group]
-    return {"logits": logits, "labels": np.array(labels)} | _grouped(group, columns), notes
+    fields = [{**row.get("doc", {}), **row} for row in kept] if group else []
+    _among(group, set.intersection(*map(set, fields)) if fields else (), "fields of every line: ")
+    columns = [np.array([str(row[name]) for row in fields]) for name in group]
+    return {"logits": logits, "labels": labels} | _grouped(group, columns), notes
 
 
 def _choices(row: dict) -> list[float]:
@@ -513,34 +507,30 @@ def _numbers(column) -> Array:
 
 def _pairs(frame, label, correct, confidence, logprob, answer):
     """Confidence and correctness of answers, the columns they came from, and notes."""
-    source = confidence or logprob
-    arrays, notes = {"confidence": _numbers(frame[source])}, []
-    if source == logprob:
-        if arrays["confidence"].max() > 1e-6:
-            top = arrays["confidence"].max()
-            raise ValueError(f"{source}: got {top:g}, expected logarithms, 0 at most")
-        arrays["confidence"] = np.exp(arrays["confidence"])
+    source, notes = confidence or logprob, []
+    values = _numbers(frame[source])
+    if not confidence:
+        if values.max() > 1e-6:
+            raise ValueError(f"{source}: got {values.max():g}, expected logarithms, 0 at most")
+        values = np.exp(values)
         notes.append(f"The confidence is exp({source}).")
-    used = {source}
     if correct:
-        values = _values(frame[correct])
-        if values.dtype.kind in "US":
-            known = {"true": 1, "false": 0, "1": 1, "0": 0, "yes": 1, "no": 0}
-            odd = [x for x in np.unique(values) if x.strip().lower() not in known]
-            if odd:
-                raise ValueError(f"{correct}: got {few_of(odd)}, expected 0 and 1, or true, false")
-            values = np.array([known[x.strip().lower()] for x in values])
-        arrays["correct"] = values
-        used.add(correct)
-    else:
-        both = frame[answer], frame[label]
-        if not all(column.dtype.kind in "biuf" for column in both):
-            both = tuple(column.astype(str).str.strip() for column in both)
-        same = both[0] == both[1]
-        arrays["correct"] = same.to_numpy(dtype=bool)
-        used |= {answer, label}
-        notes.append(f"An answer is right if {answer!r} and {label!r} are the same.")
-    return arrays, used, notes
+        right = _values(frame[correct])
+        if right.dtype.kind in "US":
+            words = np.char.lower(np.char.strip(right))
+            odd = right[~np.isin(words, ("true", "1", "yes", "false", "0", "no"))]
+            if odd.size:
+                raise ValueError(
+                    f"{correct}: got {few_of(np.unique(odd))}, expected 0 and 1, or true, false"
+                )
+            right = np.isin(words, ("true", "1", "yes"))
+        return {"confidence": values, "correct": right}, {source, correct}, notes
+    both = [frame[answer], frame[label]]
+    if not all(column.dtype.kind in "biuf" for column in both):
+        both = [column.astype(str).str.strip() for column in both]
+    notes.append(f"An answer is right if {answer!r} and {label!r} are the same.")
+    same = (both[0] == both[1]).to_numpy(dtype=bool)
+    return {"confidence": values, "correct": same}, {source, answer, label}, notes
 
 
 def _class_columns(frame, assigned: set, label: str):

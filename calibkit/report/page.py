@@ -149,11 +149,9 @@ def explore(
 
     Their still pictures, given as addresses, are shown where scripts are off.
     """
-    if data.weights is not None:
-        data, against = by_weight(data, against)
+    data, against = by_weight(data, against)
     models = {"your model": data.sample(ROWS)}
-    if against:
-        models["the other one"] = against.sample(ROWS)
+    models |= {"the other one": against.sample(ROWS)} if against else {}
     reliability, histograms, risk_coverage = {}, {}, {}
     points = numbers.operating_points
     marks = [point["threshold"] for point in points if point["threshold"] is not None]

@@ -425,15 +425,21 @@ def _pairs(
         )
     except ValueError as error:
         values = to_numpy(arrays[f"{prefix}confidence"])
-        hint = ""
-        if values.dtype.kind in "fiu" and values.size:
-            if 1 < values.max() <= 100 and values.min() >= 0:
-                hint = " (divide percentages by 100)"
-            elif values.max() <= 0:
-                hint = " (if these are log-probabilities, name them logprob)"
+        logs = values.dtype.kind in "fi" and values.size and values.max() <= 0
+        words = "if these are log-probabilities, name them logprob" if logs else ""
+        hint = _hint(values, words)
         raise ValueError(f"{prefix}{error}{hint}") from error
     both = np.stack([1 - confidence, confidence], axis=1).clip(0, 1)
     return log_probs(both), correct.astype(np.int64), np.ones(len(correct), bool)
+
+
+def _hint(scores: Array, otherwise: str) -> str:
+    """What scores may be that are no probabilities."""
+    if scores.dtype.kind not in "fiu" or not scores.size:
+        return ""
+    if scores.min() >= 0 and 20 < scores.max() <= 100:
+        otherwise = "divide percentages by 100"
+    return f" ({otherwise})" if otherwise else ""
 
 
 def _part(
@@ -479,11 +485,8 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
             try:
                 as_confidence_correct(scores, np.zeros(len(scores), bool), unit=True)
             except ValueError as error:
-                percent = 20 < scores.max() <= 100 and scores.min() >= 0
-                hint = " (divide percentages by 100)" if percent else ""
-                hint = hint or " (if these are scores of another scale, name them logits)"
-                reason = str(error).removeprefix("confidence")
-                raise ValueError(f"{name}{reason}{hint}") from error
+                hint = _hint(scores, "if these are scores of another scale, name them logits")
+                raise ValueError(f"{name}{str(error).removeprefix('confidence')}{hint}") from error
         inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
         other = 1 - scores if probs or inside else np.zeros_like(scores)
         scores = np.stack([other, scores], axis=1)
@@ -496,15 +499,15 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
             return scores
         notes.append(f"The rows of {name} sum to 1 and were read as probabilities.")
     digits = _digits(scores)
-    if _rounded(scores, digits):
+    off = np.abs(row_sums(scores) - 1).max() if digits else 0.0
+    if digits < 5 and 1e-3 < off <= min(0.5 * scores.shape[1] / 10 ** max(digits, 2), 0.05) + 1e-6:
         notes.append(f"The {name} are rounded: each row was divided by its sum.")
         scores = scores / row_sums(scores)[:, None]
     try:
         scores = as_probs(scores, name)
     except ValueError as error:
-        percent = scores.ndim == 2 and scores.size and np.abs(row_sums(scores) - 100).max() <= 1
-        hint = "divide percentages by 100" if percent else "if these are logits, name them logits"
-        raise ValueError(f"{error} ({hint})") from error
+        hint = _hint(scores, "if these are logits, name them logits")
+        raise ValueError(f"{error}{hint}") from error
     zeros = int((scores == 0).sum()) if digits else 0
     if zeros:
         half = 0.5 * 10.0**-digits
@@ -537,14 +540,6 @@ def _digits(probs: Array) -> int:
     return 0
 
 
-def _rounded(probs: Array, digits: int) -> bool:
-    """Whether rows miss a sum of 1 by no more than rounding to 2 to 4 decimals explains."""
-    if digits not in (1, 2, 3, 4):
-        return False
-    off = np.abs(row_sums(probs) - 1).max()
-    return 1e-3 < off <= min(0.5 * probs.shape[1] * 10.0 ** -max(digits, 2), 0.05) + 1e-6
-
-
 def _fill_zeros(probs: Array, half: float) -> Array:
     """Share `half` a unit of the last decimal among a row's zeros, taken from all but the largest.
 
@@ -553,17 +548,14 @@ def _fill_zeros(probs: Array, half: float) -> Array:
     printed this way. The confidence stays as printed, so a threshold applies to the file as it is;
     only a 1 loses `half`.
     """
-    rows = np.flatnonzero((probs == 0).any(axis=1))
-    part = probs[rows].astype(np.float64)
-    zero, each, top = part == 0, np.arange(len(rows)), part.argmax(axis=1)
-    others = np.where(zero, half / zero.sum(axis=1, keepdims=True), part)
-    left = np.maximum(1 - part[each, top], half)
-    others[each, top] = 0
+    zero, rows = probs == 0, np.arange(len(probs))
+    count, answer = zero.sum(axis=1), probs.argmax(axis=1)
+    others = np.where(zero, half / np.maximum(count, 1)[:, None], probs.astype(np.float64))
+    left = np.maximum(1 - probs[rows, answer].astype(np.float64), half)
+    others[rows, answer] = 0
     others *= (left / others.sum(axis=1))[:, None]
-    others[each, top] = 1 - left
-    filled = probs.copy()
-    filled[rows] = others
-    return filled
+    others[rows, answer] = 1 - left
+    return np.where((count > 0)[:, None], others, probs).astype(probs.dtype)
 
 
 def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
@@ -586,15 +578,15 @@ def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: s
     array = to_numpy(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.shape == (n, k) and array.dtype.kind in "biuf" and _one_hot(array):
+    one_hot = array.shape == (n, k) and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
+    if one_hot and (array.sum(axis=1) == 1).all():
         return array.argmax(axis=1)
     if array.ndim != 1 or array.size != n:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({n},), one for each sample")
     if array.dtype.kind == "f":
-        whole = (np.abs(array) < 1e15) & (array == np.round(array))
-        if not whole.all():
-            odd = array[~whole][0]
-            raise ValueError(f"{name}: got {odd:g}, expected whole numbers 0 to {k - 1}")
+        odd = array[~((np.abs(array) < 1e15) & (array == np.round(array)))]
+        if odd.size:
+            raise ValueError(f"{name}: got {odd[0]:g}, expected whole numbers 0 to {k - 1}")
         array = array.astype(np.int64)
     if array.dtype.kind in "US":
         return _by_name(text_of(array), k, names, name)
@@ -611,10 +603,6 @@ def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: s
             )
         return _by_name(text_of(array), k, names, name)  # columns called 1 to k, or 7 and 9
     return array.astype(np.int64)
-
-
-def _one_hot(array: Array) -> bool:
-    return bool(np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all())
 
 
 def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
