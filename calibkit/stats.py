@@ -704,7 +704,7 @@ def replicates_of_run(
 
     logits = as_logits(logits, kind=kind)
     labels = as_labels(labels, logits.shape[1], len(logits))
-    temperatures, recalibrated, p = {}, {}, None
+    temperatures, parts, p = {}, {"": (logits, (*COMPARED, *UNCHANGED))}, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", posthoc.PosthocWarning)
         if val_logits is not None:
@@ -717,22 +717,17 @@ def replicates_of_run(
                 temperatures[f"ts_{objective}"] = best[0]
             binned = posthoc.HistogramBinning().fit(*held_out).predict_proba(logits)
             # Their logarithms are logits of these probabilities; of a 0 it is that of the least.
-            recalibrated["binned"] = np.log(np.maximum(binned, 1e-30))
+            parts["_binned"] = np.log(np.maximum(binned, 1e-30)), COMPARED
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
-    recalibrated |= {name: logits / value for name, value in temperatures.items()}
-    evaluators = [_evaluator(logits, labels, [*COMPARED, *UNCHANGED])[0]]
-    evaluators += [_evaluator(x, labels, COMPARED)[0] for x in recalibrated.values()]
-    names = [*COMPARED, *UNCHANGED]
-    names += [f"{metric}_{name}" for name in recalibrated for metric in COMPARED]
+    parts |= {f"_{name}": (logits / value, COMPARED) for name, value in temperatures.items()}
     if p is not None:
         scores = Answers(confidence.p_norm(logits, p), logits.argmax(axis=1) == labels)
-        evaluators.append(_evaluator(scores, None, RANKING)[0])
-        names += [f"{metric}_p_norm" for metric in RANKING]
+        parts["_p_norm"] = scores, RANKING
+    evaluators = [_evaluator(scores, labels, asked)[0] for scores, asked in parts.values()]
+    names = [metric + part for part, (_, asked) in parts.items() for metric in asked]
     estimates = np.concatenate([evaluate(None) for evaluate in evaluators])
-    values = np.concatenate(
-        [_replicates([evaluate], len(labels), n, seed)[0] for evaluate in evaluators], axis=1
-    )
-    deviations = (values - estimates).T.astype(np.float32)
+    values = [_replicates([evaluate], len(labels), n, seed)[0] for evaluate in evaluators]
+    deviations = (np.concatenate(values, axis=1) - estimates).T.astype(np.float32)
     return Replicates(tuple(names), estimates, deviations, temperatures, p)
 
 
