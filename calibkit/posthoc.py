@@ -47,6 +47,7 @@ from calibkit.arrays import (
     plain,
     row_sums,
     softmax,
+    to_numpy,
 )
 
 # The grid of Wang et al. 2021 and of the code of Lin et al. 2025, whose text has
@@ -176,9 +177,7 @@ class Recalibration:
         >>> FixedTemperature(2.0).predict([[2.0, 0.0], [1.0, 3.0]])
         array([0, 1])
         """
-        array = as_logits(logits)
-        self._check_fitted(array.shape[1])
-        return like(self._probs(array).argmax(axis=1), logits)
+        return like(to_numpy(self.predict_proba(logits)).argmax(axis=1), logits)
 
     def score(self, logits: ArrayLike, labels: ArrayLike) -> float:
         """Accuracy, the default score of scikit-learn's classifiers.
@@ -318,10 +317,10 @@ class Recalibration:
         >>> MatrixScaling().set_params(l2=0.1)
         MatrixScaling(l2=0.1)
         """
-        for name in params:
-            if name not in self.get_params():
-                options = ", ".join(self.get_params()) or "none"
-                raise ValueError(f"{name}: no option of {type(self).__name__}, which has {options}")
+        known = self.get_params()
+        if unknown := [name for name in params if name not in known]:
+            what = f"no option of {type(self).__name__}, which has {', '.join(known) or 'none'}"
+            raise ValueError(f"{unknown[0]}: {what}")
         replace(self, **params)  # refused before anything has changed
         vars(self).update(params)
         return self

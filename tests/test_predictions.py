@@ -525,6 +525,7 @@ def test_missing_files_stay_errors_of_the_system(tmp_path):
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(IsADirectoryError):
         predictions.read(tmp_path / "folder.npz")
+    (tmp_path / "preds.txt").write_text("0.5")
     with pytest.raises(ValueError, match=r"got a file '.txt', expected .npz, .npy"):
         predictions.read(tmp_path / "preds.txt")
 

@@ -338,7 +338,7 @@ def shift_prior(p: Array, old: float, new: float) -> Array:
     return up / (up + down)
 
 
-def estimate_prior(p: Array, old: float, steps: int = 1000) -> float:
+def estimate_prior(p: Array, old: float) -> float:
     """The share of positives in unlabelled samples, by maximum likelihood (Saerens et al. 2002).
 
     Their EM algorithm: the new share is the mean of the probabilities as `shift_prior` corrects
@@ -350,8 +350,6 @@ def estimate_prior(p: Array, old: float, steps: int = 1000) -> float:
         Probabilities that are calibrated where a share `old` is positive.
     old : float
         That share, above 0 and below 1.
-    steps : int
-        At most.
 
     Returns
     -------
@@ -364,7 +362,7 @@ def estimate_prior(p: Array, old: float, steps: int = 1000) -> float:
     0.25
     """
     new = old
-    for _ in range(steps):
+    for _ in range(1000):  # at most
         after = float(np.clip(shift_prior(p, old, new).mean(), 1e-9, 1 - 1e-9))
         if abs(after - new) < 1e-10:
             break

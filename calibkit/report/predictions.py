@@ -242,11 +242,6 @@ def read(
     (('cat', 'dog'), [0, 1])
     """
     path = Path(path)
-    if str(path) != "-":
-        try:
-            files.format_of(path)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
     check_files(path, labels)  # before any library wraps the error
     if str(path) == "-":
         with files.standard_input() as copy:
