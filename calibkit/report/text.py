@@ -392,7 +392,7 @@ def tables(numbers: Assessment) -> dict[str, pd.DataFrame]:
             if not name.startswith("eq9_")
         ],
         "recalibration": [_map_row(name, numbers) for name in fitted],
-        "points_after": [_point_row(row, numbers, brief=True) for row in numbers.points_after],
+        "points_after": [_point_row(row, numbers) for row in numbers.points_after],
         "groups": [_group_row(row, point, positive) for row in numbers.groups],
         "by_class": [_class_row(row) for row in numbers.by_class],
         "predicted": [_group_row(row, point, kind="Answer") for row in numbers.predicted],
@@ -424,17 +424,15 @@ def _bin_rows(bins: Reliability, what: str, share: str) -> list[dict[str, str]]:
     ]
 
 
-def _point_row(p: dict, numbers: Assessment, brief: bool = False) -> dict[str, str]:
-    row = {
+def _point_row(p: dict, numbers: Assessment) -> dict[str, str]:
+    return {
         "Target error": _round(p["target"]),
         "Threshold": decimals(p["threshold"]),
         "Cases answered": percent(p["coverage"]),
         "Error among them" if numbers.validation else "Error to expect": percent(p["risk"]),
+        "Wrong / answered": f"{p['wrong']:,} / {p['accepted']:,}",
+        "Target met?": _MET[p["kept"]],
     }
-    if brief:
-        return row
-    wrong = f"{p['wrong']:,} / {p['accepted']:,}"
-    return row | {"Wrong / answered": wrong, "Target met?": _MET[p["kept"]]}
 
 
 _MET = {True: "yes", False: "no", None: "cannot tell"}
