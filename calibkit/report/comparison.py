@@ -53,9 +53,12 @@ def build(
     ValueError
         In one line, as from `predictions.read`; if the samples are not the same.
     """
+    if len(paths) == 1 and not isinstance(paths[0], Predictions):
+        models = drift.by_date(paths[0])
+    else:
+        models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
     if unpaired or len(paths) == 1:
-        return _drift(paths, Path(out), labels)
-    models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
+        return drift.write(drift.compare(models), Path(out))
     numbers = compare(models)
     words = verdict(numbers)
     title = f"{len(numbers['models'])} models"
@@ -68,18 +71,6 @@ def build(
         tables={name: html.table(frame) for name, frame in tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )
-
-
-def _drift(paths: Sequence, out: Path, labels: str | os.PathLike | None) -> Path:
-    parts = None
-    if len(paths) == 1 and not isinstance(paths[0], Predictions):
-        parts = drift.by_date(paths[0])
-        if parts is None:
-            raise ValueError(f"{paths[0]}: got one file without a column 'date', expected several")
-    parts = parts or [
-        x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths
-    ]
-    return drift.write(drift.compare(parts), out)
 
 
 def compare(models: Sequence[Predictions]) -> dict:

@@ -199,8 +199,8 @@ def differences(
 # --- one file with a column of dates ---
 
 
-def by_date(path: str | Path) -> list[Predictions] | None:
-    """A table with a column ``date``, cut into periods; None if there is no such column.
+def by_date(path: str | Path) -> list[Predictions]:
+    """A table with a column ``date``, cut into periods.
 
     Calendar years, quarters, months, weeks or days: the finest that leaves enough samples in
     each period for a comparison. A validation set (``split``) is left out.
@@ -208,11 +208,9 @@ def by_date(path: str | Path) -> list[Predictions] | None:
     import pandas as pd
 
     path = Path(path)
-    if not files.is_table(path):
-        return None
-    columns = files.table_of(path)[0].columns
+    columns = files.table_of(path)[0].columns if files.is_table(path) else ()
     if "date" not in columns:
-        return None
+        raise ValueError(f"{path}: got one file without a column 'date', expected several")
     others = [name for name in ("group", "groups") if name in columns][:1]
     data = predictions.read(path, group=["date", *others])
     dates, groups = data.groups[:, 0], data.groups[:, 1:]
