@@ -189,16 +189,12 @@ def _on_recalibration(numbers: Assessment) -> dict[str, str]:
         return card(title, say(numbers, "labels_unclear"), "unsure")
     before, after, leaks = results["none"], results[best or "none"], _leaks(numbers)
     tried = [name for name, row in results.items() if name != "none" and "base" not in row]
-    infinite = [
-        name
-        for name in tried
-        if results[name].get("nll") == math.inf
-        and results[name]["brier_change"].high < 0
-        and results[name]["brier"] < after["brier"]
-    ][:1]
-    values = {"before": before, "after": after, "leaks": leaks, "tried": tried}
+    lower = [name for name in tried if results[name].get("brier", math.inf) < after["brier"]]
+    sure = [name for name in lower if results[name]["brier_change"].high < 0]
+    infinite = next((name for name in sure if results[name]["nll"] == math.inf), None)
     last = ["infinite_nll"] if infinite else []
-    values["infinite"] = "".join(infinite)
+    values = {"before": before, "after": after, "leaks": leaks, "tried": tried}
+    values["infinite"] = infinite
     if best is None:
         gap, few = (positive or numbers).gap, numbers.samples < 100
         title = "Too few samples to say" if few else "No clear gain from recalibration"
@@ -273,15 +269,6 @@ def _on_decisions(numbers: Assessment) -> dict[str, str]:
         title = f"At 0.5, {at['false']:,} of {at['flagged']:,} flagged are not {positive.quoted}"
     values = {"at": at, "row": point, "name": positive.quoted}
     return card(title, say(numbers, "decisions", **values), "fair")
-
-
-def rule_in_words(row: dict, name: str) -> str:
-    """A rule for a threshold as the start of a sentence.
-
-    >>> rule_in_words({"rule": "budget", "value": 200}, "fraud")
-    'To flag at most 200'
-    """
-    return say(None, "rule", row=row, name=name)
 
 
 def _on_shift(numbers: Assessment) -> dict[str, str]:
@@ -458,7 +445,7 @@ def _rule_rows(positive: Positive) -> list[dict[str, str]]:
             thresholds[f"After {positive.recommended}"] = decimals(then["threshold"])
         rows.append(
             {
-                "Rule": rule_in_words(row, positive.quoted),
+                "Rule": say(None, "rule", row=row, name=positive.quoted),
                 **thresholds,
                 "Flagged": f"{row['flagged']:,} ({percent(row['share'].estimate)})",
                 "Found": f"{row['found']:,} of {positive.positives:,}",
