@@ -644,23 +644,22 @@ def comparison(data: Predictions, against: Predictions) -> dict:
     >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].outcome()
     (0.5, 'higher')
     """
-    names = [*metrics.ranked_metrics(), "nll", "brier"]
-    replicates = estimates.replicates(len(data.labels))
-    samples = against.samples
+    ranked, replicates = metrics.ranked_metrics(), estimates.replicates(len(data.labels))
     pair = (stats.Samples(**model.samples) for model in (data, against))
-    ranking = metrics.Ranking.of(*_pair(samples))
-    other = {name: metric(ranking) for name, metric in metrics.ranked_metrics().items()}
-    other |= {name: float(samples[name].mean()) for name in ("nll", "brier")}
+    other = _pair(against.samples)
+    ranking = metrics.Ranking.of(*other)
+    values = {name: metric(ranking) for name, metric in ranked.items()}
+    values |= {name: float(against.samples[name].mean()) for name in ("nll", "brier")}
     of_positive = None
     if data.positive is not None and against.logits.shape[1] == 2 and not against.pairs:
         of_positive = positive.compare_positive(data, against, replicates)
     return {
-        "metrics": other,
-        "difference": stats.compare(*pair, None, names, n=replicates),
+        "metrics": values,
+        "difference": stats.compare(*pair, None, list(values), n=replicates),
         "positive": of_positive,
-        "gap": estimates.gap(*_pair(samples)),
-        "reliability": curves.prepare_reliability(*_pair(samples)),
-        "risk_coverage": _risk_coverage(*_pair(samples)),
+        "gap": estimates.gap(*other),
+        "reliability": curves.prepare_reliability(*other),
+        "risk_coverage": _risk_coverage(*other),
     }
 
 
