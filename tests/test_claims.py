@@ -151,6 +151,7 @@ def margin_by_rule(claim: claims.Claim, leaf: Comparison) -> float:
             sources = sources or spread
     if not sources:
         share = terms.metric_label(number.metric)[1] == 100 or number.metric == "histogram_overlap"
+        share &= number.metric != "gradient_spread"  # per cent of a mean
         return 0.005 if share and not lowest else 0.0
     spreads = [cell.std for cell in sources if not isnan(cell.std)]
     least = float(np.median(spreads)) if spreads else min(cell.digit for cell in sources)
