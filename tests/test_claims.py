@@ -763,7 +763,7 @@ def test_scores_are_read_from_runs_which_keep_them():
 def test_confidnet_needs_time_to_learn(monkeypatch):
     write("erm")
     side = Side("erm", Number("auroc", score="confidnet"))
-    for samples, enough in ((5000, False), (45_000, True)):
+    for samples, enough in ((5000, False), (90_000, True)):
         monkeypatch.setitem(records.TRAINED, "training_samples", samples)
         for run in plan.select("smoke", ["erm"], "digits", protocol=plan.EDITIONS["smoke"].scored):
             records.write(run)
