@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
 
-from calibkit import __version__, terms
+from calibkit import __version__, data, terms
 from calibkit.companion import plan
 from calibkit.training import store, tables
 
@@ -149,8 +149,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--paper", default="", help=", ".join(plan.PAPERS))
     add("--csv", **_FLAG, help="only the cells, as CSV")
 
-    data = commands.add_parser("data", help="data sets: which are here, and how to get the others")
-    actions = data.add_subparsers(required=True, metavar="action")
+    sets = commands.add_parser("data", help="data sets: which are here, and how to get the others")
+    actions = sets.add_subparsers(required=True, metavar="action")
     command("list", _data_list, to=actions)
     command("get", _data_get, to=actions)("name")
     return parser
@@ -548,8 +548,6 @@ def _data_list(options) -> None:
 
     Example: calibkit data list
     """
-    from calibkit import data
-
     _print_table([str(value) for value in row.values()] for row in data.listing())
 
 
@@ -560,8 +558,6 @@ def _data_get(options) -> None:
 
     Example: calibkit data get cifar10
     """
-    from calibkit import data
-
     data.get(options.name)
 
 

@@ -226,7 +226,7 @@ def test_reads_what_was_written(copy):
         np.testing.assert_array_equal(found.test.labels, test[1])
         assert found.test.inputs.dtype == torch.uint8 and found.test.labels.dtype == torch.int64
         assert found.test.inputs.is_contiguous()
-    assert len(found.classes) >= len(np.unique(test[1])) and found.source and found.licence
+    assert len(found.classes) >= len(np.unique(test[1]))
 
 
 def refused(name, root, culprit):

@@ -113,7 +113,7 @@ values = st.recursive(
 
 
 @quick
-@given(st.sampled_from(sorted(store.FIELDS)), values)
+@given(st.sampled_from("version status run sha256 provenance seal".split()), values)
 @example("sha256", None)
 def test_any_value_in_run_json_is_a_record_or_a_named_error(key, value):
     with record() as whole:

@@ -119,7 +119,7 @@ def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch)
     def refuse(*_):
         raise PermissionError("not yours")
 
-    for reader in ("_digest", "json.loads"):
+    for reader in ("digest", "json.loads"):
         with monkeypatch.context() as patched:
             patched.setattr(f"calibkit.training.store.{reader}", refuse)
             with pytest.raises(PermissionError):

@@ -94,8 +94,8 @@ def _write(draft: Path, origin: str, parts: Parts) -> None:
         if not (draft / f"{name}.npy").exists():  # images are decoded into place
             np.save(draft / f"{name}.npy", getattr(parts, name), allow_pickle=False)
     facts = {f: getattr(parts, f) for f in ("classes", "note", "mean", "std")}
-    sums = {name: _digest(draft / f"{name}.npy") for name in ARRAYS}
-    sums["facts"] = _facts_digest(facts)
+    sums = {name: digest(draft / f"{name}.npy") for name in ARRAYS}
+    sums["facts"] = _facts_sum(facts)
     info = {"layout": LAYOUT, "origin": origin, "sha256": sums, "facts": facts}
     (draft / "info.json").write_text(json.dumps(info, indent=1) + "\n")
     for file in draft.iterdir():  # on disk before the name says so
@@ -106,14 +106,13 @@ def _write(draft: Path, origin: str, parts: Parts) -> None:
 def _open(home: Path, origin: str) -> Parts | None:
     try:
         info = json.loads((home / "info.json").read_text())
-        if (info["layout"], info["origin"]) != (LAYOUT, origin):
-            return None
-        if _facts_digest(info["facts"]) != info["sha256"]["facts"]:
+        known = info["layout"], info["origin"], info["sha256"]["facts"]
+        if known != (LAYOUT, origin, _facts_sum(info["facts"])):
             return None
         arrays = {}
         for name in ARRAYS:
             file = home / f"{name}.npy"
-            if _digest(file) != info["sha256"][name]:
+            if digest(file) != info["sha256"][name]:
                 return None
             mode = "c" if file.stat().st_size > 1 << 16 else None  # nothing cannot be mapped
             arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False)
@@ -131,18 +130,18 @@ def _writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _facts_digest(facts: dict) -> str:
+def _facts_sum(facts: dict) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def listing_digest(folders: Iterable[Path]) -> str:
     """SHA-256 over the name, size and modification time of everything below some folders."""
-    digest = hashlib.sha256()
+    total = hashlib.sha256()
     waiting = [(f.name, f) for f in folders]
     while waiting:
         inside, folder = waiting.pop()
@@ -159,5 +158,5 @@ def listing_digest(folders: Iterable[Path]) -> str:
                     facts = f"{stat.st_size} {stat.st_mtime_ns}"
                 lines.append(f"{entry.name}\0{facts}")
         waiting.sort()
-        digest.update("\n".join([inside, *sorted(lines), ""]).encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+        total.update("\n".join([inside, *sorted(lines), ""]).encode("utf-8", "surrogateescape"))
+    return total.hexdigest()

@@ -145,11 +145,6 @@ def in_folders(base: Path) -> tuple[tuple[str, ...], dict[str, tuple[list[Path],
     return classes, listed
 
 
-def _lossy(files: list[Path]) -> str:
-    jpeg = files[0].suffix.lower() in (".jpg", ".jpeg")
-    return "images went through JPEG (lossy)" if jpeg else ""
-
-
 def shuffled(n: int) -> np.ndarray:
     """The random order, always the same, in which n files of a folder are kept."""
     return np.random.RandomState(42).permutation(n)
@@ -161,7 +156,9 @@ def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
     parts = {}
     for part, (files, labels) in listed.items():
         parts |= {part: _decode(files, draft / f"{part}.npy", side), f"{part}_labels": labels}
-    return Parts(**parts, classes=classes, note="" if side else _lossy(files))
+    jpeg = files[0].suffix.lower() in (".jpg", ".jpeg") and not side
+    note = "images went through JPEG (lossy)" if jpeg else ""
+    return Parts(**parts, classes=classes, note=note)
 
 
 def arrays(path: Path, draft: Path) -> Parts:

@@ -71,7 +71,6 @@ class Dataset:
         whichever suits the data.
     note : str
         What a reader of results should know, such as lossy copies; may be empty.
-    licence, source : str
     """
 
     name: str
@@ -83,8 +82,6 @@ class Dataset:
     std: tuple[float, ...]
     augment: str
     note: str
-    licence: str
-    source: str
 
 
 def load(
@@ -172,8 +169,6 @@ def load(
         std=parts.std,
         augment="resized_crop" if streamed and row.streamed else row.augment,
         note=parts.note,
-        licence=row.licence,
-        source=row.origin,
     )
 
 

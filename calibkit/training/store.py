@@ -31,12 +31,11 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit.data.cache import cache_root
+from calibkit.data.cache import cache_root, digest
 from calibkit.training import tables
 from calibkit.training.runs import Run
 
 VERSION = 2  # of what a record holds
-FIELDS = {"version", "status", "run", "sha256", "provenance", "seal"}  # of run.json
 SHIFTED = "shifted.csv.gz"
 FILES = {"history.csv", "arrays.npz", SHIFTED, "replicates.npz"}  # beside run.json
 ABSENT = FileNotFoundError, IsADirectoryError  # other errors say nothing about the record
@@ -212,13 +211,9 @@ class Record:
 
     def _checked(self, file: str) -> Path:
         path = self.predictions if file == "arrays.npz" else self.path / file
-        if not path.exists() or _digest(path) != self.info["sha256"].get(file):
+        if not path.exists() or digest(path) != self.info["sha256"].get(file):
             raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
         return path
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _seal(info: dict) -> str:
@@ -248,8 +243,7 @@ def load(run: Run, root: Path | None = None) -> Record | None:
         info = json.loads((path / "run.json").read_text())
         if info["run"] != run.content():
             raise DamagedRecord(f"{path}: holds a different run from the one it is named after")
-        sealed = info.keys() == FIELDS and info["seal"] == _seal(info)
-        if not (sealed and info["sha256"].keys() <= FILES):
+        if info["seal"] != _seal(info) or not info["sha256"].keys() <= FILES:
             raise DamagedRecord(f"{path}: run.json was altered; delete the folder to retrain")
         return Record(run.name, path, info)
     except (*ABSENT, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -262,7 +256,7 @@ def has(run: Run) -> bool:
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
-    """Like `load`, with the other files read and checked; a damaged record is set aside.
+    """Like `load`, with the other files checked; a damaged record is set aside.
 
     Raises
     ------
@@ -275,8 +269,6 @@ def verify(run: Run, root: Path | None = None) -> Record | None:
         record = load(run, root)
         if record:
             record.check()
-            if not record.diverged:
-                _ = record.history, record.shifted, None if record.light else record.arrays
         return record
     except DamagedRecord as error:
         path = (root or runs_root()) / run.name
@@ -345,7 +337,7 @@ def _finish(draft: Path, run: dict, provenance: dict, others: dict) -> dict:
 
     `others` has the checksums of files that are in place already.
     """
-    sums = {f.name: _digest(f) for f in draft.iterdir()} | others
+    sums = {f.name: digest(f) for f in draft.iterdir()} | others
     info = {"version": VERSION} | run
     info |= {"sha256": dict(sorted(sums.items())), "provenance": provenance}
     text = json.dumps(info | {"seal": _seal(info)}, indent=1) + "\n"
