@@ -319,7 +319,8 @@ def test_averaged_network_gets_statistics_of_its_own():
     first = training.average.module.stages[0][0]
     with torch.no_grad():
         split = training.splits["train"]
-        out = first(training.inputs(split, torch.arange(len(split.labels))))
+        (inputs,) = training.batches(split, [torch.arange(len(split.labels))])
+        out = first(inputs)
     torch.testing.assert_close(norm.running_mean, out.mean((0, 2, 3)), atol=1e-4, rtol=1e-3)
 
 

@@ -258,7 +258,8 @@ def test_epochs_have_crops_of_their_own(miniature):
     training.epoch = 1
     assert not torch.equal(first, training.training_inputs(some))
     plain = Training(run("imagenet", augment=False))
-    assert torch.equal(plain.training_inputs(some), plain.inputs(plain.splits["train"], some))
+    (inputs,) = plain.batches(plain.splits["train"], [some])
+    assert torch.equal(plain.training_inputs(some), inputs)
 
 
 # --- fine-tuning ----------------------------------------------------------------------------------

@@ -197,16 +197,13 @@ class Training:
     def _here(self, split: data.Split) -> data.Split:
         return data.Split(split.inputs.to(self.device), split.labels.to(self.device))
 
-    def inputs(self, split: data.Split, index) -> Tensor:
-        """Normalised inputs, in the layout that suits convolutions."""
-        return self._normalised(split.inputs[index])
-
     def _normalised(self, batch: Tensor) -> Tensor:
+        """In the layout that suits convolutions."""
         batch = data.normalise(batch, self.data.mean, self.data.std)
         return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
 
     def batches(self, split: data.Split, parts: Sequence[Tensor]) -> Iterator[Tensor]:
-        """`inputs` of each of some parts of a split in turn."""
+        """Normalised inputs of each of some parts of a split in turn."""
         return map(self._normalised, _decoded(split, parts))
 
     def training_inputs(self, index: Tensor) -> Tensor:

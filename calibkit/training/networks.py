@@ -618,7 +618,6 @@ class Wrapped(nn.Module):
 
     @torch.no_grad()
     def _ends_in_head(self, shape: tuple) -> bool:
-        training = self.inner.training
         self.inner.eval()
         try:
             inputs = torch.zeros(2, *shape)
@@ -627,7 +626,7 @@ class Wrapped(nn.Module):
         except (plugins.PluginError, IndexError):  # tried again, and reported, in `trials`
             return False
         finally:
-            self.inner.train(training)
+            self.inner.train()
 
 
 def _own(name: str, shape: tuple, classes: int) -> nn.Module:

@@ -21,6 +21,7 @@ from importlib import metadata, util
 from inspect import Parameter, signature
 from math import isfinite
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 
 from calibkit import terms
@@ -278,14 +279,11 @@ def quoted(origin: Source) -> Iterator[None]:
 
 
 def _where(origin: Source, error: BaseException) -> str:
-    if isinstance(error, SyntaxError) and error.filename == str(origin.path) and error.lineno:
-        return origin.line(error.lineno)
-    number, step = 0, error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == str(origin.path):
-            number = step.tb_lineno
-        step = step.tb_next
-    return origin.line(number) if number else origin.path.name
+    steps = [(step.filename, step.lineno) for step in extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        steps.append((error.filename, error.lineno))
+    lines = [line for file, line in steps if file == str(origin.path) and line]
+    return origin.line(lines[-1]) if lines else origin.path.name
 
 
 def _what(error: BaseException) -> str:
