@@ -470,7 +470,7 @@ def test_seeds_that_disagree_conclude_nothing():
     for run in plan.select("smoke", ["fmfp"], "digits", seeds=2):
         records.write(run, separation=1.0 + 2.0 * (-1) ** run.seed)
     found = judged("fmfp-c16", presumes={})
-    assert found.outcome == "unclear" and found.detectable > 0.01
+    assert found.outcome == "unclear"
 
 
 def test_one_run_alone_tests_nothing():

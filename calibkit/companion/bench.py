@@ -489,12 +489,13 @@ def _block(
 
 
 def _notes(runs: Results, method: str) -> list[str]:
-    devices = {
-        r.info["provenance"].get("device", "") for m in (method, "erm") for r in runs.records(m)
-    }
-    commits = {r.info["provenance"].get("commit", "") for r in runs.records(method)} - {""}
-    notes = [f"Trained on {', '.join(sorted(filter(None, devices)))}."] if any(devices) else []
-    notes += [f"calibkit at commit {', '.join(sorted(commits))}."] if commits else []
+    def said(key: str, *methods: str) -> str:
+        records = [record for m in methods for record in runs.records(m)]
+        return ", ".join(sorted({r.info["provenance"].get(key, "") for r in records} - {""}))
+
+    devices, commits = said("device", method, "erm"), said("commit", method)
+    notes = [f"Trained on {devices}."] if devices else []
+    notes += [f"calibkit at commit {commits}."] if commits else []
     seeds = len(runs.records(method))
     if seeds < 3:
         notes.append(f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds.")

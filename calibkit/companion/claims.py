@@ -259,9 +259,6 @@ class Known(NamedTuple):
     def interval(self, level: float = 0.95) -> stats.Interval:
         return self.at
 
-    def detectable(self) -> float:
-        return nan
-
 
 def _exactly(value: float) -> Known:
     return Known(stats.Interval(value, value, value))
@@ -654,7 +651,6 @@ class Judged(NamedTuple):
     margin: float = nan
     n: int = 0
     level: float = 0.95
-    detectable: float = nan
     alone: str = ""
     covers: str = ""
     title: str = ""
@@ -818,7 +814,6 @@ def _judged(
         metric=leaf.first.number.metric if isinstance(leaf, Comparison) else "",
         margin=leaf.margin,
         n=part.n,
-        detectable=part.mean.detectable(),
         alone=part.word() if outcome == "unclear" != part.word() else "",
         covers=part.covers,
     )

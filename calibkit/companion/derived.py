@@ -221,18 +221,13 @@ def mean(values: np.ndarray) -> float:
     return float(np.mean(values)) if len(values) else nan
 
 
+_COMPUTED = (
+    *(_sure_when_wrong, _overconfidence_below_half, _extra_ece_of_binning, _ece_beyond_gap),
+    *(_passes, _sharpness, _max_logit_range, _learned_late_means_unsure),
+    *(_gradient_spread, _median_gradient_norm, _auroc_gain_of_temperature),
+)
 METRICS: dict[str, Callable[[Recalibrated], float]] = {
-    "sure_when_wrong": _sure_when_wrong,
-    "overconfidence_below_half": _overconfidence_below_half,
-    "extra_ece_of_binning": _extra_ece_of_binning,
-    "ece_beyond_gap": _ece_beyond_gap,
-    "passes": _passes,
-    "sharpness": _sharpness,
-    "max_logit_range": _max_logit_range,
-    "learned_late_means_unsure": _learned_late_means_unsure,
-    "gradient_spread": _gradient_spread,
-    "median_gradient_norm": _median_gradient_norm,
-    "auroc_gain_of_temperature": _auroc_gain_of_temperature,
+    **{function.__name__.removeprefix("_"): function for function in _COMPUTED},
     "correlation_of_brier_beyond_dual_focal": lambda m: _more_correlated(m, "Brier", "dual focal"),
     "correlation_of_dual_focal_beyond_focal": lambda m: _more_correlated(m, "dual focal", "focal"),
 }

@@ -685,7 +685,14 @@ class Results:
     @cached_property
     def history(self) -> "pd.DataFrame":
         """A row for each run and evaluated epoch: ``method, seed, epoch`` and the metrics."""
-        return self._joined(lambda record: record.history)
+        import pandas as pd
+
+        each = [
+            pd.DataFrame(record.history).assign(method=method, seed=record.info["run"]["seed"])
+            for method in self.methods
+            for record in self.records(method)
+        ]
+        return pd.concat(each, ignore_index=True) if each else pd.DataFrame()
 
     @cached_property
     def epochs(self) -> "pd.DataFrame":
@@ -707,21 +714,6 @@ class Results:
         columns = ["method", "seed", "epoch", *tables.KEY[:3], "value"]
         found = pd.DataFrame(rows, columns=columns)
         return found.sort_values(columns[:3], kind="stable", ignore_index=True)
-
-    @cached_property
-    def shifted(self) -> "pd.DataFrame":
-        """A row for each run and shifted test set: ``method, seed, shift, severity``, metrics."""
-        return self._joined(lambda record: record.shifted)
-
-    def _joined(self, part: Callable) -> "pd.DataFrame":
-        import pandas as pd
-
-        each = [
-            pd.DataFrame(part(record)).assign(method=method, seed=record.info["run"]["seed"])
-            for method in self.methods
-            for record in self.records(method)
-        ]
-        return pd.concat(each, ignore_index=True) if each else pd.DataFrame()
 
     def _tidy(self, method: str, record: store.Record) -> Iterator[dict]:
         """The rows of a record."""
@@ -767,13 +759,11 @@ class Results:
 
         `one`: a single run of each; `n`: so many samples and not the whole test set.
         """
-        its = {m: self.records(m) for m in methods}
-        its = {m: records for m, records in its.items() if records}
+        its = [records for m in methods if (records := self.records(m))]
         place = self.setting
         if not its:
             return f"{terms.DATASETS.get(place.dataset, place.dataset)} · {place.network}"
-        first = next(iter(its.values()))[0]
-        seeds = sorted({len(records) for records in its.values()})
+        first, seeds = its[0][0], sorted({len(records) for records in its})
         many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
         drawn = "one of " * (one and many != "1")
         size = first.info["provenance"].get("training_samples") or place.protocol.train_size
