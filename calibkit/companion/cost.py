@@ -17,7 +17,7 @@ from calibkit.companion import papers, plan
 from calibkit.training.runs import PASSES, Run
 
 # What the parts of a cheap edition cost, in seconds of a core that others keep busy (AMD EPYC).
-RUN, PAGE, BOOK = 1.9, 7.0, 26.0
+RUN, PAGE, BOOK = 2.0, 10.0, 40.0
 
 
 def announce(costs: Mapping[str, float], cores: int, others: int = 0) -> str:
@@ -27,7 +27,7 @@ def announce(costs: Mapping[str, float], cores: int, others: int = 0) -> str:
 
     >>> costs = {str(n): RUN for n in range(181)} | {f"{n}.ipynb": PAGE for n in range(21)}
     >>> announce(costs | {"searchindex.js": BOOK}, 2)
-    'To do: 181 short runs, 21 pages, the book. About 9 CPU-minutes: on 2 cores about 5.'
+    'To do: 181 short runs, 21 pages, the book. About 10 CPU-minutes: on 2 cores about 5.'
     >>> announce({str(n): RUN for n in range(181)}, 2, others=2)
     'To do: 181 short runs. About 6 CPU-minutes: on 2 cores beside 2 busy processes about 6.'
     >>> announce({}, 2)
