@@ -486,7 +486,8 @@ class Training:
         self.log(f"{self.run.name}: goes on after epoch {self.epoch}")
 
     def _maker(self) -> list[str]:
-        return [calibkit.__version__, store.VERSION, str(torch.__version__), self.device.type]
+        versions = [calibkit.__version__, store.VERSION, str(torch.__version__)]
+        return [*versions, self.device.type, *CONTINUED]
 
     # --- measuring ---
 
