@@ -64,16 +64,22 @@ def kind(text: str) -> str:
     A class is a recalibration. Of a function the first arguments tell: ``(logits)`` is a score,
     ``(logits, labels)`` or ``(probs, labels)`` a metric, anything else a method.
     """
+    return _read(text)[0]
+
+
+def _read(text: str) -> tuple[str, plugins.Source | None]:
+    """What a name stands for, and its source if that is a file."""
     name, _ = plugins.split(text)
     if ".py:" not in name:
-        return "recalibration" if name in plugins.entries("posthoc") else "method"
+        return "recalibration" if name in plugins.entries("posthoc") else "method", None
     source = plugins.source(plugins.named("posthoc", name))
-    if source.is_class:
-        return "recalibration"
     arguments = _arguments(source)
+    if source.is_class:
+        return "recalibration", source
     if arguments == ["logits"]:
-        return "score"
-    return "metric" if arguments in (["logits", "labels"], ["probs", "labels"]) else "method"
+        return "score", source
+    labelled = arguments in (["logits", "labels"], ["probs", "labels"])
+    return "metric" if labelled else "method", source
 
 
 def _arguments(source: plugins.Source) -> list[str]:
@@ -382,7 +388,7 @@ def build(
         As `trained`, and where no record keeps predictions.
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
-    of_kind = kind(what)
+    of_kind, source = _read(what)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, what, of_kind)
     # Each headline answer is one of so many: their intervals hold together.
     many = len(QUESTIONS.get(of_kind, (None,))) * len(places)
@@ -395,7 +401,7 @@ def build(
         else:
             runs = Results(at, train=False)
             if found := tried(what, runs, log):
-                blocks.append(_of_map(of_kind, plugins.split(what)[0], runs, found))
+                blocks.append(_of_map(of_kind, what, runs, found))
     if not blocks:
         raise ValueError(
             f"edition {selection.edition}: no record here keeps predictions; train some first"
@@ -408,7 +414,8 @@ def build(
         "calibkit": calibkit.__version__,
         "chosen": chosen or "not stated",
         "level": round(level, 4),
-        "source": _source(what),
+        "source": {"name": what}
+        | ({"file": source.path.name, "sha256": source.sha256} if source else {}),
     }
     out.mkdir(parents=True, exist_ok=True)
     numbers = facts | {
@@ -436,15 +443,6 @@ def _places(selection: plan.Selection, what: str, of_kind: str) -> list[plan.Sel
     return [selection, *(o for o in others if Results(o, train=False).records("erm"))]
 
 
-def _source(what: str) -> dict[str, str]:
-    """The file and its hash, for whoever wants to repeat it."""
-    name, _ = plugins.split(what)
-    if ".py:" not in name:
-        return {"name": what}
-    source = plugins.source(plugins.named("posthoc", name))
-    return {"name": what, "file": source.path.name, "sha256": source.sha256}
-
-
 def _of_method(name: str, runs: Results, level: float) -> dict:
     passes = cost(runs, name)
     said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
@@ -466,10 +464,11 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
     return block | {"notes": [covered, *_notes(runs, name)], "pictures": pictures}
 
 
-def _of_map(of_kind: str, name: str, runs: Results, found: Rows) -> dict:
+def _of_map(of_kind: str, what: str, runs: Results, found: Rows) -> dict:
     methods = list(dict.fromkeys(row.method for row in found.values()))
     said = answers(found, QUESTIONS.get(of_kind, ()), "erm") if "erm" in methods else []
-    return _block(name.rpartition(":")[2], runs, methods, said, {of_kind: found})
+    name = what.rpartition(":")[2].partition("(")[0]
+    return _block(name, runs, methods, said, {of_kind: found})
 
 
 def _block(
