@@ -63,7 +63,8 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
                 if os.path.getmtime(path) > time.time():
                     os.utime(path)
 
-    COSTS = {f: cost.RUN for name in NOTEBOOKS for f in wanted(name)}
+    # Long runs are announced by `companion.cost` itself, in hours.
+    COSTS = {f: cost.RUN for name in NOTEBOOKS for f in wanted(name)} if CHEAP else {}
     COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": cost.PAGE for name in NOTEBOOKS}
     COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = cost.BOOK  # comes last
     busy = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
