@@ -804,7 +804,7 @@ def _judged(
     if outcome == "not tested":
         return row
     part = join.deciding(alpha)
-    leaf, (estimate, low, high) = part.leaf, part.mean.interval()
+    leaf, alone, (estimate, low, high) = part.leaf, part.word(), part.mean.interval()
     return row._replace(
         comparison=described(leaf),
         estimate=estimate,
@@ -814,7 +814,7 @@ def _judged(
         metric=leaf.first.number.metric if isinstance(leaf, Comparison) else "",
         margin=leaf.margin,
         n=part.n,
-        alone=part.word() if outcome == "unclear" != part.word() else "",
+        alone=alone if outcome in ("unclear", "smaller than claimed") and alone != outcome else "",
         covers=part.covers,
     )
 
