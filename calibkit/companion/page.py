@@ -22,8 +22,8 @@ from calibkit.training import store
 OUTCOMES = ("higher", "lower", "no difference", "unclear")  # see `stats.Interval.outcome`
 
 _AFTER = {
-    "ts_nll": "after a temperature (NLL)",
-    "ts_ece": "after a temperature (ECE)",
+    "ts_nll": "after a temperature fitted by NLL",
+    "ts_ece": "after a temperature fitted by ECE",
     "ts_test": "at its best temperature",
     "binned": "after histogram binning",
 }
@@ -168,7 +168,7 @@ def number_label(number) -> str:
 
     >>> from calibkit.companion.derived import Number
     >>> number_label(Number("ece", "ts_ece")), number_label(Number("temperature"))
-    ('ECE after a temperature (ECE)', 'temperature (ECE)')
+    ('ECE after a temperature fitted by ECE', 'temperature fitted by ECE')
     >>> number_label(Number("accuracy", since_best="auroc"))
     'change of accuracy since the epoch of best AUROC'
     """
