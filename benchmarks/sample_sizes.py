@@ -7,8 +7,8 @@ numbers themselves and not of a formula. The page `book/guide_samples.md` shows 
 writes to ``book/_static`` if it writes the JSON file.
 """
 
+import argparse
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -118,18 +118,19 @@ def as_tables(found: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> int:
+def main() -> None:
     """Simulate, print the tables, and write both files if a path is given."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", nargs="?", type=Path, help="where to write the JSON file")
+    path = parser.parse_args().path
     rng = np.random.default_rng(0)
     found = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "draws": DRAWS}
     found |= {"confidence": confidence_rows(rng), "events": event_rows(rng)}
     print(as_tables(found))
-    if arguments:
-        path = Path(arguments[0])
+    if path:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         TABLES.write_text(as_tables(found), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()
