@@ -208,6 +208,22 @@ def test_a_temperature_at_the_end_of_its_range_is_not_recommended():
     assert not text.verdict(numbers)[3]["title"].startswith("Temperature")
 
 
+def test_no_command_is_recommended_that_refuses_pairs():
+    rng = np.random.default_rng(0)
+    pairs = {"confidence": rng.beta(5, 2, 500), "correct": rng.random(500) < 0.7}
+    numbers = assessment.assess(predictions.from_arrays(pairs))
+    (card,) = [c for c in text.verdict(numbers) if c["title"] == "Beta calibration would help"]
+    assert "calibkit recalibrate" not in card["text"]
+
+
+def test_the_share_of_errors_is_rounded_in_one_way():
+    logits = np.tile([2.0, 0.0, 0.0], (2000, 1))
+    labels = (np.arange(2000) < 979).astype(int)  # 48.95 %, and 1 - 0.5105 is a little more
+    numbers = assessment.assess(predictions.from_arrays({"logits": logits, "labels": labels}))
+    said = " ".join(c["text"] for c in text.verdict(numbers)).replace("\u00a0", " ")
+    assert "(48.9 %)" in said and "means 48.9 % errors" in said
+
+
 def test_a_gain_on_samples_of_the_fit_is_not_promised():
     data = make(n=600, temperature=0.3)
     arrays = {"logits": data.logits, "labels": data.labels}

@@ -168,7 +168,8 @@ def _on_errors(numbers: Assessment) -> dict[str, str]:
 
 
 def _on_threshold(numbers: Assessment) -> dict[str, str]:
-    point, error = numbers.main_point, 1 - numbers.metrics["accuracy"].estimate
+    point = numbers.main_point
+    error = round(1 - numbers.metrics["accuracy"].estimate, 12)  # written as errors / samples is
     if not numbers.operating_points:
         return card("No threshold needed", say(numbers, "no_target", error=error), "good")
     if point is None:
@@ -211,7 +212,8 @@ def _on_recalibration(numbers: Assessment) -> dict[str, str]:
         names.append("own_thresholds")
     kind = (OF_TWO | RECALIBRATIONS).get(best)  # none of a map for another prevalence
     values["map"] = next((name for name, of in posthoc.MAPS.items() if of is kind), None)
-    names += ["to_deploy"] if values["map"] else []
+    if values["map"] and not numbers.pairs:  # a map takes the scores of all classes
+        names.append("to_deploy")
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
     title = f"{best.capitalize()} {'may' if leaks else 'would'} help{little}"
     return card(title, say(numbers, *names, *last, **values), "unsure" if leaks else "fair")
