@@ -37,7 +37,7 @@ _ON = {
     "clean": "",
     "shifted": "under shift",
     "collected": "on newly collected test sets",
-    "people": "against people's answers",
+    "people": "with people's answers",
 }
 _WORDS = (*OUTCOMES, "no data")
 
@@ -62,22 +62,24 @@ class Finding:
         return all(row.outcome in words for row, words in self.expected)
 
     def _repr_markdown_(self) -> str:
-        by_setting: dict[str, list] = {}
-        for row, _ in self.expected:
-            by_setting.setdefault(row.title or row.setting, []).append(row)
-        lines = [
-            " ".join([f"*{where}:*"] * bool(where and len(by_setting) > 1) + _in_words(rows))
-            for where, rows in by_setting.items()
-        ]
-        seeds = sorted({row.seeds for row, _ in self.expected if row.seeds})
-        n = sorted({row.n for row, _ in self.expected if row.n})
-        about = ["In brackets: 95 % intervals"] * any(not isnan(r.low) for r, _ in self.expected)
-        about += [where for where in by_setting if where and len(by_setting) == 1]
+        rows = [row for row, _ in self.expected]
+        places = list(dict.fromkeys(row.title or row.setting for row in rows))
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            place = f"*{row.title or row.setting}:* " * (len(places) > 1)
+            method = terms.label(row.method.partition(" in ")[0])
+            value = "nothing was measured" if isnan(row.estimate) else row.format()
+            found.setdefault(place + _of_row(row), []).append(f"{method} {value}")
+        lines = [f"{what}: {', '.join(dict.fromkeys(its))}" for what, its in found.items()]
+        seeds = sorted({row.seeds for row in rows if row.seeds})
+        n = next((row.n for row in rows if row.n), 0)
+        about = ["95 % intervals in brackets"] * any(not isnan(row.low) for row in rows)
+        about += filter(None, places if len(places) == 1 else [])
         if seeds:
             many = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
             about.append(f"{many} seed{'s' * (many != '1')}")
-        about += [f"{n[0]:,} test samples"] if n else []
-        small = f"<small>{' '.join(lines)} {' · '.join(about)}.</small>"
+        about += [f"{n:,} test samples"] if n else []
+        small = f"<small>{'<br>'.join([*lines, ' · '.join(about)])}</small>"
         if self.holds:
             return f"**{self.sentence}**\n\n{small}"
         return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**\n\n{small}"
@@ -114,53 +116,16 @@ def finding(sentence: str, *expected: tuple) -> Finding:
     return Finding(sentence, pairs)
 
 
-_SAID = {  # by outcome
-    "higher": "is higher than",
-    "lower": "is lower than",
-    "no difference": "is practically the same as",
-    "unclear": "is not clearly different from that",
-}
-_UNLIKE = {
-    "none": "before",
-    "max_probability": "by the largest probability",
-    "clean": "without shift",
-}
-
-
-def _in_words(rows: Iterable) -> list[str]:
-    """A sentence for each number and outcome, with the methods of which it is true."""
-    alike: dict[str, list[str]] = {}
-    for row in rows:
-        method, _, elsewhere = row.method.partition(" in ")  # of two settings
-        if isnan(row.estimate):
-            alike.setdefault("Nothing was measured", []).append(terms.label(method))
-            continue
-        what = number_label(row.number._replace(since_best=""))
-        what = f"{what[0].upper()}{what[1:]}" + " at the end" * bool(row.number.since_best)
-        if elsewhere:
-            what = f"The effect on {number_label(row.number)}"
-        said = f"{what} {_SAID[row.outcome]} {_than(row)}" if row.to else what
-        unit = {100: " points", 1000: " thousandths"}.get(terms.metric_label(row.metric)[1], "")
-        estimate, _, interval = row.format().partition(" ")
-        words = f"{terms.label(method)} {estimate}{unit} {interval}".strip()
-        alike.setdefault(said, []).append(words)
-    return [f"{said}: {', '.join(dict.fromkeys(its))}." for said, its in alike.items()]
-
-
-def _than(row) -> str:
-    """What a row is compared with, in words that follow its outcome."""
-    if best := row.number.since_best:
-        its = best == row.metric
-        return (
-            "at its best epoch"
-            if its
-            else f"at the epoch of best {terms.metric_label(best, unit=False)[0]}"
-        )
-    if " in " in row.to:
-        return "in the other setting"
-    to, _, unlike = row.to.partition(", ")
-    words = [f"with {terms.label(to)}"] * (to != row.method)
-    return " ".join(words + [_UNLIKE.get(unlike, unlike)] * bool(unlike))
+def _of_row(row) -> str:
+    """What a row measures, against what, and in which unit."""
+    what, (to, _, unlike) = number_label(row.number), row.to.partition(", ")
+    to = terms.label(to) * (to != row.method and not row.number.since_best)
+    if " in " in row.method:
+        what, to = f"effect on {what}", "the other setting"
+    against = " ".join(filter(None, [to, unlike.replace("_", " ")]))
+    unit = {100: "points", 1000: "thousandths"}.get(terms.metric_label(row.metric)[1], "")
+    words = f"{what[0].upper()}{what[1:]}" + f" against {against}" * bool(against)
+    return ", ".join(filter(None, [words, unit]))
 
 
 def number_label(number) -> str:
