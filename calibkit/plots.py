@@ -15,7 +15,7 @@ out.
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from pathlib import Path
 
@@ -704,81 +704,6 @@ def plot_risk_coverage(table: dict[str, RiskCoverage], ax: Axes | None = None) -
 # --- f. a metric of many methods ---
 
 
-def forest(rows: Iterable, published: dict | None = None, ax: Axes | None = None) -> Axes:
-    """Differences of methods from a reference: estimate, 95 % interval and the paper's own value.
-
-    Clear differences stand out from those that are not: these are pale. Fewer than three seeds give
-    an open dot without an interval, since their spread says nothing.
-
-    Parameters
-    ----------
-    rows : iterable of NamedTuples
-        One a method, from top to bottom, all of one metric: fields ``method``, ``estimate``,
-        ``low``, ``high`` (natural units), ``seeds``, ``outcome`` ("higher", "lower", "no
-        difference" or "unclear") and ``metric`` (a key of `terms.METRICS`).
-    published : dict, optional
-        ``{method: difference}`` in the same units, drawn as hollow diamonds.
-    ax : Axes, optional
-        A new one, as wide as a page, by default.
-
-    Returns
-    -------
-    Axes
-        With a line at no difference.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, or they have different metrics.
-
-    Examples
-    --------
-    >>> from collections import namedtuple
-    >>> Row = namedtuple("Row", "method estimate low high seeds outcome metric")
-    >>> ax = forest([Row("fmfp", 0.012, 0.004, 0.020, 5, "higher", "auroc")], {"fmfp": 0.017})
-    >>> ax.get_xlabel()
-    'AUROC, difference in points (higher is better)'
-    """
-    rows, published = list(rows), published or {}
-    if not rows:
-        raise ValueError("rows: got none, expected one for each method")
-    if len({row.metric for row in rows}) > 1:
-        raise ValueError(f"rows: got {sorted({row.metric for row in rows})}, expected one metric")
-    alone = ax is None  # several panels need one explanation, their caption's
-    if alone:
-        ax = plt.subplots(figsize=(WIDTH, 0.65 + 0.21 * len(rows)))[1]
-    label, scale, higher = terms.metric_label(rows[0].metric, unit=False)
-    ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=1)
-    for y, row in enumerate(rows):
-        color = look(row.method)["color"]
-        dot = {"marker": "o", "color": color, "markersize": 6}  # diamonds are the paper's
-        if row.seeds < 3:
-            dot |= {"markerfacecolor": "white", "markeredgewidth": 1.2}
-        else:
-            clear = 1.0 if row.outcome in ("higher", "lower") else 0.4
-            dot |= {"alpha": clear, "markeredgewidth": 0}
-            ends = [scale * row.low, scale * row.high]
-            bar = {"color": color, "alpha": 0.7 * clear, "linewidth": 2.2}
-            ax.plot(ends, [y, y], zorder=2, **bar)
-        ax.plot(scale * row.estimate, y, linestyle="", zorder=3, **dot)
-        if row.method in published:
-            hollow = {"markerfacecolor": "none", "markeredgewidth": 1.1, "color": color}
-            ax.plot(scale * published[row.method], y, "D", markersize=6, zorder=4, **hollow)
-    unit = {100: " in points", 1000: " × 1000"}.get(scale, "")
-    better = {True: " (higher is better)", False: " (lower is better)", None: ""}[higher]
-    label = label.removesuffix(" × 1000")
-    ax.set(xlabel=f"{label}, difference{unit}{better}", ylim=(len(rows) - 0.5, -0.5))
-    ax.set_yticks(range(len(rows)), [look(row.method)["label"] for row in rows])
-    ax.grid(axis="y", visible=False)
-    _scaled(ax.xaxis, 1)
-    if alone and any(row.method in published for row in rows):
-        ours = ax.plot([], [], "o", color=_FAINT, markersize=5, label="here, 95 % interval")[0]
-        theirs = {"markerfacecolor": "none", "color": _FAINT, "label": "as the paper prints it"}
-        diamond = ax.plot([], [], "D", markersize=6, **theirs)[0]
-        ax.legend(handles=[ours, diamond], loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-    return ax
-
-
 def forest_before_after(before: Mapping, after: Mapping, ax: Axes | None = None) -> Axes:
     """A number of each method as trained (ring) and after one temperature (dot).
 
@@ -788,7 +713,7 @@ def forest_before_after(before: Mapping, after: Mapping, ax: Axes | None = None)
     Parameters
     ----------
     before : mapping of str to NamedTuple
-        By method, as in `forest`: fields ``estimate``, ``low``, ``high`` (natural units),
+        By method: fields ``estimate``, ``low``, ``high`` (natural units),
         ``seeds``, ``metric`` and ``to``, the method that the number is a difference from, or "".
     after : mapping of str to NamedTuple
         The same after the temperature. Its methods stand from top to bottom, then any others.

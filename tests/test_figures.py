@@ -32,14 +32,25 @@ def test_lower_is_better_for_an_error_and_worse_for_a_ranking():
         "AUROC": {"sam": row("auroc", down), "swa": row("auroc", down[:2])},
         "Confidence": {"sam": row("confidence", down)},  # neither is better
     }
-    left, middle, right = figures.verdicts(panels).axes
+    left, middle, right = figures.verdicts(panels, published={"ECE": {"sam": -0.03}}).axes
+    x = {line.get_marker(): line.get_xdata() for line in left.lines if line.get_ydata()[0] == 0}
+    assert (*x["o"], *x["D"]) == pytest.approx((-2.1, -3.0))  # the paper's is the diamond
+    sam = panels["ECE"]["sam"]
+    assert left.lines[0].get_xdata() == pytest.approx((100 * sam.low, 100 * sam.high))
     assert drawn(left) == [(figures.BETTER.lower(), True), (figures.UNTOLD.lower(), True)]
     assert drawn(middle)[0] == (figures.WORSE.lower(), True)
     assert not drawn(middle)[1][1]  # two runs
     assert drawn(right)[0][0] not in (figures.BETTER.lower(), figures.WORSE.lower())
     assert "← better" in left.get_xlabel() and "better →" in middle.get_xlabel()
     legend = [text.get_text() for text in left.figure.legends[0].get_texts()]
-    assert legend == ["better", "worse", "different", "no clear difference", "one or two runs"]
+    assert legend == [
+        "better",
+        "worse",
+        "different",
+        "no clear difference",
+        "one or two runs",
+        "printed",
+    ]
     assert [text.get_text() for text in right.texts] == ["not run"]  # SWA
 
 

@@ -266,27 +266,6 @@ class Row(NamedTuple):
     to: str = ""
 
 
-def test_forest_of_differences_says_what_its_rows_say():
-    rows = [
-        Row("fmfp", 0.012, 0.004, 0.02, 5, "higher"),
-        Row("focal", -0.003, -0.006, 0.001, 5, "unclear"),
-        Row("crl", 0.002, 0.001, 0.003, 2, "unclear"),
-    ]
-    ax = plots.forest(iter(rows), {"fmfp": 0.017, "mixup": 0.5})
-    dots = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
-    assert [line.get_xdata()[0] for line in dots] == pytest.approx([1.2, -0.3, 0.2])
-    bars = {line.get_ydata()[0]: tuple(line.get_xdata()) for line in ax.lines[1:]
-            if len(line.get_xdata()) == 2}  # fmt: skip
-    assert bars == {0: pytest.approx((0.4, 2.0)), 1: pytest.approx((-0.6, 0.1))}
-    assert [line.get_markerfacecolor() == "white" for line in dots] == [False, False, True]
-    assert (dots[0].get_alpha(), dots[2].get_alpha()) == (1, None) and dots[1].get_alpha() < 1
-    (theirs,) = [line for line in ax.lines if line.get_marker() == "D" and len(line.get_xdata())]
-    assert theirs.get_xdata()[0] == pytest.approx(1.7) and theirs.get_ydata()[0] == 0
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["FMFP", "Focal", "CRL"]
-    assert ax.lines[0].get_xdata() == [0, 0]  # no difference
-    assert plots.forest(rows[:1]).get_legend() is None
-
-
 def test_before_and_after_a_temperature_is_a_ring_and_a_dot():
     before = {"fmfp": Row("fmfp", 0.012, 0.004, 0.02, 5, "higher", to="erm")}
     after = {m: Row(m, 0.01, 0.002, 0.018, 2, "unclear", to="erm") for m in ("erm", "fmfp")}
@@ -333,14 +312,7 @@ def test_before_and_after_a_temperature_is_a_ring_and_a_dot():
         (lambda: plots.prepare_gradient_norms([0.1, 3.0], [1, 1]), "brier: got"),
         (lambda: plots.prepare_gradient_norms([0.1, 0.3], [1, np.nan]), "norm: got"),
         (lambda: plots.prepare_gradient_norms([0.1], [1, 1]), "norm: got shapes"),
-        (lambda: plots.forest([]), "rows: got none"),
         (lambda: plots.forest_before_after({}, {}), "before, after: got no rows"),
-        (
-            lambda: plots.forest(
-                [Row("erm", 0, 0, 0, 3, "unclear", metric) for metric in ("auroc", "ece")]
-            ),
-            "rows: got .*, expected one metric",
-        ),
         (lambda: plots.panels({}, plots.plot_reliability), "table: got nothing"),
     ],
 )

@@ -22,7 +22,7 @@ import pandas as pd
 import calibkit
 from calibkit import metrics, plots, stats, terms
 from calibkit.arrays import softmax
-from calibkit.companion import plan, results
+from calibkit.companion import figures, plan, results
 from calibkit.companion.results import Number, Results, Row, Rows, Series
 from calibkit.report import html
 from calibkit.training import plugins, store
@@ -514,19 +514,11 @@ def _drawn(runs: Results, method: str) -> dict:
     drawn = {}
     everybody = [m for m in dict.fromkeys([*runs.methods, method]) if m != "erm"]
     with plots.style():
-        shown = {
-            metric: rows
-            for metric in ("auroc", "nll_refinement")
-            if (rows := runs.compare(everybody, metric=metric))
-        }
-        size = {"figsize": (6.9, 0.8 + 0.22 * len(everybody)), "layout": "constrained"}
-        fig, axes = plt.subplots(1, len(shown), sharey=True, squeeze=False, **size)
-        for ax, (metric, rows) in zip(axes[0], shown.items(), strict=True):
-            plots.forest(rows.values(), ax=ax)
-            label, scale, higher = terms.metric_label(metric, unit=False)
-            better = "higher" if higher else "lower"
-            ax.set(title=label, xlabel=f"{'points, ' * (scale == 100)}{better} is better")
-        drawn["forest"] = fig
+        panels = {}
+        for metric in ("auroc", "nll_refinement"):
+            if rows := runs.compare(everybody, metric=metric):
+                panels[terms.metric_label(metric, unit=False)[0]] = rows
+        drawn["forest"] = figures.verdicts(panels)
         some = runs.drawable(["erm", method])
         if method in some:
             each = {m: [results.Predictions.of(r) for r in runs.records(m) if not r.light]

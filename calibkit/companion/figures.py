@@ -191,7 +191,8 @@ def _axis(ax: Axes, title: str, row, columns: int) -> None:
         better = {True: ", better →", False: ", ← better", None: ""}[more_is_better]
         unit = {100: "points", 1000: "thousandths"}.get(scale, "difference")
         ax.set_xlabel(f"{unit}{better}")
-        ax.locator_params(axis="x", nbins=max(3, min(8, 15 // columns)))
+        wide = 15 if scale > 1 else 10  # "+0.025" takes more room than "+1"
+        ax.locator_params(axis="x", nbins=max(3, min(8, wide // columns)))
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}".replace("-", "−") if x else "0")
 
 

@@ -159,7 +159,7 @@ class Table(dict):
     """Cells of one exhibit by (method, metric), of one data set and network."""
 
     def minus(self, to: str, metric: str) -> dict[str, float]:
-        """What each method has beyond another, in natural units: for `plots.forest`.
+        """What each method has beyond another, in natural units.
 
         >>> gains = table("fmfp-tab1", "cifar10", "resnet110").minus("erm", "auroc")
         >>> round(gains["label_smoothing"], 4)
