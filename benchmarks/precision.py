@@ -40,8 +40,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     asked = parser.parse_args()
     where = {"setting": asked.setting, "seeds": asked.seeds}
-    runs = plan.select("released", [asked.method], **where)
-    others = plan.select("released", [asked.method], protocol={"precision": "bfloat16"}, **where)
+    runs = plan.Selection("released", **where).runs([asked.method])
+    others = plan.Selection("released", protocol={"precision": "bfloat16"}, **where).runs(
+        [asked.method]
+    )
     full = []
     with tempfile.TemporaryDirectory() as cache:
         for run in runs:

@@ -68,7 +68,7 @@ def command(method: str) -> list[str]:
 
 
 def run_of(method: str) -> plan.Run:
-    return plan.select("smoke", [method], seeds=1)[0]
+    return plan.Selection("smoke", seeds=1).runs([method])[0]
 
 
 def training(method: str) -> Callable:

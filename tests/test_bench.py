@@ -34,15 +34,15 @@ def folder(tmp_path, monkeypatch):
 
 
 def put(method, **drawn):
-    for run in plan.select("demo", [method], dataset="digits", seeds=3):
+    for run in plan.Selection("demo", dataset="digits", seeds=3).runs([method]):
         records.write(run, **drawn)
 
 
 def put_scaled(method, factor):
     """Records of a method whose logits are those of ERM, times a factor."""
-    theirs = plan.select("demo", ["erm"], dataset="digits", seeds=3)
+    theirs = plan.Selection("demo", dataset="digits", seeds=3).runs(["erm"])
     for run, other in zip(
-        plan.select("demo", [method], dataset="digits", seeds=3), theirs, strict=True
+        plan.Selection("demo", dataset="digits", seeds=3).runs([method]), theirs, strict=True
     ):
         arrays = dict(store.load(other).arrays)
         for name in ("test_logits", "validation_logits"):
@@ -81,7 +81,10 @@ def test_numbers_are_paired_by_seed_and_sample(crowd):
     name = plan.method_name(plan.method("mine.py:plain"))
     row = bench.rows(runs, name)["before"][name, "auroc"]
     ours, theirs = (
-        [store.load(r).replicates for r in plan.select("demo", [m], dataset="digits", seeds=3)]
+        [
+            store.load(r).replicates
+            for r in plan.Selection("demo", dataset="digits", seeds=3).runs([m])
+        ]
         for m in ("mine.py:plain", "erm")
     )
     values = [a.estimate("auroc") - b.estimate("auroc") for a, b in zip(ours, theirs, strict=True)]
@@ -107,7 +110,7 @@ def test_page_and_bench_say_the_same_of_every_method(monkeypatch):
 
 
 def test_a_lower_temperature_is_found_out(crowd):
-    theirs = plan.select("demo", ["erm"], dataset="digits", seeds=3)
+    theirs = plan.Selection("demo", dataset="digits", seeds=3).runs(["erm"])
     suits = np.mean([store.load(r).replicates.temperatures["ts_nll"] for r in theirs])
     put_scaled("mine.py:plain", 1 / suits)
     said = headline(bench.trained("mine.py:plain", PLACE), "mine.py:plain")
@@ -123,7 +126,7 @@ def test_what_is_lost_is_named(crowd):
 
 def test_one_run_cannot_tell():
     put("erm")
-    run = plan.select("demo", ["mine.py:plain"], dataset="digits", seeds=1)[0]
+    run = plan.Selection("demo", dataset="digits", seeds=1).runs(["mine.py:plain"])[0]
     records.write(run, separation=2.0)
     runs = bench.trained("mine.py:plain", PLACE, seeds=1)
     assert headline(runs, "mine.py:plain")["Finding its errors"] == "one run cannot tell"
@@ -283,7 +286,7 @@ def test_a_score_is_compared_with_the_maximum_probability(crowd, folder):
     (folder / "scores.py").write_text(SCORES)
     assert bench.kind("scores.py:margin") == "score"
     rows = on_digits("scores.py:margin")
-    record = store.load(plan.select("demo", ["erm"], dataset="digits", seeds=1)[0])
+    record = store.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
     top = np.sort(logits, axis=1)
     correct = logits.argmax(1) == labels
@@ -400,7 +403,7 @@ def test_compare_from_files_to_a_page(folder, capsys):
 
 def test_softmax_of_an_own_map_is_what_its_metrics_are_of(maps):
     """The logarithms of its probabilities are logits of the same probabilities."""
-    record = store.load(plan.select("demo", ["erm"], dataset="digits", seeds=1)[0])
+    record = store.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
     source = plugins.source(plugins.named("posthoc", "maps.py:Same"))
     probs = bench.apply(source, posthoc.TemperatureScaling(), record.arrays)
     labels = record.arrays["test_labels"].astype(int)

@@ -26,7 +26,9 @@ def cache(tmp_path, monkeypatch):
 
 
 def write(*methods, edition="smoke", seeds=2, train_size=0, **kind):
-    for run in plan.select(edition, methods, "digits", seeds=seeds, train_size=train_size):
+    for run in plan.Selection(edition, dataset="digits", seeds=seeds, train_size=train_size).runs(
+        methods
+    ):
         records.write(run, **kind)
 
 
@@ -467,7 +469,7 @@ def test_calibration_errors_are_compared_as_the_papers_print_them():
 
 def test_seeds_that_disagree_conclude_nothing():
     write("erm")
-    for run in plan.select("smoke", ["fmfp"], "digits", seeds=2):
+    for run in plan.Selection("smoke", dataset="digits", seeds=2).runs(["fmfp"]):
         records.write(run, separation=1.0 + 2.0 * (-1) ** run.seed)
     found = judged("fmfp-c16", presumes={})
     assert found.outcome == "unclear"
@@ -494,13 +496,13 @@ def test_runs_of_another_variant_or_protocol_are_no_evidence():
         {"protocol": {"reduction": "sum", "clip_norm": 2.0}},
         {"epochs": 3},
     ):
-        for run in plan.select("smoke", ["erm", "fmfp"], "digits", **changed):
+        for run in plan.Selection("smoke", dataset="digits", **changed).runs(["erm", "fmfp"]):
             records.write(run)
     assert judged("fmfp-c16").precondition == "no run of ERM"
 
 
 def test_test_sets_collected_again_are_no_corruptions():
-    (run,) = plan.select("released", ["erm"], "digits", seeds=1)
+    (run,) = plan.Selection("released", dataset="digits", seeds=1).runs(["erm"])
     record = records.write(run)
     tables = {"shifted": record.shifted, "collected": dict(record.shifted)}
     tables["collected"]["shift"] = np.array(["cifar10_1"] * len(record.shifted["shift"]))
@@ -700,7 +702,7 @@ def found(metric, method="erm", where=None, **fields):
 
 def test_change_since_the_best_epoch_is_judged_by_the_other_seed():
     curves = {0: [0.1, 0.9, 0.5, 0.5, 0.5, 0.5, 0.4], 1: [0.2, 0.3, 0.8, 0.5, 0.5, 0.5, 0.6]}
-    for run in plan.select("smoke", ["erm"], "digits"):
+    for run in plan.Selection("smoke", dataset="digits").runs(["erm"]):
         records.write(run, auroc=curves[run.seed], accuracy=[0, 1, 2, 3, 4, 5, 6])
     # Seed 0 looks at the third epoch, seed 1 at the second.
     assert found("auroc", since_best="auroc") == pytest.approx({0: 0.4 - 0.5, 1: 0.6 - 0.3})
@@ -708,7 +710,7 @@ def test_change_since_the_best_epoch_is_judged_by_the_other_seed():
 
 
 def test_periods_of_the_history():
-    for run in plan.select("smoke", ["erm"], "digits", seeds=1):
+    for run in plan.Selection("smoke", dataset="digits", seeds=1).runs(["erm"]):
         records.write(run, ece=[1, 2, 3, 4, 5, 6, 7])
     assert found("ece", at="late") == {0: 6.5}  # after 5.25 of 7 epochs
     assert found("ece", at="settled") == {0: 4.0}
@@ -753,7 +755,7 @@ def test_lowest_coefficient():
 def test_scores_are_read_from_runs_which_keep_them():
     write("erm")
     scored = plan.EDITIONS["smoke"].scored
-    for run in plan.select("smoke", ["erm"], "digits", protocol=scored):
+    for run in plan.Selection("smoke", dataset="digits", protocol=scored).runs(["erm"]):
         records.write(run)
     assert found("auroc", score="trust_score") != found("auroc")
     side = Side("erm", Number("auroc", score="confidnet"))
@@ -765,7 +767,9 @@ def test_confidnet_needs_time_to_learn(monkeypatch):
     side = Side("erm", Number("auroc", score="confidnet"))
     for samples, enough in ((5000, False), (90_000, True)):
         monkeypatch.setitem(records.TRAINED, "training_samples", samples)
-        for run in plan.select("smoke", ["erm"], "digits", protocol=plan.EDITIONS["smoke"].scored):
+        for run in plan.Selection(
+            "smoke", dataset="digits", protocol=plan.EDITIONS["smoke"].scored
+        ).runs(["erm"]):
             records.write(run)
         its = place().series(side)
         assert isinstance(its, tuple) != enough
@@ -797,6 +801,6 @@ def test_derivations_against_closed_forms():
 def test_diverged_runs_count_for_nothing():
     write("erm", separation=0.5)
     write("fmfp", separation=3.0)
-    for run in plan.select("smoke", ["fmfp"], "digits"):
+    for run in plan.Selection("smoke", dataset="digits").runs(["fmfp"]):
         store.save(run, "diverged", [], {}, records.TRAINED)
     assert judged("fmfp-c16", presumes={}).precondition == "no run of FMFP"

@@ -35,7 +35,7 @@ def test_train_then_list(capsys):
 
 def test_train_keeps_as_many_replicates_as_the_protocol_says(capsys):
     assert cli.main(["train", *SMOKE, "--quiet", "--replicates"]) == 0
-    (run,) = plan.select("smoke", ["erm"], seeds=1, epochs=1)
+    (run,) = plan.Selection("smoke", seeds=1, epochs=1).runs(["erm"])
     record = store.load(run)
     assert {"arrays.npz", "replicates.npz"} <= record.info["sha256"].keys()
     assert record.replicates.deviation("auroc").shape == (run.protocol.replicates,) == (10,)
@@ -48,7 +48,7 @@ def costing(run: plan.Run, seconds: float) -> store.Record:
 
 def test_runs_end_with_counts_and_hours(capsys):
     both = ["--edition", "smoke", "--epochs", "4", "--method", "erm", "--method", "sam"]
-    erm, other, sam, missing = plan.select("smoke", ["erm", "sam"], epochs=4)
+    erm, other, sam, missing = plan.Selection("smoke", epochs=4).runs(["erm", "sam"])
     costing(erm, 7200.0)
     cli.main(["runs", *both])
     last = capsys.readouterr().out.splitlines()[-1]
@@ -144,7 +144,7 @@ def test_a_run_in_bfloat16_waits_for_a_processor_that_has_it(capsys, monkeypatch
 def test_a_row_of_tables_without_predictions_is_trained_again_for_them(capsys):
     names = ["--edition", "smoke", "--method", "erm", "--seeds", "1"]
     cli.main(["train", *names, "--quiet"])
-    run = plan.select("smoke", ["erm"], seeds=1)[0]
+    run = plan.Selection("smoke", seeds=1).runs(["erm"])[0]
     arrays = (store.load(run).path / "arrays.npz").read_bytes()
     cli.main(["collect", "--edition", "smoke"])
     shutil.rmtree(store.load(run).path)
@@ -162,7 +162,7 @@ def folders():
 
 
 def test_deleting_lists_and_asks(capsys, monkeypatch):
-    for run in plan.select("smoke", ["erm", "mixup"], "digits", seeds=1):
+    for run in plan.Selection("smoke", dataset="digits", seeds=1).runs(["erm", "mixup"]):
         records.write(run)
     before, chosen = folders(), ["--edition", "smoke", "--dataset", "digits", "--method", "mixup"]
     monkeypatch.setattr("builtins.input", lambda question: "")
@@ -176,7 +176,7 @@ def test_deleting_lists_and_asks(capsys, monkeypatch):
 
 
 def test_folders_are_deleted_by_name_whatever_they_hold(capsys):
-    (run,) = plan.select("smoke", ["erm"], seeds=1)
+    (run,) = plan.Selection("smoke", seeds=1).runs(["erm"])
     records.write(run)
     unreadable = store.runs_root() / "of-no-plan-s0-00000000"
     unreadable.mkdir()

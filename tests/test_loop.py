@@ -243,7 +243,7 @@ def test_done_runs_are_not_trained_again(tmp_path):
 
 
 def test_killed_run_trains_again_to_the_same_bytes(tmp_path):
-    wanted = plan.select("smoke", ["erm"], seeds=1, epochs=80)[0]
+    wanted = plan.Selection("smoke", seeds=1, epochs=80).runs(["erm"])[0]
     command = [sys.executable, "-m", "calibkit", "train", wanted.name, "--edition", "smoke"]
     command += ["--epochs", "80", "--seeds", "1", "--method", "erm"]
     environment = os.environ | {"CALIBKIT_CACHE": str(tmp_path)}

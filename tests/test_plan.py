@@ -117,23 +117,27 @@ def test_selection_and_shared_runs():
     assert {run.dataset for run in plan.runs("claims", "demo")} == {"mnist1d", "gaussians"}
     asked = plan.runs("other_data", "released", dataset="digits")
     assert {run.dataset for run in asked} == {"digits"}
-    chosen = plan.select("demo", ["erm"], "fashion_mnist", "mlp", seeds=2, epochs=5)
+    chosen = plan.Selection("demo", dataset="fashion_mnist", network="mlp", seeds=2, epochs=5).runs(
+        ["erm"]
+    )
     assert [(r.dataset, r.network, r.seed, r.protocol.epochs) for r in chosen] == [
         ("fashion_mnist", "mlp", 0, 5),
         ("fashion_mnist", "mlp", 1, 5),
     ]
     with pytest.raises(ValueError, match="unknown edition 'huge'.*valid: cifar10, demo, paper"):
-        plan.select("huge", ["erm"])
+        plan.Selection("huge").runs(["erm"])
 
 
 def test_settings_of_the_protocol_by_name():
-    (run,) = plan.select("demo", ["erm"], seeds=1, protocol={"batch_size": 50, "clip_norm": 2.0})
+    (run,) = plan.Selection("demo", seeds=1, protocol={"batch_size": 50, "clip_norm": 2.0}).runs(
+        ["erm"]
+    )
     assert (run.protocol.batch_size, run.protocol.clip_norm) == (50, 2.0)
-    assert run.name != plan.select("demo", ["erm"], seeds=1)[0].name
+    assert run.name != plan.Selection("demo", seeds=1).runs(["erm"])[0].name
     with pytest.raises(ValueError, match="unknown setting 'batchsize'.*did you mean 'batch_size'"):
-        plan.select("demo", ["erm"], protocol={"batchsize": 50})
+        plan.Selection("demo", protocol={"batchsize": 50}).runs(["erm"])
     with pytest.raises(ValueError, match="setting batch_size: got 'many', expected a value such"):
-        plan.select("demo", ["erm"], protocol={"batch_size": "many"})
+        plan.Selection("demo", protocol={"batch_size": "many"}).runs(["erm"])
 
 
 def test_grid_imports_nothing_heavy():
@@ -300,6 +304,8 @@ def test_settings_have_names():
     assert len(set(names)) == len(names)
     chosen = plan.setting("released", "cifar10-plain")
     assert chosen.protocol == PLAIN
-    assert plan.select("released", ["fmfp"], setting="cifar10-plain") == chosen.runs(["fmfp"])
+    assert plan.Selection("released", setting="cifar10-plain").runs(["fmfp"]) == chosen.runs(
+        ["fmfp"]
+    )
     with pytest.raises(ValueError, match=r"unknown setting 'cifar10-plane' \(did you mean"):
         plan.setting("released", "cifar10-plane")

@@ -80,7 +80,7 @@ def write(name, text):
 
 
 def run_of(method="erm", **changed):
-    (run,) = plan.select("smoke", [method], **(SMOKE | changed))
+    (run,) = plan.Selection("smoke", **SMOKE | changed).runs([method])
     return run
 
 

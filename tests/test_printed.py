@@ -116,7 +116,9 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def runs():
     """Made records of three methods, as the runs of a page on digits."""
-    for run in plan.select("released", ["erm", "mixup", "label_smoothing"], "digits", "mlp"):
+    for run in plan.Selection("released", dataset="digits", network="mlp").runs(
+        ["erm", "mixup", "label_smoothing"]
+    ):
         if run.seed < 3 - (run.method == "mixup"):
             records.write(run)
     selection = plan.Selection("released", dataset="digits", network="mlp")
@@ -124,7 +126,7 @@ def runs():
 
 
 def at_end(method, metric):
-    its = plan.select("released", [method], "digits", "mlp")
+    its = plan.Selection("released", dataset="digits", network="mlp").runs([method])
     return [float(r.history[metric][-1]) for r in map(store.load, its) if r]
 
 
@@ -167,7 +169,9 @@ def test_own_shifts_stand_beside_published_corruptions_only(runs):
 def test_a_coefficient_which_only_the_text_states_is_found():
     """darkside smooths by 0.1 on ImageNet; its table says label smoothing."""
     name = "label_smoothing(epsilon=0.1)"
-    for run in plan.select("released", ["erm", name], "digits", "mlp", seeds=2):
+    for run in plan.Selection("released", dataset="digits", network="mlp", seeds=2).runs(
+        ["erm", name]
+    ):
         records.write(run)
     selection = plan.Selection("released", dataset="digits", network="mlp")
     ours = results.Results(selection, train=False)

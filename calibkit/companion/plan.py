@@ -439,23 +439,6 @@ class Selection:
         return runs
 
 
-def select(
-    selection: Selection | str,
-    methods: Iterable[str],
-    dataset: str = "",
-    network: str = "",
-    seeds: int = 0,
-    **changes,
-) -> list[Run]:
-    """The runs of some methods, of a selection or of an edition.
-
-    What is given besides goes before the selection's own, as `Selection.of` has it.
-    """
-    place = {"dataset": dataset, "network": network, "seeds": seeds}
-    changes |= {name: value for name, value in place.items() if value}
-    return Selection.of(selection, **changes).runs(methods)
-
-
 def runs(page: str, edition: str, setting: str = "", **changes) -> list[Run]:
     """The runs of a page in an edition, without repeats; `changes` as `Selection` takes them.
 
