@@ -110,10 +110,12 @@ def test_a_record_of_each_data_set_loads_under_its_old_name(released, name, accu
 def test_what_was_worked_out_is_of_these_records_and_this_code(released, monkeypatch):
     """Else the claims page of a reader's clone is not the one that is shown."""
     asked = []
-    monkeypatch.setattr(derived, "keep", asked.append)
+    monkeypatch.setattr(derived, "_keep", lambda record, known: asked.append(record))
     monkeypatch.setattr(derived, "_known", lambda record: {})
     rows = claims.board(RELEASED)
     assert rows and not asked, "run `calibkit claims`, then `calibkit collect`"
+    kept = json.loads((ROOT / "data_cache/released/derived.json").read_text())["mathematics"]
+    assert kept["arrays"] == claims.checksum(), "run `calibkit claims`"
 
 
 def test_a_setting_of_a_few_methods_takes_no_column_from_one_of_all(released, monkeypatch):

@@ -321,8 +321,7 @@ def test_what_was_worked_out_is_collected(tmp_path, folders):
     reduce(tmp_path)
     for run in folders[:2]:
         store.load(run).predictions.unlink()
-    derived._files.clear()
-    (tmp_path / "runs" / ".derived.json").unlink()
+    derived._file(of_run).unlink()
     assert results.value(store.load(folders[0]), number) == found
     assert isnan(results.value(store.load(folders[1]), number))  # a light one, never worked out
 

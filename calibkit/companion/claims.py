@@ -29,6 +29,7 @@ never melt into one verdict: `board` gives a row for each claim and setting.
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import sha256
@@ -42,9 +43,10 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import confidence, metrics, stats, terms
-from calibkit.companion import derived, page, plan, results
+from calibkit.companion import page, plan, results
 from calibkit.companion import printed as tables
 from calibkit.companion.results import Number, Results, Series
+from calibkit.data.cache import cache_root
 from calibkit.training import tables as saved
 
 OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
@@ -424,7 +426,7 @@ class Place:
 
     def part(self, leaf: Comparison | Computed) -> _Part:
         if isinstance(leaf, Computed):
-            return _Part(leaf, _exactly(computed(leaf.name)))
+            return _Part(leaf, _exactly(mathematics()[leaf.name]))
         sides = [self.series(side) for side in leaf.sides]
         if lacks := [s for s in sides if isinstance(s, tuple)]:
             return _Part(leaf, lacks=lacks[0])
@@ -602,20 +604,27 @@ def _data_title(setting: plan.Setting) -> str:
     return f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {network}"
 
 
-def computed(name: str) -> float:
-    """A number of `derivations`, which takes torch: from the file of what was worked out before."""
-    its = derived.numbers("mathematics", _mathematics())
-    if name not in its:
-        from calibkit.companion import derivations
-
-        its[name] = float(getattr(derivations, name)())
-        derived.keep("mathematics")
-    return its[name]
-
-
 @cache
-def _mathematics() -> str:
-    """Checksum of the code that derivations run."""
+def mathematics() -> dict[str, float]:
+    """Every number of `derivations`, which takes torch: from a file, if of the same code."""
+    leaves = [leaf for claim in claims() for leaf in claim.check.leaves()]
+    names = [leaf.name for leaf in leaves if isinstance(leaf, Computed)]
+    path, of = cache_root() / "released/derived.json", {"arrays": checksum()}
+    with suppress(OSError, ValueError, KeyError):
+        kept = json.loads(path.read_text())["mathematics"]
+        if of.items() <= kept.items() and kept.keys() >= set(names):
+            return kept
+    from calibkit.companion import derivations
+
+    found = of | {name: float(getattr(derivations, name)()) for name in names}
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"mathematics": found}, indent=0) + "\n")
+    return found
+
+
+def checksum() -> str:
+    """Of the code that derivations run."""
     root = files("calibkit")
     code = ("companion/derivations.py", "losses.py", "metrics.py", "training/objectives.py")
     return sha256(b"".join((root / file).read_bytes() for file in code)).hexdigest()

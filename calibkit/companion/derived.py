@@ -1,15 +1,15 @@
 """Numbers that take a run's predictions or what was followed of its training samples.
 
-They are computed when first asked for and kept: in a file beside the records until the run is
-collected, then as rows of the released tables, so that a light record has them too.
+They are computed when first asked for and kept: in a file for each run until the run is collected,
+then as rows of the released tables, so that a light record has them too.
 """
 
 import json
-import os
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isnan, nan
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import arrays, confidence, metrics, stats
-from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
 
 
@@ -50,138 +49,127 @@ class Number(NamedTuple):
     validation: int = 0
 
 
-@dataclass(eq=False)
-class Recalibrated:
-    """The predictions of a record behind a recalibration, perhaps fitted on few samples."""
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What one network says of the test samples, and of the validation samples.
 
-    record: store.Record
-    recalibration: str = "none"
-    validation: int = 0  # the first so many; 0: all
+    ``logits`` (n, k), ``labels`` (n,), ``validation_logits``, ``validation_labels``; ``arrays`` are
+    all that its record keeps.
+    """
 
-    @cached_property
-    def labels(self) -> np.ndarray:
-        return self.record.arrays["test_labels"].astype(np.int64)
+    logits: np.ndarray
+    labels: np.ndarray
+    validation_logits: np.ndarray
+    validation_labels: np.ndarray
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    @cached_property
-    def logits(self) -> np.ndarray:
-        from calibkit import posthoc  # here, because it takes half a second to import
-
-        logits = self.record.arrays["test_logits"]
-        if self.recalibration == "none":
-            return logits
-        if self.recalibration == "ts_test":
-            return logits / self.record.history["temperature_optimal"][-1]
-        part = slice(self.validation or None)
-        held_out = self.record.arrays["validation_logits"][part]
-        labels = self.record.arrays["validation_labels"].astype(np.int64)[part]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", posthoc.PosthocWarning)
-            if self.recalibration != "binned":
-                objective = self.recalibration.removeprefix("ts_")
-                return logits / posthoc.optimal_temperature(held_out, labels, objective)[0]
-            binned = posthoc.HistogramBinning().fit(held_out, labels).predict_proba(logits)
-        return np.log(np.maximum(binned, 1e-30))
+    @classmethod
+    def of(cls, record: store.Record) -> "Predictions":
+        arrays = record.arrays
+        labels, held_out = (arrays[f"{p}_labels"].astype(np.int64) for p in ("test", "validation"))
+        return cls(arrays["test_logits"], labels, arrays["validation_logits"], held_out, arrays)
 
     @cached_property
-    def samples(self) -> dict[str, np.ndarray]:
-        """Confidence and correctness of each test sample."""
-        return metrics.per_sample(self.logits, self.labels)
+    def probs(self) -> np.ndarray:
+        """Softmax of the logits (n, k)."""
+        return arrays.softmax(self.logits)
 
-    @cached_property
+    def confident(self) -> tuple[np.ndarray, np.ndarray]:
+        """Largest probability of each test sample (n,), and whether the prediction is right."""
+        return self.probs.max(axis=1), self.logits.argmax(axis=1) == self.labels
+
     def summary(self) -> dict[str, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
             return metrics.summary(self.logits, self.labels)
 
+    def rescaled(self, temperature: float | None = None) -> "Predictions":
+        """The same network after a temperature; None: that of lowest NLL on its validation data."""
+        if temperature is None:
+            return self.behind("ts_nll")
+        return replace(
+            self,
+            logits=self.logits / temperature,
+            validation_logits=self.validation_logits / temperature,
+        )
 
-_MODELS: dict[tuple, Recalibrated] = {}
+    def behind(self, recalibration: str, validation: int = 0) -> "Predictions":
+        """The same network behind a recalibration, fitted on the first so many; 0: on all."""
+        from calibkit import posthoc  # here, because it takes half a second to import
 
-
-def model(record: store.Record, recalibration: str = "none", validation: int = 0) -> Recalibrated:
-    """The predictions of a record behind a recalibration; the last few are remembered."""
-    key = record.path, record.name, recalibration, validation
-    if key not in _MODELS:
-        while len(_MODELS) > 8:  # predictions take the most memory
-            _MODELS.pop(next(iter(_MODELS)))
-        _MODELS[key] = Recalibrated(record, recalibration, validation)
-    return _MODELS[key]
+        if recalibration == "none":
+            return self
+        part = slice(validation or None)
+        fitted_on = self.validation_logits[part], self.validation_labels[part]
+        if recalibration == "ts_test":
+            recalibration, fitted_on = "ts_ece", (self.logits, self.labels)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", posthoc.PosthocWarning)
+            if recalibration == "binned":
+                binned = posthoc.HistogramBinning().fit(*fitted_on).predict_proba(self.logits)
+                return replace(self, logits=np.log(np.maximum(binned, 1e-30)))
+            objective = recalibration.removeprefix("ts_")
+            return self.rescaled(posthoc.optimal_temperature(*fitted_on, objective)[0])
 
 
 # --- what is measured -----------------------------------------------------------------------------
 
 
-def _sure_when_wrong(of: Recalibrated) -> float:
+def _sure_when_wrong(of: Predictions) -> float:
     """Share of wrong predictions with a confidence above 0.95."""
-    return mean(of.samples["confidence"][~of.samples["correct"]] > 0.95)
+    confidence, correct = of.confident()
+    return mean(confidence[~correct] > 0.95)
 
 
-def _overconfidence_below_half(of: Recalibrated) -> float:
+def _overconfidence_below_half(of: Predictions) -> float:
     """Confidence minus accuracy of the samples with a confidence below one half."""
-    low = of.samples["confidence"] < 0.5
-    return mean((of.samples["confidence"] - of.samples["correct"])[low])
+    confidence, correct = of.confident()
+    return mean((confidence - correct)[confidence < 0.5])
 
 
-def _extra_ece_of_binning(of: Recalibrated) -> float:
+def _extra_ece_of_binning(of: Predictions) -> float:
     """ECE which 100 validation samples cost binning over all, beyond what they cost scaling.
 
     overconf, figure 3.
     """
     few, whole = (
-        [model(of.record, after, size).summary["ece"] for after in ("binned", "ts_ece")]
+        [of.behind(after, size).summary()["ece"] for after in ("binned", "ts_ece")]
         for size in (100, 0)
     )
     return (few[0] - whole[0]) - (few[1] - whole[1])
 
 
-def _ece_beyond_gap(of: Recalibrated) -> float:
-    """ECE (100 bins) beyond |confidence - accuracy|: 0 if every bin errs on the same side."""
-    history = of.record.history
-    gap = abs(history["confidence"][-1] - history["accuracy"][-1])
-    return float(history["eq9_ece"][-1] - gap)
-
-
-def _passes(of: Recalibrated) -> float:
-    """What training costs, whatever else the machine did meanwhile."""
-    passes = of.record.info["provenance"].get("passes")
-    return float(sum(passes.values())) if passes else nan
-
-
-def _sharpness(of: Recalibrated) -> float:
-    sharpness = of.record.info["provenance"].get("sharpness")
-    return nan if sharpness is None else float(sharpness)
-
-
-def _max_logit_range(of: Recalibrated) -> float:
+def _max_logit_range(of: Predictions) -> float:
     """Between the 5th and the 95th percentile of the largest logit of training samples."""
-    return float(np.ptp(np.quantile(of.record.arrays["train_max_logit"], [0.05, 0.95])))
+    return float(np.ptp(np.quantile(of.arrays["train_max_logit"], [0.05, 0.95])))
 
 
-def _learned_late_means_unsure(of: Recalibrated) -> float:
+def _learned_late_means_unsure(of: Predictions) -> float:
     """Minus the rank correlation of learned epoch and largest logit (overconf, figure 5)."""
-    arrays = of.record.arrays
+    arrays = of.arrays
     learned = arrays["train_learned_epoch"] > 0  # 0: wrong at the end
     return -_spearman(arrays["train_learned_epoch"][learned], arrays["train_max_logit"][learned])
 
 
-def _gradient_spread(of: Recalibrated) -> float:
+def _gradient_spread(of: Predictions) -> float:
     """Width of the gradient norm at like Brier scores, in units of its mean (bsce, figure 4).
 
     Mean over the epochs followed but the first, at which nothing is learnt.
     """
     from calibkit import curves  # here, because it takes half a second to import
 
-    arrays = of.record.arrays
+    arrays = of.arrays
     pairs = zip(arrays["train_brier"][1:], arrays["train_gradient_norm"][1:], strict=True)
     spreads = [curves.gradient_spread(*pair) for pair in pairs]
     return mean([spread for spread in spreads if not isnan(spread)])
 
 
-def _median_gradient_norm(of: Recalibrated) -> float:
+def _median_gradient_norm(of: Predictions) -> float:
     """Of training samples, at the epochs followed but the first and the last."""
-    return float(np.mean(np.median(of.record.arrays["train_gradient_norm"][1:-1], axis=1)))
+    return float(np.mean(np.median(of.arrays["train_gradient_norm"][1:-1], axis=1)))
 
 
-def _more_correlated(of: Recalibrated, first: str, second: str) -> float:
+def _more_correlated(of: Predictions, first: str, second: str) -> float:
     """How much better than `second` a weight follows the true error of the posterior (bsce).
 
     Each with its best exponents: all three are searched on the grid of the toy.
@@ -200,7 +188,7 @@ def _more_correlated(of: Recalibrated, first: str, second: str) -> float:
 TEMPERATURES = 1.1 ** np.arange(-24, 25)  # from 0.1 to 10, each a tenth more than the one before
 
 
-def _auroc_gain_of_temperature(of: Recalibrated) -> float:
+def _auroc_gain_of_temperature(of: Predictions) -> float:
     """AUROC at the temperature best for it on the test set, beyond that without (fmfp fig. 4)."""
 
     def auroc(temperature: float) -> float:
@@ -222,54 +210,94 @@ def mean(values: np.ndarray) -> float:
 
 
 _COMPUTED = (
-    *(_sure_when_wrong, _overconfidence_below_half, _extra_ece_of_binning, _ece_beyond_gap),
-    *(_passes, _sharpness, _max_logit_range, _learned_late_means_unsure),
-    *(_gradient_spread, _median_gradient_norm, _auroc_gain_of_temperature),
+    *(_sure_when_wrong, _overconfidence_below_half, _extra_ece_of_binning, _max_logit_range),
+    *(_learned_late_means_unsure, _gradient_spread, _median_gradient_norm),
+    _auroc_gain_of_temperature,
 )
-METRICS: dict[str, Callable[[Recalibrated], float]] = {
+METRICS: dict[str, Callable[[Predictions], float]] = {
     **{function.__name__.removeprefix("_"): function for function in _COMPUTED},
     "correlation_of_brier_beyond_dual_focal": lambda m: _more_correlated(m, "Brier", "dual focal"),
     "correlation_of_dual_focal_beyond_focal": lambda m: _more_correlated(m, "dual focal", "focal"),
 }
-CHEAP = ("passes", "sharpness", "ece_beyond_gap")  # they take no arrays
+
+
+def _ece_beyond_gap(record: store.Record) -> float:
+    """ECE (100 bins) beyond |confidence - accuracy|: 0 if every bin errs on the same side."""
+    end = {name: column[-1] for name, column in record.history.items()}
+    return float(end["eq9_ece"] - abs(end["confidence"] - end["accuracy"]))
+
+
+def _passes(record: store.Record) -> float:
+    """What training costs, whatever else the machine did meanwhile."""
+    passes = record.info["provenance"].get("passes")
+    return float(sum(passes.values())) if passes else nan
+
+
+def _sharpness(record: store.Record) -> float:
+    sharpness = record.info["provenance"].get("sharpness")
+    return nan if sharpness is None else float(sharpness)
+
+
+# What takes no predictions.
+OF_RECORD = {"passes": _passes, "sharpness": _sharpness, "ece_beyond_gap": _ece_beyond_gap}
+
+
+# --- computed once, and kept beside the records ---------------------------------------------------
 
 
 def value(record: store.Record, number: Number) -> float:
-    """One of `METRICS`, or any on a recalibration fitted on few samples; nan without arrays."""
-    if number.metric in CHEAP:
-        return METRICS[number.metric](model(record))
-    if record.light and record.tables:  # what was worked out is in them
+    """A number that takes the run's predictions, and that its record does not have; or nan.
+
+    One of `METRICS`, or behind a recalibration fitted on few samples, is kept for `rows`.
+    """
+    if number.metric in OF_RECORD:
+        return OF_RECORD[number.metric](record)
+    if record.light:  # what was worked out is in its tables
         return nan
-    name = _name(number.metric, number.recalibration, number.validation)
-    known = _known(record)
-    if name not in known:
-        if record.light or (
-            number.metric not in METRICS and number.recalibration in ("none", "ts_test")
-        ):
-            return nan
-        of = model(record, number.recalibration, number.validation)
-        compute = METRICS.get(number.metric, lambda of: of.summary[number.metric])
-        known[name] = float(compute(of))
-        keep(record.name)
-    return nan if known[name] is None else known[name]
+    if number.score != "max_probability":
+        return _by_score(record, number)
+
+    def computed() -> float:
+        of = Predictions.of(record).behind(number.recalibration, number.validation)
+        if number.metric in METRICS:
+            return float(METRICS[number.metric](of))
+        return float(of.summary().get(number.metric, nan))
+
+    if number.metric not in METRICS and not number.validation:
+        return computed()
+    name = f"{number.metric} {number.recalibration} {number.validation}"
+    if name not in (known := _known(record)):
+        known[name] = computed()
+        _keep(record, known)
+    return known[name]
 
 
-def _name(metric: str, recalibration: str, validation: int) -> str:
-    """What the file of numbers calls one."""
-    return f"{metric} {recalibration} {validation}"
+def _file(record: store.Record) -> Path:
+    """Where they are kept: of these predictions, and of none that are trained in their place."""
+    of = record.info["sha256"].get("arrays.npz", "")
+    return store.runs_root() / f".derived-{record.name}-{of[:8]}.json"
+
+
+def _known(record: store.Record) -> dict[str, float]:
+    with suppress(OSError, ValueError):  # there is none yet, or half of one
+        return json.loads(_file(record).read_text())
+    return {}
+
+
+def _keep(record: store.Record, known: dict[str, float]) -> None:
+    with suppress(OSError):  # where the folder can be written
+        store.runs_root().mkdir(parents=True, exist_ok=True)
+        _file(record).write_text(json.dumps(known, indent=0) + "\n")
 
 
 def rows(record: store.Record) -> list[dict]:
     """What is known of a record and not in the released tables, as rows of them."""
     found = []
     for name, number in _known(record).items():
-        if name == "arrays":
-            continue
         metric, after, size = name.split()
         key = metric, after, "max_probability", int(size)
         if record.tables is None or record.tables.number(record.name, *key) is None:
-            value = {"value": nan if number is None else float(number)}
-            found.append(dict(zip(tables.KEY, key, strict=True)) | value)
+            found.append(dict(zip(tables.KEY, key, strict=True)) | {"value": number})
     return found + (epochs(record) if record.tables is None else [])
 
 
@@ -325,85 +353,37 @@ def _at_epoch(logits, labels, held_out, held_out_labels) -> list[dict]:
     return rows
 
 
-# --- kept beside the records ----------------------------------------------------------------------
-
-_files: dict[Path, dict[str, dict]] = {}
+# --- by another score -----------------------------------------------------------------------------
 
 
-def _path(name: str) -> Path:
-    """The file of local records' numbers, or the one that comes with the released tables."""
-    root = cache_root()
-    return root / ("released/derived.json" if name == "mathematics" else "runs/.derived.json")
-
-
-def _at(path: Path) -> dict[str, dict]:
-    if path not in _files:
-        try:
-            _files[path] = json.loads(path.read_text())
-        except (OSError, ValueError):  # there is none yet, or half of one
-            _files[path] = {}
-    return _files[path]
-
-
-def numbers(name: str, checksum: str | None) -> dict:
-    """What is known under a name, to be added to; empty if its checksum is another."""
-    its = _at(_path(name)).setdefault(name, {})
-    if checksum and its.get("arrays") != checksum:
-        its.clear()
-        its["arrays"] = checksum
-    return its
-
-
-def _known(record: store.Record) -> dict:
-    return numbers(record.name, record.info["sha256"].get("arrays.npz"))
-
-
-def keep(name: str) -> None:
-    """Write what was computed under a name, where the folder can be written."""
-    path = _path(name)
-    entries = {
-        name: {k: None if isinstance(v, float) and isnan(v) else v for k, v in its.items()}
-        for name, its in sorted(_at(path).items())
-        if len(its) > 1
-    }
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(entries, indent=0) + "\n")
-        draft.replace(path)
-
-
-# --- what no record keeps ---------------------------------------------------------------
-
-
-def answers(record: store.Record, score: str) -> stats.Answers | None:
+def _answers(record: store.Record, score: str) -> stats.Answers | None:
     """Confidence by another score and correctness of each test sample; None if the run has none."""
-    of = model(record)
+    of = Predictions.of(record)
     if score == "p_norm":
-        arrays = record.arrays
-        p = confidence.choose_p(
-            arrays["validation_logits"], arrays["validation_labels"].astype(np.int64)
-        )
-        return stats.Answers(confidence.p_norm(of.logits, p), of.samples["correct"])
-    name = f"test_{score}"
-    if name not in record.arrays:
-        return None
-    return stats.Answers(record.arrays[name], of.samples["correct"])
-
-
-def resampled(record: store.Record, number: Number, read: Callable) -> np.ndarray | None:
-    """Deviations of a number on the resamples of the test set that all numbers share.
-
-    `read` gives the number of a record itself.
-    """
-    known = number.metric in stats.COMPARED + stats.UNCHANGED
-    if record.light or not known or number.recalibration != "none":
-        return None
-    if number.score == "max_probability":
-        asked = [model(record).logits], model(record).labels
+        p = confidence.choose_p(of.validation_logits, of.validation_labels)
+        by = confidence.p_norm(of.logits, p)
     else:
-        asked = [answers(record, number.score)], None
-    if asked[0][0] is None:
+        by = of.arrays.get(f"test_{score}")
+    return None if by is None else stats.Answers(by, of.confident()[1])
+
+
+def _by_score(record: store.Record, number: Number) -> float:
+    answers = _answers(record, number.score)
+    if answers is None or number.recalibration != "none":
+        return nan
+    share = re.fullmatch(r"risk_at_coverage_(.*)", number.metric)
+    functions = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
+    function = functions.get(number.metric, lambda ranking: nan)
+    return float(function(metrics.Ranking.of(*answers)))
+
+
+def resampled(record: store.Record, number: Number) -> np.ndarray | None:
+    """Deviations of a number by another score on the resamples that all numbers share."""
+    if record.light or number.recalibration != "none" or number.score == "max_probability":
+        return None
+    answers = _answers(record, number.score)
+    if answers is None or number.metric not in stats.COMPARED + stats.UNCHANGED:
         return None
     n = record.replicates.deviations.shape[1]
-    return stats.replicates(*asked, [number.metric], n=n)[0, :, 0] - read(record, number)
+    drawn = stats.replicates([answers], None, [number.metric], n=n)[0, :, 0]
+    return drawn - _by_score(record, number)

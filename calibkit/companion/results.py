@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibkit import arrays, metrics, stats, terms
+from calibkit import stats, terms
 from calibkit.companion import derived, plan
-from calibkit.companion.derived import Number
+from calibkit.companion.derived import Number, Predictions
 from calibkit.companion.page import NoRecords, as_html, augmented, card
 from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
@@ -99,22 +99,13 @@ def value(record: store.Record, number: Number) -> float:
         return constant + sum(f * value(record, part) for part, f in _parts(number, parts))
     if number.test_set != "clean":
         return _under_shift(record, number)
-    if number.metric in derived.CHEAP:
-        return derived.value(record, number)
-    period = number.at != "end" and not isinstance(number.at, int)
-    if not period and (kept := record.measured(*_key(number))) is not None:
-        return kept
     if number.at != "end":
-        return _at(record, number)
-    if number.score != "max_probability":
-        return _by_score(record, number)
-    if number.metric in derived.METRICS or number.validation:
-        return derived.value(record, number)
+        return _through_training(record, number)
+    if (kept := record.measured(*_key(number))) is not None:
+        return kept
     if _column(number) in record.history:
         return float(record.history[_column(number)][-1])
-    if record.light:
-        return nan
-    return float(derived.model(record, number.recalibration).summary.get(number.metric, nan))
+    return derived.value(record, number)
 
 
 def deviation(record: store.Record, number: Number) -> np.ndarray | None:
@@ -127,8 +118,8 @@ def deviation(record: store.Record, number: Number) -> np.ndarray | None:
         return None if any(d is None for d, _ in each) else sum(f * d for d, f in each)
     # A period takes the deviations of the end, a fit on few samples those of the fit on all.
     drawn = record.deviation(*_key(number._replace(validation=0)))
-    if drawn is None and number.at == "end" and number.recalibration == "none":
-        return derived.resampled(record, number, value)
+    if drawn is None and number.at == "end":
+        return derived.resampled(record, number)
     return drawn
 
 
@@ -163,9 +154,11 @@ def _under_shift(record: store.Record, number: Number) -> float:
     return derived.mean(values)
 
 
-def _at(record: store.Record, number: Number) -> float:
-    """A number at an epoch or over a period, from the history."""
-    history = record.history
+def _through_training(record: store.Record, number: Number) -> float:
+    """A number at an epoch or over a period: from the history, if it is not kept of that epoch."""
+    history, epoch = record.history, isinstance(number.at, int)
+    if epoch and (kept := record.measured(*_key(number))) is not None:
+        return kept
     if _column(number) not in history:
         return nan
     epoch, rate = history["epoch"], history["learning_rate"]
@@ -180,20 +173,10 @@ def _at(record: store.Record, number: Number) -> float:
 
 
 def _column(number: Number) -> str:
-    """What a history, or a table of shifted sets, calls a number."""
+    """What a history, or a table of shifted sets, calls a number; empty if these have none such."""
+    if number.score != "max_probability" or number.validation:
+        return ""
     return number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
-
-
-def _by_score(record: store.Record, number: Number) -> float:
-    if record.light or number.recalibration != "none":
-        return nan
-    answers = derived.answers(record, number.score)
-    if answers is None:
-        return nan
-    ranking = metrics.Ranking.of(answers.confidence, answers.correct)
-    share = re.fullmatch(r"risk_at_coverage_(.*)", number.metric)
-    functions = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
-    return float(functions[number.metric](ranking)) if number.metric in functions else nan
 
 
 # --- by seed, and the mean over seeds -------------------------------------------------------------
@@ -406,50 +389,6 @@ class Rows(dict):
 
 
 # --- the runs of a setting ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """What one network says of the test samples, and of the validation samples.
-
-    ``logits`` (n, k), ``labels`` (n,), ``validation_logits``, ``validation_labels``.
-    """
-
-    logits: np.ndarray
-    labels: np.ndarray
-    validation_logits: np.ndarray
-    validation_labels: np.ndarray
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, record: store.Record) -> "Predictions":
-        arrays = record.arrays
-        names = ("test_logits", "test_labels", "validation_logits", "validation_labels")
-        logits, labels, held_out, held_out_labels = (arrays[name] for name in names)
-        whole = labels.astype(np.int64), held_out_labels.astype(np.int64)
-        return cls(logits, whole[0], held_out, whole[1], arrays)
-
-    @cached_property
-    def probs(self) -> np.ndarray:
-        """Softmax of the logits (n, k)."""
-        return arrays.softmax(self.logits)
-
-    def confident(self) -> tuple[np.ndarray, np.ndarray]:
-        """Largest probability of each test sample (n,), and whether the prediction is right."""
-        return self.probs.max(axis=1), self.logits.argmax(axis=1) == self.labels
-
-    def rescaled(self, temperature: float | None = None) -> "Predictions":
-        """The same network after a temperature; None: that of lowest NLL on its validation data."""
-        if temperature is None:
-            from calibkit import posthoc
-
-            fit = posthoc.TemperatureScaling().fit(self.validation_logits, self.validation_labels)
-            temperature = fit.temperature_
-        return replace(
-            self,
-            logits=self.logits / temperature,
-            validation_logits=self.validation_logits / temperature,
-        )
 
 
 @dataclass(eq=False)
