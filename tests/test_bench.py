@@ -333,21 +333,6 @@ def test_without_records_there_is_nothing_to_recalibrate(folder):
         bench.build("maps.py:Same", plan.Selection("demo", dataset="digits"))
 
 
-def test_an_installed_recalibration_is_found(folder, maps, monkeypatch):
-    info = folder / "site" / "own_maps-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-maps\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[calibkit.posthoc]\nours = own_maps:Same\n")
-    (folder / "site" / "own_maps.py").write_text(MAPS)
-    monkeypatch.syspath_prepend(folder / "site")
-    plugins.entries.cache_clear()
-    try:
-        assert bench.kind("ours") == "recalibration"
-        assert {method for method, _ in on_digits("ours")} == {"erm", "focal", "fmfp"}
-    finally:
-        plugins.entries.cache_clear()
-
-
 # --- models trained elsewhere ---
 
 
@@ -404,7 +389,7 @@ def test_compare_from_files_to_a_page(folder, capsys):
 def test_softmax_of_an_own_map_is_what_its_metrics_are_of(maps):
     """The logarithms of its probabilities are logits of the same probabilities."""
     record = store.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
-    source = plugins.source(plugins.named("posthoc", "maps.py:Same"))
+    source = plugins.source(plugins.named("maps.py:Same"))
     probs = bench.apply(source, posthoc.TemperatureScaling(), record.arrays)
     labels = record.arrays["test_labels"].astype(int)
     found = metrics.summary(np.log(np.maximum(probs, 1e-30)), labels)

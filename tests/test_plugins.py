@@ -189,43 +189,16 @@ def test_the_features_of_any_network_are_what_its_head_sees():
     torch.testing.assert_close(average.module.head(average.module.features(x)), average.module(x))
 
 
-PACKAGE = {
-    "own_pkg/__init__.py": "raise ImportError('nobody asked')\n",
-    "own_mod.py": LOSS + NETWORK,
-    "own_mod-1.2.dist-info/METADATA": "Metadata-Version: 2.1\nName: own-mod\nVersion: 1.2\n",
-    "own_mod-1.2.dist-info/entry_points.txt": """\
-        [calibkit.methods]
-        packaged = own_mod:plain
-        never = own_pkg.deep:gone
-        [calibkit.networks]
-        packaged_net = own_mod:flat
-        """,
-}
-
-
-@pytest.fixture
-def package(folder, monkeypatch):
-    for name, text in PACKAGE.items():
-        (folder / "site" / name).parent.mkdir(parents=True, exist_ok=True)
-        write(folder / "site" / name, text)
+def test_a_method_of_several_files_is_imported_by_one(folder, monkeypatch):
+    (folder / "site").mkdir()
+    write(folder / "site/own_mod.py", LOSS)
+    write(folder / "mine.py", "from own_mod import plain\n")
     monkeypatch.syspath_prepend(folder / "site")
-    plugins.entries.cache_clear()
-    yield
-    plugins.entries.cache_clear()
-    sys.modules.pop("own_mod", None)
-
-
-def test_entry_points_are_found_without_importing_them(package):
-    run = run_of("packaged(scale=2)", network="packaged_net(width=8)")
-    assert run.method.startswith("plain@") and run.network.startswith("flat@")
-    assert "own_mod" not in sys.modules
-    record = loop.train(run)
-    kept = record.info["provenance"]["sources"]
-    assert {copy["package"] for copy in kept.values()} == {"own-mod 1.2"}
-    direct = LOSS + NETWORK
-    assert {copy["text"] for copy in kept.values()} == {direct}
-    with pytest.raises(plugins.PluginError, match="own_pkg.deep:gone was not found"):
-        run_of("never")
+    run = run_of("mine.py:plain(scale=2)")
+    assert run.method.startswith("plain@") and "own_mod" not in sys.modules
+    kept = loop.train(run).info["provenance"]["sources"]
+    assert [copy["file"] for copy in kept.values()] == ["mine.py"]
+    sys.modules.pop("own_mod")
 
 
 def test_inputs_and_labels_of_ones_own():

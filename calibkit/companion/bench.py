@@ -71,8 +71,8 @@ def _read(text: str) -> tuple[str, plugins.Source | None]:
     """What a name stands for, and its source if that is a file."""
     name, _ = plugins.split(text)
     if ".py:" not in name:
-        return "recalibration" if name in plugins.entries("posthoc") else "method", None
-    source = plugins.source(plugins.named("posthoc", name))
+        return "method", None
+    source = plugins.source(plugins.named(name))
     arguments = _arguments(source)
     if source.is_class:
         return "recalibration", source
@@ -106,7 +106,7 @@ def trained(
 
     Parameters
     ----------
-    method : ``FILE.py:NAME``, an entry point, or any method of `plan.METHODS`
+    method : ``FILE.py:NAME``, or any method of `plan.METHODS`
     selection : a selection, or the name of an edition; its seeds are those of these two methods
     device, log : as `loop.train`
     changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
@@ -190,7 +190,7 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         score minus the maximum probability; a metric of each method minus that of ERM.
     """
     of_kind, (name, chosen) = kind(text), plugins.split(text)
-    key = plugins.named("posthoc", name)
+    key = plugins.named(name)
     options = {k: int(v) if v == int(v) else v for k, v in chosen.items()}
     function = plugins.guarded(plugins.source(key), plugins.load(key), **options)
     measure = {"recalibration": _recalibrated, "score": _scored, "metric": _measured}[of_kind]
@@ -368,8 +368,7 @@ def build(
 
     Parameters
     ----------
-    what : ``FILE.py:NAME`` or an entry point: a loss, a factory, a recalibration class, a score, a
-        metric
+    what : ``FILE.py:NAME``: a loss, a factory, a recalibration class, a score, a metric
     selection, device, log, changes : as `trained` takes them
     out : folder to write to; it is made if need be
     setting : names of settings of the edition; by default, for a method, the one that all share and

@@ -1,10 +1,10 @@
-"""Users' own methods, networks and recalibrations, from a file or an installed package.
+"""Users' own methods, networks and recalibrations, from a file.
 
-``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file with its options. A package
-offers the same under a name of its own, by the entry points of `GROUPS`. The source decides what is
-computed, so a run is named after it: `named` gives ``my_loss@1a2b3c4d5e6f(gamma=3)``, with the hash
-of the source. That reads the file without running it. Only `load` runs it, and only training and
-the bench call `load`; nothing that reads records does.
+``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file with its options. The source
+decides what is computed, so a run is named after it: `named` gives
+``my_loss@1a2b3c4d5e6f(gamma=3)``, with the hash of the source. That reads the file without running
+it. Only `load` runs it, and only training and the bench call `load`; nothing that reads records
+does.
 
 Imports the standard library only, as the plan does.
 """
@@ -16,8 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, wraps
-from importlib import metadata, util
+from functools import cached_property, wraps
 from inspect import Parameter, signature
 from math import isfinite
 from pathlib import Path
@@ -27,11 +26,6 @@ from types import ModuleType
 from calibkit import terms
 from calibkit.data.own import DIGITS
 
-GROUPS = {
-    "method": "calibkit.methods",
-    "network": "calibkit.networks",
-    "posthoc": "calibkit.posthoc",
-}
 LARGEST = 1 << 20  # bytes of a source: its record keeps a copy
 
 _SOURCES: dict[str, "Source"] = {}  # by name, "my_loss@1a2b3c4d5e6f"
@@ -50,20 +44,15 @@ class Source:
     path : of the file
     function : name of the function or class in it
     text : the source as it was read
-    package : name and version of the package that offers it; empty for a plain file
-    entry : its entry point
     """
 
     path: Path
     function: str
     text: str
-    package: str = ""
-    entry: metadata.EntryPoint | None = None
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the source and of its package's version, whose other files it may use."""
-        return hashlib.sha256((self.package + self.text).encode()).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -109,30 +98,23 @@ def own(name: str) -> bool:
     return bool(re.search(rf"\.py:|@[0-9a-f]{{{DIGITS}}}(\W|$)", name))
 
 
-def named(kind: str, text: str) -> str:
+def named(text: str) -> str:
     """What runs call a user's own function; any other name is returned unchanged.
 
     Parameters
     ----------
-    kind : one of `GROUPS`
-    text : ``FILE.py:NAME``, the name of an entry point, or what this function returned before
+    text : ``FILE.py:NAME``, or what this function returned before
 
     Raises
     ------
     PluginError
         The file cannot be read, or has no such function.
     """
-    if re.fullmatch(rf"\w+@[0-9a-f]{{{DIGITS}}}", text):
+    if ".py:" not in text:
         return text
-    origin = None
-    if ".py:" in text:
-        file, _, function = text.rpartition(":")
-        origin = Source(Path(file).expanduser().resolve(), function, _read(Path(file)))
-        _check_defined(origin)
-    elif text in entries(kind):
-        origin = _installed(entries(kind)[text])
-    if origin is None:
-        return text
+    file, _, function = text.rpartition(":")
+    origin = Source(Path(file).expanduser().resolve(), function, _read(Path(file)))
+    _check_defined(origin)
     _SOURCES[origin.name] = origin
     return origin.name
 
@@ -170,13 +152,7 @@ def joined(name: str, chosen: dict[str, float]) -> str:
 def network_name(text: str) -> str:
     """What runs call a network: its own name, or the hash of its source with its options."""
     name, chosen = split(text)
-    return joined(named("network", name), chosen)
-
-
-@lru_cache
-def entries(kind: str) -> dict[str, metadata.EntryPoint]:
-    """What installed packages offer of a kind, by name."""
-    return {entry.name: entry for entry in metadata.entry_points(group=GROUPS[kind])}
+    return joined(named(name), chosen)
 
 
 def source(name: str) -> Source:
@@ -194,8 +170,6 @@ def copies(*names: str) -> dict[str, dict[str, str]]:
     for name in filter(own, names):
         one = source(name)
         sources[one.name] = {"file": one.path.name, "sha256": one.sha256, "text": one.text}
-        if one.package:
-            sources[one.name]["package"] = one.package
     return {"sources": sources} if sources else {}
 
 
@@ -212,18 +186,13 @@ def load(name: str) -> Callable:
     """
     origin = source(name)
     with quoted(origin):
-        if origin.entry:
-            value = origin.entry.load()
-        else:
-            module = ModuleType(f"own_{origin.path.stem}_{origin.sha256[:DIGITS]}")
-            module.__file__ = str(origin.path)
-            sys.modules[module.__name__] = module  # dataclasses look there
-            exec(compile(origin.text, str(origin.path), "exec"), module.__dict__)
-            if origin.function not in vars(module):
-                raise PluginError(
-                    f"{origin.path.name}: does not define {origin.function!r} when run"
-                )
-            value = vars(module)[origin.function]
+        module = ModuleType(f"own_{origin.path.stem}_{origin.sha256[:DIGITS]}")
+        module.__file__ = str(origin.path)
+        sys.modules[module.__name__] = module  # dataclasses look there
+        exec(compile(origin.text, str(origin.path), "exec"), module.__dict__)
+        if origin.function not in vars(module):
+            raise PluginError(f"{origin.path.name}: does not define {origin.function!r} when run")
+        value = vars(module)[origin.function]
     if not callable(value):
         kind = type(value).__name__
         raise PluginError(f"{origin.path.name}: {origin.function} is a {kind}, expected a function")
@@ -322,20 +291,3 @@ def _check_defined(origin: Source) -> None:
             terms.choose(f"function of {origin.path.name}", origin.function, names)
         except ValueError as error:
             raise PluginError(str(error)) from None
-
-
-def _installed(entry: metadata.EntryPoint) -> Source:
-    """The source of an entry point, found without importing its package."""
-    module, _, function = entry.value.partition(":")
-    first, *rest = module.strip().split(".")
-    spec = util.find_spec(first)
-    path = Path(spec.origin) if spec and spec.origin else None
-    if spec and rest:
-        folders = [Path(place, *rest) for place in spec.submodule_search_locations or ()]
-        files = [f for p in folders for f in (p.with_suffix(".py"), p / "__init__.py")]
-        path = next((f for f in files if f.is_file()), None)
-    if path is None or path.suffix != ".py":
-        raise PluginError(f"{entry.name}: the source of {entry.value} was not found")
-    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else module
-    name = function.partition("[")[0].strip().rpartition(".")[2]
-    return Source(path.resolve(), name, _read(path), package, entry)

@@ -49,7 +49,7 @@ PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
 def method(text: str) -> Method:
     """Read a method: a name, its options in brackets, further axes after `+`.
 
-    A name is one of `METHODS`, that of an entry point, or ``FILE.py:NAME`` (see `plugins`).
+    A name is one of `METHODS`, or ``FILE.py:NAME`` (see `plugins`).
 
     >>> method("focal(gamma=5)+sam")
     Method(objective='focal', options=(('gamma', 5.0),), update='sam', averaging='none')
@@ -65,7 +65,7 @@ def method(text: str) -> Method:
             "FILE.py:NAME for one of your own"
         )
     name, inner, axes = match.groups()
-    return _recipe(name if name in METHODS else plugins.named("method", name), inner, axes)
+    return _recipe(plugins.named(name), inner, axes)
 
 
 @cache
