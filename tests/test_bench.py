@@ -313,10 +313,10 @@ def test_a_metric_of_ones_own_is_compared_between_methods(crowd, folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("NoFit", "NoFit has no fit"),
-        ("Wrong", "its rows do not sum to 1"),
+        ("NoFit", "'NoFit' object has no attribute 'fit'"),
+        ("Wrong", "expected rows that sum to 1"),
         ("Short", r"gives \(399, 10\), expected \(400, 10\)"),
-        ("Negative", "expected probabilities, 0 to 1"),
+        ("Negative", r"got values from -\S+ to \S+, expected \[0, 1\]"),
         ("Fails", 'line 34, "return labels\\["no"\\]": IndexError'),
         ("Uniform(pow=1)", "unexpected keyword argument 'pow'"),
     ],

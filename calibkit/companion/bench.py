@@ -10,6 +10,7 @@ temperature, a score with the maximum probability.
 import ast
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 import calibkit
-from calibkit import metrics, plots, stats, terms
-from calibkit.arrays import softmax
+from calibkit import metrics, plots, posthoc, stats, terms
+from calibkit.arrays import as_probs, softmax
 from calibkit.companion import figures, plan, results
 from calibkit.companion.results import Number, Results, Row, Rows, Series
 from calibkit.report import html
@@ -84,11 +85,11 @@ def _read(text: str) -> tuple[str, plugins.Source | None]:
 
 def _arguments(source: plugins.Source) -> list[str]:
     """Names of the arguments of a function that have no default; the file is read, not run."""
-    for node in ast.walk(ast.parse(source.text)):
-        if isinstance(node, ast.FunctionDef) and node.name == source.function:
-            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
-            return names[: len(names) - len(node.args.defaults)]
-    return []
+    if not isinstance(source.definition, ast.FunctionDef):
+        return []
+    given = source.definition.args
+    names = [a.arg for a in (*given.posonlyargs, *given.args)]
+    return names[: len(names) - len(given.defaults)]
 
 
 # --- a method -------------------------------------------------------------------------------------
@@ -244,9 +245,7 @@ def _scored(source, score: Callable, record: store.Record, labels: np.ndarray) -
     usual = metrics.per_sample(logits, labels)
     own = np.asarray(score(logits.copy()), dtype=np.float64)
     if own.shape != labels.shape or not np.isfinite(own).all():
-        raise plugins.PluginError(
-            f"{source.result()}: gives {own.shape}, expected {labels.shape}, finite numbers"
-        )
+        raise source.error(f"gives {own.shape}, expected {labels.shape}, finite numbers")
     both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
     drawn = stats.replicates(both, None, RANKING, n=record.replicates.deviations.shape[1])
     functions = metrics.ranked_metrics(coverages=[0.8])
@@ -272,32 +271,19 @@ def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray
     plugins.PluginError
         In one line: it fails, or what it gives are no probabilities.
     """
-    import warnings
-
-    from calibkit import posthoc
-
     held_out, labels = arrays["validation_logits"], arrays["validation_labels"].astype(np.int64)
     logits = arrays["test_logits"]
-    for name in ("fit", "predict_proba"):
-        if not callable(getattr(model, name, None)):
-            raise plugins.PluginError(f"{source.result()}: {source.function} has no {name}")
     with plugins.quoted(source), warnings.catch_warnings():
         warnings.simplefilter("ignore", posthoc.PosthocWarning)
         fitted = model.fit(held_out.copy(), labels.copy())
-        fitted = model if fitted is None else fitted
-        probs = np.asarray(fitted.predict_proba(logits.copy()), dtype=np.float64)
-        one = np.asarray(fitted.predict_proba(logits[:1].copy()))
-    for got, given in ((probs, logits), (one, logits[:1])):
-        if got.shape != given.shape:
-            what = f"gives {got.shape}, expected {given.shape}"
-            raise plugins.PluginError(f"{source.result()}: {what}")
-    if not (np.isfinite(probs).all() and (probs >= 0).all()):
-        raise plugins.PluginError(
-            f"{source.result()}: gives {float(np.nanmin(probs)):g}, expected probabilities, 0 to 1"
-        )
-    if np.abs(probs.sum(axis=1) - 1).max() > 1e-3:
-        raise plugins.PluginError(f"{source.result()}: its rows do not sum to 1")
-    return probs
+        probs = (model if fitted is None else fitted).predict_proba(logits.copy())
+    try:
+        probs = as_probs(probs, "probabilities")
+    except ValueError as error:
+        raise source.error(str(error)) from None
+    if probs.shape != logits.shape:
+        raise source.error(f"gives {probs.shape}, expected {logits.shape}")
+    return probs.astype(np.float64)
 
 
 # --- words and tables -----------------------------------------------------------------------------
