@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import people
 import public
 import torch
 from scipy.optimize import minimize_scalar
@@ -25,7 +26,7 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
-from calibkit.companion import derived, people
+from calibkit.companion import derived
 from calibkit.data import catalogue, splits
 from calibkit.training import networks, tables
 

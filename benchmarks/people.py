@@ -17,17 +17,6 @@ import numpy as np
 from calibkit import metrics, stats
 from calibkit.arrays import Array
 
-LABELS = {  # of `weights`, in the order in which figures show them
-    "focal": "focal, 1 − p_y",
-    "norm": "norm, ‖y − p‖",
-    "brier": "Brier, ‖y − p‖²",
-    "bsce_gra": "BSCE-GRA, ‖y − p‖⁴",
-    "focal_3": "focal, (1 − p_y)³",
-    "dual_other": "dual, best other class",
-    "dual_below": "dual, best below the label",
-    "dual_second": "dual, second of all",
-}
-
 
 def weights(probs: Array, labels: Array) -> dict[str, Array]:
     r"""What losses weigh a sample by, from its probabilities and its label.
