@@ -534,7 +534,8 @@ def _plan(options) -> None:
 
     table = printed.planned(options.paper, options.edition)
     if not options.csv:
-        return print(printed.as_text(table), "", *cost.totals(table), sep="\n")
+        _print_table(printed.lines(table))
+        return print("", *cost.totals(table), sep="\n")
     columns = printed.COLUMNS
     writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

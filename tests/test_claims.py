@@ -234,10 +234,10 @@ def test_right_predictions_may_lose_what_the_papers_own_lose():
     cells = printed.table("fmfp-tab2", "cifar10", "resnet110")
 
     def confidence(method):
-        best = cells[method, "aurc"].value - cells[method, "eaurc"].value  # of a perfect ranking
+        best = cells.aurc[method] - cells.eaurc[method]  # of a perfect ranking
         errors = np.linspace(0.01, 0.2, 100_000)
         error = errors[np.argmin(np.abs(errors + (1 - errors) * np.log1p(-errors) - best))]
-        return 1 - error + cells[method, "ece"].value
+        return 1 - error + cells.ece[method]
 
     leaf = leaf_of("fmfp-c18", "confidence_correct")
     assert leaf.margin == pytest.approx(confidence("erm") - confidence("fmfp"), abs=5e-4)

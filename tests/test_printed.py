@@ -30,10 +30,10 @@ from tests import records
     ],
 )
 def test_cells_are_what_the_papers_print(where, value, std):
-    exhibit, dataset, network, *key = where
-    cell = printed.table(exhibit, dataset, network)[tuple(key)]
-    assert cell.value == pytest.approx(value)
-    assert cell.std == pytest.approx(std, nan_ok=True)
+    exhibit, dataset, network, method, metric = where
+    assert printed.table(exhibit, dataset, network).loc[method, metric] == pytest.approx(value)
+    cells = printed.cells(exhibit=exhibit).set_index(["dataset", "network", "method", "metric"])
+    assert cells["std"][dataset, network, method, metric] == pytest.approx(std, nan_ok=True)
 
 
 def test_every_line_of_the_ledger_is_a_cell_in_its_units():
@@ -97,11 +97,8 @@ def test_a_table_is_one_place_of_an_exhibit():
     whole = printed.cells(exhibit="fmfp-tab1")
     its = printed.table("fmfp-tab1", "cifar100", "wrn")
     part = whole[(whole.dataset == "cifar100") & (whole.network == "wrn")]
-    assert len(its) == len(part)
-    gains = its.minus("erm", "aurc")
-    assert gains["mixup"] == pytest.approx(0.05054 - 0.05197) and "erm" not in gains
-    assert its.minus("nobody", "aurc") == {} == its.minus("erm", "nll")
-    assert "51.97" in its._repr_html_()
+    assert its.notna().sum().sum() == len(part)
+    assert its.aurc.mixup == pytest.approx(0.05054) and its.aurc.erm == pytest.approx(0.05197)
 
 
 # --- ours beside them -----------------------------------------------------------------------------
@@ -138,12 +135,11 @@ def test_ours_stand_beside_the_published(runs):
     own = at_end("erm", "auroc")
     assert (erm.published, erm.published_std) == pytest.approx((0.9076, 0.0060))
     assert erm.ours == pytest.approx(np.mean(own)) and erm.seeds == 3
-    assert erm.ours_std == pytest.approx(np.std(own, ddof=1), rel=1e-3) and erm.low < erm.ours
+    assert erm.ours_std == pytest.approx(np.std(own, ddof=1), rel=1e-3)
     assert mixup.seeds == 2 and focal.seeds == 0 and isnan(focal.ours)
     assert "CIFAR-10; resnet110; 200 epochs" in found.differs and "8×8 digits" in found.differs
     shown = found._repr_html_()
-    assert "90.76 ± 0.60" in shown and f"{100 * erm.ours:.2f} ± " in shown
-    assert list(found.frame.columns) == list(printed.Line._fields)
+    assert ">90.8<" in shown and f">{100 * erm.ours:.1f}<" in shown
 
 
 def test_a_recalibrated_network_stands_beside_its_cell(runs):

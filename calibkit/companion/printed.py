@@ -155,46 +155,7 @@ def exhibits(paper: str | None = None) -> "pd.DataFrame":
 # --- a table as printed ---------------------------------------------------------------------------
 
 
-class Table(dict):
-    """Cells of one exhibit by (method, metric), of one data set and network."""
-
-    def minus(self, to: str, metric: str) -> dict[str, float]:
-        """What each method has beyond another, in natural units.
-
-        >>> gains = table("fmfp-tab1", "cifar10", "resnet110").minus("erm", "auroc")
-        >>> round(gains["label_smoothing"], 4)
-        -0.0887
-        """
-        base = self.get((to, metric))
-        its = {m: cell.value for (m, name), cell in self.items() if name == metric and m != to}
-        return {m: value - base.value for m, value in its.items()} if base else {}
-
-    @property
-    def frame(self) -> "pd.DataFrame":
-        """Methods down, metrics across, in natural units."""
-        return _wide({key: cell.value for key, cell in self.items()})
-
-    def _repr_html_(self) -> str:
-        from calibkit.companion import page
-
-        return page.as_html(
-            _wide(
-                {
-                    (_label(method), terms.header(metric)): _shown(cell.value, cell.std, metric)
-                    for (method, metric), cell in self.items()
-                }
-            ).fillna("–")
-        )
-
-
-def _wide(cells: dict[tuple, object], across: Sequence[int] = (-1,)) -> "pd.DataFrame":
-    """Cells by their keys, of which some go across, in the order in which they first come."""
-    import pandas as pd
-
-    return pd.Series(cells).unstack(list(across), sort=False)
-
-
-def table(exhibit: str, dataset: str = "", network: str = "") -> Table:
+def table(exhibit: str, dataset: str = "", network: str = "") -> "pd.DataFrame":
     """A printed table, or the part of it for a data set and a network.
 
     Parameters
@@ -203,15 +164,32 @@ def table(exhibit: str, dataset: str = "", network: str = "") -> Table:
     dataset, network : as the paper's table calls them, "cifar10" and "resnet110"; empty: the
         first that it has
 
+    Returns
+    -------
+    pandas.DataFrame
+        Methods down, metrics across, in natural units.
+
     Raises
     ------
     ValueError
         For an exhibit without printed cells, or a data set or network which it does not have.
+
+    Examples
+    --------
+    >>> auroc = table("fmfp-tab1", "cifar10", "resnet110").auroc
+    >>> round(auroc.label_smoothing - auroc.erm, 4)
+    -0.0887
     """
     its = _part(exhibit, dataset, network)
-    first = next(c for c in its if dataset in ("", c.dataset))
-    place = (first.dataset, first.network)
-    return Table({(c.method, c.metric): c for c in its if (c.dataset, c.network) == place})
+    place = its[0].dataset, its[0].network
+    return _wide({(c.method, c.metric): c.value for c in its if (c.dataset, c.network) == place})
+
+
+def _wide(cells: dict[tuple, object], across: Sequence[int] = (-1,)) -> "pd.DataFrame":
+    """Cells by their keys, of which some go across, in the order in which they first come."""
+    import pandas as pd
+
+    return pd.Series(cells).unstack(list(across), sort=False)
 
 
 def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
@@ -230,20 +208,16 @@ def _label(method: str) -> str:
     return {"ts": "ERM + TS", "confidnet": "ConfidNet"}.get(method) or terms.label(method)
 
 
-def _shown(value: float, std: float, metric: str, digits: int = 2) -> str:
-    if isnan(value):
-        return "–"
+def _shown(value: float, metric: str) -> str:
     scale = terms.metric_label(metric)[1]
-    places = digits if scale > 1 else digits + 1
-    spread = "" if isnan(std) else f" ± {scale * std:.{places}f}"
-    return f"{scale * value:.{places}f}{spread}"
+    return "–" if isnan(value) else f"{scale * value:.{1 if scale > 1 else 2}f}"
 
 
 # --- ours beside it -------------------------------------------------------------------------------
 
 
 class Line(NamedTuple):
-    """A printed cell and ours: mean and standard deviation over seeds, 95 % interval of the mean.
+    """A printed cell and ours: means, and standard deviations over seeds.
 
     nan and 0 seeds where there is no such run or number here.
     """
@@ -256,8 +230,6 @@ class Line(NamedTuple):
     published_std: float
     ours: float
     ours_std: float
-    low: float
-    high: float
     seeds: int
     n: int
 
@@ -269,35 +241,8 @@ class Beside:
     lines: list[Line]
     differs: str
 
-    @property
-    def frame(self) -> "pd.DataFrame":
-        """A row for each printed cell, in natural units: the fields of `Line`."""
-        import pandas as pd
-
-        return pd.DataFrame(self.lines, columns=Line._fields)
-
-    @property
-    def table(self):
-        """Metrics across, and two lines for each method, published and ours, for reading."""
-        from calibkit.companion import page
-
-        cells = {}
-        several = [len({getattr(x, c) for x in self.lines}) > 1 for c in ("dataset", "network")]
-        for x in self.lines:
-            where = [terms.DATASETS.get(x.dataset, x.dataset)] * several[0]
-            name = " · ".join([*where, *[x.network] * several[1], _label(x.method)])
-            arrow = {True: " ↑", False: " ↓", None: ""}[terms.metric_label(x.metric)[2]]
-            head = terms.header(x.metric) + arrow
-            cells[name, "published", head] = _shown(x.published, x.published_std, x.metric)
-            cells[name, "ours", head] = _shown(x.ours, x.ours_std, x.metric)
-        frame = _wide(cells).fillna("–")
-        note = f"{self.differs} Mean ± standard deviation over seeds."
-        caption = [{"selector": "caption", "props": "text-align: left; white-space: normal"}]
-        styled = page.table(frame).set_properties(**{"white-space": "nowrap"})
-        return styled.set_table_styles(caption).set_caption(_staying(note))
-
     def _repr_html_(self) -> str:
-        return self.table.to_html()
+        return paired(self).to_html()
 
 
 def beside(
@@ -344,11 +289,11 @@ def beside(
 def _line(runs, cell: Cell, exhibit: str) -> Line:
     its = runs.series(_ours(runs, cell, exhibit), cell.number)
     values = [v for v in its.values.values() if not isnan(v)]
-    estimate, low, high = its.mean().interval()
-    std = stdev(values) if len(values) > 1 else nan
     return Line(
         *(cell.dataset, cell.network, cell.method, cell.metric, cell.value, cell.std),
-        *(estimate, std, low, high, len(values), its.n if values else 0),
+        its.mean().interval().estimate,
+        stdev(values) if len(values) > 1 else nan,
+        *(len(values), its.n if values else 0),
     )
 
 
@@ -398,8 +343,8 @@ def paired(*tables: Beside):
         if x.dataset != lines[0].dataset:
             head += f", {terms.DATASETS.get(x.dataset, x.dataset)}"
         order[head] = list(terms.METRICS).index(x.metric)
-        cells.setdefault((_label(x.method), head, "paper"), _shown(x.published, nan, x.metric, 1))
-        cells.setdefault((_label(x.method), head, "here"), _shown(x.ours, nan, x.metric, 1))
+        cells.setdefault((_label(x.method), head, "paper"), _shown(x.published, x.metric))
+        cells.setdefault((_label(x.method), head, "here"), _shown(x.ours, x.metric))
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
     note = tables[0].differs + " –: not printed, or not run." * bool((frame == "–").any(axis=None))
@@ -488,19 +433,13 @@ def _stand_ins(paper: str, edition: str) -> dict[tuple[str, str], list[Run]]:
     return found
 
 
-def as_text(table: Sequence[dict]) -> str:
-    """A table of the cells."""
-    lines = []
+def lines(table: Sequence[dict]) -> list[list[str]]:
+    """Cells in words, for a terminal."""
+    found = []
     for row in table:
-        place, runs = row["dataset"], row["runs"]
+        runs, words = row["runs"], row["run"] or f"({row['reason']})"
         if runs and runs[0].dataset != row["cell"].dataset:
-            place = f"{runs[0].dataset} → {place}"
-        what = row["run"] + (f"  × {len(runs)} seeds" if len(runs) > 1 else "")
-        line = row | {"dataset": place}
-        lines.append([*(line[c] for c in COLUMNS[1:7]), what or f"({row['reason']})"])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:6]
-    text = [
-        "  ".join([*(f"{part:{w}}" for part, w in zip(line, widths, strict=False)), line[-1]])
-        for line in lines
-    ]
-    return "\n".join(text)
+            row = row | {"dataset": f"{runs[0].dataset} → {row['dataset']}"}
+        words += f"  × {len(runs)} seeds" * (len(runs) > 1)
+        found.append([*(row[c] for c in COLUMNS[1:7]), words])
+    return found
