@@ -310,10 +310,10 @@ def _train(options) -> None:
     queue, put_off, start = deque(asked), set(), time.time()
     while queue:
         run = queue.popleft()
-        if run not in put_off and (who := store.holder(run)):
+        if run not in put_off and store.held(run):
             put_off.add(run)
             queue.append(run)
-            print(_row("running", run, f"{who}; comes last here"), flush=True)
+            print(_row("running", run, "in another process; comes last here"), flush=True)
             continue
         if why := loop.put_off(run, options.device):  # the other runs still go ahead
             print(_row("waiting", run, why), flush=True)
@@ -336,8 +336,7 @@ def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
     except store.DamagedRecord:
         return "damaged", run, ""
     if record is None:
-        who = store.holder(run)
-        return ("running" if who else "missing"), run, who
+        return "running" if store.held(run) else "missing", run, ""
     if record.diverged:
         return "diverged", run, ""
     last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]

@@ -349,9 +349,7 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> Reliability:
     )
 
 
-def prepare_overfitting(
-    histories, metric: str, higher_is_better: bool | None = None, best_by: str = ""
-) -> Overfitting:
+def prepare_overfitting(histories, metric: str, best_by: str = "") -> Overfitting:
     """A metric over epochs, averaged over seeds, and the loss between its best epoch and the last.
 
     What a seed has lost is counted from the epoch that is best by the mean of the others: the best
@@ -362,9 +360,7 @@ def prepare_overfitting(
     histories : mapping of columns (a DataFrame, say) or list of them, one per seed
         With columns ``epoch`` and `metric`. Seeds must share their epochs.
     metric : str
-        Such as ``"auroc"``; see `terms.METRICS` for those with a known direction.
-    higher_is_better : bool, optional
-        The direction of any other metric.
+        Such as ``"auroc"``: one of `terms.METRICS` that has a direction.
     best_by : str, optional
         Another metric that says which epoch is best, such as ``"auroc"`` for the accuracy since.
 
@@ -387,10 +383,9 @@ def prepare_overfitting(
                 raise ValueError(
                     f"histories: got no column {column!r}, expected epoch and {metric}"
                 )
-    if higher_is_better is None or best_by:
-        higher_is_better = terms.metric_label(best_by or metric)[2]
+    higher_is_better = terms.metric_label(best_by or metric)[2]
     if higher_is_better is None:
-        raise ValueError(f"higher_is_better: got None, expected True or False for {metric!r}")
+        raise ValueError(f"metric: got {best_by or metric!r}, expected one of known direction")
     epochs = [np.asarray(history["epoch"], dtype=int) for history in histories]
     if any(not np.array_equal(e, epochs[0]) for e in epochs):
         raise ValueError("histories: got seeds with different epochs, expected the same in all")

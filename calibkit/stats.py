@@ -785,25 +785,6 @@ class MeanOverSeeds:
         z, t = float(ndtri(chance)), float(stdtrit(min(runs, 1e6), chance))
         return math.sqrt(z**2 * self.shared + max(z**2 * self.own, t**2 * spread) / self.seeds)
 
-    def detectable(self, level: float = 0.95, power: float = 0.8) -> float:
-        """Smallest true difference that would be told from 0 with probability `power`.
-
-        Parameters
-        ----------
-        level : float
-            Coverage of the interval that is to exclude 0.
-        power : float
-            The chance, in (0, 1).
-
-        Returns
-        -------
-        float
-            In the units of the metric; ``nan`` where nothing tells the spread between runs.
-        """
-        if not self.seeds:
-            return math.nan
-        return (self._quantile((1 + level) / 2) + self._quantile(power)) * math.sqrt(self.variance)
-
     def _quantile(self, chance: float) -> float:
         """Quantile of t, on Satterthwaite's degrees of freedom."""
         from scipy.special import stdtrit

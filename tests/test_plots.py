@@ -301,7 +301,7 @@ def test_before_and_after_a_temperature_is_a_ring_and_a_dot():
         ),
         (
             lambda: plots.prepare_overfitting({"epoch": [1], "x": [1]}, "x"),
-            "higher_is_better: got None",
+            "metric: got 'x', expected one of known direction",
         ),
         (
             lambda: plots.prepare_overfitting(

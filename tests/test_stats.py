@@ -529,7 +529,6 @@ def test_one_run_has_an_interval_only_by_the_spread_of_others():
     assert lent.high - 1 == pytest.approx(scipy_stats.t.ppf(0.975, 2) * 0.1, rel=0.01)
     nothing = stats.mean_over_seeds([math.nan, math.nan])
     assert nothing.seeds == 0 and math.isnan(nothing.interval().estimate)
-    assert math.isnan(nothing.detectable())
 
 
 @pytest.mark.parametrize("shared, apart, seeds_sd, k", [
@@ -556,18 +555,6 @@ def test_few_runs_do_not_miss_more_often_than_a_strict_level_allows(seeds_sd):
         found = stats.mean_over_seeds(values, draws).interval(0.998)
         missed += not found.low < 0 < found.high
     assert missed / trials < 0.005
-
-
-def test_detectable_difference_and_the_seeds_that_would_decide():
-    found = stats.MeanOverSeeds(0.0, shared=0.01, own=0.12, seeds=3, freedom=2.0)
-    rng, told = np.random.default_rng(0), 0
-    size = found.detectable()
-    for _ in range(3000):
-        variance = 0.12 * rng.chisquare(2) / 2
-        mean = size + rng.normal(0, math.sqrt(found.variance))
-        one = stats.MeanOverSeeds(mean, 0.01, variance, 3, 2.0).interval()
-        told += one.low > 0
-    assert 0.72 < told / 3000 < 0.88
 
 
 # --- many methods at once ---

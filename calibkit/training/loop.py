@@ -94,12 +94,12 @@ def train(
             checkpoint.unlink()  # left by a process killed just after writing the record
         return record
     trials.try_once(run, lambda: Training(run, device), log)
-    with store.locked(run, root) as tell:
+    with store.locked(run, root):
         record = store.verify(run, root)  # another process may have trained it meanwhile
         if not enough(record):
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log, mode)
-            training.checkpoint, training.tell = checkpoint, tell
+            training.checkpoint = checkpoint
             training.resume()
             status, arrays, shifted, sharpness = "done", {}, [], None
             try:
@@ -189,7 +189,6 @@ class Training:
         self.kept: dict[int, tuple[Tensor, Tensor]] = {}  # test and validation logits by epoch
         self.seconds, self.samples, self.passes = 0.0, 0, [0, 0]
         self.checkpoint: Path | None = None
-        self.tell: Callable = lambda line: None  # those who want this run, too
         self.spent = 0.0  # seconds before an interruption
 
     # --- data ---
@@ -536,12 +535,10 @@ class Training:
             "validation_accuracy": float(np.mean(held_out.argmax(1) == held_out_labels)),
         }
         self.history.append(_scalars(row))
-        line = (
-            f"  epoch {epoch}/{self.protocol.epochs}  loss {loss:.3f}  "
+        self.log(
+            f"{self.run.name}  epoch {epoch}/{self.protocol.epochs}  loss {loss:.3f}  "
             f"accuracy {row['accuracy']:.3f}  ece {row['ece']:.3f}  auroc {row['auroc']:.3f}"
         )
-        self.tell(line)
-        self.log(self.run.name + line)
 
 
 def _decoded(split: data.Split, parts: Sequence[Tensor], seed: tuple = ()) -> Iterator[Tensor]:

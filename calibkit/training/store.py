@@ -21,10 +21,9 @@ import hashlib
 import io
 import json
 import os
-import platform
 import shutil
 import zlib
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -385,8 +384,8 @@ def _write_table(path: Path, rows: list[dict], digits: int = 7) -> None:
         file.write(gzip.compress(plain, mtime=0) if path.suffix == ".gz" else plain)
 
 
-def holder(run: Run, root: Path | None = None) -> str:
-    """Which other process is holding this run, and how far it has come; empty if none is."""
+def held(run: Run, root: Path | None = None) -> bool:
+    """Whether another process is training this run."""
     from filelock import FileLock, Timeout
 
     lock = (root or runs_root()) / f".{run.name}.lock"
@@ -395,36 +394,23 @@ def holder(run: Run, root: Path | None = None) -> str:
             with FileLock(lock, timeout=0):
                 pass
     except Timeout:
-        with suppress(OSError):
-            return lock.with_suffix(".by").read_text()
-        return "another process"
+        return True
     except OSError:  # where nothing can be written, nobody trains
         pass
-    return ""
+    return False
 
 
 @contextmanager
 def locked(run: Run, root: Path | None = None):
-    """Hold a run: a second process that wants it waits here, then finds the record.
-
-    Yields a function that takes one line on how far it has come, for `holder`.
-    """
+    """Hold a run: a second process that wants it waits here, then finds the record."""
     from filelock import FileLock  # torch's own dependency: at hand wherever a run is trained
 
     root = root or runs_root()
     root.mkdir(parents=True, exist_ok=True)
-    by = root / f".{run.name}.by"
-
-    def tell(line: str) -> None:
-        with suppress(OSError):
-            by.write_text(f"process {os.getpid()} on {platform.node()}{line}")
-
     with FileLock(root / f".{run.name}.lock"):
         # We hold the lock, so drafts of this run are what a killed process left behind.
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
         for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):
             draft.unlink(missing_ok=True)
-        tell("")
-        yield tell
-        by.unlink(missing_ok=True)
+        yield
