@@ -19,13 +19,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from calibkit.data import cache, catalogue, readers, splits
-from calibkit.data.torchvision import torchvision
 
 SEVERITIES = (1, 2, 3, 4, 5)
 # Arguments of the package mnist1d that grow with severity, and their usual values.
 MNIST1D_SCALES = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
 _BLOCK = 1000  # images at a time, to bound memory; part of the definition: draws go block by block
-_v2 = torchvision.transforms.v2.functional
+
+
+def _v2():
+    """torchvision's transforms, imported when asked for: signals need none of them."""
+    from calibkit.data.torchvision import torchvision
+
+    return torchvision.transforms.v2.functional
 
 
 def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
@@ -93,7 +98,7 @@ def _impulse_noise(x: Tensor, share: float, generator: torch.Generator) -> Tenso
 
 
 def _gaussian_blur(x: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
-    return _v2.gaussian_blur(x, [2 * round(3 * sigma) + 1] * 2, [sigma] * 2)
+    return _v2().gaussian_blur(x, [2 * round(3 * sigma) + 1] * 2, [sigma] * 2)
 
 
 def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tensor:
@@ -128,20 +133,21 @@ def _filter(x: Tensor, kernels: Tensor) -> Tensor:
 
 def _zoom_blur(x: Tensor, largest: float, generator: torch.Generator) -> Tensor:
     zooms = torch.linspace(1, largest, 8).tolist()
-    bilinear = _v2.InterpolationMode.BILINEAR
-    return sum(_v2.affine(x, 0, [0, 0], z, [0, 0], interpolation=bilinear) for z in zooms) / 8
+    v2 = _v2()
+    bilinear = v2.InterpolationMode.BILINEAR
+    return sum(v2.affine(x, 0, [0, 0], z, [0, 0], interpolation=bilinear) for z in zooms) / 8
 
 
-def _certain(damage: Callable[[Tensor, float], Tensor]) -> Callable:
-    """What draws nothing."""
-    return lambda x, strength, generator: damage(x, strength)
+def _certain(name: str) -> Callable:
+    """A transform of torchvision that draws nothing."""
+    return lambda x, strength, generator: getattr(_v2(), name)(x, strength)
 
 
 def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> Tensor:
     """Move every point by about `pixels`, near points alike."""
     n, _, h, w = x.shape
     noise = torch.randn(n, 2, h, w, generator=generator)
-    smooth = _v2.gaussian_blur(noise, [2 * (min(h, w) // 4) + 1] * 2, [min(h, w) / 8] * 2)
+    smooth = _v2().gaussian_blur(noise, [2 * (min(h, w) // 4) + 1] * 2, [min(h, w) / 8] * 2)
     smooth = smooth / smooth.square().mean((1, 2, 3), keepdim=True).sqrt()
     shift = pixels * smooth * torch.tensor([2 / w, 2 / h]).view(2, 1, 1)  # grid units: -1 to 1
     identity = F.affine_grid(torch.eye(2, 3).expand(n, 2, 3), list(x.shape), align_corners=False)
@@ -179,9 +185,9 @@ CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
     "defocus_blur": (_defocus_blur, (0.7, 0.9, 1.1, 1.4, 1.8)),  # radius, pixels
     "motion_blur": (_motion_blur, (1.5, 2.0, 3.0, 4.0, 5.0)),  # length, pixels
     "zoom_blur": (_zoom_blur, (1.06, 1.11, 1.16, 1.21, 1.26)),  # largest magnification
-    "brightness": (_certain(_v2.adjust_brightness), (1.13, 1.25, 1.4, 1.55, 1.8)),  # factor
-    "contrast": (_certain(_v2.adjust_contrast), (0.75, 0.5, 0.4, 0.3, 0.15)),  # factor
-    "saturate": (_certain(_v2.adjust_saturation), (1.5, 2.0, 2.5, 3.25, 4.0)),  # factor
+    "brightness": (_certain("adjust_brightness"), (1.13, 1.25, 1.4, 1.55, 1.8)),  # factor
+    "contrast": (_certain("adjust_contrast"), (0.75, 0.5, 0.4, 0.3, 0.15)),  # factor
+    "saturate": (_certain("adjust_saturation"), (1.5, 2.0, 2.5, 3.25, 4.0)),  # factor
     "elastic_transform": (_elastic_transform, (0.4, 0.6, 0.8, 1.0, 1.3)),  # shift, pixels
     "pixelate": (_pixelate, (0.4, 0.55, 0.7, 0.85, 1.0)),  # share of the way to blocks
     "jpeg_compression": (_jpeg_compression, (80, 65, 58, 50, 40)),  # quality

@@ -23,7 +23,7 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 import calibkit
 from calibkit import confidence, data, losses, metrics, posthoc
-from calibkit.data import readers
+from calibkit.data import readers, shifts
 from calibkit.training import networks, plugins, store, trials
 from calibkit.training.machine import computes_bfloat16, describe, keep_memory
 from calibkit.training.objectives import (
@@ -368,8 +368,6 @@ class Training:
         n = self.protocol.shifted
         if not n:
             return []
-        from calibkit.data import shifts  # late: it takes as long to import as torch
-
         rows, temperature = [], self.history[-1]["temperature"]
         for (kind, severity), split in shifts.shifted_sets(self.run.dataset, n):
             self.splits["shifted"] = self._here(split)
