@@ -487,7 +487,7 @@ def replicates(
     evaluators, sizes = zip(
         *(_evaluator(x, labels, metric_names, kind) for x in models), strict=True
     )
-    return _replicates(evaluators, sizes[0], n, seed)
+    return np.array(_replicates(evaluators, sizes[0], n, seed))
 
 
 # What every run keeps replicates of, as trained and behind recalibration; and as trained alone.
@@ -726,7 +726,7 @@ def replicates_of_run(
     evaluators = [_evaluator(scores, labels, asked)[0] for scores, asked in parts.values()]
     names = [metric + part for part, (_, asked) in parts.items() for metric in asked]
     estimates = np.concatenate([evaluate(None) for evaluate in evaluators])
-    values = [_replicates([evaluate], len(labels), n, seed)[0] for evaluate in evaluators]
+    values = _replicates(evaluators, len(labels), n, seed)
     deviations = (np.concatenate(values, axis=1) - estimates).T.astype(np.float32)
     return Replicates(tuple(names), estimates, deviations, temperatures, p)
 
@@ -1013,15 +1013,15 @@ class _Classwise:
         return dict(zip(_CLASSWISE, (error, floor, error - floor), strict=True))
 
 
-def _replicates(evaluators: list, m: int, n: int, seed: int) -> Array:
-    """Evaluate all on the same resamples: array (evaluators, n, metrics)."""
+def _replicates(evaluators: list, m: int, n: int, seed: int) -> list[Array]:
+    """Evaluate all on the same resamples: an array (n, metrics) of each."""
     if n < 2:
         raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
     rng = np.random.default_rng(seed)
     draws = (rng.integers(0, m, m) for _ in range(n))
     with _one_thread():
-        values = np.array([[evaluate(drawn) for evaluate in evaluators] for drawn in draws])
-    return values.swapaxes(0, 1)
+        values = [[evaluate(drawn) for evaluate in evaluators] for drawn in draws]
+    return [np.array(its) for its in zip(*values, strict=True)]
 
 
 def _one_thread() -> AbstractContextManager:
