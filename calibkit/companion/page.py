@@ -72,17 +72,20 @@ class Finding:
             found.setdefault(place + _of_row(row), []).append(f"{method} {value}")
         lines = [f"{what}: {', '.join(dict.fromkeys(its))}" for what, its in found.items()]
         seeds = sorted({row.seeds for row in rows if row.seeds})
-        n = next((row.n for row in rows if row.n), 0)
+        n = sorted({row.n for row in rows if row.n})
         about = ["95 % intervals in brackets"] * any(not isnan(row.low) for row in rows)
         about += filter(None, places if len(places) == 1 else [])
         if seeds:
-            many = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
-            about.append(f"{many} seed{'s' * (many != '1')}")
-        about += [f"{n:,} test samples"] if n else []
+            about.append(f"{_from_to(seeds)} seed{'s' * (seeds[-1] > 1)}")
+        about += [f"{_from_to(n)} test samples"] if n else []
         small = f"<small>{'<br>'.join([*lines, ' · '.join(about)])}</small>"
         if self.holds:
             return f"**{self.sentence}**\n\n{small}"
         return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**\n\n{small}"
+
+
+def _from_to(counts: list[int]) -> str:
+    return " to ".join(dict.fromkeys(f"{n:,}" for n in (counts[0], counts[-1])))
 
 
 def finding(sentence: str, *expected: tuple) -> Finding:
