@@ -170,8 +170,8 @@ class GradientNorms:
         Brier scores at which the quantiles of the norm are taken.
     low, median, high : arrays (20,)
         10, 50 and 90 % quantiles of the norm there; ``nan`` for fewer than 20 samples.
-    spread : float
-        `gradient_spread`: how far norms differ at like Brier scores, in units of their mean.
+    scatter : float
+        `gradient_scatter`: how far apart the norms of two equally wrong samples are.
     log : bool
         Whether cells have equal width in the logarithms.
     exponent : float or None
@@ -187,7 +187,7 @@ class GradientNorms:
     low: Array
     median: Array
     high: Array
-    spread: float
+    scatter: float
     log: bool
     exponent: float | None
     scale: float | None
@@ -521,7 +521,7 @@ def prepare_gradient_norms(
     Returns
     -------
     GradientNorms
-        Samples in cells, quantiles of the norm along the Brier score, and their spread.
+        Samples in cells, quantiles of the norm along the Brier score, and their scatter.
 
     Raises
     ------
@@ -562,45 +562,40 @@ def prepare_gradient_norms(
         low=quantiles[0],
         median=quantiles[1],
         high=quantiles[2],
-        spread=gradient_spread(x, y),
+        scatter=gradient_scatter(x, y),
         log=log,
         exponent=exponent,
         scale=scale,
     )
 
 
-def gradient_spread(brier, norm, groups: int = 10) -> float:
-    """How far the gradient norms of samples of like Brier score differ, in units of the mean norm.
+def gradient_scatter(brier, norm) -> float:
+    """How far apart the gradients of two equally wrong samples are, in units of the mean norm.
 
-    Samples are put into ten groups by their Brier score; the interquartile range of the norm within
-    a group, averaged over groups, is divided by the mean of all norms. Samples without a gradient,
-    those learnt to the last digit, are left out.
+    Samples are sorted by their Brier score; the mean distance between the norms of neighbours is
+    divided by the mean of all norms. Where the norm is a function of the score, it vanishes with
+    the number of samples.
 
     Parameters
     ----------
     brier, norm : array_like (n,)
         Brier score and gradient norm of each sample.
-    groups : int
-        Of like Brier scores, equally many samples in each.
 
     Returns
     -------
     float
-        ``nan`` for fewer samples than groups.
+        ``nan`` where no sample has a gradient, and for a single one.
 
     Examples
     --------
-    >>> gradient_spread([0.1] * 5 + [0.4] * 5, [1, 2, 3, 4, 5] + [5] * 5, groups=2)
-    0.25
+    >>> gradient_scatter([0.1, 0.2, 0.3, 0.4], [1, 3, 1, 3])
+    1.0
     """
     brier, norm = (np.asarray(to_numpy(x), dtype=float) for x in (brier, norm))
-    some = norm > 0
-    order = np.argsort(brier[some], kind="stable")
-    if len(order) < groups:
+    if len(norm) < 2 or not norm.any():
         return float("nan")
-    parts = np.array_split(norm[some][order], groups)
-    width = np.mean([np.subtract(*np.quantile(part, [0.75, 0.25])) for part in parts])
-    return float(width / norm[some].mean())
+    order = np.argsort(brier, kind="stable")
+    return float(np.abs(np.diff(norm[order])).mean() / norm.mean())
 
 
 def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:

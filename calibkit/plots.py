@@ -41,7 +41,7 @@ from calibkit.curves import (
     Refinement as Refinement,
     Reliability as Reliability,
     RiskCoverage as RiskCoverage,
-    gradient_spread as gradient_spread,
+    gradient_scatter as gradient_scatter,
     prepare_confidence_histogram as prepare_confidence_histogram,
     prepare_gradient_norms as prepare_gradient_norms,
     prepare_overfitting as prepare_overfitting,
@@ -609,7 +609,8 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
 def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
 
-    The spread is that of `gradient_spread`, in per cent of the mean norm.
+    The red band has four fifths of the samples of like Brier score; the number is that of
+    `gradient_scatter`.
 
     Parameters
     ----------
@@ -639,10 +640,11 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     # From a quarter on: a single sample is to be seen, too.
     some = LogNorm(0.25, max(counts.max(), 2))
     ax.pcolormesh(x, y, counts, norm=some, cmap=shades, rasterized=True)
+    ax.fill_between(numbers.middle, numbers.low, numbers.high, color=WRONG, alpha=0.3, linewidth=0)
     ax.plot(numbers.middle, numbers.median, color=WRONG)
     room = 1.14
-    if np.isfinite(numbers.spread):
-        _note(ax, f"spread {100 * numbers.spread:.0f} %", fontsize=1.4 * _small())
+    if np.isfinite(numbers.scatter):
+        _note(ax, f"scatter {100 * numbers.scatter:.0f} %", fontsize=1.4 * _small())
     if numbers.exponent is not None:
         last = x[1:][numbers.counts.sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)

@@ -152,16 +152,34 @@ def _learned_late_means_unsure(of: Predictions) -> float:
 
 
 def _gradient_spread(of: Predictions) -> float:
-    """Width of the gradient norm at like Brier scores, in units of its mean (bsce, figure 4).
+    """Quartiles of the gradient norm within tenths of the Brier score (bsce, figure 4)."""
+    return _over_epochs(of, _between_quartiles)
 
-    Mean over the epochs followed but the first, at which nothing is learnt.
-    """
+
+def _gradient_scatter(of: Predictions) -> float:
+    """Distance of the gradient norms of neighbours by Brier score (bsce, figure 4)."""
     from calibkit import curves  # here, because it takes half a second to import
 
+    return _over_epochs(of, curves.gradient_scatter)
+
+
+def _over_epochs(of: Predictions, width: Callable) -> float:
+    """Mean over the epochs followed but the first, at which nothing is learnt."""
     arrays = of.arrays
     pairs = zip(arrays["train_brier"][1:], arrays["train_gradient_norm"][1:], strict=True)
-    spreads = [curves.gradient_spread(*pair) for pair in pairs]
-    return mean([spread for spread in spreads if not isnan(spread)])
+    widths = [width(*pair) for pair in pairs]
+    return mean([width for width in widths if not isnan(width)])
+
+
+def _between_quartiles(brier: np.ndarray, norm: np.ndarray) -> float:
+    """Mean interquartile range of the norms, in units of their mean; it counts their slope, too."""
+    some = norm > 0
+    order = np.argsort(brier[some], kind="stable")
+    if len(order) < 10:
+        return nan
+    tenths = np.array_split(norm[some][order].astype(float), 10)
+    ranges = [np.subtract(*np.quantile(tenth, [0.75, 0.25])) for tenth in tenths]
+    return float(np.mean(ranges) / norm[some].mean(dtype=float))
 
 
 def _median_gradient_norm(of: Predictions) -> float:
@@ -211,7 +229,7 @@ def mean(values: np.ndarray) -> float:
 
 _COMPUTED = (
     *(_sure_when_wrong, _overconfidence_below_half, _extra_ece_of_binning, _max_logit_range),
-    *(_learned_late_means_unsure, _gradient_spread, _median_gradient_norm),
+    *(_learned_late_means_unsure, _gradient_spread, _gradient_scatter, _median_gradient_norm),
     _auroc_gain_of_temperature,
 )
 METRICS: dict[str, Callable[[Predictions], float]] = {
