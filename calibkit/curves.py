@@ -35,7 +35,7 @@ class ConfidenceHistogram:
     threshold : float
         Confidence from which on an error counts as a confident one; ``nan`` if none was given.
     confident : array (seeds,)
-        Share of the wrong predictions at or above it; ``nan`` without one.
+        Share of the wrong predictions above it; ``nan`` without one.
     """
 
     edges: Array
@@ -252,7 +252,7 @@ def prepare_confidence_histogram(
     bins : int
         Bins of equal width on [0, 1].
     threshold : float, optional
-        From which confidence on an error counts as a confident one.
+        Above which confidence an error counts as a confident one.
 
     Returns
     -------
@@ -277,7 +277,7 @@ def prepare_confidence_histogram(
         right = np.nan_to_num(table["accuracy"]) * table["count"]
         row = {"overlap": metrics.histogram_overlap(c, z), "auroc": metrics.auroc(c, z)}
         few = z.all() or threshold is None
-        row["confident"] = np.nan if few else float((c[~z] >= threshold).mean())
+        row["confident"] = np.nan if few else float((c[~z] > threshold).mean())
         for name, chosen, counts in (
             ("correct", c[z], right),
             ("wrong", c[~z], table["count"] - right),

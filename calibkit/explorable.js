@@ -573,7 +573,7 @@
           parts.push(words(x(0) - 7, (top + y(0)) / 2 + 4, "share", 'text-anchor="end"'));
           const gap = now.table.rows.reduce((sum, r) => sum + r.sum - r.right, 0) / now.n;
           const corner = gap >= 0 ? null : y(0); // over-confidence leaves the upper one free
-          parts.push(picture.note([`ECE ${percent(now.ece)}`, `conf. − acc. ${change(100 * gap, 1, `${NB}%`)}`], corner));
+          parts.push(picture.note([`ECE ${percent(now.ece)}`, `conf. − acc. ${change(100 * gap, 1, `${NB}points`)}`], corner));
           return parts.join("");
         },
       });

@@ -303,8 +303,8 @@ def plot_confidence_histogram(
 ) -> Axes:
     """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
-    Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors at
-    or above it are shaded, and their share is written; without, the dashed lines are the means. Two
+    Filled areas are means over seeds, thin outlines single seeds. With a threshold, the errors
+    above it are shaded, and their share is written; without, the dashed lines are the means. Two
     methods side by side: ``panels(table, plot_confidence_histogram, size=(3.3, 2.7))``.
 
     Parameters
@@ -348,8 +348,8 @@ def plot_confidence_histogram(
         ax.axvline(threshold, color=_INK, linewidth=0.9)
         share = _text(numbers.confident, 0, 100, " %")
         x, beside = threshold - 0.03, {"ha": "right", "color": ink(WRONG)}
-        _note(ax, share, x, 0.6, va="bottom", fontsize=1.9 * _small(), **beside)
-        _note(ax, f"of the errors\nlie above {100 * threshold:g} %", x, 0.59, **beside)
+        _note(ax, share, x, 0.74, va="bottom", fontsize=1.9 * _small(), **beside)
+        _note(ax, f"of the errors\nlie above {100 * threshold:g} %", x, 0.73, **beside)
     _from_zero(ax)
     if root:
         scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
@@ -393,7 +393,7 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     >>> ax = plot_reliability(prepare_reliability([0.9, 0.9, 0.7, 0.7], [True, True, True, False]))
     >>> print(ax.texts[-1].get_text())
     ECE 15.0 %
-    conf. − acc. +5.0 %
+    conf. − acc. +5.0 points
     """
     ax = _axes(ax)
     x, y, share = numbers.confidence, numbers.accuracy, numbers.share
@@ -425,7 +425,7 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     ax.set_yticks([floor + room / 2], ["share"], minor=True)
     gap = numbers.confidence_all - numbers.accuracy_all
     words = f"ECE {_text(numbers.ece, 1, 100, ' %')}\n"
-    words += f"conf. − acc. {_text(gap, 1, 100, ' %', sign=True)}"
+    words += f"conf. − acc. {_text(gap, 1, 100, ' points', sign=True)}"
     # Over-confidence leaves the upper corner free, the opposite the lower.
     lower = {} if gap.mean() >= 0 else {"x": 0.97, "y": 0.23, "ha": "right", "va": "bottom"}
     _note(ax, words, fontsize=_small() - 1, **lower)
@@ -465,8 +465,8 @@ def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None
         low, high = (ends[sure] - x for ends in (numbers.low, numbers.high))
         ax.fill_between(x, low, high, color=look(method)["color"], alpha=0.12, linewidth=0)
         ax.plot(x, gap, **look(method), markersize=5)
-    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Accuracy − confidence")
-    _scaled(ax.yaxis, 100)
+    ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Accuracy − confidence (points)")
+    ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:+g}".replace("-", "−"))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3)
     return ax
 
@@ -756,7 +756,8 @@ def forest_before_after(before: Mapping, after: Mapping, ax: Axes | None = None)
         for row, width, alpha in zip(rows, (4.5, 1.5), (0.22, 0.8), strict=True):
             if row and row.seeds >= 3:
                 ends = [scale * row.low, scale * row.high]
-                ax.plot(ends, [y, y], color=color, linewidth=width, alpha=alpha, zorder=1)
+                bar = {"linewidth": width, "alpha": alpha, "solid_capstyle": "butt"}
+                ax.plot(ends, [y, y], color=color, zorder=1, **bar)
         start, end = (scale * row.estimate if row else np.nan for row in rows)
         if abs(end - start) > 0.5:  # of a point: more than the ring is wide
             ax.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": _FAINT})

@@ -229,13 +229,13 @@ def test_tensors_are_arrays():
             np.testing.assert_allclose(getattr(stacked, key), values)
 
 
-def test_confident_errors_are_counted_from_the_threshold_on():
+def test_confident_errors_are_those_above_the_threshold():
     numbers = plots.prepare_confidence_histogram(
         [0.1, 0.6, 0.95, 0.9, 1.0], [False, True, False, False, True], bins=10, threshold=0.9
     )
-    assert numbers.confident == [pytest.approx(2 / 3)]
+    assert numbers.confident == [pytest.approx(1 / 3)]
     ax = plots.plot_confidence_histogram(numbers)
-    assert "67 %" in words(ax) and "of the errors\nlie above 90 %" in words(ax)
+    assert "33 %" in words(ax) and "of the errors\nlie above 90 %" in words(ax)
     assert "overlap" not in words(ax) and ax.get_yscale() == "linear"
     ax = plots.plot_confidence_histogram(plots.prepare_confidence_histogram([0.4, 0.6], [0, 1]))
     assert "errors" not in words(ax)
