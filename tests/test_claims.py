@@ -508,7 +508,7 @@ def test_test_sets_collected_again_are_no_corruptions():
     tables["collected"]["shift"] = np.array(["cifar10_1"] * len(record.shifted["shift"]))
     tables["collected"] |= {"severity": np.zeros(4), "auroc": np.array([0.5] * 4)}
     made = type("Made", (), {"replicates": record.replicates} | tables)()
-    value = lambda where: results.value(made, Number("auroc", test_set=where))  # noqa: E731
+    value = lambda where: results.measured(made, Number("auroc", test_set=where))[0]  # noqa: E731
     assert value("collected") == 0.5 == value("cifar10_1-0")
     assert value("shifted") == pytest.approx(record.shifted["auroc"].mean())
     assert isnan(value("cifar10_2-0"))

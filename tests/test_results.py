@@ -86,14 +86,14 @@ def test_refinement_is_the_nll_after_one_temperature(plain):
     predictions = plain.predictions("erm", seed=0)
     record = plain.records("erm")[0]
     by_hand = metrics.nll(predictions.rescaled().probs, predictions.labels)
-    refinement = results.value(record, Number("nll_refinement"))
+    refinement = results.measured(record, Number("nll_refinement"))[0]
     assert refinement == pytest.approx(by_hand, abs=1e-4)
-    removed = results.value(record, Number("nll_calibration"))
+    removed = results.measured(record, Number("nll_calibration"))[0]
     assert refinement + removed == pytest.approx(
         metrics.nll(predictions.probs, predictions.labels), abs=1e-6
     )
-    spread = results.deviation(record, Number("nll_refinement"))
-    assert np.array_equal(spread, results.deviation(record, Number("nll", "ts_nll")))
+    spread = results.measured(record, Number("nll_refinement"))[1]
+    assert np.array_equal(spread, results.measured(record, Number("nll", "ts_nll"))[1])
 
 
 def test_p_norm_gives_label_smoothing_back_what_it_lost(plain):
@@ -111,7 +111,7 @@ def test_a_score_of_its_own_setting_is_compared_by_auroc(plain):
     p = confidence.choose_p(predictions.validation_logits, predictions.validation_labels)
     correct = predictions.confident()[1]
     by_hand = metrics.auroc(confidence.p_norm(predictions.logits, p), correct)
-    assert results.value(record, Number("auroc", score="p_norm")) == pytest.approx(by_hand)
+    assert results.measured(record, Number("auroc", score="p_norm"))[0] == pytest.approx(by_hand)
 
 
 def test_every_number_of_the_frame_is_there_once_and_is_that_of_compare(plain):
@@ -315,15 +315,16 @@ def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(
 def test_what_was_worked_out_is_collected(tmp_path, folders):
     of_run = store.load(folders[0])
     number = Number("sure_when_wrong")
-    found = results.value(of_run, number)
+    found = results.measured(of_run, number)[0]
     assert 0 < found < 1
     results.collect("smoke", say=lambda line: None)
     reduce(tmp_path)
     for run in folders[:2]:
         store.load(run).predictions.unlink()
     derived._file(of_run).unlink()
-    assert results.value(store.load(folders[0]), number) == found
-    assert isnan(results.value(store.load(folders[1]), number))  # a light one, never worked out
+    assert results.measured(store.load(folders[0]), number)[0] == found
+    light = store.load(folders[1])  # for which it was never worked out
+    assert isnan(results.measured(light, number)[0])
 
 
 def test_who_filters_by_a_metric_reads_its_rows_alone(tmp_path, folders):
@@ -350,26 +351,26 @@ def test_predictions_of_every_epoch_become_rows_with_intervals(tmp_path, monkeyp
     tables.write(tmp_path / "released" / "shared", held, derived.rows)
     reduce(tmp_path)
     here = results.Results(plan.Selection("smoke", seeds=2), train=False)
-    frame = here.epochs
+    frame = here.frame
     assert set(frame.method) == {"erm", "focal"} and set(frame.seed) == {0, 1}
-    assert set(frame.epoch) == {3, 7} and not frame.duplicated(list(frame)[:-1]).any()
+    assert set(frame["at"]) == {3, 7, "end"} and not frame.duplicated(list(frame)[:-2]).any()
     record = store.load(runs[0])
     logits, held_out = (held[0].arrays[f"{p}_logits"] / 2 for p in ("test", "validation"))
     logits, held_out = (x.astype(np.float16).astype(np.float32) for x in (logits, held_out))
     labels, held_labels = (held[0].arrays[f"{p}_labels"] for p in ("test", "validation"))
     by_hand = metrics.summary(logits, labels.astype(int))
     for metric in ("accuracy", "auroc", "aurc", "ece", "nll"):
-        its = results.value(record, Number(metric, at=3))
+        its = results.measured(record, Number(metric, at=3))[0]
         assert its == pytest.approx(by_hand[metric], abs=1e-9)
-        assert results.deviation(record, Number(metric, at=3)).std() > 0
+        assert results.measured(record, Number(metric, at=3))[1].std() > 0
     best = posthoc.optimal_temperature(held_out, held_labels.astype(int), "nll")[0]
     after = metrics.nll(posthoc.softmax(logits / best), labels.astype(int))
-    assert results.value(record, Number("temperature", "ts_nll", at=3)) == best
-    assert results.value(record, Number("nll_refinement", at=3)) == pytest.approx(after)
-    removed = results.value(record, Number("nll_calibration", at=3))
+    assert results.measured(record, Number("temperature", "ts_nll", at=3))[0] == best
+    assert results.measured(record, Number("nll_refinement", at=3))[0] == pytest.approx(after)
+    removed = results.measured(record, Number("nll_calibration", at=3))[0]
     assert removed == pytest.approx(by_hand["nll"] - after)
     for score in ("p_norm", "margin", "negative_entropy"):
-        assert 0 < results.value(record, Number("auroc", score=score, at=3)) < 1
+        assert 0 < results.measured(record, Number("auroc", score=score, at=3))[0] < 1
     found = here.compare("focal", metric="nll_refinement", at=3)["focal"]
     assert found.covers == "runs and test set" and found.seeds == 2
     last, usual = (here.compare("focal", at=at)["focal"] for at in (7, "end"))

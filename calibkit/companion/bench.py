@@ -483,7 +483,7 @@ def _notes(runs: Results, method: str) -> list[str]:
     seeds = len(runs.records(method))
     if seeds < 3:
         notes.append(f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds.")
-    missing = [run.name for run in runs.missing(method)]
+    missing = [run.name for run in runs.runs(method) if not store.has(run)]
     return notes + [f"Diverged or not trained: {name}." for name in missing]
 
 

@@ -245,19 +245,13 @@ def _ece_beyond_gap(record: store.Record) -> float:
     return float(end["eq9_ece"] - abs(end["confidence"] - end["accuracy"]))
 
 
-def _passes(record: store.Record) -> float:
-    """What training costs, whatever else the machine did meanwhile."""
-    passes = record.info["provenance"].get("passes")
-    return float(sum(passes.values())) if passes else nan
-
-
 def _sharpness(record: store.Record) -> float:
     sharpness = record.info["provenance"].get("sharpness")
     return nan if sharpness is None else float(sharpness)
 
 
 # What takes no predictions.
-OF_RECORD = {"passes": _passes, "sharpness": _sharpness, "ece_beyond_gap": _ece_beyond_gap}
+OF_RECORD = {"sharpness": _sharpness, "ece_beyond_gap": _ece_beyond_gap}
 
 
 # --- computed once, and kept beside the records ---------------------------------------------------

@@ -91,49 +91,38 @@ _SUMS = {
 # --- a number of one run --------------------------------------------------------------------------
 
 
-def value(record: store.Record, number: Number) -> float:
-    """A number of a run; nan where its record does not have it."""
-    number = _same(number)
+def measured(record: store.Record, number: Number) -> tuple[float, np.ndarray | None]:
+    """A number of a run, and how far it lies from it on resamples of the test set.
+
+    It is nan where the record does not have it, and None where nothing tells its deviations.
+    """
+    if number.metric == "accuracy" and number.recalibration.startswith("ts_"):
+        number = number._replace(recalibration="none")  # no temperature changes what is predicted
     if number.metric in _SUMS and number.score == "max_probability":
         constant, parts = _SUMS[number.metric]
-        return constant + sum(f * value(record, part) for part, f in _parts(number, parts))
+        each = [(f, *measured(record, part)) for part, f in _parts(number, parts)]
+        drawn = [None if its is None else f * its for f, _, its in each]
+        known = not any(its is None for its in drawn)
+        return constant + sum(f * v for f, v, _ in each), sum(drawn) if known else None
     if number.test_set != "clean":
-        return _under_shift(record, number)
-    if number.at != "end":
-        return _through_training(record, number)
-    if (kept := record.measured(*_key(number))) is not None:
-        return kept
-    if _column(number) in record.history:
-        return float(record.history[_column(number)][-1])
-    return derived.value(record, number)
-
-
-def deviation(record: store.Record, number: Number) -> np.ndarray | None:
-    """How far a number lies from its value on resamples of the test set; None if nothing tells."""
-    number = _same(number)
-    if number.test_set != "clean" or number.since_best:
-        return None
-    if number.metric in _SUMS and number.score == "max_probability":
-        each = [(deviation(record, p), f) for p, f in _parts(number, _SUMS[number.metric][1])]
-        return None if any(d is None for d, _ in each) else sum(f * d for d, f in each)
+        return _under_shift(record, number), None
     # A period takes the deviations of the end, a fit on few samples those of the fit on all.
     drawn = record.deviation(*_key(number._replace(validation=0)))
-    if drawn is None and number.at == "end":
-        return derived.resampled(record, number)
-    return drawn
+    if number.at != "end":
+        return _through_training(record, number), drawn
+    if (kept := record.measured(*_key(number))) is not None:
+        value = kept
+    elif _column(number) in record.history:
+        value = float(record.history[_column(number)][-1])
+    else:
+        value = derived.value(record, number)
+    return value, derived.resampled(record, number) if drawn is None else drawn
 
 
 def _key(number: Number) -> tuple:
     """What a record finds a number by, at the end or at an epoch."""
     epoch = (number.at,) if isinstance(number.at, int) else ()
     return (*(getattr(number, field) for field in tables.KEY), *epoch)
-
-
-def _same(number: Number) -> Number:
-    """A number as it is kept: no temperature changes which class is predicted."""
-    if number.metric == "accuracy" and number.recalibration.startswith("ts_"):
-        return number._replace(recalibration="none")
-    return number
 
 
 def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
@@ -224,8 +213,8 @@ def series(records: Iterable[store.Record], number: Number) -> Series:
     by_seed = {r.info["run"]["seed"]: r for r in records if not r.diverged}
     if number.since_best:
         return Series(_since_best(by_seed, number), n=_size(by_seed))
-    values = {seed: value(record, number) for seed, record in by_seed.items()}
-    draws = {seed: deviation(record, number) for seed, record in by_seed.items()}
+    found = {seed: measured(record, number) for seed, record in by_seed.items()}
+    values, draws = ({seed: its[i] for seed, its in found.items()} for i in (0, 1))
     if any(d is None for d in draws.values()):
         draws = {}
     first = next(iter(by_seed.values()), None)
@@ -402,7 +391,7 @@ class Results:
     selection: plan.Selection
     page: str = ""
     train: bool = True  # what is missing, where an edition is meant for that
-    _records: dict[tuple, dict[plan.Run, store.Record | None]] = field(default_factory=dict)
+    _records: dict[tuple, list[store.Record]] = field(default_factory=dict)
 
     # --- which runs ---
 
@@ -453,14 +442,9 @@ class Results:
         key = method, *sorted(changes.items())
         if key not in self._records:
             train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
-            self._records[key] = {r: found(r, train) for r in self.runs(method, **changes)}
-        return [r for r in self._records[key].values() if r is not None and not r.diverged]
-
-    def missing(self, method: str, **changes) -> list[plan.Run]:
-        """Runs of a method without a record."""
-        self.records(method, **changes)
-        its = self._records[method, *sorted(changes.items())]
-        return [run for run, record in its.items() if record is None]
+            its = [found(run, train) for run in self.runs(method, **changes)]
+            self._records[key] = [r for r in its if r is not None and not r.diverged]
+        return self._records[key]
 
     def scored(self) -> dict[str, object]:
         """What `records` takes to look for runs with Trust Score and ConfidNet."""
@@ -611,10 +595,12 @@ class Results:
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
-        """Every number at the end of training: a row for each run and number, in natural units.
+        """Every number: a row for each run and number, in natural units.
 
         Columns ``run, setting, dataset, network, method, seed, metric, recalibration, score,
-        test_set, at, value, n``; the key is unique.
+        test_set, at, value, n``; the key is unique. `at` is "end", or an evaluated epoch of a run
+        whose predictions were kept through training; `compare` and `mean` take the same with an
+        interval, as ``at=EPOCH``.
         """
         import pandas as pd
 
@@ -633,58 +619,39 @@ class Results:
         ]
         return pd.concat(each, ignore_index=True) if each else pd.DataFrame()
 
-    @cached_property
-    def epochs(self) -> "pd.DataFrame":
-        """Numbers of every evaluated epoch, of runs whose predictions were kept through training.
-
-        ``method, seed, epoch, metric, recalibration, score, value``, in natural units: beside the
-        history, what a temperature fitted at that epoch leaves and removes, and other scores.
-        `compare` and `mean` take the same with an interval, as ``at=EPOCH``.
-        """
-        import pandas as pd
-
-        rows = [
-            (method, record.info["run"]["seed"], epoch, *key, value)
-            for method in self.methods
-            for record in self.records(method)
-            if record.tables
-            for (*key, _, epoch), value in record.tables.epochs.values(record.name).items()
-        ]
-        columns = ["method", "seed", "epoch", *tables.KEY[:3], "value"]
-        found = pd.DataFrame(rows, columns=columns)
-        return found.sort_values(columns[:3], kind="stable", ignore_index=True)
-
     def _tidy(self, method: str, record: store.Record) -> Iterator[dict]:
         """The rows of a record."""
         run = record.info["run"]
         base = {"run": record.name, "setting": self.name}
         base |= {k: run[k] for k in ("dataset", "network", "seed")} | {"method": method}
+        usual = {"score": "max_probability", "test_set": "clean", "at": "end"}
 
-        def line(metric, after, value, n, score="max_probability", where="clean") -> dict:
-            number = {"score": score, "test_set": where, "at": "end", "metric": metric}
-            return base | number | {"recalibration": after, "value": float(value), "n": int(n)}
+        def line(metric, after, value, n, **which) -> dict:
+            number = usual | which | {"metric": metric, "recalibration": after}
+            return base | number | {"value": float(value), "n": int(n)}
 
         n = record.history["n"][-1]
         if record.tables:
             kept = record.tables.ends.values(record.name)
+            early = record.tables.epochs.values(record.name)
         else:
             its = tables.rows_of(record.replicates, *record.steps)
-            kept = {tuple(row[k] for k in tables.KEY): row["value"] for row in its}
-        for (metric, after, score, validation), estimate in kept.items():
+            kept, early = {tuple(row[k] for k in tables.KEY): row["value"] for row in its}, {}
+        for (metric, after, score, validation, *at), estimate in (kept | early).items():
             if not validation:  # a fit on few samples stands in no column
-                yield line(metric, after, estimate, n, score)
+                yield line(metric, after, estimate, n, score=score, at=at[0] if at else "end")
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
                 continue  # those are temperatures, or in the replicates by another name
             if (name, "none", "max_probability", 0) not in kept:
                 yield line(name, "none", column[-1], n)
-        for table in (record.shifted, record.collected):
-            for i, kind in enumerate(table.get("shift", ())):
-                for name in [k for k in table if k not in ("shift", "severity", "n")]:
-                    metric = name.removesuffix("_scaled")
-                    after = "none" if metric == name else "ts_ece"
-                    where = f"{kind}-{table['severity'][i]:.0f}"
-                    yield line(metric, after, table[name][i], table["n"][i], where=where)
+        table = record.all_shifted
+        for i, kind in enumerate(table.get("shift", ())):
+            where = f"{kind}-{table['severity'][i]:.0f}"
+            for name in [k for k in table if k not in ("shift", "severity", "n")]:
+                metric = name.removesuffix("_scaled")
+                after = "none" if metric == name else "ts_ece"
+                yield line(metric, after, table[name][i], table["n"][i], test_set=where)
 
     # --- in words ---
 
