@@ -10,6 +10,7 @@ from calibkit import metrics, posthoc, stats
 from calibkit.training import store
 
 TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
+TRAINED |= dict.fromkeys(("device", "torch", "numpy", "python", "calibkit", "commit"), "some")
 
 
 def write(

@@ -23,7 +23,7 @@ import pandas as pd
 import calibkit
 from calibkit import metrics, plots, posthoc, stats, terms
 from calibkit.arrays import as_probs, softmax
-from calibkit.companion import figures, plan, results
+from calibkit.companion import figures, page, plan, results
 from calibkit.companion.results import Number, Results, Row, Rows, Series
 from calibkit.report import html
 from calibkit.training import plugins, store
@@ -466,6 +466,7 @@ def _block(
         "facts": runs.caption_of(methods),
         "verdict": said,
         "notes": [],
+        "provenance": page.Provenance([r for m in methods for r in runs.records(m)])._repr_html_(),
         "pictures": {},
         "tables": {part: html.table(table(its)) for part, its in found.items() if its},
         "rows": [_plain(row) for its in found.values() for row in its.values()],
@@ -473,18 +474,10 @@ def _block(
 
 
 def _notes(runs: Results, method: str) -> list[str]:
-    def said(key: str, *methods: str) -> str:
-        records = [record for m in methods for record in runs.records(m)]
-        return ", ".join(sorted({r.info["provenance"].get(key, "") for r in records} - {""}))
-
-    devices, commits = said("device", method, "erm"), said("commit", method)
-    notes = [f"Trained on {devices}."] if devices else []
-    notes += [f"calibkit at commit {commits}."] if commits else []
     seeds = len(runs.records(method))
-    if seeds < 3:
-        notes.append(f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds.")
+    few = [f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds."] if seeds < 3 else []
     missing = [run.name for run in runs.runs(method) if not store.has(run)]
-    return notes + [f"Diverged or not trained: {name}." for name in missing]
+    return few + [f"Diverged or not trained: {name}." for name in missing]
 
 
 def _plain(row: Row) -> dict:
