@@ -28,7 +28,7 @@ render: $(READY)  ## render the released pages as they are; run nothing
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build book
 
 book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1 [YES=1]])
-	@$(if $(TRAIN),$(BIN)/python -m calibkit.companion.cost $(EDITION) --cores $(CORES) $(if $(YES),--yes))
+	@$(if $(TRAIN),$(BIN)/python book/before.py $(EDITION) --cores $(CORES) $(if $(YES),--yes))
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES) --config edition=$(EDITION) $(if $(TRAIN),train=1)
 	@echo "The book: $(CURDIR)/build/$(EDITION)/book/_build/html/index.html"
 

@@ -4,15 +4,18 @@
 # Every job rereads this file, so it imports nothing heavy.
 import json
 import os
+import sys
 import time
 from contextlib import suppress
 from glob import glob
 
 from filelock import FileLock, Timeout
 
-from calibkit.companion import cost
 from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs
 from snakemake.logging import logger
+
+sys.path.append("book")
+import before
 
 EDITION = config.get("edition", "demo")
 choose("edition", EDITION, EDITIONS)
@@ -63,12 +66,12 @@ if workflow.is_main_process and not workflow.dryrun:  # held until this process 
                 if os.path.getmtime(path) > time.time():
                     os.utime(path)
 
-    # Long runs are announced by `companion.cost` itself, in hours.
-    COSTS = {f: cost.RUN for name in NOTEBOOKS for f in wanted(name)} if CHEAP else {}
-    COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": cost.PAGE for name in NOTEBOOKS}
-    COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = cost.BOOK  # comes last
+    # Long runs are announced by `book/before.py` itself, in hours.
+    COSTS = {f: before.RUN for name in NOTEBOOKS for f in wanted(name)} if CHEAP else {}
+    COSTS |= {f"{BUILD}/book/notebooks/{name}.ipynb": before.PAGE for name in NOTEBOOKS}
+    COSTS[f"{BUILD}/book/_build/html/searchindex.js"] = before.BOOK  # comes last
     busy = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
-    print(cost.announce(COSTS, workflow.cores, busy), flush=True)
+    print(before.announce(COSTS, workflow.cores, busy), flush=True)
     logger.addFilter(lambda record: not record.getMessage().startswith(CHATTER))
 
 wildcard_constraints: notebook="|".join(NOTEBOOKS)

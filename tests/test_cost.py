@@ -5,20 +5,26 @@ from types import SimpleNamespace
 
 import pytest
 
+from book import before
 from calibkit.companion import cost, plan
 
 
 def test_the_demo_is_told_as_it_was_measured(tmp_path):
-    runs = {str(tmp_path / run.name): cost.RUN for run in plan.runs("book", "demo")}
-    pages = {str(tmp_path / f"{name}.ipynb"): cost.PAGE for name in plan.NOTEBOOKS}
-    said = cost.announce(runs | pages | {str(tmp_path / "book"): cost.BOOK}, cores=2)
+    runs = {str(tmp_path / run.name): before.RUN for run in plan.runs("book", "demo")}
+    pages = {str(tmp_path / f"{name}.ipynb"): before.PAGE for name in plan.NOTEBOOKS}
+    said = before.announce(runs | pages | {str(tmp_path / "book"): before.BOOK}, cores=2)
     assert said.startswith(f"To do: {len(runs)} short runs, {len(pages)} pages, the book. About ")
-    busy = cost.announce(runs, cores=2, others=2)
+    busy = before.announce(runs, cores=2, others=2)
     assert "beside 2 busy processes" in busy
-    assert _last(busy) == pytest.approx(2 * _last(cost.announce(runs, 2)), abs=1)
+    assert _last(busy) == pytest.approx(2 * _last(before.announce(runs, 2)), abs=1)
     for path in runs:
         open(path, "w").close()
-    assert cost.announce(runs, 2) == "Nothing to do."
+    assert before.announce(runs, 2) == "Nothing to do."
+    some = {str(n): before.RUN for n in range(181)}
+    words = (
+        "To do: 181 short runs. About 6 CPU-minutes: on 2 cores beside 2 busy processes about 6."
+    )
+    assert before.announce(some, 2, others=2) == words
 
 
 def _last(said: str) -> int:
@@ -32,7 +38,7 @@ def bare(monkeypatch, tmp_path):
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
-    monkeypatch.setattr(cost, "seconds_a_sample", lambda network: 1.0)
+    monkeypatch.setattr(before, "seconds_a_sample", lambda network: 1.0)
 
 
 def terminal(monkeypatch, there: bool):
@@ -41,8 +47,8 @@ def terminal(monkeypatch, there: bool):
 
 def test_long_training_without_a_gpu_is_asked_about_on_a_terminal(bare, monkeypatch, capsys):
     terminal(monkeypatch, True)
-    assert not cost.confirmed("cifar10", 2, ask=lambda question: "")
-    assert cost.confirmed("cifar10", 2, ask=lambda question: "y")
+    assert not before.confirmed("cifar10", 2, ask=lambda question: "")
+    assert before.confirmed("cifar10", 2, ask=lambda question: "y")
     runs = plan.runs("book", "cifar10")
     hours = sum(map(cost.samples, runs)) / 2 / 3600
     assert f"{len(runs)} runs" in (said := capsys.readouterr().out)
@@ -51,10 +57,10 @@ def test_long_training_without_a_gpu_is_asked_about_on_a_terminal(bare, monkeypa
 
 def test_without_a_terminal_it_begins_only_when_told_to(bare, monkeypatch, capsys):
     terminal(monkeypatch, False)
-    assert not cost.confirmed("cifar10", 2)
+    assert not before.confirmed("cifar10", 2)
     assert "YES=1" in capsys.readouterr().out
-    assert cost.confirmed("cifar10", 2, yes=True)
-    assert cost.confirmed("demo", 2)  # cheap: no question
+    assert before.confirmed("cifar10", 2, yes=True)
+    assert before.confirmed("demo", 2)  # cheap: no question
 
 
 def test_sam_takes_every_step_twice():
