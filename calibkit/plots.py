@@ -466,7 +466,7 @@ def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None
         ax.fill_between(x, low, high, color=look(method)["color"], alpha=0.12, linewidth=0)
         ax.plot(x, gap, **look(method), markersize=5)
     ax.set(xlim=(0, 1), xlabel="Confidence", ylabel="Accuracy − confidence (points)")
-    ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:+g}".replace("-", "−"))
+    ax.yaxis.set_major_formatter(lambda y, _: f"{100 * y:+g}".replace("-", "−") if y else "0")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3)
     return ax
 
@@ -756,8 +756,7 @@ def forest_before_after(before: Mapping, after: Mapping, ax: Axes | None = None)
         for row, width, alpha in zip(rows, (4.5, 1.5), (0.22, 0.8), strict=True):
             if row and row.seeds >= 3:
                 ends = [scale * row.low, scale * row.high]
-                bar = {"linewidth": width, "alpha": alpha, "solid_capstyle": "butt"}
-                ax.plot(ends, [y, y], color=color, zorder=1, **bar)
+                ax.plot(ends, [y, y], color=color, linewidth=width, alpha=alpha, zorder=1)
         start, end = (scale * row.estimate if row else np.nan for row in rows)
         if abs(end - start) > 0.5:  # of a point: more than the ring is wide
             ax.annotate("", (end, y), (start, y), arrowprops={"arrowstyle": "->", "color": _FAINT})
