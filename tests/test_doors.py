@@ -68,7 +68,7 @@ rows = claims.board("smoke", "sixth")
 tested = {r.claim for r in rows if r.outcome != "not tested"}
 assert tested == {"sixth-c01", "sixth-c02", "sixth-c03"}
 assert claims.printed(claims.claims("sixth")[0]).outcome == "holds"
-assert "sixth-c03" in claims.table(rows)._repr_html_()
+assert "sixth-c03" in claims.Card(rows)._repr_html_()
 beside = printed.beside(results.load("sixth", "smoke"), "sixth-tab1")
 assert [x.seeds for x in beside.lines] == [2, 2]
 print(*(run.name for run in plan.runs("all", "released")))

@@ -252,26 +252,18 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     return "reversed" if outside else "unclear"
 
 
-class Known(NamedTuple):
+def _known(*ends: float) -> Callable[..., stats.Interval]:
     """An interval that no level widens: of an exact number, or of printed ones."""
-
-    at: stats.Interval
-    seeds: int = 0
-
-    def interval(self, level: float = 0.95) -> stats.Interval:
-        return self.at
-
-
-def _exactly(value: float) -> Known:
-    return Known(stats.Interval(value, value, value))
+    return lambda level=0.95: stats.Interval(*ends)
 
 
 @dataclass
 class _Part:
-    """A comparison, and what is known of it: a mean over seeds, one exact number, or what lacks."""
+    """A comparison, and what is known of it: its interval at any level, or what lacks."""
 
     leaf: Comparison | Computed
-    mean: stats.MeanOverSeeds | Known = Known(stats.Interval(nan, nan, nan))
+    interval: Callable[..., stats.Interval] = _known(nan, nan, nan)
+    seeds: int = 0
     n: int = 0
     covers: str = ""  # as in `results.Row`
     lacks: tuple[str, str] | None = None  # why, and of what
@@ -282,11 +274,11 @@ class _Part:
     def word(self, alpha: float = 0.05) -> str:
         if self.lacks:
             return "not tested"
-        return word(self.mean.interval(1 - alpha), self.leaf.side, self.leaf.margin)
+        return word(self.interval(1 - alpha), self.leaf.side, self.leaf.margin)
 
     def clarity(self) -> float:
         """How far the interval is from being unclear, in half-widths."""
-        estimate, low, high = self.mean.interval()
+        estimate, low, high = self.interval()
         if isnan(low):
             return -inf
         side, by = self.leaf.side, self.leaf.margin
@@ -426,15 +418,16 @@ class Place:
 
     def part(self, leaf: Comparison | Computed) -> _Part:
         if isinstance(leaf, Computed):
-            return _Part(leaf, _exactly(mathematics()[leaf.name]))
+            return _Part(leaf, _known(*[mathematics()[leaf.name]] * 3))
         sides = [self.series(side) for side in leaf.sides]
         if lacks := [s for s in sides if isinstance(s, tuple)]:
             return _Part(leaf, lacks=lacks[0])
         difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
         mean = difference.mean()
+        found = _Part(leaf, mean.interval, mean.seeds, difference.n, difference.covers)
         if isnan(mean.interval().low):
-            return _Part(leaf, mean, lacks=("one run only, which has no interval", ""))
-        return _Part(leaf, mean, n=difference.n, covers=difference.covers)
+            return replace(found, lacks=("one run only, which has no interval", ""))
+        return found
 
     # --- what a claim presumes ---
 
@@ -813,13 +806,13 @@ def _judged(
     if outcome == "not tested":
         return row
     part = join.deciding(alpha)
-    leaf, alone, (estimate, low, high) = part.leaf, part.word(), part.mean.interval()
+    leaf, alone, (estimate, low, high) = part.leaf, part.word(), part.interval()
     return row._replace(
         comparison=described(leaf),
         estimate=estimate,
         low=low,
         high=high,
-        seeds=part.mean.seeds,
+        seeds=part.seeds,
         metric=leaf.first.number.metric if isinstance(leaf, Comparison) else "",
         margin=leaf.margin,
         n=part.n,
@@ -878,7 +871,7 @@ def printed(claim: Claim) -> Printed:
     if not places:
         return Printed("not printed", False, 0, 0)
     held = [case.put(_by_means).word() for case in found.parts].count("holds")
-    spreads = any(not isnan(part.mean.at.low) for part in found.leaves())
+    spreads = any(not isnan(part.interval().low) for part in found.leaves())
     outcome = found.word() if spreads else "no ±"
     return Printed(outcome, held >= found.needed()[0], held, places)
 
@@ -898,14 +891,14 @@ def _from_print(
 
         seeds = plan.PAPERS[signed[0][1].paper].seeds
         half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
-    return _Part(leaf, Known(stats.Interval(value, value - half, value + half)))
+    return _Part(leaf, _known(value, value - half, value + half))
 
 
 def _by_means(part: _Part) -> _Part:
     """The same without spreads; of means alone, no difference is too small to have a side."""
     sided = part.leaf.side in ("below", "above")
     leaf = replace(part.leaf, margin=0.0) if sided else part.leaf
-    return _Part(leaf, _exactly(part.mean.at.estimate))
+    return _Part(leaf, _known(*[part.interval().estimate] * 3))
 
 
 _BESIDE = ("avg_over_backbones",)  # means of the rows above them
@@ -1045,8 +1038,7 @@ class Card:
         """How often each outcome stands in each column, as a table."""
         import pandas as pd
 
-        its = titles(self.rows)
-        return page.table(pd.DataFrame(counts(self.rows))[list(its)].rename(columns=its).T)
+        return page.table(pd.DataFrame(counts(self.rows)).T)
 
     def _repr_html_(self) -> str:
         from calibkit.report import html
@@ -1083,26 +1075,23 @@ def card(paper: str, runs: Results) -> Card:
     if runs.setting not in [p.runs.setting for p in where if p.name != PUBLIC]:
         alone = Results(selection, runs.page, train=False)
         where = [Place(runs.name, alone, runs.name, runs.title)]
-    return table(_board(where, claims(paper)))
+    return Card(_board(where, claims(paper)))
 
 
 def counts(rows: Iterable[Judged]) -> dict[str, dict[str, int]]:
-    """How often each outcome stands in each column, of the rows that it shows."""
-    found: dict[str, dict[str, int]] = {}
+    """How often each outcome stands in each column in which a claim is tested, by its title."""
+    columns = titles(rows := list(rows))
+    found = {title: dict.fromkeys(OUTCOMES, 0) for title in columns.values()}
     for row in rows:
-        if row.shown:
-            its = found.setdefault(row.column, dict.fromkeys(OUTCOMES, 0))
-            its[row.outcome] += 1
+        if row.shown and row.column in columns:
+            found[columns[row.column]][row.outcome] += 1
     return found
 
 
 def headline(rows: Iterable[Judged]) -> str:
     """A sentence for each column: how many claims are tested there, and how they fare. Markdown."""
-    rows = list(rows)
-    found = counts(rows)
     lines = []
-    for column, title in titles(rows).items():
-        its = found[column]
+    for title, its in counts(rows).items():
         tested = sum(its.values()) - its["not tested"]
         said = ", ".join(
             f"{its[word]} {'hold' if word == 'holds' and its[word] > 1 else word}"
@@ -1111,8 +1100,3 @@ def headline(rows: Iterable[Judged]) -> str:
         )
         lines.append(f"- **{title}**: of {tested} tested, {said}.")
     return "\n".join(lines)
-
-
-def table(rows: Iterable[Judged]) -> Card:
-    """The board: a sign for each claim and column; a click on a claim has the reasons."""
-    return Card(list(rows))
