@@ -58,7 +58,7 @@ def glossary(app, config) -> None:
 
 def explain(app, doctree, page) -> None:
     """Mark up the first use of each term of the glossary on a page, and lead it there."""
-    if page == "glossary" or page.startswith("api"):
+    if page in ("glossary", "bibliography") or page.startswith("api"):
         return
     left = dict(app.config.terms)
     longest = sorted(map(re.escape, left), key=len, reverse=True)
