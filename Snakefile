@@ -80,24 +80,15 @@ localrules: all, pages, book
 rule all:
     input: f"{BUILD}/book/_build/html/index.html"
 
-# Cheap runs of a data set share a process: starting one takes longer than training one run.
-QUEUE = {}
-for run in runs("book", EDITION):
-    if run.name in TABLES:
-        continue
-    QUEUE.setdefault(run.dataset, []).append(run.name)
-
-
-def batches(names):
-    """Four, which two or four cores share evenly, or one per long run."""
-    size = max(12, -(-len(names) // 4)) if CHEAP else 1
-    return [names[i : i + size] for i in range(0, len(names), size)]
-
+# Cheap runs share a process on each of up to four cores, whose start takes longer than two runs.
+QUEUE = [run.name for run in runs("book", EDITION) if run.name not in TABLES]
+SIZE = -(-len(QUEUE) // min(4, os.cpu_count() or 1)) if CHEAP else 1
+BATCHES = [QUEUE[i : i + SIZE] for i in range(0, len(QUEUE), SIZE)] if QUEUE else []
 
 TO_LOG = "> {log} 2>&1" if CHEAP else "2> {log}"  # long runs print their progress
 KEEP = "--replicates" if CHEAP else ""  # else each page would compute them for itself
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
-for names in (batch for its in QUEUE.values() for batch in batches(its)):
+for names in BATCHES:
     rule:
         name: f"train_{names[0]}"
         output: [update(f"{RUNS}/{name}/run.json") for name in names]  # existing ones stay
