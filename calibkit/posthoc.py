@@ -1041,7 +1041,8 @@ class _Scaled:
     def __init__(self, logits: Array, labels: Array, dtype: Any = np.float64, bins: int = 15):
         check_bins(bins)
         self.logits, self.labels, self.bins = logits, labels, bins
-        self.dtype, (self.n, k) = dtype, logits.shape
+        self.inner = np.linspace(0, 1, bins + 1).astype(dtype)[1:-1]
+        self.n, k = logits.shape
         self.blocks = []
         for rows in blocks(self.n, k):
             block = np.ascontiguousarray(logits[rows].T, dtype=dtype)
@@ -1059,8 +1060,7 @@ class _Scaled:
         confidence = np.concatenate(
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
-        inner = np.linspace(0, 1, self.bins + 1).astype(self.dtype)[1:-1]
-        index = np.searchsorted(inner, confidence)
+        index = np.searchsorted(self.inner, confidence)
         gaps = np.bincount(index, confidence - self.correct, minlength=self.bins) / self.n
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
