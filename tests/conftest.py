@@ -17,6 +17,16 @@ def one_thread():
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="module")
+def few_resamples():
+    """Reports draw 60 resamples in place of up to 1,000: enough where no width is judged."""
+    from calibkit.report import estimates
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimates, "replicates", lambda n: 60)
+        yield
+
+
 def pytest_collection_modifyitems(items):
     """What fails fast runs first; with several workers one of them begins with the book at once.
 

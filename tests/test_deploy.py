@@ -28,6 +28,7 @@ from calibkit.report import (
     thresholds,
 )
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 PAGE = (Path(__file__).parent.parent / "book" / "deploy.md").read_text()
 STANDALONE = "".join(
     body

@@ -15,6 +15,7 @@ from calibkit import cli, data, explorable, report
 from calibkit.companion import plan
 from tests.records import write
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -1,6 +1,7 @@
 """Whatever stands in a file or an argument, what comes out is a result or an error with a name."""
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -49,8 +50,8 @@ def edited(content: bytes, changes) -> bytes:
     return content
 
 
-@contextlib.contextmanager
-def record():
+@functools.cache
+def record_files() -> dict[str, bytes]:
     arrays = {
         "test_logits": np.arange(12, dtype=np.float16).reshape(4, 3),
         "test_labels": np.array([0, 2, 1, 0], np.int16),
@@ -59,7 +60,18 @@ def record():
     with tempfile.TemporaryDirectory() as folder:
         rows = [{"epoch": 1, "loss": 0.5}, {"epoch": 3, "loss": 0.25}]
         shifts = [{"shift": "noise", "severity": 1, "ece": 0.5}]
-        yield store.save(RUN, "done", rows, arrays, {"seconds": 1.0}, Path(folder), shifts)
+        made = store.save(RUN, "done", rows, arrays, {"seconds": 1.0}, Path(folder), shifts)
+        return {file.name: file.read_bytes() for file in made.path.iterdir()}
+
+
+@contextlib.contextmanager
+def record():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, RUN.name)
+        path.mkdir()
+        for name, content in record_files().items():
+            (path / name).write_bytes(content)
+        yield store.load(RUN, Path(folder))
 
 
 def used(found: store.Record):

@@ -10,16 +10,11 @@ from scipy.special import expit, logit
 from sklearn import metrics as sk
 
 from calibkit import cli, report
-from calibkit.report import assessment, estimates, predictions, text, thresholds
+from calibkit.report import assessment, predictions, text, thresholds
 from calibkit.report import page as html_page
 from calibkit.report import positive as two
 
-
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(estimates, "replicates", lambda n: 60)
-        yield
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def event(n, rate=0.3, odds=1.0, seed=0):
