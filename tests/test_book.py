@@ -58,13 +58,11 @@ def book(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("table", ["cifar10-plain/results.parquet", "public/people.parquet"])
-def test_a_page_is_remade_when_a_table_that_it_reads_changes(tmp_path, table):
+def test_a_page_is_remade_when_a_table_that_it_reads_changes(tmp_path):
     """As by git, which may bring new results of old runs."""
     cache, page = tmp_path / "cache", tmp_path / "build/released/book/notebooks/fmfp.ipynb"
     shutil.copytree(ROOT / "data_cache" / "released", cache / "released")
     page.parent.mkdir(parents=True)
-    page.touch()
     command = ["snakemake", "-n", "--cores", "1", "--rerun-triggers", "mtime"]
     command += ["--config", "edition=released", f"build={tmp_path / 'build'}", "--", str(page)]
 
@@ -72,10 +70,14 @@ def test_a_page_is_remade_when_a_table_that_it_reads_changes(tmp_path, table):
         done = subprocess.run(command, **surroundings(cache), capture_output=True, check=True)
         return "updated input files" in done.stdout + done.stderr
 
+    page.touch()
     assert not planned()
-    later = page.stat().st_mtime + 1
-    os.utime(cache / "released" / table, (later, later))
-    assert planned()
+    for table in ("cifar10-plain/results.parquet", "public/people.parquet"):
+        page.touch()
+        later = page.stat().st_mtime + 1
+        os.utime(cache / "released" / table, (later, later))
+        assert planned(), table
+        os.utime(cache / "released" / table, (later - 60, later - 60))
 
 
 def test_the_demo_trains_what_no_released_table_holds(tmp_path):
