@@ -174,7 +174,7 @@ def test_every_block_of_a_table_is_filled(miniature, exhibit):
         assert len(wanted) >= 2, (dataset, network)
         for cell in cells:
             for record in its.get({"ts": "erm"}.get(cell.method, cell.method), []):
-                value = results.value(record, cell.number)
+                value, _ = results.measured(record, cell.number)
                 assert not np.isnan(value), (dataset, network, cell)
 
 
@@ -187,7 +187,9 @@ def test_darksides_temperature_is_fixed_and_its_shifts_are_the_published_ones(mi
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
     probs = posthoc.FixedTemperature(1.5).predict_proba(logits)
     assert record.history["ece_scaled"][-1] == pytest.approx(metrics.ece(probs, labels), abs=1e-6)
-    scaled = results.value(record, results.Number("ece", "ts_ece", at=record.history["epoch"][-1]))
+    scaled, _ = results.measured(
+        record, results.Number("ece", "ts_ece", at=record.history["epoch"][-1])
+    )
     assert scaled == pytest.approx(metrics.ece(probs, labels), abs=1e-6)
     assert set(record.collected["shift"]) == {"cifar10_1", "cifar10_2"}
     assert {kind.partition(":")[0] for kind in record.shifted["shift"]} == {"cifar10c"}
