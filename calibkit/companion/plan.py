@@ -135,7 +135,7 @@ EDITIONS: dict[str, Edition] = {
         "mnist1d",
         "cnn",
         3,
-        {"": _DEMO_IMAGES, "mnist1d": _DEMO} | _PARTICULAR,
+        {"": _DEMO_IMAGES, "mnist1d": _DEMO, "digits": _DEMO} | _PARTICULAR,
         (250, 1000),
         on_the_spot=True,
     ),
