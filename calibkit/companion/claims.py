@@ -393,10 +393,13 @@ class Place:
             changes = {"train_size": sizes[-1 if side.size == "largest" else 0]}
         number = side.number
         more = self.runs.scored() if number.score in results.SCORES else {}
-        where = f" on {terms.DATASETS.get(side.dataset, side.dataset)}" if side.dataset else ""
+        lacks, where = "no run of", ""
+        if side.dataset:  # there by the protocol that all methods share
+            lacks = "no run by the shared protocol of"
+            where = f" on {terms.DATASETS.get(side.dataset, side.dataset)}"
         for method in side.methods:
             if not self.runs.records(method, **changes, **more):
-                return "no run of", f"{terms.label(method)}{where}"
+                return lacks, f"{terms.label(method)}{where}"
         each = [self.runs.series(method, number, **changes) for method in side.methods]
         if any(all(isnan(v) for v in its.values.values()) for its in each):
             what = "a number that is not to be had of networks of others"
