@@ -104,7 +104,7 @@ _DEMO = Protocol(
     snapshots=(4, 12, 16),
     evaluate_every=4,
     shifted=2000,
-    replicates=20,
+    replicates=15,
 )
 # What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
 _DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
@@ -216,6 +216,7 @@ def _at(dataset: str, network: str) -> Callable[[Edition], list[dict]]:
 # Where a row of a page's needs is trained: what each differs in from the setting that all share.
 PLACES: dict[str, Callable[[Edition], list[dict]]] = {
     "shared": lambda edition: [{}],
+    "shared, not on the spot": lambda edition: [{}] * (not edition.on_the_spot),
     "sizes": lambda edition: [{"train_size": size} for size in edition.sizes],
     "others": lambda edition: [
         {"dataset": dataset, "network": network, "seeds": seeds}
@@ -227,8 +228,9 @@ PLACES: dict[str, Callable[[Edition], list[dict]]] = {
     "as written": lambda edition: [{"variant": "paper"}],
     "statistics twice": lambda edition: [{"protocol": {"sam_statistics": "twice"}}],
 }
-# Objectives whose every combination with flat minima is trained: what no paper has tried.
-MATRIX = ("erm", "label_smoothing", "l1_norm", "focal", "bsce_gra", "mixup", "cs_kd")
+# Objectives whose every combination with flat minima is trained, what no paper has tried; where a
+# page trains on the spot, of the first three.
+MATRIX = ("erm", "mixup", "cs_kd", "label_smoothing", "l1_norm", "focal", "bsce_gra")
 # What is tried on other data, too: the main methods of each paper.
 CARRIED = (
     *("erm", "label_smoothing", "entropy_regularization", "l1_norm", "focal", "inverse_focal"),
@@ -238,7 +240,10 @@ _SWITCHES = (  # where a paper and its authors' code differ
     Need(("sam", "fmfp"), "few", ("statistics twice",)),
     Need(("mixup(folded=1)",), "few"),
 )
-_CROSSED = Need(tuple(f"{m}{axes}" for m in MATRIX for axes in ("+sam", "+swa", "+sam+swa")), "few")
+_CROSSED = tuple(
+    Need(tuple(f"{m}{axes}" for m in its for axes in ("+sam", "+swa", "+sam+swa")), "few", (place,))
+    for its, place in ((MATRIX[:3], "shared"), (MATRIX[3:], "shared, not on the spot"))
+)
 _FMFP, _BSCE = (("shared", "fmfp"), ("shared", "bsce"))
 # What each notebook needs: all of a paper, by its name, and rows.
 NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
@@ -251,11 +256,11 @@ NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     **{name: (name, *paper.chapter) for name, paper in PAPERS.items()},
     "claims": (*PAPERS, *(row for paper in PAPERS.values() for row in paper.chapter)),
     "deviations": (*PAPERS, *_SWITCHES),
-    "matrix": (*PAPERS, _CROSSED),
+    "matrix": (*PAPERS, *_CROSSED),
     "other_data": (Need(CARRIED, at=_FMFP), Need(CARRIED, at=("others",))),
     "full_length": (),
     "people": (),
-    "numbers": (*PAPERS, *_SWITCHES, _CROSSED),
+    "numbers": (*PAPERS, *_SWITCHES, *_CROSSED),
     "your_model": (),
     "your_method": ("fmfp",),
     "benchmarks": (),
