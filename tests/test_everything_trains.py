@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # minutes, more on a 
 # Passes forward before one back, with and without gradient, and two of both: what a network may
 # not survive. `test_objectives` has the other families, which pass through it once.
 FAMILIES = ("mit_a", "cs_kd", "sam")
-SIGNALS = ("mlp", "cnn", "resnet1d")
+SIGNALS = ("mlp", "cnn")
 
 
 def shape_of(network: str) -> tuple[int, ...]:

@@ -16,10 +16,10 @@ from calibkit.data.torchvision import torchvision
 from calibkit.training import networks
 
 ROOT = Path(__file__).resolve().parent.parent
-SHAPES = {"mlp": (1, 40), "two_layers": (2,), "cnn": (1, 40), "resnet1d": (1, 40), "textcnn": (60,)}
+SHAPES = {"mlp": (1, 40), "two_layers": (2,), "cnn": (1, 40), "textcnn": (60,)}
 OPTIONS = {"textcnn": {"vocabulary": 50}}
 HEAVY = ("vit_b_16", "resnet152_imagenet")  # shapes only, on the meta device
-SMALL = ("mlp", "two_layers", "cnn", "resnet1d", "textcnn", "resnet8", "resnet20")
+SMALL = ("mlp", "two_layers", "cnn", "textcnn", "resnet8", "resnet20")
 IMAGES = [n for n in networks.NETWORKS if n not in SHAPES]
 
 
@@ -295,7 +295,7 @@ def test_image_networks_take_grey_and_other_sizes(shape, name):
     assert network.head(features).shape == (2, 10)
 
 
-@given(st.sampled_from(["cnn", "mlp", "resnet1d"]), st.integers(1, 3), st.integers(1, 70))
+@given(st.sampled_from(["cnn", "mlp"]), st.integers(1, 3), st.integers(1, 70))
 @settings(max_examples=30, deadline=None)
 def test_signals_of_any_length(name, channels, length):
     network = build(name, (channels, length)).eval()
@@ -387,11 +387,11 @@ def test_mixer_pads_like_same():
 
 def test_preactivated_block_adds_what_it_should():
     torch.manual_seed(0)
-    block = networks._PreActivated(3, 3, 1, signal=True).eval()
+    block = networks._PreActivated(3, 3, 1).eval()
     nn.init.zeros_(block.residual[-1].weight)
     x = torch.randn(2, 3, 1, 5)
     assert torch.equal(block(x), x)  # the identity goes around both normalisations
-    block = networks._PreActivated(3, 6, 2, signal=False).eval()
+    block = networks._PreActivated(3, 6, 2).eval()
     nn.init.zeros_(block.residual[-1].weight)
     x = torch.randn(2, 3, 8, 8)
     rectified = (x / (1 + 1e-5) ** 0.5).relu()
@@ -399,13 +399,12 @@ def test_preactivated_block_adds_what_it_should():
     torch.testing.assert_close(block(x), expected)
 
 
-@pytest.mark.parametrize(("name", "kernel", "stride"), [("cnn", 5, 2), ("resnet1d", 3, 1)])
-def test_signals_are_convolved_in_one_dimension(name, kernel, stride):
-    stem, x = build(name).eval().stages[0], batch(name)
+def test_signals_are_convolved_in_one_dimension():
+    stem, x = build("cnn").eval().stages[0], batch("cnn")
     convolution = next(m for m in stem.modules() if isinstance(m, nn.Conv2d))
     weight = convolution.weight.squeeze(2)
-    assert weight.shape[-1] == kernel
-    expected = F.conv1d(x, weight, stride=stride, padding=kernel // 2)
+    assert weight.shape[-1] == 5
+    expected = F.conv1d(x, weight, stride=2, padding=2)
     got = stem[:2](x)  # as an image of one row
     torch.testing.assert_close(got.squeeze(2), expected)
 
@@ -531,7 +530,6 @@ def test_image_networks_refuse_other_shapes(name, shape):
 
 def test_other_refusals():
     refused(r"input_shape: got \(2,\).*signals", "cnn", (2,), 10)
-    refused(r"input_shape: got \(3, 32, 32\).*signals", "resnet1d", (3, 32, 32), 10)
     refused(r"input_shape: got \(1, 40\).*texts", "textcnn", (1, 40), 10, vocabulary=9)
     refused("vocabulary: got None", "textcnn", (40,), 10)
     refused("1 or 3 channels", "vit_b_16", (4, 224, 224), 10)

@@ -253,9 +253,9 @@ def test_every_network_is_a_papers_or_an_editions():
         }
     assert used <= set(networks.NETWORKS)
     assert set(networks.NETWORKS) - used == {
-        # for users: small ones for images and signals, the other network of its name, and those
+        # for users: small ones for images, the other network of its name, and those
         # of which there are public weights
-        *("resnet8", "resnet20", "resnet1d", "resnet110_thin", "resnet44", "resnet56")
+        *("resnet8", "resnet20", "resnet110_thin", "resnet44", "resnet56")
     }
 
 

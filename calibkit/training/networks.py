@@ -247,16 +247,16 @@ class _PreActivated(nn.Module):
     Where the shape changes the shortcut is a 1x1 convolution of the rectified input.
     """
 
-    def __init__(self, inputs: int, outputs: int, stride: int, signal: bool):
+    def __init__(self, inputs: int, outputs: int, stride: int):
         super().__init__()
         self.activate = nn.Sequential(*_norm_relu(inputs))
         self.residual = nn.Sequential(
-            _conv(inputs, outputs, 3, stride, signal),
+            _conv(inputs, outputs, 3, stride),
             *_norm_relu(outputs),
-            _conv(outputs, outputs, signal=signal),
+            _conv(outputs, outputs),
         )
         same = stride == 1 and inputs == outputs
-        self.shortcut = None if same else _conv(inputs, outputs, 1, stride, signal)
+        self.shortcut = None if same else _conv(inputs, outputs, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         activated = self.activate(x)
@@ -264,34 +264,22 @@ class _PreActivated(nn.Module):
         return skip + self.residual(activated)
 
 
-def _preact_resnet(blocks: int, stem: int, width: int, shape: Shape, classes: int) -> Network:
+def _preact_resnet(blocks: int, width: int, shape: Shape, classes: int) -> Network:
     """Three stages of `blocks` pre-activated blocks of `width`, 2 and 4 times `width` channels.
 
     Wide ResNets are this family too (Zagoruyko & Komodakis, 2016); they count the shortcuts as
     layers, so that WRN-28 has four blocks a stage. No dropout, as in the public code of fmfp.
     """
-    signal = len(shape) == 2
-    first = _conv(shape[0], stem, signal=signal)
-    stages: list[nn.Module] = [nn.Sequential(_ONE_ROW, first) if signal else first]
-    inputs = stem
+    _expect_image(shape)
+    inputs = 16
+    stages: list[nn.Module] = [_conv(shape[0], inputs)]
     for outputs, stride in ((width, 1), (2 * width, 2), (4 * width, 2)):
-        first = _PreActivated(inputs, outputs, stride, signal)
-        rest = (_PreActivated(outputs, outputs, 1, signal) for _ in range(blocks - 1))
+        first = _PreActivated(inputs, outputs, stride)
+        rest = (_PreActivated(outputs, outputs, 1) for _ in range(blocks - 1))
         stages.append(nn.Sequential(first, *rest))
         inputs = outputs
     pool = nn.Sequential(*_norm_relu(inputs), *_average())
     return _he_normal(Network(stages, pool, nn.Linear(inputs, classes)))
-
-
-def _preact_image(blocks: int, width: int, shape: Shape, classes: int) -> Network:
-    _expect_image(shape)
-    return _preact_resnet(blocks, 16, width, shape, classes)
-
-
-def _resnet1d(shape: Shape, classes: int, width: int = 8) -> Network:
-    """A pre-activated ResNet-8 on signals."""
-    _expect(len(shape) == 2, shape, "signals (channels, length)")
-    return _preact_resnet(1, width, width, shape, classes)
 
 
 # --- other families on small images ---------------------------------------------------------------
@@ -485,7 +473,6 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "mlp": _mlp,
     "two_layers": partial(_mlp, hidden=(10,)),  # bsce's toy, as in its public notebook
     "cnn": _cnn,
-    "resnet1d": _resnet1d,
     "textcnn": _textcnn,
     "resnet8": partial(_thin_resnet, 8),
     "resnet20": partial(_thin_resnet, 20),
@@ -493,7 +480,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet44": partial(_thin_resnet, 44),
     "resnet56": partial(_thin_resnet, 56),
     "resnet110_thin": partial(_thin_resnet, 110),
-    "preact_resnet110": partial(_preact_image, 18, 16),
+    "preact_resnet110": partial(_preact_resnet, 18, 16),
     # The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR.
     "resnet18": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 64, 64, _projection),
     "resnet18_w16": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 16, 16, _projection),
@@ -502,7 +489,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet50": partial(_resnet, "Bottleneck", (3, 4, 6, 3), 64, 64, _projection),
     "resnet110_bottleneck": partial(_resnet, "Bottleneck", (3, 4, 26, 3), 64, 64, _projection),
     "resnet152": partial(_resnet, "Bottleneck", (3, 8, 36, 3), 64, 64, _projection),
-    "wrn_28_10": partial(_preact_image, 4, 160),
+    "wrn_28_10": partial(_preact_resnet, 4, 160),
     # bsce's, as in its public code: not pre-activated, 6 * 4 + 2 layers
     "wrn_26_10": partial(_resnet, "BasicBlock", (4, 4, 4), 16, 160, _projection),
     "densenet_bc_100_12": partial(_densenet, 12, (16, 16, 16), 24),
@@ -538,7 +525,7 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     classes : int
         Number of logits, at least 2.
     **options
-        ``hidden`` (mlp: widths of its layers), ``width`` (cnn, resnet1d, textcnn and the thin
+        ``hidden`` (mlp: widths of its layers), ``width`` (cnn, textcnn and the thin
         ResNets: channels of the first stage), ``vocabulary`` (textcnn: number of token ids),
         ``weights`` (ImageNet nets, VGG and ViT: name of a torchvision weight set, downloaded
         unless it lies in torch's hub folder; for others, a network of one's own loads them).
