@@ -5,9 +5,6 @@ A figure carries its numbers and one plain script, ``explorable.js``. Where scri
 notebook that JupyterLab does not trust, say) a still picture is shown instead. ``show_*`` take the
 numbers of one model, or ``{method: numbers}`` for a choice of several.
 
-The module is also a Sphinx extension: it takes the script out of a book's pages, which then load
-one shared copy.
-
 >>> import numpy as np
 >>> logits = np.random.default_rng(0).normal(size=(200, 3))
 >>> figure = show_reliability(reliability(logits, logits.argmax(1)))
@@ -19,7 +16,6 @@ import base64
 import html
 import io
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -885,22 +881,3 @@ def _png(draw: Callable[[], Figure]) -> str:
     image = Image.open(file).convert("RGB").quantize(64, dither=Image.Dither.NONE)
     image.save(small, "png", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}"
-
-
-# ------------------------------------------------------------------------------- Sphinx
-
-
-def setup(app) -> dict:
-    """Let the pages of a book share one copy of the script: Sphinx calls this."""
-    app.connect("builder-inited", lambda app: app.config.html_static_path.append(str(_SCRIPT)))
-    app.connect("html-page-context", _share_script)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def _share_script(app, pagename, templatename, context, doctree) -> None:
-    body, scripts = re.subn(
-        rf"<script {_TAG}>.*?</script>", "", context.get("body", ""), flags=re.S
-    )
-    if scripts:
-        context["body"] = body
-        app.add_js_file(_SCRIPT.name)

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import pytest
 import yaml
 
-from calibkit import cli, data, explorable, report
+from calibkit import cli, data, report
 from calibkit.companion import plan
 from tests.records import write
 
@@ -181,12 +181,12 @@ def test_pages_load_no_script_unasked():
 
 
 def functions(module) -> dict:
-    """Those that the reference shows; `explorable.setup` is for Sphinx."""
+    """Those that the reference shows."""
     return {
         name: value
         for name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__
-        if not name.startswith("_") and value is not explorable.setup
+        if not name.startswith("_")
     }
 
 

@@ -119,20 +119,6 @@ def test_what_does_not_belong_together_is_refused():
         explorable.show_gradients({"moments": []}, loss="hinge")
 
 
-def test_a_book_takes_the_script_once():
-    from types import SimpleNamespace
-
-    figure = explorable.show_histograms(explorable.histograms([0.9, 0.4], [True, False]))
-    asked = []
-    app = SimpleNamespace(add_js_file=asked.append)
-    context = {"body": 2 * f"<p>before</p>{figure._repr_html_()}<p>after</p>"}
-    explorable._share_script(app, "page", "page.html", context, None)
-    assert asked == ["explorable.js"] and context["body"].count("<calibkit-explorable") == 2
-    assert "customElements" not in context["body"] and context["body"].count("after") == 2
-    explorable._share_script(app, "page", "page.html", {"body": "<p>none here</p>"}, None)
-    assert len(asked) == 1
-
-
 # --- in a browser ---
 
 MODELS = {"erm": make(), "fmfp": make(1500, sharp=0.7, seed=2)}

@@ -19,8 +19,11 @@ from PIL import Image
 EXTENSIONS = Path(__file__).parent.parent / "book" / "_ext"
 sys.path.append(str(EXTENSIONS))
 import behind  # noqa: E402
+import explorables  # noqa: E402
 import pages  # noqa: E402
 import panels  # noqa: E402
+
+from calibkit import explorable  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -245,3 +248,15 @@ def test_a_figure_has_a_fold_that_says_how_it_was_computed(tmp_path):
     app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=outdir, env=env)
     pages._write_numbers(app, None)
     assert (outdir / "_numbers" / "fig-one.csv").read_text() == "x,y\n1,2\n"
+
+
+def test_a_book_takes_the_script_once():
+    figure = explorable.show_histograms(explorable.histograms([0.9, 0.4], [True, False]))
+    asked = []
+    app = SimpleNamespace(add_js_file=asked.append)
+    context = {"body": 2 * f"<p>before</p>{figure._repr_html_()}<p>after</p>"}
+    explorables.share_script(app, "page", "page.html", context, None)
+    assert asked == ["explorable.js"] and context["body"].count("<calibkit-explorable") == 2
+    assert "customElements" not in context["body"] and context["body"].count("after") == 2
+    explorables.share_script(app, "page", "page.html", {"body": "<p>none here</p>"}, None)
+    assert len(asked) == 1
