@@ -8,6 +8,7 @@ and scores are computed once, by `assess`, and passed to every part.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import inf, isfinite, nan
 
 import numpy as np
@@ -26,6 +27,9 @@ RECALIBRATIONS = {
     "histogram binning": posthoc.HistogramBinning,
     "isotonic regression": posthoc.IsotonicCalibration,
 }
+COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
+LEVEL = 0.95
+MOST = 12  # models to compare: 66 pairs
 # Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
 # as training with class weights leaves behind, takes more than a temperature.
 OF_TWO = {
@@ -661,6 +665,82 @@ def comparison(data: Predictions, against: Predictions) -> dict:
         "reliability": curves.prepare_reliability(*other),
         "risk_coverage": _risk_coverage(*other),
     }
+
+
+def compare(models: Sequence[Predictions]) -> dict:
+    """Every metric of every model, and the paired difference of every pair.
+
+    Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
+    (Bonferroni), so that the chance of any false verdict about a metric is at most 5 %.
+
+    Parameters
+    ----------
+    models : sequence of Predictions
+
+    Returns
+    -------
+    dict
+        ``models`` (names), ``samples``, ``classes``, ``metrics`` (for each model, a dict of
+        95 % intervals), ``pairs`` (``first``, ``second``, ``difference``: first minus second),
+        ``level`` (of each difference's interval), ``reliability`` (numbers of the figure).
+
+    Raises
+    ------
+    ValueError
+        Fewer than two models, more than `MOST`, or different samples.
+
+    Examples
+    --------
+    >>> labels = [0, 1, 1, 0] * 15
+    >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
+    >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
+    >>> numbers = compare([predictions.from_arrays(x) for x in (first, second)])
+    >>> numbers["models"], numbers["pairs"][0]["difference"]["accuracy"].outcome()
+    (['your model (1)', 'your model (2)'], 'higher')
+    """
+    if not 2 <= len(models) <= MOST:
+        raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
+    first = models[0]
+    for other in models[1:]:
+        predictions.check_same(first, other, other.name)
+    names = _names(models)
+    pairs = list(combinations(range(len(models)), 2))
+    level = 1 - (1 - LEVEL) / len(pairs)
+    # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
+    replicates = max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
+    samples = [stats.Samples(**m.samples) for m in models]
+    intervals = [stats.bootstrap(s, None, COMPARED, n=200) for s in samples]
+    options = {"n": replicates, "level": level}
+    return {
+        "models": names,
+        "calibkit": __version__,
+        "samples": len(first.labels),
+        "classes": first.logits.shape[1],
+        "notes": [f"{n}: {note}" for n, m in zip(names, models, strict=True) for note in m.notes],
+        "level": level,
+        "metrics": dict(zip(names, intervals, strict=True)),
+        "pairs": [
+            {
+                "first": names[i],
+                "second": names[j],
+                "difference": stats.compare(samples[i], samples[j], None, COMPARED, **options),
+            }
+            for i, j in pairs
+        ],
+        "reliability": {
+            name: curves.prepare_reliability(own.confidence, own.correct)
+            for name, own in zip(names, samples, strict=True)
+        },
+    }
+
+
+def _names(models: Sequence[Predictions]) -> list[str]:
+    """Names of the files, numbered where two are the same."""
+    names = [m.name for m in models]
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]
 
 
 def _risk_coverage(confidence: Array, correct: Array) -> curves.RiskCoverage:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from calibkit import posthoc, terms
 from calibkit.curves import Reliability
-from calibkit.report.assessment import OF_TWO, RECALIBRATIONS, Assessment
+from calibkit.report.assessment import COMPARED, OF_TWO, RECALIBRATIONS, Assessment
 from calibkit.report.estimates import FEW
 from calibkit.report.positive import Positive
 from calibkit.stats import UNJUDGED, Interval
@@ -343,6 +343,35 @@ def _better(name: str, difference: Interval) -> str:
     return {1: "yours", -1: "the other", 0: neither}[better(name, difference)]
 
 
+def compared(numbers: dict) -> list[dict[str, str]]:
+    """For each of `DECIDING`, which model beats which: ``title``, ``text``, ``tone``."""
+    statements, models = [], numbers["models"]
+    for name in DECIDING:
+        label, scale, *_ = terms.METRICS[name]
+        wins = {m: set() for m in models}
+        for pair in numbers["pairs"]:
+            side = better(name, pair["difference"][name])
+            if side:
+                winner, loser = (pair["first"], pair["second"])[::side]
+                wins[winner].add(loser)
+        best = [m for m in models if len(wins[m]) == len(models) - 1]
+        digits = 2 if scale > 1 else 4
+        values = (
+            f"{m} {found[name]._replace(low=math.nan, high=math.nan).format(scale, digits)}"
+            for m, found in numbers["metrics"].items()
+        )
+        if best:
+            others = "all others" if len(models) > 2 else min(wins[best[0]])
+            title, tone = f"{label}: {best[0]} beats {others}", "good"
+        elif any(wins.values()):
+            each = [f"{m} beats {', '.join(sorted(w))}" for m, w in wins.items() if w]
+            title, tone = f"{label}: {'; '.join(each)}", "fair"
+        else:
+            title, tone = f"{label}: no two can be told apart", "unsure"
+        statements.append(card(title, f"{', '.join(values)}{terms.UNITS[scale]}.", tone))
+    return statements
+
+
 # --- tables ---
 
 
@@ -543,6 +572,28 @@ def _comparison_rows(numbers: Assessment) -> list[dict[str, str]]:
         row |= {"Difference [95 % interval]": change, "Better": _better(name, difference)}
         rows.append(row)
     return rows
+
+
+def compared_tables(numbers: dict) -> dict[str, pd.DataFrame]:
+    """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
+
+    def row(found: dict[str, Interval], pair: bool) -> dict[str, str]:
+        marks = {name: _MARKS[better(name, found[name]) if pair else 0] for name in COMPARED}
+        return {
+            terms.header(name): number(found[name], terms.METRICS[name].scale, sign=pair) + mark
+            for name, mark in marks.items()
+        }
+
+    own = [{"Model": model} | row(found, False) for model, found in numbers["metrics"].items()]
+    pairs = [{"Pair": pair_name(pair)} | row(pair["difference"], True) for pair in numbers["pairs"]]
+    return {"metrics": framed(own), "pairs": framed(pairs)}
+
+
+_MARKS = {1: " ✓", -1: " ✗", 0: ""}
+
+
+def pair_name(pair: dict) -> str:
+    return f"{pair['first']} − {pair['second']}"
 
 
 # --- numbers as text ---
