@@ -16,8 +16,8 @@ from pathlib import Path
 from calibkit.companion import plan
 from calibkit.companion.cost import samples
 
-# What the parts of a cheap edition cost, in seconds of a core that others keep busy (AMD EPYC).
-RUN, PAGE, BOOK = 2.0, 10.0, 40.0
+# What the parts of a cheap edition cost, in seconds of a core that others keep busy (AMD, AVX2).
+RUN, PAGE, BOOK = 1.7, 7.0, 40.0
 
 
 def announce(costs: Mapping[str, float], cores: int, others: int = 0) -> str:

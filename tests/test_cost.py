@@ -22,7 +22,7 @@ def test_the_demo_is_told_as_it_was_measured(tmp_path):
     assert before.announce(runs, 2) == "Nothing to do."
     some = {str(n): before.RUN for n in range(181)}
     words = (
-        "To do: 181 short runs. About 6 CPU-minutes: on 2 cores beside 2 busy processes about 6."
+        "To do: 181 short runs. About 5 CPU-minutes: on 2 cores beside 2 busy processes about 5."
     )
     assert before.announce(some, 2, others=2) == words
 
