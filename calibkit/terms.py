@@ -107,12 +107,12 @@ def parts(method: str) -> tuple[str, str, list[str]]:
     if method == "ts":  # a name of its own in published tables
         method = "erm+ts"
     name, *axes = (part.strip() for part in str(method).split("+"))
-    base, options = re.fullmatch(r"([^(]*)(\(.*\))?", name, flags=re.DOTALL).groups()
+    base, options = re.fullmatch(r"([^(]*)(.*)", name, flags=re.DOTALL).groups()
     flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)
     if base == "erm" and flat and not options:  # these have names of their own
         base = {"sam": "sam", "swa": "swa", "sam+swa": "fmfp"}[flat]
         axes = [axis for axis in axes if axis not in ("sam", "swa")]
-    return base, options or "", axes
+    return base, options, axes
 
 
 def metric_label(metric: str, unit: bool = True) -> tuple[str, int, bool | None]:

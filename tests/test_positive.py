@@ -297,18 +297,19 @@ def test_page_and_command(tmp_path, capsys):
 def test_a_second_model_is_compared_by_the_positive_class(tmp_path):
     worse = expit(logit(P) + np.random.default_rng(99).normal(0, 4, len(P)))
     numbers = assessment.assess(data(P, Y), data(worse, Y))
-    found = numbers.comparison["positive"]
+    found, (pair,) = numbers.comparison["metrics"], numbers.comparison["pairs"]
     difference = sk.roc_auc_score(Y, P) - sk.roc_auc_score(Y, worse)
-    assert found["auroc"]["difference"].estimate == pytest.approx(difference)
-    assert found["auroc"]["other"] == pytest.approx(sk.roc_auc_score(Y, worse))
+    assert pair["difference"]["auroc"].estimate == pytest.approx(difference)
+    other = found[pair["second"]]["auroc"].estimate
+    assert other == pytest.approx(sk.roc_auc_score(Y, worse))
     ap = sk.average_precision_score(Y, P) - sk.average_precision_score(Y, worse)
-    assert found["aupr_success"]["difference"].estimate == pytest.approx(ap)
+    assert pair["difference"]["aupr_success"].estimate == pytest.approx(ap)
     answer = text.verdict(numbers)[-1]
     assert re.search("better on .*ROC AUC, average precision", answer["text"])
     assert "accuracy" not in answer["text"]
     table = text.tables(numbers)["comparison"]
-    assert table.index.tolist()[:4] == list(text._OF_POSITIVE.values())
-    assert table.loc["ROC AUC", "Better"] == "yours"
+    assert table.index.tolist()[:4] == [f"{label} (%)" for label in text._OF_EVENT.values()]
+    assert table.loc["ROC AUC (%)"].iloc[-1][-1] == "✓"
     assert "Share − probability" not in html_page.write(numbers, tmp_path).read_text(
         encoding="utf-8"
     )  # drawn, not written

@@ -350,15 +350,17 @@ def test_a_group_that_is_off_is_found():
 def test_comparison_is_paired(data):
     worse = make(temperature=0.4)
     numbers = assessment.assess(data, worse)
-    names = list(numbers.comparison["difference"])
+    (pair,) = numbers.comparison["pairs"]
+    names = list(pair["difference"])
+    assert {*metrics.ranked_metrics(), "nll", "brier"} == set(names)
     expected = stats.compare(data.logits, worse.logits, data.labels, names, n=FEW)
-    assert numbers.comparison["difference"] == expected
-    table = text.tables(numbers)["comparison"]
-    assert table.loc["Excess ECE", "Better"] == table.loc["NLL", "Better"] == "yours"
-    assert table.loc["ECE", "Better"] == table.loc["MCE", "Better"] == "see its excess"
-    assert table.loc["Accuracy", "Better"] == "–"  # a temperature changes no answer
+    assert pair["difference"] == expected
+    better = text.tables(numbers)["comparison"].iloc[:, -1].str[-1]
+    assert better["Excess ECE (%)"] == better["NLL"] == "✓"
+    assert better["ECE (%)"] == better["MCE (%)"] == "]"  # see its excess
+    assert better["Accuracy (%)"] == "]"  # a temperature changes no answer
     back = assessment.assess(worse, data)
-    assert text.tables(back)["comparison"].loc["Excess ECE", "Better"] == "the other"
+    assert text.tables(back)["comparison"].loc["Excess ECE (%)"].iloc[-1][-1] == "✗"
     assert "better on excess ECE" in text.verdict(numbers)[-1]["text"]
     assert "worse on excess ECE" in text.verdict(back)[-1]["text"]
     same = assessment.assess(data, data)
@@ -370,7 +372,8 @@ def test_many_samples_are_thinned_out_and_it_is_said(monkeypatch, data):
     numbers = assessment.assess(data, make(temperature=2.0))
     assert numbers.samples == 500
     assert numbers.notes == ["All numbers come from a random 500 of the 600 samples."]
-    assert numbers.comparison["difference"]["accuracy"].estimate == 0  # of the same samples
+    (pair,) = numbers.comparison["pairs"]
+    assert pair["difference"]["accuracy"].estimate == 0  # of the same samples
 
 
 def test_each_sample_is_looked_at_once(monkeypatch):
@@ -383,9 +386,10 @@ def test_each_sample_is_looked_at_once(monkeypatch):
     data, other = make(n=4000, k=60, validation=500), make(n=4000, k=60, validation=500, seed=0)
     numbers = assessment.assess(data, other)
     assert seen == [(4000, 60), (500, 60), (4000, 60)]  # test, validation, the other model
-    names = list(numbers.comparison["metrics"])
+    _, found = numbers.comparison["metrics"].values()
+    found = {name: interval.estimate for name, interval in found.items()}
+    names = list(found)
     expected = metrics.summary(other.logits, other.labels)
-    found = numbers.comparison["metrics"]
     assert found == pytest.approx({name: expected[name] for name in names}, rel=1e-12)
     whole = stats.bootstrap(data.logits, data.labels, ["brier", "nll", "aurc"], n=FEW)
     for name, interval in whole.items():

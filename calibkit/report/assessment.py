@@ -28,6 +28,7 @@ RECALIBRATIONS = {
     "isotonic regression": posthoc.IsotonicCalibration,
 }
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
+OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
 LEVEL = 0.95
 MOST = 12  # models to compare: 66 pairs
 # Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
@@ -75,7 +76,7 @@ class Assessment:
     groups, predicted, by_class : list of dict
         See `by_group` (of groups, and of predicted classes) and `by_class`.
     comparison : dict or None
-        See `comparison`; None without a second model.
+        See `compare`; None without a second model.
     checks : dict
         See `checks`.
     conformal : conformal.Sets or None
@@ -168,6 +169,7 @@ def assess(
             predicted = by_group(data.logits.argmax(axis=1), confidence, correct, chosen, most=k)
             predicted = predicted if len(predicted) <= GROUPS else _worst(predicted)
         results, found = recalibrated(data, log)
+        ranked = [*metrics.ranked_metrics(), "nll", "brier"]
         best = recommended(results)
         after = found.get(best, {}).get("confidence")
         return Assessment(
@@ -194,7 +196,9 @@ def assess(
             groups=_by_columns(data, chosen),
             predicted=[row | {"group": data.class_names[row["group"]]} for row in predicted],
             by_class=[] if data.pairs or two else by_class(data),
-            comparison=comparison(data, against) if against else None,
+            comparison=compare([data, against], ranked, n=estimates.replicates(n))
+            if against
+            else None,
             checks=checks(data),
             conformal=conformal.sets(data),
             positive=positive.assess_positive(data, found, best, rules, guessed) if two else None,
@@ -624,50 +628,9 @@ def by_group(
     return rows
 
 
-def comparison(data: Predictions, against: Predictions) -> dict:
-    """Every metric of a second model, and the paired difference (first minus second).
-
-    Parameters
-    ----------
-    data, against : Predictions
-        On the same samples in the same order.
-
-    Returns
-    -------
-    dict
-        ``metrics`` (of the second), ``difference`` (from `stats.compare`), and the ``gap``,
-        ``reliability`` and ``risk_coverage`` of the second; ``positive`` (None unless there are
-        two classes; see `positive.compare_positive`).
-
-    Examples
-    --------
-    >>> labels = [0, 1, 1, 0] * 15
-    >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
-    >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
-    >>> numbers = comparison(*map(predictions.from_arrays, (first, second)))
-    >>> numbers["metrics"]["accuracy"], numbers["difference"]["accuracy"].outcome()
-    (0.5, 'higher')
-    """
-    ranked, replicates = metrics.ranked_metrics(), estimates.replicates(len(data.labels))
-    pair = (stats.Samples(**model.samples) for model in (data, against))
-    other = _pair(against.samples)
-    ranking = metrics.Ranking.of(*other)
-    values = {name: metric(ranking) for name, metric in ranked.items()}
-    values |= {name: float(against.samples[name].mean()) for name in ("nll", "brier")}
-    of_positive = None
-    if data.positive is not None and against.logits.shape[1] == 2 and not against.pairs:
-        of_positive = positive.compare_positive(data, against, replicates)
-    return {
-        "metrics": values,
-        "difference": stats.compare(*pair, None, list(values), n=replicates),
-        "positive": of_positive,
-        "gap": estimates.gap(*other),
-        "reliability": curves.prepare_reliability(*other),
-        "risk_coverage": _risk_coverage(*other),
-    }
-
-
-def compare(models: Sequence[Predictions]) -> dict:
+def compare(
+    models: Sequence[Predictions], names: Sequence[str] = COMPARED, n: int | None = None
+) -> dict:
     """Every metric of every model, and the paired difference of every pair.
 
     Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
@@ -676,13 +639,20 @@ def compare(models: Sequence[Predictions]) -> dict:
     Parameters
     ----------
     models : sequence of Predictions
+        If the first has a `positive` class and all have scores, its probability is compared in
+        place of the confidence, by `OF_EVENT`.
+    names : sequence of str
+        Metrics.
+    n : int, optional
+        Replicates; by default at least 1000, and more for more pairs.
 
     Returns
     -------
     dict
-        ``models`` (names), ``samples``, ``classes``, ``metrics`` (for each model, a dict of
-        95 % intervals), ``pairs`` (``first``, ``second``, ``difference``: first minus second),
-        ``level`` (of each difference's interval), ``reliability`` (numbers of the figure).
+        ``models`` (names), ``samples``, ``classes``, ``positive`` (the name of that class, or
+        None), ``metrics`` (for each model, a dict of 95 % intervals), ``pairs`` (``first``,
+        ``second``, ``difference``: first minus second), ``level`` (of each difference's interval),
+        ``reliability`` (numbers of the figure).
 
     Raises
     ------
@@ -703,33 +673,37 @@ def compare(models: Sequence[Predictions]) -> dict:
     first = models[0]
     for other in models[1:]:
         predictions.check_same(first, other, other.name)
-    names = _names(models)
-    pairs = list(combinations(range(len(models)), 2))
+    event = None if any(m.pairs for m in models) else first.positive
+    names = names if event is None else OF_EVENT
+    samples = {}
+    for name, model in zip(_names(models), models, strict=True):
+        samples[name] = stats.Samples(**model.samples)
+        if event is not None:
+            p, true = positive.probability(model.logits, event), model.labels == event
+            samples[name] = samples[name]._replace(confidence=p, correct=true)
+    pairs = list(combinations(samples, 2))
     level = 1 - (1 - LEVEL) / len(pairs)
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
-    replicates = max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
-    samples = [stats.Samples(**m.samples) for m in models]
-    intervals = [stats.bootstrap(s, None, COMPARED, n=200) for s in samples]
-    options = {"n": replicates, "level": level}
+    n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
+
+    def difference(a: str, b: str) -> dict[str, Interval]:
+        return stats.compare(samples[a], samples[b], None, names, n=n, level=level)
+
     return {
-        "models": names,
+        "models": list(samples),
         "calibkit": __version__,
         "samples": len(first.labels),
         "classes": first.logits.shape[1],
-        "notes": [f"{n}: {note}" for n, m in zip(names, models, strict=True) for note in m.notes],
+        "positive": None if event is None else first.class_names[event],
+        "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
         "level": level,
-        "metrics": dict(zip(names, intervals, strict=True)),
-        "pairs": [
-            {
-                "first": names[i],
-                "second": names[j],
-                "difference": stats.compare(samples[i], samples[j], None, COMPARED, **options),
-            }
-            for i, j in pairs
-        ],
+        "metrics": {
+            name: stats.bootstrap(own, None, names, n=200) for name, own in samples.items()
+        },
+        "pairs": [{"first": a, "second": b, "difference": difference(a, b)} for a, b in pairs],
         "reliability": {
             name: curves.prepare_reliability(own.confidence, own.correct)
-            for name, own in zip(names, samples, strict=True)
+            for name, own in samples.items()
         },
     }
 

@@ -71,10 +71,12 @@ _COLOURS = {1: plots.CORRECT, -1: plots.WRONG, 0: "0.5"}
 
 def draw(name: str, numbers: dict) -> Figure:
     """Draw "forest" (differences of pairs) or "reliability"."""
-    with plots.style():
+    with plots.style(), plt.rc_context({"text.parse_math": False}):  # names are names
         if name == "reliability":
             fig, ax = plt.subplots(figsize=(6.4, 4.4))
             plots.plot_reliability_lines(numbers["reliability"], ax)
+            if positive := numbers["positive"]:
+                ax.set(xlabel=f"Probability of “{positive}”", ylabel="Share − probability")
             return fig
         return _forest(numbers)
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibkit import explorable, plots
-from calibkit.report import html
+from calibkit.report import comparison, html
 from calibkit.report.assessment import ROWS, SHOWN, Assessment, by_weight
 from calibkit.report.positive import Positive
 from calibkit.report.predictions import Predictions
@@ -82,22 +82,11 @@ def draw(name: str, numbers: Assessment) -> Figure:
     'Confidence'
     >>> plt.close(figure)
     """
-    positive, two = numbers.positive, numbers.comparison and numbers.comparison["positive"]
+    positive = numbers.positive
     sizes = {"risk_coverage": (6, 4), "roc": (4.6, 3.9), "precision_recall": (4.6, 3.9)}
     with plots.style():
         if name == "comparison":
-            rows, height = (1, 3.8) if two else (2, 7)
-            fig, axes = plt.subplots(rows, 1, figsize=(6, height), squeeze=False)
-            top, *bottom = axes[:, 0]
-            own, other = (positive, two) if two else (numbers, numbers.comparison)
-            lines = {"your model": own.reliability, "the other one": other["reliability"]}
-            plots.plot_reliability_lines(lines, top)
-            if two:
-                top.set(xlabel=f"Probability of {positive.quoted}", ylabel="Share − probability")
-            for ax in bottom:
-                lines = {"your model": own.risk_coverage, "the other one": other["risk_coverage"]}
-                plots.plot_risk_coverage(lines, ax)
-            return fig
+            return comparison.draw("reliability", numbers.comparison)
         fig, ax = plt.subplots(figsize=sizes.get(name, (5, 4.6)))
         if name in ("roc", "precision_recall"):
             _ranking(name, positive, ax)

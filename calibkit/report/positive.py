@@ -42,9 +42,6 @@ def guess(data: Predictions) -> int:
     return int(2 * (data.labels == 1).sum() <= len(data.labels))
 
 
-COMPARED = ("ece", "excess_ece", "auroc", "aupr_success")
-
-
 @dataclass(frozen=True, eq=False)
 class Positive:
     """Every number about the positive class; shares and errors are fractions of 1.
@@ -195,27 +192,6 @@ def _of_map(p: Array, y: Array, flagged: float) -> dict:
         "decisions": decide(p, y, 0.5),
         "same": float(np.partition(p, -place)[-place]) if flagged else None,
     }
-
-
-def compare_positive(data: Predictions, against: Predictions, replicates: int = 1000) -> dict:
-    """A second model's probability of the positive class, and the paired difference.
-
-    Returns
-    -------
-    dict
-        For each of `COMPARED` ``yours``, ``other`` (values) and ``difference`` (from
-        `stats.compare`); ``reliability`` of the second model.
-    """
-    y = data.labels == data.positive
-    p, q = (probability(model.logits, data.positive) for model in (data, against))
-    both = stats.Answers(p, y), stats.Answers(q, y)
-    difference = stats.compare(*both, None, COMPARED, n=replicates)
-    ranked, rankings = metrics.ranked_metrics(), [metrics.Ranking.of(x, y) for x in (p, q)]
-    found: dict = {"reliability": curves.prepare_reliability(q, y)}
-    for name in COMPARED:
-        yours, other = map(ranked[name], rankings)
-        found[name] = {"yours": yours, "other": other, "difference": difference[name]}
-    return found
 
 
 def probability(logits: Array, positive: int) -> Array:

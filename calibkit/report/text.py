@@ -12,10 +12,10 @@ import pandas as pd
 
 from calibkit import posthoc, terms
 from calibkit.curves import Reliability
-from calibkit.report.assessment import COMPARED, OF_TWO, RECALIBRATIONS, Assessment
+from calibkit.report.assessment import OF_TWO, RECALIBRATIONS, Assessment
 from calibkit.report.estimates import FEW
 from calibkit.report.positive import Positive
-from calibkit.stats import UNJUDGED, Interval
+from calibkit.stats import Interval
 
 POINTS = "\u00a0points"
 
@@ -287,7 +287,7 @@ def _on_shift(numbers: Assessment) -> dict[str, str]:
 # --- a second model ---
 
 DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what verdicts are about
-_OF_POSITIVE = {  # what the metrics of confidence and correctness are for a probability
+_OF_EVENT = {  # what the metrics of confidence and correctness are for a probability
     "ece": "ECE of the probability",
     "excess_ece": "Excess ECE of the probability",
     "auroc": "ROC AUC",
@@ -295,29 +295,19 @@ _OF_POSITIVE = {  # what the metrics of confidence and correctness are for a pro
 }
 
 
-def _compared(numbers: Assessment) -> dict[str, tuple]:
-    """Label, both values and the difference of each metric; of two classes, of the positive one."""
-    found, of = numbers.comparison, numbers.comparison["positive"]
-    shown = {
-        name: (terms.METRICS[name].label, numbers.metrics[name], found["metrics"][name], difference)
-        for name, difference in found["difference"].items()
-    }
-    if not of:
-        return shown
-    keys = ("yours", "other", "difference")
-    own = {name: (label, *(of[name][k] for k in keys)) for name, label in _OF_POSITIVE.items()}
-    return own | {name: shown[name] for name in ("nll", "brier")}
+def _label(name: str, numbers: dict) -> str:
+    """What a metric is called in `numbers` of `assessment.compare`."""
+    own = _OF_EVENT if numbers["positive"] else {}
+    return own.get(name, terms.METRICS[name].label)
 
 
 def _on_comparison(numbers: Assessment) -> dict[str, str]:
-    two = numbers.comparison["positive"]
-    names = [*_OF_POSITIVE, "brier"] if two else DECIDING
-    won, lost = [], []
-    for name, (label, _, _, difference) in _compared(numbers).items():
-        if name in names and (side := better(name, difference)):
-            abbreviated = label[1].isupper() or name == "brier"
-            words = label if abbreviated else label[0].lower() + label[1:]
-            (won if side > 0 else lost).append(words)
+    found, won, lost = numbers.comparison, [], []
+    for name in [*_OF_EVENT, "brier"] if found["positive"] else DECIDING:
+        side, label = better(name, found["pairs"][0]["difference"][name]), _label(name, found)
+        words = label if label[1].isupper() or name == "brier" else label[0].lower() + label[1:]
+        won += [words] * (side > 0)
+        lost += [words] * (side < 0)
     text = say(numbers, "compared", won=won, lost=lost)
     if not won and not lost:
         return card("No clear difference from the other model", text, "fair")
@@ -335,12 +325,6 @@ def better(name: str, difference: Interval) -> int:
     higher = terms.METRICS[name].higher
     side = {"higher": 1, "lower": -1}.get(difference.outcome(), 0)
     return 0 if higher is None else side if higher else -side
-
-
-def _better(name: str, difference: Interval) -> str:
-    """Which is better, in a word: of calibration errors, only their excess tells."""
-    neither = "see its excess" if name in UNJUDGED else "–"
-    return {1: "yours", -1: "the other", 0: neither}[better(name, difference)]
 
 
 def compared(numbers: dict) -> list[dict[str, str]]:
@@ -414,13 +398,16 @@ def tables(numbers: Assessment) -> dict[str, pd.DataFrame]:
         "groups": [_group_row(row, point, positive) for row in numbers.groups],
         "by_class": [_class_row(row) for row in numbers.by_class],
         "predicted": [_group_row(row, point, kind="Answer") for row in numbers.predicted],
-        "comparison": _comparison_rows(numbers),
     }
     if positive:
         are = f"Are {positive.quoted}"
         shown["positive_bins"] = _bin_rows(positive.reliability, "Probability", are)
         shown["thresholds"] = _rule_rows(positive)
-    return {name: framed(rows) for name, rows in shown.items() if rows}
+    frames = {name: framed(rows) for name, rows in shown.items() if rows}
+    if numbers.comparison:
+        frames["comparison"] = pd.concat(compared_tables(numbers.comparison).values()).T
+        frames["comparison"].columns.name = "Metric"
+    return frames
 
 
 def framed(rows: list[dict[str, str]]) -> pd.DataFrame:
@@ -558,29 +545,16 @@ def _off(row: dict, sides: tuple[str, str], otherwise: str) -> dict[str, str]:
     return {"Gap": number(row["gap"], 100, sign=True), "Verdict": words}
 
 
-def _comparison_rows(numbers: Assessment) -> list[dict[str, str]]:
-    if not numbers.comparison:
-        return []
-    rows = []
-    for name, (label, yours, other, difference) in _compared(numbers).items():
-        scale = terms.METRICS[name].scale
-        yours, other = (
-            number(getattr(x, "estimate", x), scale, terms.UNITS[scale]) for x in (yours, other)
-        )
-        change = number(difference, scale, sign=True)
-        row = {"Metric": label, "Yours": yours, "Other": other}
-        row |= {"Difference [95 % interval]": change, "Better": _better(name, difference)}
-        rows.append(row)
-    return rows
-
-
 def compared_tables(numbers: dict) -> dict[str, pd.DataFrame]:
     """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
 
+    def header(name: str) -> str:
+        return terms.header(name).replace(terms.METRICS[name].label, _label(name, numbers))
+
     def row(found: dict[str, Interval], pair: bool) -> dict[str, str]:
-        marks = {name: _MARKS[better(name, found[name]) if pair else 0] for name in COMPARED}
+        marks = {name: _MARKS[better(name, x) if pair else 0] for name, x in found.items()}
         return {
-            terms.header(name): number(found[name], terms.METRICS[name].scale, sign=pair) + mark
+            header(name): number(found[name], terms.METRICS[name].scale, sign=pair) + mark
             for name, mark in marks.items()
         }
 
