@@ -111,3 +111,9 @@ def test_no_number_is_typed_in_prose(path):
             prose = re.sub(code, " ", cell.source, flags=re.MULTILINE)
             found = re.findall(r"(?<![\w.=])[+−-]?\d+\.\d+\s*(?:%|points)", prose)
             assert not found, found
+
+
+def test_a_finding_on_a_method_without_runs_says_that_nothing_was_measured():
+    measured = results.row(results.Series({0: 0.1, 1: 0.2}), results.Number("auroc"), to="erm")
+    text = page.finding("It ranks worse.", (measured, "lower"), (results.Rows()["mixup"], "lower"))
+    assert "Nothing was measured: Mixup" in text._repr_markdown_()

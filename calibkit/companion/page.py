@@ -68,8 +68,9 @@ class Finding:
         for row in rows:
             place = f"*{row.title or row.setting}:* " * (len(places) > 1)
             method = terms.label(row.method.partition(" in ")[0])
-            value = "nothing was measured" if isnan(row.estimate) else row.format()
-            found.setdefault(place + _of_row(row), []).append(f"{method} {value}")
+            missing = isnan(row.estimate)
+            what = "Nothing was measured" if missing else _of_row(row)
+            found.setdefault(place + what, []).append(method + f" {row.format()}" * (not missing))
         lines = [f"{what}: {', '.join(dict.fromkeys(its))}" for what, its in found.items()]
         seeds = sorted({row.seeds for row in rows if row.seeds})
         n = sorted({row.n for row in rows if row.n})
