@@ -8,7 +8,6 @@ temperature, a score with the maximum probability.
 """
 
 import ast
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -402,16 +401,12 @@ def build(
         "source": {"name": what}
         | ({"file": source.path.name, "sha256": source.sha256} if source else {}),
     }
-    out.mkdir(parents=True, exist_ok=True)
     numbers = facts | {
         "verdicts": [{"title": b["title"], "verdict": b["verdict"]} for b in blocks],
         "settings": [{"title": b["title"], "rows": b["rows"]} for b in blocks],
     }
-    text = json.dumps(html.plain(numbers), indent=1, ensure_ascii=False)
-    html.write(out / "bench.json", text + "\n")
-    template = Path(__file__).with_name("bench.html.jinja")
-    html.write(out / "bench.html", html.render(template, blocks=blocks, **facts))
-    return out / "bench.html"
+    template = Path(__file__).with_name("bench")
+    return html.publish(out, "bench", numbers, {}, template, blocks=blocks, **facts)
 
 
 def _places(selection: plan.Selection, what: str, of_kind: str) -> list[plan.Selection]:

@@ -290,7 +290,7 @@ def write(numbers: dict, out: Path) -> Path:
         "compare",
         numbers,
         {"verdicts": [{"title": title, "verdict": words}]},
-        template="drift",
+        "drift",
         verdict=words,
         worst=worst,
         pictures={name: html.picture(draw(name, numbers)) for name in ("gaps", "bins")},

@@ -37,22 +37,20 @@ def render(template: Path, **values) -> str:
     return environment.get_template(template.name).render(**sealed, **values)
 
 
-def publish(out: Path, name: str, numbers, more: dict, template: str = "", **values) -> Path:
+def publish(out: Path, name: str, numbers, more: dict, template="", /, **values) -> Path:
     """Write ``NAME.json``, of the numbers and what is said of them, and ``NAME.html``.
 
-    The page is ``NAME.html.jinja`` of this folder, or `template`.
+    The page is ``NAME.html.jinja`` of this folder, or a `template` of another name or folder.
     """
     values = {"script": "", "explorables": {}} | values
-    page = render(template_of(template or name), numbers=numbers, **values)
+    page = render(
+        Path(__file__).parent / f"{template or name}.html.jinja", numbers=numbers, **values
+    )
     text = json.dumps(plain(numbers) | plain(more), indent=1, ensure_ascii=False, allow_nan=False)
     out.mkdir(parents=True, exist_ok=True)
     write(out / f"{name}.json", text + "\n")
     write(out / f"{name}.html", page)
     return out / f"{name}.html"
-
-
-def template_of(name: str) -> Path:
-    return Path(__file__).with_name(f"{name}.html.jinja")
 
 
 def table(frame: pd.DataFrame) -> dict:
