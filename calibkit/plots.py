@@ -406,7 +406,7 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
         bar = {"align": "edge", "alpha": alpha, "edgecolor": "white", "linewidth": 0.8}
         ax.bar(left[some], (y - x)[some], width[some], x[some], color=color, **bar)
         whiskers = np.array([y - low, high - y])[:, some].clip(min=0)
-        dots = {"fmt": "o", "color": tint, "markersize": 4.5, "elinewidth": 1.2}
+        dots = {"fmt": "o", "color": tint, "markersize": 4.5, "elinewidth": 1.2, "clip_on": False}
         ax.errorbar(x[some], y[some], whiskers, zorder=4, **dots)
     if len(numbers.seed_accuracy) > 1:
         for seed in numbers.seed_accuracy:
