@@ -138,7 +138,8 @@ def verdicts(
                 continue
             if name not in rows:
                 ax.text(0.5, y, "not run", transform=ax.get_yaxis_transform(), ha="center",
-                        va="center", color="0.55", fontsize=7, backgroundcolor="w")  # fmt: skip
+                        va="center", color="0.55", fontsize=7,
+                        bbox={"color": "w", "pad": 1}, zorder=1)  # fmt: skip
                 continue
             drawn.add(_verdict(ax, y, rows[name]))
             if name in published.get(title, {}):
