@@ -558,7 +558,7 @@ def test_a_method_that_does_not_learn_is_left_out():
     write("fmfp", separation=3.0, train_accuracy=[0.97] * 7)
     found = judged("fmfp-c16", presumes={})
     assert found.outcome == "not tested"
-    assert found.precondition == "without FMFP, which does not fit its training set as well"
+    assert found.precondition == "left out: FMFP (less well fitted to the training set)"
     assert judged("fmfp-c16", presumes={"learns": False}).outcome == "holds"
     write("fmfp", separation=3.0, train_accuracy=[0.985] * 7)  # within two points
     assert judged("fmfp-c16", presumes={}).outcome == "holds"
@@ -572,7 +572,7 @@ def test_a_method_that_does_not_calibrate_decides_nothing_of_those_that_do():
         write(method, separation=3.0 if helps else 0.2, sharpness=9.0 if helps else 1.0)
     found = judged("fmfp-c01", presumes={})
     assert found.outcome == "holds"
-    assert found.precondition == "without Focal, CS-KD, L1 norm, which does not lower the ECE"
+    assert found.precondition == "left out: Focal, CS-KD, L1 norm (ECE not lowered)"
 
 
 def test_one_setting_cannot_refute_that_something_happens_somewhere():

@@ -465,16 +465,16 @@ class Place:
         if leaf.rejects:
             wrong = 1 - at.mean("erm", "accuracy")
             if 1 - float(first.number.metric.rpartition("_")[2]) < leaf.rejects * wrong:
-                return "errors have to be accepted", "high coverages"
+                return "errors have to be accepted there", "high coverages"
         for side in leaf.sides if claim.presumes.get("learns", True) else ():
             here = self.at(side)
             for method in side.methods if not side.size else ():
                 own, plain = (here.mean(m, "train_accuracy") for m in (method, "erm"))
                 if plain - own > LEARNS:
-                    return "does not fit its training set as well", terms.label(method)
+                    return "less well fitted to the training set", terms.label(method)
         if leaf.calibrating and first.method != "erm":
             if at.mean(first.method, "ece") >= at.mean("erm", "ece"):
-                return "does not lower the ECE", terms.label(first.method)
+                return "ECE not lowered", terms.label(first.method)
         return None
 
 
@@ -764,7 +764,7 @@ def _judge(claim: Claim, place: Place) -> tuple[Joined | None, str]:
         return part
 
     join = claim.check.put(find)
-    note = _grouped(without, "without {what}, which {why}")
+    note = _grouped(without, "left out: {what} ({why})")
     compared = [part for part in join.leaves() if isinstance(part.leaf, Comparison)]
     return (join, note) if compared else (None, note)
 
