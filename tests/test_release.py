@@ -149,3 +149,11 @@ def test_a_clone_stays_small(tmp_path):
 def size(folder: Path, pattern: str) -> float:
     """Megabytes of the files of a folder."""
     return sum(p.stat().st_size for p in folder.glob(pattern) if p.is_file()) / 1e6
+
+
+def test_a_column_of_the_board_shows_a_setting_in_which_its_claim_is_tested():
+    tested = {}
+    for row in claims.board(RELEASED):
+        shown = tested.setdefault((row.claim, row.column), {True: False, False: False})
+        shown[row.shown] |= row.outcome != "not tested"
+    assert not [key for key, its in tested.items() if its[False] and not its[True]]
