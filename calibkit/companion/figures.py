@@ -225,6 +225,7 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
         ax.axhline(0, color="0.3", lw=0.9, zorder=0)
         ax.axvline(0, color="0.3", lw=0.9, zorder=0)
         ax.set(title=title, xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
+        ax.margins(y=0.2)  # room for the words above and below
         for words, at in {
             "better at both": "top",
             "better calibrated, ranks worse": "bottom",
