@@ -229,7 +229,7 @@ PLACES: dict[str, Callable[[Edition], list[dict]]] = {
     "statistics twice": lambda edition: [{"protocol": {"sam_statistics": "twice"}}],
 }
 # Objectives whose every combination with flat minima is trained, what no paper has tried; where a
-# page trains on the spot, of the first three.
+# page trains on the spot, of the first four.
 MATRIX = ("erm", "mixup", "cs_kd", "label_smoothing", "l1_norm", "focal", "bsce_gra")
 # What is tried on other data, too: the main methods of each paper.
 CARRIED = (
@@ -242,7 +242,7 @@ _SWITCHES = (  # where a paper and its authors' code differ
 )
 _CROSSED = tuple(
     Need(tuple(f"{m}{axes}" for m in its for axes in ("+sam", "+swa", "+sam+swa")), "few", (place,))
-    for its, place in ((MATRIX[:3], "shared"), (MATRIX[3:], "shared, not on the spot"))
+    for its, place in ((MATRIX[:4], "shared"), (MATRIX[4:], "shared, not on the spot"))
 )
 _FMFP, _BSCE = (("shared", "fmfp"), ("shared", "bsce"))
 # What each notebook needs: all of a paper, by its name, and rows.

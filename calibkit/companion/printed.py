@@ -177,7 +177,7 @@ def table(exhibit: str, dataset: str = "", network: str = "") -> "pd.DataFrame":
     Examples
     --------
     >>> auroc = table("fmfp-tab1", "cifar10", "resnet110").auroc
-    >>> round(auroc.label_smoothing - auroc.erm, 4)
+    >>> float(round(auroc.label_smoothing - auroc.erm, 4))
     -0.0887
     """
     its = _part(exhibit, dataset, network)
