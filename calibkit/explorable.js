@@ -504,7 +504,7 @@
     });
     const tiles = {
       ece: tile("ece", "ECE", "Expected calibration error: the mean gap between confidence and accuracy"),
-      floor: tile("floor", "of which by chance", "What a calibrated model would show with these confidences and bins"),
+      floor: tile("floor", "if it were calibrated", "What a calibrated model would show by chance with these confidences and bins"),
       nll: tile("nll", "NLL", "Negative log-likelihood, in nats"),
       accuracy: tile("accuracy", "Accuracy", "A temperature changes no answer"),
       auroc: tile("auroc", "AUROC", "Chance that a right answer has the higher confidence than a wrong one"),
@@ -579,7 +579,7 @@
       });
       const points = `${NB}points`;
       tiles.ece.show(percent(now.ece, 2), t === 1 ? "" : change(100 * (now.ece - before.ece), 2, points));
-      tiles.floor.show(percent(now.floor, 2), `${fixed((100 * now.floor) / now.ece, 0)}${NB}% of the ECE`);
+      tiles.floor.show(percent(now.floor, 2), "by chance");
       tiles.nll.show(fixed(now.nll, 3), t === 1 ? "" : change(now.nll - before.nll, 3));
       tiles.accuracy.show(percent(now.accuracy, 2), "stays");
       tiles.auroc.show(percent(now.auroc, 2), t === 1 ? "" : change(100 * (now.auroc - before.auroc), 2, points));
@@ -595,8 +595,8 @@
         }
       }
       const whole = m.total > m.n ? ` Of ${count(m.total)} samples a random ${count(m.n)} are shown.` : "";
-      root.say(`At temperature ${fixed(t, 2)} the ECE is ${percent(now.ece, 2)}, of which chance alone would show ` +
-        `${percent(now.floor, 2)}; NLL ${fixed(now.nll, 3)}, accuracy ${percent(now.accuracy, 2)}, AUROC ${percent(now.auroc, 2)}.${whole}`);
+      root.say(`At temperature ${fixed(t, 2)} the ECE is ${percent(now.ece, 2)}; a calibrated model would show ` +
+        `${percent(now.floor, 2)} by chance; NLL ${fixed(now.nll, 3)}, accuracy ${percent(now.accuracy, 2)}, AUROC ${percent(now.auroc, 2)}.${whole}`);
     };
   }
 

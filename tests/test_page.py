@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 
 from calibkit.companion import page, plan, results
@@ -117,3 +118,14 @@ def test_a_finding_on_a_method_without_runs_says_that_nothing_was_measured():
     measured = results.row(results.Series({0: 0.1, 1: 0.2}), results.Number("auroc"), to="erm")
     text = page.finding("It ranks worse.", (measured, "lower"), (results.Rows()["mixup"], "lower"))
     assert "Nothing was measured: Mixup" in text._repr_markdown_()
+
+
+def test_a_finding_says_where_its_intervals_are_over_runs_alone():
+    draws = {seed: np.linspace(-0.01, 0.01, 20) for seed in (0, 1)}
+    alone, both = (
+        results.row(results.Series({0: 0.1, 1: 0.2}, its), results.Number("auroc"), to="erm")
+        for its in ({}, draws)
+    )
+    for rows, said in (([alone], True), ([both], False), ([alone, both], False)):
+        text = page.finding("It ranks better.", *((row, "higher") for row in rows))
+        assert ("over runs alone" in text._repr_markdown_()) == said

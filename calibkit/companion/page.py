@@ -74,7 +74,9 @@ class Finding:
         lines = [f"{what}: {', '.join(dict.fromkeys(its))}" for what, its in found.items()]
         seeds = sorted({row.seeds for row in rows if row.seeds})
         n = sorted({row.n for row in rows if row.n})
-        about = ["95 % intervals in brackets"] * any(not isnan(row.low) for row in rows)
+        measured = [row for row in rows if not isnan(row.low)]
+        alone = bool(measured) and all(row.covers == "runs" for row in measured)
+        about = ["95 % intervals in brackets" + ", over runs alone" * alone] * bool(measured)
         about += filter(None, places if len(places) == 1 else [])
         if seeds:
             about.append(f"{_from_to(seeds)} seed{'s' * (seeds[-1] > 1)}")
