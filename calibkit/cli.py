@@ -307,16 +307,13 @@ def _train(options) -> None:
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     # A run that another process is training goes to the end of the queue: they share the work.
-    queue, put_off, start = deque(asked), set(), time.time()
+    queue, last, start = deque(asked), set(), time.time()
     while queue:
         run = queue.popleft()
-        if run not in put_off and store.held(run):
-            put_off.add(run)
+        if run not in last and store.held(run):
+            last.add(run)
             queue.append(run)
             print(_row("running", run, "in another process; comes last here"), flush=True)
-            continue
-        if why := loop.put_off(run, options.device):  # the other runs still go ahead
-            print(_row("waiting", run, why), flush=True)
             continue
         record = loop.train(
             run, device=options.device, log=_log(options), mode=options.mode, again=options.again

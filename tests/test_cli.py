@@ -127,20 +127,6 @@ def test_ctrl_c_is_one_line(capsys, monkeypatch):
     assert capsys.readouterr().err == "calibkit: interrupted\n"
 
 
-def test_a_run_in_bfloat16_waits_for_a_processor_that_has_it(capsys, monkeypatch):
-    trained = []
-    monkeypatch.setattr("calibkit.training.loop.computes_bfloat16", lambda device: False)
-    monkeypatch.setattr("calibkit.training.loop.train", lambda run, **_: trained.append(run))
-    monkeypatch.setattr(cli, "_state", lambda run: ("done", run, ""))
-    cifar10 = ["--edition", "released", "--setting", "cifar10-mixup", "--seeds", "1"]
-    monkeypatch.setattr(cli, "_progress", lambda *_: "")
-    assert cli.main(["train", "--paper", "mixup", *cifar10]) == 0
-    said = capsys.readouterr().out.split("\n")
-    put_off = [line.split()[1] for line in said if line.startswith("waiting  ")]
-    assert len(put_off) == 4 and not any("mit_" in name for name in put_off)
-    assert [run.method for run in trained] == ["mit_l", "mit_a"]  # always in float32
-
-
 def test_a_row_of_tables_without_predictions_is_trained_again_for_them(capsys):
     names = ["--edition", "smoke", "--method", "erm", "--seeds", "1"]
     cli.main(["train", *names, "--quiet"])

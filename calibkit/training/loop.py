@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +25,12 @@ import calibkit
 from calibkit import confidence, data, losses, metrics, posthoc
 from calibkit.data import readers, shifts
 from calibkit.training import networks, plugins, store, trials
-from calibkit.training.machine import computes_bfloat16, describe, keep_memory
+from calibkit.training.machine import (
+    RoundedProducts,
+    computes_bfloat16,
+    describe,
+    keep_memory,
+)
 from calibkit.training.objectives import (
     Batch,
     TrainingSet,
@@ -103,7 +108,8 @@ def train(
             training.resume()
             status, arrays, shifted, sharpness = "done", {}, [], None
             try:
-                arrays = training.fit()
+                with training.products:
+                    arrays = training.fit()
                 shifted, sharpness = training.shifted(), training.sharpness()
             except Diverged as error:
                 status = "diverged"
@@ -116,7 +122,7 @@ def train(
                 "samples_per_second": round(training.samples / max(training.seconds, 1e-9), 1),
                 "training_samples": len(training.labels),
                 **describe(training.device),
-                "precision": "bfloat16" if training.bfloat16 else "float32",
+                "precision": run.protocol.precision,
                 "sharpness": sharpness,
                 "passes": dict(zip(("forward", "backward"), training.passes, strict=True)),
                 **({"compiled": mode} if mode else {}),
@@ -143,8 +149,8 @@ class Training:
             torch.set_num_threads(1)
             keep_memory()
         self.bfloat16 = protocol.precision == "bfloat16"
-        if why := put_off(run, device):
-            raise OSError(f"{run.name}: {why}")
+        rounded = self.bfloat16 and not computes_bfloat16(self.device)
+        self.products = RoundedProducts() if rounded else nullcontext()
 
         self.data = data.load(
             run.dataset,
@@ -548,14 +554,3 @@ def _decoded(split: data.Split, parts: Sequence[Tensor], seed: tuple = ()) -> It
 
 def _scalars(values: dict) -> dict[str, float]:
     return {k: float(v) for k, v in values.items() if np.isscalar(v)}
-
-
-def put_off(run: Run, device: str = "") -> str:
-    """Why a run should wait for another machine; empty if it need not."""
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if run.protocol.precision == "bfloat16" and not computes_bfloat16(chosen):
-        return (
-            "trains in bfloat16, which this processor emulates at a tenth of the speed; "
-            "needs avx512_bf16, amx_bf16 or a GPU that has it"
-        )
-    return ""

@@ -102,7 +102,7 @@ def _try_step(training) -> float:
         passes[1] += len(inputs[0]) * torch.is_grad_enabled()
 
     network.train()
-    with network.register_forward_pre_hook(count):
+    with training.products, network.register_forward_pre_hook(count):
         for index in (b for b in batches[:4] if len(b) > 1):
             start = time.perf_counter()
             batch = Batch(training.training_inputs(index), training.labels[index], index)
