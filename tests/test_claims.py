@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibkit import cli, stats, terms
-from calibkit.companion import claims, derivations, derived, plan, printed, results
+from calibkit.companion import claims, derivations, derived, papers, plan, printed, results
 from calibkit.companion.claims import Comparison, Joined, Side, _Part
 from calibkit.companion.results import Number
 from calibkit.training import store
@@ -63,7 +63,7 @@ def test_every_claim_is_there_once_and_names_known_exhibits():
     for paper in plan.PAPERS:
         its = [claim.id for claim in claims.claims(paper)]
         assert its == [f"{paper}-c{i + 1:02}" for i in range(len(its))]
-    known = set(printed.exhibits().id)
+    known = {line["id"] for line in papers.ledger("exhibits.csv")}
     for claim in found:
         assert claim.exhibits and {*claim.exhibits, *claim.tables} <= known
         assert all(e.startswith(claim.paper) for e in claim.exhibits)
@@ -205,13 +205,13 @@ def margin(identity, metric, **fields):
 
 
 def test_margins_by_hand():
-    cells = printed.cells("fmfp", "fmfp-tab2")
+    cells = printed.cells("fmfp-tab2")
     auroc = cells[cells.metric == "auroc"].set_index(["dataset", "network", "method"]).value
     gains = auroc.xs("fmfp", level="method") - auroc.xs("erm", level="method")
     half = margin("fmfp-c16", "auroc")  # FMFP above plain training: by the effect
     assert half == pytest.approx(min(gains) / 2, abs=1e-5) and half > 0.004
     # By the printed ±, where no harm is claimed.
-    cells = printed.cells("fmfp")
+    cells = printed.cells().query("paper == 'fmfp'")
     table = cells[cells.exhibit.isin(["fmfp-tab1", "fmfp-tab4"]) & (cells.metric == "auroc")]
     assert margin("fmfp-c01", "auroc") == pytest.approx(0.0035, abs=2e-4)
     assert 0.0025 < table["std"].median() < 0.0045
@@ -223,7 +223,7 @@ def test_margins_by_hand():
     aurc = cells[cells.metric == "aurc"]["std"].median()
     risk = margin("fmfp-c07", "risk_at_coverage_0.7")
     assert risk == pytest.approx(aurc, rel=0.05) and risk < 0.005
-    scaled = printed.cells("overconf")
+    scaled = printed.cells().query("paper == 'overconf'")
     scaled = scaled[scaled.metric == "ece_scaled"]["std"].median()
     for identity, after in (("overconf-c08", "ts_ece"), ("overconf-c09", "ts_test")):
         assert margin(identity, "ece", recalibration=after) == pytest.approx(scaled)
@@ -531,7 +531,7 @@ def test_a_claim_about_overconfidence_needs_an_overconfident_network():
     assert f"over-confident by {100 * gap:.1f} points" in timid.unmet(claim)
     assert with_erm(sharpness=6.0, right=0.6).unmet(claim) == ""
     # Half of what its tables print for plain training on CIFAR-10.
-    cells = printed.cells("fmfp")
+    cells = printed.cells().query("paper == 'fmfp'")
     eces = cells[(cells.dataset == "cifar10") & (cells.method == "erm") & (cells.metric == "ece")]
     assert claims.overconfidence("fmfp") == pytest.approx(eces.value.median())
 

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 
-from calibkit.companion import printed
+from calibkit.companion import papers
 
 PAGES = Path(__file__).parent.parent / "book" / "notebooks"
-EXHIBITS = printed.exhibits()
+EXHIBITS = pd.DataFrame(papers.ledger("exhibits.csv"))
 HIDDEN = {"remove-cell", "remove-output"}
 # In HTML: a table, a box, or a listing (which notebooks colour); in Markdown: a table, a listing.
 SEEN = re.compile(r'<table|class="[^"]*\b(calibkit-page|highlight)\b')

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isnan, nan
-from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from calibkit import terms
@@ -74,7 +73,7 @@ def every() -> tuple[Cell, ...]:
     return tuple(map(_cell, papers.ledger("numbers.csv")))
 
 
-def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame":
+def cells(exhibit: str = "") -> "pd.DataFrame":
     """Every number which the tables (and some sentences) of the papers print, in natural units.
 
     Per cents and AURC times 1000 are divided out: an ECE of 4.14 % is 0.0414. A calibration error
@@ -84,9 +83,8 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame
 
     Parameters
     ----------
-    paper : {"fmfp", "darkside", "overconf", "mixup", "bsce"}, optional
     exhibit : str, optional
-        An id of `exhibits`, such as "fmfp-tab1".
+        An id of the ledger's ``exhibits.csv``, such as "fmfp-tab1".
 
     Returns
     -------
@@ -96,7 +94,7 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame
     Raises
     ------
     ValueError
-        For a paper or exhibit which does not exist.
+        For an exhibit which does not exist.
 
     Examples
     --------
@@ -107,15 +105,13 @@ def cells(paper: str | None = None, exhibit: str | None = None) -> "pd.DataFrame
     """
     import pandas as pd
 
-    return pd.DataFrame(_chosen(paper, exhibit), columns=Cell._fields)
+    return pd.DataFrame(_chosen(exhibit), columns=Cell._fields)
 
 
-def _chosen(paper: str | None = None, exhibit: str | None = None) -> list[Cell]:
-    if paper is not None:
-        plan.choose("paper", paper, plan.PAPERS)
-    if exhibit is not None:
+def _chosen(exhibit: str = "") -> list[Cell]:
+    if exhibit:
         plan.choose("exhibit", exhibit, [e["id"] for e in papers.ledger("exhibits.csv")])
-    return [c for c in every() if paper in (None, c.paper) and exhibit in (None, c.exhibit)]
+    return [c for c in every() if exhibit in ("", c.exhibit)]
 
 
 def _cell(line: dict[str, str]) -> Cell:
@@ -132,26 +128,6 @@ def _cell(line: dict[str, str]) -> Cell:
     )
 
 
-def exhibits(paper: str | None = None) -> "pd.DataFrame":
-    """Every figure, table, algorithm and derivation of the papers, in their order.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``id, paper, kind, title, chapter``; the chapter is the page of this book which has it.
-
-    Examples
-    --------
-    >>> exhibits("bsce").id[0]
-    'bsce-fig1'
-    """
-    import pandas as pd
-
-    if paper is not None:
-        plan.choose("paper", paper, plan.PAPERS)
-    return pd.DataFrame([e for e in papers.ledger("exhibits.csv") if paper in (None, e["paper"])])
-
-
 # --- a table as printed ---------------------------------------------------------------------------
 
 
@@ -160,7 +136,7 @@ def table(exhibit: str, dataset: str = "", network: str = "") -> "pd.DataFrame":
 
     Parameters
     ----------
-    exhibit : an id of `exhibits`
+    exhibit : an id of the ledger's ``exhibits.csv``
     dataset, network : as the paper's table calls them, "cifar10" and "resnet110"; empty: the
         first that it has
 
@@ -193,7 +169,7 @@ def _wide(cells: dict[tuple, object], across: Sequence[int] = (-1,)) -> "pd.Data
 
 
 def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
-    its = _chosen(exhibit=exhibit)
+    its = _chosen(exhibit)
     if not its:
         raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
     for column, choice in (("dataset", dataset), ("network", network)):
@@ -217,21 +193,15 @@ def _shown(value: float, metric: str) -> str:
 
 
 class Line(NamedTuple):
-    """A printed cell and ours: means, and standard deviations over seeds.
-
-    nan and 0 seeds where there is no such run or number here.
-    """
+    """A printed cell, and our mean: nan, and 0 seeds, where there is no such run or number here."""
 
     dataset: str
     network: str
     method: str
     metric: str
     published: float
-    published_std: float
     ours: float
-    ours_std: float
     seeds: int
-    n: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -288,13 +258,8 @@ def beside(
 
 def _line(runs, cell: Cell, exhibit: str) -> Line:
     its = runs.series(_ours(runs, cell, exhibit), cell.number)
-    values = [v for v in its.values.values() if not isnan(v)]
-    return Line(
-        *(cell.dataset, cell.network, cell.method, cell.metric, cell.value, cell.std),
-        its.mean().interval().estimate,
-        stdev(values) if len(values) > 1 else nan,
-        *(len(values), its.n if values else 0),
-    )
+    ours, seeds = its.mean().interval().estimate, sum(not isnan(v) for v in its.values.values())
+    return Line(*(cell.dataset, cell.network, cell.method, cell.metric, cell.value), ours, seeds)
 
 
 def _ours(runs, cell: Cell, exhibit: str) -> str:
@@ -392,29 +357,20 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
     ('cifar10.1', 'cifar10-vgg16_bn-erm-s0-', '')
     """
     terms.choose("edition", edition, plan.EDITIONS)
-    asked = dict.fromkeys([paper] if paper else plan.PAPERS)
-    for name in asked:
-        terms.choose("paper", name, plan.PAPERS)
-        asked[name] = _stand_ins(name, edition) if edition != "paper" else {}
+    if paper:
+        terms.choose("paper", paper, plan.PAPERS)
     table = []
     for cell, line in zip(every(), papers.ledger("numbers.csv"), strict=True):
-        if cell.paper not in asked:
-            continue
-        runs, reason = (), _reason(cell)
-        if not reason:
-            method = "erm" if cell.method in papers.OF_ERM else cell.method
-            place = papers.TRAINED_ON.get(cell.dataset, cell.dataset)
-            others = asked[cell.paper]
-            runs = others.get((place, method)) or others.get(("", method), ())
-            runs = papers.find(cell) if edition == "paper" else runs
-            reason = "" if runs else ABSENT
-        name = runs[0].name if runs else ""
-        row = {column: line[column] for column in COLUMNS[:-2]} | {"run": name, "reason": reason}
-        table.append(row | {"runs": tuple(runs), "cell": cell})
+        if paper in ("", cell.paper):
+            reason = _reason(cell)
+            runs = [] if reason else _runs(cell, edition)
+            row = {column: line[column] for column in COLUMNS[:-2]}
+            row |= {"run": runs[0].name if runs else "", "reason": reason or ABSENT * (not runs)}
+            table.append(row | {"runs": tuple(runs), "cell": cell})
     return table
 
 
-def _reason(cell) -> str:
+def _reason(cell: Cell) -> str:
     if cell.dataset == "hypothetical":
         return HYPOTHETICAL
     if cell.network.startswith("avg_"):
@@ -422,15 +378,17 @@ def _reason(cell) -> str:
     return NETWORK if cell.network == "-" and cell.dataset != "imagenet" else ""
 
 
-def _stand_ins(paper: str, edition: str) -> dict[tuple[str, str], list[Run]]:
-    """Runs of a small edition by data set and method, or "" and method: in their first setting."""
-    found: dict[tuple[str, str], list[Run]] = {}
-    for run in plan.runs(paper, edition):
-        for dataset in (run.dataset, "") if run.variant == "code" else ():
-            its = found.setdefault((dataset, run.method), [run])
-            if run not in its and replace(its[0], seed=run.seed) == run:
-                its.append(run)
-    return found
+def _runs(cell: Cell, edition: str) -> list[Run]:
+    """As published; of a small edition those of its method, on its data or else the first."""
+    if edition == "paper":
+        return papers.find(cell)
+    dataset, method = papers.trained(cell)
+    its = [r for r in _of(cell.paper, edition) if (r.method, r.variant) == (method, "code")]
+    its = [r for r in its if r.dataset == dataset] or its
+    return [r for r in its if replace(r, seed=its[0].seed) == its[0]]
+
+
+_of = cache(plan.runs)  # of a paper in an edition; each of its cells asks for them
 
 
 def lines(table: Sequence[dict]) -> list[list[str]]:

@@ -110,14 +110,19 @@ TRAINED_ON = {
 OF_ERM = ("ts", "confidnet", "u_gbs", "u_dfl", "u_fl")
 
 
+def trained(cell) -> tuple[str, str]:
+    """Data set and method of the training behind a published `printed.Cell`."""
+    method = "erm" if cell.method in OF_ERM else cell.method
+    return TRAINED_ON.get(cell.dataset, cell.dataset), method
+
+
 def find(cell) -> list[Run]:
     """The runs whose mean, over seeds, a published `printed.Cell` is; empty if there is none.
 
     A method without a coefficient is the one that its block has.
     """
-    method = "erm" if cell.method in OF_ERM else cell.method
-    place = TRAINED_ON.get(cell.dataset, cell.dataset), cell.ours
-    at = _index().get((cell.exhibit, *place), {})
+    dataset, method = trained(cell)
+    at = _index().get((cell.exhibit, dataset, cell.ours), {})
     base, *options = re.split(r"(?=\()", method)
     meant = "".join([PAPERS[cell.paper].meant.get(base, base), *options])
     method = meant if meant in at else method

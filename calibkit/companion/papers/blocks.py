@@ -17,7 +17,7 @@ class Block:
 
     Attributes
     ----------
-    exhibits : ids of `printed.exhibits`
+    exhibits : ids of the ledger's ``exhibits.csv``
     settings, methods : every method is trained in every setting
     variant : "code" or "paper", where the two describe different runs
     seeds : at most so many; 0: those of the settings
