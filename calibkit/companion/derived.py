@@ -95,21 +95,27 @@ class Predictions:
 
     def behind(self, recalibration: str, validation: int = 0) -> "Predictions":
         """The same network behind a recalibration, fitted on the first so many; 0: on all."""
-        from calibkit import posthoc  # here, because it takes half a second to import
-
         if recalibration == "none":
             return self
         part = slice(validation or None)
         fitted_on = self.validation_logits[part], self.validation_labels[part]
+        if recalibration == "binned":
+            from calibkit import posthoc  # here, because it takes half a second to import
+
+            binned = posthoc.HistogramBinning().fit(*fitted_on).predict_proba(self.logits)
+            return replace(self, logits=np.log(np.maximum(binned, 1e-30)))
         if recalibration == "ts_test":
-            recalibration, fitted_on = "ts_ece", (self.logits, self.labels)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", posthoc.PosthocWarning)
-            if recalibration == "binned":
-                binned = posthoc.HistogramBinning().fit(*fitted_on).predict_proba(self.logits)
-                return replace(self, logits=np.log(np.maximum(binned, 1e-30)))
-            objective = recalibration.removeprefix("ts_")
-            return self.rescaled(posthoc.optimal_temperature(*fitted_on, objective)[0])
+            return self.rescaled(temperature(self.logits, self.labels, "ece"))
+        return self.rescaled(temperature(*fitted_on, recalibration.removeprefix("ts_")))
+
+
+def temperature(logits: np.ndarray, labels: np.ndarray, objective: str) -> float:
+    """That of lowest NLL or ECE, without a word where it lies at an end of the search."""
+    from calibkit import posthoc  # here, because it takes half a second to import
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        return posthoc.optimal_temperature(logits, labels, objective)[0]
 
 
 # --- what is measured -----------------------------------------------------------------------------
@@ -266,21 +272,15 @@ def value(record: store.Record, number: Number) -> float:
         return OF_RECORD[number.metric](record)
     if record.light:  # what was worked out is in its tables
         return nan
-    if number.score != "max_probability":
-        return _by_score(record, number)
-
-    def computed() -> float:
-        of = Predictions.of(record).behind(number.recalibration, number.validation)
-        if number.metric in METRICS:
-            return float(METRICS[number.metric](of))
-        return float(of.summary().get(number.metric, nan))
-
-    if number.metric not in METRICS and not number.validation:
-        return computed()
+    kept = number.metric in METRICS or number.validation > 0
+    known = _known(record) if kept else {}
     name = f"{number.metric} {number.recalibration} {number.validation}"
-    if name not in (known := _known(record)):
-        known[name] = computed()
-        _keep(record, known)
+    if name not in known:
+        of = Predictions.of(record).behind(number.recalibration, number.validation)
+        measure = METRICS.get(number.metric, lambda of: of.summary().get(number.metric, nan))
+        known[name] = float(measure(of))
+        if kept:
+            _keep(record, known)
     return known[name]
 
 
@@ -319,83 +319,54 @@ THROUGH = ("accuracy", "auroc", "aurc", "ece", "nll")  # training, with replicat
 def epochs(record: store.Record) -> list[dict]:
     """What the predictions of every evaluated epoch say, where they were kept, as such rows.
 
-    `THROUGH`, the NLL after a temperature fitted at that epoch, the AUROC of other scores.
+    `THROUGH`, and the NLL after a temperature fitted at that epoch.
     """
     file = store.epochs_file(record, record.path.parent)
     if record.light or not file.exists():
         return []
-    labels, held_out_labels = (
-        record.arrays[f"{part}_labels"].astype(np.int64) for part in ("test", "validation")
-    )
-    found = []
+    end, found = Predictions.of(record), []
     with np.load(file) as kept:
         each = zip(*(kept[name] for name in ("epochs", "test", "validation")), strict=True)
         for epoch, *both in each:
             logits, held_out = (part.astype(np.float32) for part in both)
-            its = _at_epoch(logits, labels, held_out, held_out_labels)
+            its = _at_epoch(replace(end, logits=logits, validation_logits=held_out))
             found += [row | {"epoch": int(epoch)} for row in its]
     return found
 
 
-def _at_epoch(logits, labels, held_out, held_out_labels) -> list[dict]:
-    from calibkit import posthoc
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", posthoc.PosthocWarning)
-        temperature = posthoc.optimal_temperature(held_out, held_out_labels, "nll")[0]
-    warm = logits / temperature
-    names = [*THROUGH, tables.joined("nll", "ts_nll")]
-    summary = metrics.summary(logits, labels)
-    values = np.array([*(summary[m] for m in THROUGH), metrics.nll(arrays.softmax(warm), labels)])
-    parts = (logits, THROUGH), (warm, ["nll"])
-    drawn = [stats.replicates([x], labels, list(asked))[0] for x, asked in parts]
+def _at_epoch(of: Predictions) -> list[dict]:
+    best = temperature(of.validation_logits, of.validation_labels, "nll")
+    warm, summary = of.rescaled(best), of.summary()
+    names = (*THROUGH, tables.joined("nll", "ts_nll"))
+    values = np.array([*(summary[m] for m in THROUGH), metrics.nll(warm.probs, of.labels)])
+    parts = (of, THROUGH), (warm, ("nll",))
+    drawn = [stats.replicates([its.logits], of.labels, asked)[0] for its, asked in parts]
     deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
-    p = confidence.choose_p(held_out, held_out_labels)
-    kept = stats.Replicates(tuple(names), values, deviations, {"ts_nll": temperature}, p)
-    rows = tables.rows_of(kept, *kept.quantised())
-    correct = logits.argmax(axis=1) == labels
-    scores = {
-        "p_norm": confidence.p_norm(logits, p),
-        "margin": confidence.margin(logits),
-        "negative_entropy": confidence.negative_entropy(logits),
-    }
-    for score, by in scores.items():
-        key = dict(zip(tables.KEY, ("auroc", "none", score, 0), strict=True))
-        rows.append(key | {"value": float(metrics.auroc(by, correct))})
-    return rows
+    kept = stats.Replicates(names, values, deviations, {"ts_nll": best})
+    return tables.rows_of(kept, *kept.quantised())
 
 
 # --- by another score -----------------------------------------------------------------------------
 
 
-def _answers(record: store.Record, score: str) -> stats.Answers | None:
-    """Confidence by another score and correctness of each test sample; None if the run has none."""
+def by_score(record: store.Record, number: Number) -> tuple[float, np.ndarray | None]:
+    """A number by another score, and its deviations on the resamples that all numbers share.
+
+    It is nan, and they are None, where a run does not have the score or the score not the number.
+    """
+    if record.light or number.recalibration != "none":
+        return nan, None
     of = Predictions.of(record)
-    if score == "p_norm":
+    if number.score == "p_norm":
         p = confidence.choose_p(of.validation_logits, of.validation_labels)
         by = confidence.p_norm(of.logits, p)
     else:
-        by = of.arrays.get(f"test_{score}")
-    return None if by is None else stats.Answers(by, of.confident()[1])
-
-
-def _by_score(record: store.Record, number: Number) -> float:
-    answers = _answers(record, number.score)
-    if answers is None or number.recalibration != "none":
-        return nan
+        by = of.arrays.get(f"test_{number.score}")
     share = re.fullmatch(r"risk_at_coverage_(.*)", number.metric)
     functions = metrics.ranked_metrics(coverages=[float(share[1])] if share else [])
-    function = functions.get(number.metric, lambda ranking: nan)
-    return float(function(metrics.Ranking.of(*answers)))
-
-
-def resampled(record: store.Record, number: Number) -> np.ndarray | None:
-    """Deviations of a number by another score on the resamples that all numbers share."""
-    if record.light or number.recalibration != "none" or number.score == "max_probability":
-        return None
-    answers = _answers(record, number.score)
-    if answers is None or number.metric not in stats.COMPARED + stats.UNCHANGED:
-        return None
+    if by is None or number.metric not in functions:
+        return nan, None
+    answers = stats.Answers(by, of.confident()[1])
+    value = float(functions[number.metric](metrics.Ranking.of(*answers)))
     n = record.replicates.deviations.shape[1]
-    drawn = stats.replicates([answers], None, [number.metric], n=n)[0, :, 0]
-    return drawn - _by_score(record, number)
+    return value, stats.replicates([answers], None, [number.metric], n=n)[0, :, 0] - value

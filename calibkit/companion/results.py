@@ -100,10 +100,13 @@ def measured(record: store.Record, number: Number) -> tuple[float, np.ndarray | 
         number = number._replace(recalibration="none")  # no temperature changes what is predicted
     if number.metric in _SUMS and number.score == "max_probability":
         constant, parts = _SUMS[number.metric]
-        each = [(f, *measured(record, part)) for part, f in _parts(number, parts)]
-        drawn = [None if its is None else f * its for f, _, its in each]
-        known = not any(its is None for its in drawn)
-        return constant + sum(f * v for f, v, _ in each), sum(drawn) if known else None
+        value, drawn = 0.0, 0.0
+        for metric, after, factor in parts:
+            part = number._replace(metric=metric, recalibration=after or number.recalibration)
+            of_part, its = measured(record, part)
+            value += factor * of_part
+            drawn = None if drawn is None or its is None else drawn + factor * its
+        return constant + value, drawn
     if number.test_set != "clean":
         return _under_shift(record, number), None
     # A period takes the deviations of the end, a fit on few samples those of the fit on all.
@@ -111,24 +114,18 @@ def measured(record: store.Record, number: Number) -> tuple[float, np.ndarray | 
     if number.at != "end":
         return _through_training(record, number), drawn
     if (kept := record.measured(*_key(number))) is not None:
-        value = kept
-    elif _column(number) in record.history:
-        value = float(record.history[_column(number)][-1])
-    else:
-        value = derived.value(record, number)
-    return value, derived.resampled(record, number) if drawn is None else drawn
+        return kept, drawn
+    if _column(number) in record.history:
+        return float(record.history[_column(number)][-1]), drawn
+    if number.score == "max_probability":
+        return derived.value(record, number), drawn
+    return derived.by_score(record, number)
 
 
 def _key(number: Number) -> tuple:
     """What a record finds a number by, at the end or at an epoch."""
     epoch = (number.at,) if isinstance(number.at, int) else ()
     return (*(getattr(number, field) for field in tables.KEY), *epoch)
-
-
-def _parts(number: Number, parts) -> Iterator[tuple[Number, float]]:
-    for metric, recalibration, factor in parts:
-        own = number.recalibration if recalibration is None else recalibration
-        yield number._replace(metric=metric, recalibration=own), factor
 
 
 def _under_shift(record: store.Record, number: Number) -> float:
