@@ -86,7 +86,10 @@ def test_fraud_from_report_to_production(folder, capsys):
     p, labels = fraud(seed=3)
     np.save("new.npy", np.log(np.stack([1 - p, p], axis=1)))
     here = posthoc.load("map.json").predict_proba(np.load("new.npy"))
-    there = elsewhere("kept = json.load(open('map.json')); z = np.load('new.npy')")
+    there = elsewhere(
+        "kept, z = json.load(open('map.json')), np.load('new.npy')\n"
+        "np.save('there.npy', calibrated(kept, z))"
+    )
     np.testing.assert_allclose(there, here, rtol=0, atol=1e-12)
     fraud_column = here[:, kept["class_names"].index("fraud")]
     assert abs(fraud_column.mean() - labels.mean()) < 0.006 and p.mean() > 0.2
@@ -108,9 +111,9 @@ def test_fraud_from_report_to_production(folder, capsys):
 
 
 def elsewhere(setup):
-    """What the page's function gives in an interpreter that cannot import calibkit."""
+    """What the page's functions give in an interpreter that cannot import calibkit."""
     code = "import sys; sys.modules['calibkit'] = None\n" + STANDALONE + setup
-    code += "\nnp.save('there.npy', calibrated(kept, z))\nassert 'scipy' not in sys.modules"
+    code += "\nassert 'scipy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     return np.load("there.npy")
 
@@ -138,12 +141,35 @@ for file, z in {files!r}:
     kept = json.load(open(file))
     apply = calibrated_top if kept["map"] in ("histogram", "top") else calibrated
     found.append(apply(kept, a[z]).ravel())
-kept, z = {{"map": "temperature", "classes": 2, "fitted": {{"temperature": 1}}}}, [[0, 0]]
-np.save("all.npy", np.concatenate(found))
+np.save("there.npy", np.concatenate(found))
 """
-    elsewhere(setup)
     expected = np.concatenate([probs.ravel() for probs in here])
-    np.testing.assert_allclose(np.load("all.npy"), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(elsewhere(setup), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", deploy.NAMES)
+def test_zeros_are_read_in_production_as_they_were_in_the_file(folder, name):
+    """A forest's probabilities have two decimals, and some are 0."""
+    rng = np.random.default_rng(0)
+    votes = rng.multinomial(100, [0.7, 0.25, 0.04, 0.01], size=600)
+    probs, labels = votes / 100, np.array([rng.choice(4, p=row / 100) for row in votes])
+    assert (probs == 0).any(axis=1).mean() > 0.3
+    data = predictions.from_arrays({"probs": probs, "labels": labels})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
+        model, about = deploy.recalibrate(data, name)
+    model.save("map.json", **about)
+    kept = posthoc.load("map.json")
+    expected = model.predict_proba(data.logits)  # what the map gives for the file itself
+    here = kept.predict_proba(predictions.log_probs(probs, kept.about_["floor"]))
+    np.testing.assert_array_equal(here, expected)
+    np.save("p.npy", probs)
+    apply = "calibrated_top" if name in ("top", "histogram") else "calibrated"
+    there = elsewhere(
+        "kept, p = json.load(open('map.json')), np.load('p.npy')\n"
+        f"np.save('there.npy', {apply}(kept, log_probs(p, kept['floor'])))"
+    )
+    np.testing.assert_allclose(there, expected, rtol=0, atol=1e-12)
 
 
 # --- maps and thresholds --------------------------------------------------------------------------

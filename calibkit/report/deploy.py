@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibkit import __version__, metrics, posthoc, stats
+from calibkit import __version__, metrics, posthoc, stats, terms
 from calibkit.arrays import Array, softmax
 from calibkit.report import assessment, estimates, positive, thresholds
 from calibkit.report.predictions import Predictions, log_probs
@@ -28,7 +28,6 @@ NAMES = {
     "isotonic": "Isotonic regression",
     "histogram": "Histogram binning",
 }  # of the maps on offer
-MEASURED = ("accuracy", "ece", "nll", "brier")
 
 
 def recalibrate(
@@ -59,11 +58,13 @@ def recalibrate(
     Recalibration
         Fitted; ``model.save(path, **about)`` writes both.
     dict
-        ``class_names``; ``scores`` ("logits" or "log-probabilities", which the map takes);
-        ``fitted_on`` (file, samples, their part); ``measured`` (``samples``, and `MEASURED`
-        ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its ``value``, the
-        ``column`` it is about (None: the highest), ``threshold`` (None if none keeps the rule) and
-        what it does to samples it was not chosen on, as [estimate, low, high]; ``warnings``.
+        ``class_names``; ``scores`` ("logits" or "log-probabilities", which the map takes) and
+        ``floor`` (see `predictions.log_probs`); ``fitted_on`` (file, samples, their part);
+        ``measured`` (``samples``, and accuracy, ECE, NLL, Brier score and, of two classes, the
+        classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
+        ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
+        the rule) and what it does to samples it was not chosen on, as [estimate, low, high];
+        ``warnings``.
 
     Raises
     ------
@@ -114,6 +115,7 @@ def recalibrate(
     return model, {
         "class_names": list(data.class_names),
         "scores": "log-probabilities" if _normalised(data.logits) else "logits",
+        "floor": data.floor,
         "fitted_on": {
             "file": data.name,
             "part": "validation" if held else "all",
@@ -134,11 +136,10 @@ def lines(name: str, model: posthoc.Recalibration, about: dict) -> list[str]:
     """What `recalibrate` found, in words."""
     temperature = model.temperature_ if name == "temperature" else None
     said = [say(None, "recalibrated", what=NAMES[name], temperature=temperature, **about)]
-    for metric in MEASURED:
-        two = [about["measured"][when][metric] for when in ("before", "after")]
-        shown = [percent(x) if metric in ("accuracy", "ece") else _digits(x) for x in two]
-        label = metric.upper() if len(metric) == 3 else metric.capitalize()
-        said.append(f"  {label:9}{shown[0]} → {shown[1]}")
+    for metric, before in about["measured"]["before"].items():
+        two = before, about["measured"]["after"][metric]
+        shown = [_digits(x) if metric in ("nll", "brier") else percent(x) for x in two]
+        said.append(f"  {terms.METRICS[metric][0]:14}{shown[0]} → {shown[1]}")
     for row in about["thresholds"]:
         score, kinds = "confidence", ("accepted", "error")
         if row["column"] is not None:
@@ -193,12 +194,10 @@ def _measure(probs: Array, labels: Array) -> dict[str, float | None]:
     rows = np.arange(len(labels))
     samples = metrics.per_sample(log_probs(probs.copy()), labels)
     nll = float(samples["nll"].mean()) if (probs[rows, labels] > 0).all() else None
-    return {
-        "accuracy": float(samples["correct"].mean()),
-        "ece": metrics.ece(probs, labels),
-        "nll": nll,  # None: infinite
-        "brier": float(samples["brier"].mean()),
-    }
+    found = {"accuracy": float(samples["correct"].mean()), "ece": metrics.ece(probs, labels)}
+    if probs.shape[1] == 2:  # it sees what the ECE of the answer does not
+        found["classwise_ece"] = metrics.classwise_ece(probs, labels)
+    return found | {"nll": nll, "brier": float(samples["brier"].mean())}  # None: infinite
 
 
 def _digits(value: float | None) -> str:

@@ -79,6 +79,9 @@ class Predictions:
         two columns of `logits` are then "wrong" and "right", and a label of 1 means right.
     positive : int or None
         Of two classes, the one of interest; None if nobody said.
+    floor : float
+        What the zeros of a row share, where probabilities had been rounded; see `log_probs`. Of the
+        validation set, if there is one. 0: none had.
     """
 
     name: str
@@ -95,6 +98,7 @@ class Predictions:
     confidences: Array | None = None
     val_confidences: Array | None = None
     positive: int | None = None
+    floor: float = 0.0
 
     @property
     def pairs(self) -> bool:
@@ -326,7 +330,7 @@ def from_arrays(
     more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
     k = 0
     for prefix in ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",):
-        logits, labels, keep = part(arrays, prefix, names, notes)
+        logits, labels, keep, floor = part(arrays, prefix, names, notes)
         if names and len(names) != logits.shape[1] and not prefix:
             raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
         if logits.shape[1] != (k := k or logits.shape[1]):
@@ -339,7 +343,7 @@ def from_arrays(
         if not prefix and arrays.get("groups") is not None:
             more["groups"] = _groups(arrays["groups"], keep)
     names = names or tuple(str(i) for i in range(k))
-    return Predictions(name, class_names=names, notes=tuple(notes), **more)
+    return Predictions(name, class_names=names, notes=tuple(notes), floor=floor, **more)
 
 
 def _groups(groups: ArrayLike, keep: Array) -> Array:
@@ -352,12 +356,17 @@ def _groups(groups: ArrayLike, keep: Array) -> Array:
     return text_of(groups)[keep]
 
 
-def log_probs(probs: Array) -> Array:
+def log_probs(probs: Array, floor: float = 0.0) -> Array:
     """Logarithms of probabilities, finite even for 0, so that softmax gives the probabilities back.
+
+    The zeros of a row share the floor: half a unit of the last decimal, where they were rounded.
 
     >>> log_probs(np.array([0.5, 0.0])).round(2).tolist()
     [-0.69, -708.4]
+    >>> np.exp(log_probs(np.array([[0.7, 0.3, 0.0]]), floor=0.05)).round(2).tolist()
+    [[0.7, 0.26, 0.04]]
     """
+    probs = _fill_zeros(probs, floor) if floor else probs
     out = np.maximum(probs, np.finfo(probs.dtype).tiny)
     return np.log(out, out=out)
 
@@ -410,7 +419,7 @@ def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array |
 
 def _pairs(
     arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array, Array, float]:
     """Confidence and correctness as the probabilities of "wrong" and "right"."""
     if f"{prefix}confidence" not in arrays or f"{prefix}correct" not in arrays:
         raise ValueError(f"got {few_of(arrays)}, expected {prefix}confidence and {prefix}correct")
@@ -425,7 +434,7 @@ def _pairs(
         hint = _hint(values, words)
         raise ValueError(f"{prefix}{error}{hint}") from error
     both = np.stack([1 - confidence, confidence], axis=1).clip(0, 1)
-    return log_probs(both), correct.astype(np.int64), np.ones(len(correct), bool)
+    return log_probs(both), correct.astype(np.int64), np.ones(len(correct), bool), 0.0
 
 
 def _hint(scores: Array, otherwise: str) -> str:
@@ -439,15 +448,15 @@ def _hint(scores: Array, otherwise: str) -> str:
 
 def _part(
     arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
-) -> tuple[Array, Array, Array]:
-    """Logits, labels and rows kept of the test set or, with "val_", of the validation set."""
+) -> tuple[Array, Array, Array, float]:
+    """Logits, labels, rows kept and floor of the test set or, with "val_", the validation set."""
     kinds = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
     if not kinds or f"{prefix}labels" not in arrays:
         raise ValueError(
             f"got {few_of(arrays)}, expected {prefix}logits or {prefix}probs, and {prefix}labels "
             f"(or {prefix}confidence and {prefix}correct)"
         )
-    logits = _scores(arrays[prefix + kinds[0]], prefix + kinds[0], notes)
+    logits, floor = _scores(arrays[prefix + kinds[0]], prefix + kinds[0], notes)
     n, k = logits.shape
     labels = _numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
     keep = ~np.isin(labels, _NO_LABEL)
@@ -462,10 +471,10 @@ def _part(
         logits, labels = logits[keep], labels[keep]
     if labels.min() == 1 and labels.max() == k:
         raise ValueError(f"{prefix}labels: got values from 1 to {k}, expected them counted from 0")
-    return logits, as_labels(labels, k, name=f"{prefix}labels"), keep
+    return logits, as_labels(labels, k, name=f"{prefix}labels"), keep, floor
 
 
-def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
+def _scores(scores: ArrayLike, name: str, notes: list[str]) -> tuple[Array, float]:
     scores = to_numpy(scores)
     probs = name.endswith("probs")
     if scores.ndim == 3:
@@ -491,7 +500,7 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
         scores = as_logits(scores, name, kind=None)
         probs = len(scores) > 1 and _are_probs(scores)
         if not probs:
-            return scores
+            return scores, 0.0
         notes.append(f"The rows of {name} sum to 1 and were read as probabilities.")
     digits = _digits(scores)
     off = np.abs(row_sums(scores) - 1).max() if digits else 0.0
@@ -503,17 +512,15 @@ def _scores(scores: ArrayLike, name: str, notes: list[str]) -> Array:
     except ValueError as error:
         hint = _hint(scores, "if these are logits, name them logits")
         raise ValueError(f"{error}{hint}") from error
-    zeros = int((scores == 0).sum()) if digits else 0
-    if zeros:
-        half = 0.5 * 10.0**-digits
+    half = 0.5 * 10.0**-digits if digits else 0.0
+    if half and (zeros := int((scores == 0).sum())):
         places = f"{digits} decimal{'s' * (digits > 1)}"
         notes.append(
             f"The {name} have {places}, and {zeros:,} of {scores.size:,} are 0, which may be "
             f"anything below {half:.{digits + 1}f}. The zeros of a row share that much, so NLL and "
             "temperature are approximate; save the logits for exact ones."
         )
-        scores = _fill_zeros(scores, half)
-    return log_probs(scores)
+    return log_probs(scores, half), half
 
 
 def _are_probs(scores: Array) -> bool:
