@@ -71,12 +71,11 @@ def _parser() -> argparse.ArgumentParser:
             options(made)
         return made.add_argument
 
-    add = command("report", _report, _labels, _rules, _gate)
+    add = command("report", _report, _labels, _tokens, _rules, _gate)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
     add("--group", **_SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
-    add("--tokens", **_FLAG, help="take scores (texts, tokens, classes) token by token")
 
     add = command("bench", _bench, _changes)
     add("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
@@ -87,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--chosen", default="", help="how its coefficients were chosen, in words, for the page")
     add("--quiet", **_FLAG, help="print no line per epoch")
 
-    add = command("recalibrate", _recalibrate, _labels, _rules, _output)
+    add = command("recalibrate", _recalibrate, _labels, _tokens, _rules, _output)
     maps = "temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
     add("--map", default="temperature", choices=maps, help="default: %(default)s")
@@ -161,6 +160,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _labels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
+
+
+def _tokens(parser: argparse.ArgumentParser) -> None:
+    words = "take scores (texts, tokens, classes) token by token"
+    parser.add_argument("--tokens", **_FLAG, help=words)
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
@@ -638,7 +642,7 @@ def _recalibrate(options) -> None:
     """
     from calibkit.report import deploy, predictions
 
-    data = predictions.read(options.predictions, options.labels)
+    data = predictions.read(options.predictions, options.labels, tokens=options.tokens)
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, _chosen_rules(options)
     )

@@ -318,6 +318,18 @@ def test_a_map_is_printed_as_words_as_json_or_not_at_all(folder, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("tokens", [False, True])
+def test_the_command_that_a_report_prints_works(folder, capsys, tokens):
+    logits, labels = arrays()
+    if tokens:
+        logits, labels = logits.reshape(30, 20, -1), labels.reshape(30, 20)
+    np.savez("p.npz", logits=logits, labels=labels)
+    assert cli.main(["report", "p.npz", *["--tokens"] * tokens]) == 0
+    printed = re.search(r"calibkit (recalibrate FILE .* map\.json)", capsys.readouterr().out)[1]
+    assert cli.main(printed.replace("FILE", "p.npz").split()) == 0
+    assert posthoc.load("map.json").about_["fitted_on"]["samples"] == 600
+
+
 # --- conditions -----------------------------------------------------------------------------------
 
 

@@ -214,6 +214,7 @@ def _on_recalibration(numbers: Assessment) -> dict[str, str]:
     values["map"] = next((name for name, of in posthoc.MAPS.items() if of is kind), None)
     if values["map"] and not numbers.pairs:  # a map takes the scores of all classes
         names.append("to_deploy")
+        values["tokens"] = any("each token is a sample" in note for note in numbers.notes)
     little = " a little" if after["brier"] > 0.95 * before["brier"] else ""
     title = f"{best.capitalize()} {'may' if leaks else 'would'} help{little}"
     return card(title, say(numbers, *names, *last, **values), "unsure" if leaks else "fair")
