@@ -1,7 +1,7 @@
 """Do not be afraid of overconfidence.
 
 Section 3.2: ResNet-32 on images, an 8-layer 1-D CNN on texts, five runs, coefficients of lowest
-ECE on test data, from the grids of figure 1. Schedules are in an appendix that we do not have:
+ECE on test data, from the grids of figure 1. Schedules are in the supplement, which was not used:
 those of the public code (200 epochs of batches of 512, steps after 100 and 150, weight decay
 1e-4, 5,000 held out by seed 101), and for texts ours. Figure 1(d) does not state its sizes.
 """
