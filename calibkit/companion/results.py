@@ -259,7 +259,7 @@ class Row(NamedTuple):
 
     In natural units. `covers` says what the interval is about: "runs and test set", "runs", or
     nothing for a single run. Two rows can be subtracted: the difference of differences, paired by
-    seed and, on one test set, by its samples. So can a printed difference from a row.
+    seed and, on one test set, by its samples.
     """
 
     setting: str
@@ -282,10 +282,7 @@ class Row(NamedTuple):
     def interval(self) -> stats.Interval:
         return stats.Interval(self.estimate, self.low, self.high)
 
-    def __sub__(self, other: "Row | float") -> "Row":
-        if not isinstance(other, Row):
-            its, to = self.series - other, "the printed difference"
-            return row(its, self.number, self.setting, self.method, to, title=self.title)
+    def __sub__(self, other: "Row") -> "Row":
         one = f"{self.method} in {self.setting}" if other.setting != self.setting else self.method
         to = f"{other.method} in {other.setting}" if other.setting != self.setting else other.method
         if (self.method, self.setting) == (other.method, other.setting):
