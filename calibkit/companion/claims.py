@@ -33,6 +33,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from itertools import groupby, pairwise, product
 from math import inf, isnan, nan, sqrt
@@ -1039,10 +1040,18 @@ class Card:
 
     @property
     def counts(self):
-        """How often each outcome stands in each column, as a table."""
+        """How often each outcome stands in each column, as a table; below, what is reversed."""
         import pandas as pd
 
-        return page.table(pd.DataFrame(counts(self.rows)).T)
+        known, columns = {claim.id: claim.statement for claim in claims()}, titles(self.rows)
+        where: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.shown and row.outcome == "reversed":
+                where.setdefault(known[row.claim], []).append(columns[row.column])
+        lines = [escape(f"{said} ({'; '.join(its)})") for said, its in where.items()]
+        below = {"selector": "caption", "props": "caption-side: bottom; text-align: left"}
+        shown = page.table(pd.DataFrame(counts(self.rows)).T).set_table_styles([below])
+        return shown.set_caption("<br>".join(["Reversed:", *lines])) if lines else shown
 
     def _repr_html_(self) -> str:
         from calibkit.report import html
