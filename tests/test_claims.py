@@ -594,7 +594,7 @@ def test_what_cannot_be_tested_says_why():
             assert row.precondition
     reasons = {claim.id: claim.untested for claim in claims.claims() if claim.untested}
     assert "corrupt header" in reasons["mixup-c13"] and "constant" in reasons["bsce-c17"]
-    assert "appendix" in reasons["overconf-c10"]
+    assert "supplement" in reasons["overconf-c10"]
 
 
 # --- the board ------------------------------------------------------------------------------------
