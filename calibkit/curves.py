@@ -167,9 +167,9 @@ class GradientNorms:
     brier_edges, norm_edges : arrays (bins + 1,)
         Of the cells.
     middle : array (20,)
-        Brier scores at which the quantiles of the norm are taken.
+        Median Brier score of the samples in each of twenty parts of its range.
     low, median, high : arrays (20,)
-        10, 50 and 90 % quantiles of the norm there; ``nan`` for fewer than 20 samples.
+        10, 50 and 90 % quantiles of their norm. All are ``nan`` for fewer than 20 samples.
     scatter : float
         `gradient_scatter`: how far apart the norms of two equally wrong samples are.
     log : bool
@@ -547,9 +547,10 @@ def prepare_gradient_norms(
     limit = float(np.quantile(y, 0.999)) or 1.0
     brier_edges, norm_edges = _cells(x, 2.0, bins, log), _cells(y, limit, bins, log)
     coarse = _cells(x, 2.0, 20, log)
-    quantiles = np.full((3, 20), np.nan)
+    middle, quantiles = np.full(20, np.nan), np.full((3, 20), np.nan)
     cell = (np.searchsorted(coarse, x, side="left") - 1).clip(0, 19)
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
+        middle[b] = np.median(x[cell == b])
         quantiles[:, b] = np.quantile(y[cell == b], [0.1, 0.5, 0.9])
     scale = None
     if exponent is not None:
@@ -558,7 +559,7 @@ def prepare_gradient_norms(
         counts=np.histogram2d(x, y, (brier_edges, norm_edges))[0],
         brier_edges=brier_edges,
         norm_edges=norm_edges,
-        middle=np.sqrt(coarse[1:] * coarse[:-1]) if log else (coarse[1:] + coarse[:-1]) / 2,
+        middle=middle,
         low=quantiles[0],
         median=quantiles[1],
         high=quantiles[2],

@@ -828,12 +828,11 @@
       // The median norm in twenty cells of the Brier score, where twenty samples are.
       const cells = Array.from({ length: 20 }, () => []);
       const place = log ? (b) => (b > 0 ? Math.floor((20 * Math.log(b / x0)) / Math.log(2 / x0)) : 0) : (b) => Math.floor(10 * b);
-      for (let i = 0; i < n; i++) cells[Math.min(Math.max(place(brier[i]), 0), 19)].push(norm[i]);
-      const middle = (c) => (log ? x0 * (2 / x0) ** ((c + 0.5) / 20) : (c + 0.5) / 10);
-      const bands = cells.map((values, c) => {
-        const v = Float64Array.from(values).sort();
-        return v.length >= 20 && [middle(c), quantile(v, 0.1), quantile(v, 0.5), quantile(v, 0.9)];
-      }).filter(Boolean);
+      for (let i = 0; i < n; i++) cells[Math.min(Math.max(place(brier[i]), 0), 19)].push(i);
+      const bands = cells.filter((its) => its.length >= 20).map((its) => {
+        const [b, v] = [brier, norm].map((values) => Float64Array.from(its, (i) => values[i]).sort());
+        return [quantile(b, 0.5), quantile(v, 0.1), quantile(v, 0.5), quantile(v, 0.9)];
+      });
       // A weight that is a power of ‖p - y‖₂ makes the norm one of the Brier score, times √(‖h‖² + 1).
       const exponent = loss.value === "cross_entropy" ? 0.5 : loss.value === "bsce_gra" && beta.value === 2 ? (g + 1) / 2 : null;
       const ratios = exponent == null ? [] : Float64Array.from(brier.keys()).map((i) => norm[i] / brier[i] ** exponent)
