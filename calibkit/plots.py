@@ -562,7 +562,7 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
 
     The axis begins after the first epochs, which are so high that they would flatten the rest. The
     ring is the epoch of lowest refinement; the number is what is lost of it until the end, on
-    average over seeds.
+    average over seeds, unless it is lowest there.
 
     Parameters
     ----------
@@ -596,6 +596,7 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
     ring = {"color": CORRECT, "markerfacecolor": "white", "zorder": 5, "clip_on": False}
     ax.plot(x[left.argmin()], left.min(), "o", **ring)
     lost = f"{numbers.since_best.mean():+.2f}".replace("-", "−")
+    lost = "best at the end" if left.argmin() == len(left) - 1 else lost
     _note(ax, lost, 0.97, 0.03, ha="right", va="bottom", color=ink(CORRECT))
     ax.margins(y=0.25)
     ax.set(xlabel="Epoch", ylabel="NLL")
