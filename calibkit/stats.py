@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist
 from typing import NamedTuple, TypeAlias
@@ -332,10 +333,8 @@ def bootstrap(
     True
     """
     _check_level(level)
-    evaluate, m = _evaluator(logits, labels, metric_names, kind)
-    values = _replicates([evaluate], m, n, seed)[0]
-    intervals = _intervals(metric_names, evaluate(None), values, level)
-    return {_label(metric): x.within(*_range(metric)) for metric, x in intervals.items()}
+    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind)
+    return _own(drawn, metric_names, level)
 
 
 def compare(
@@ -411,25 +410,50 @@ def compare(
     Interval(estimate=0.0, low=0.0, high=0.0)
     """
     _check_level(level)
-    _check_names(metric_names)
-    plain = [_EXCESS[name] for name in metric_names if name in _EXCESS]
-    names = list(dict.fromkeys([*metric_names, *plain]))
-    a, m = _evaluator(logits_a, labels, names, kind)
-    b, size = _evaluator(logits_b, labels, names, kind)
-    if size != m:
-        raise ValueError(f"logits_b: got {size} samples, expected {m} as in logits_a")
-    values_a, values_b = _replicates([a, b], m, n, seed)
-    intervals = _intervals(names, a(None) - b(None), values_a - values_b, level)
+    drawn = _drawn([logits_a, logits_b], labels, metric_names, n, seed, kind)
+    return _difference(*drawn, metric_names, level)
 
-    def difference(name: Metric) -> Interval:
-        low, high = _range(name)
-        estimate, *ends = intervals[name]
-        if name in _EXCESS:
-            ends += intervals[_EXCESS[name]][1:]
-        kind = Unjudged if name in UNJUDGED else Interval
-        return kind(estimate, min(ends), max(ends)).within(low - high, high - low)
 
-    return {_label(name): difference(name) for name in metric_names}
+def compare_all(
+    models: Sequence[Answers], metric_names: Sequence[Metric], n: int = 1000, level: float = 0.95
+) -> tuple[list[dict[str, Interval]], list[dict[str, Interval]]]:
+    """What `bootstrap` says of every model, and `compare` of every two, from the same resamples.
+
+    Intervals of differences hold jointly: with m pairs each is at the level 1 - (1 - level) / m
+    (Bonferroni), so that the chance of any false verdict about a metric is at most 1 - level.
+
+    Parameters
+    ----------
+    models : sequence of Answers or Samples
+        Of the same samples in the same order.
+    metric_names, n, level
+        As in `compare`.
+
+    Returns
+    -------
+    own : list of dict of str to Interval
+        Of each model.
+    differences : list of dict of str to Interval
+        The first minus the second of every two, in the order of `itertools.combinations`.
+
+    Raises
+    ------
+    ValueError
+        As `compare`.
+
+    Examples
+    --------
+    >>> first, second = ([0.9, 0.8, 0.7], [1, 1, 0]), ([0.6, 0.8, 0.7], [1, 1, 0])
+    >>> own, (difference,) = compare_all([Answers(*first), Answers(*second)], ["auroc"], n=50)
+    >>> [x["auroc"].estimate for x in own], difference["auroc"].estimate
+    ([1.0, 0.5], 0.5)
+    """
+    _check_level(level)
+    drawn = _drawn(models, None, metric_names, n)
+    pairs = list(combinations(drawn, 2))
+    joint = 1 - (1 - level) / max(len(pairs), 1)
+    differences = [_difference(a, b, metric_names, joint) for a, b in pairs]
+    return [_own(its, metric_names, level) for its in drawn], differences
 
 
 def replicates(
@@ -482,12 +506,8 @@ def replicates(
     >>> bool((a == b).all())  # a factor leaves the order alone, whatever was drawn
     True
     """
-    if len(models) == 0:
-        raise ValueError("models: got no arrays, expected one for each model")
-    evaluators, sizes = zip(
-        *(_evaluator(x, labels, metric_names, kind) for x in models), strict=True
-    )
-    return np.array(_replicates(evaluators, sizes[0], n, seed))
+    drawn = _drawn(models, labels, metric_names, n, seed, kind)
+    return np.array([[its[name][1] for name in metric_names] for its in drawn]).swapaxes(1, 2)
 
 
 # What every run keeps replicates of, as trained and behind recalibration; and as trained alone.
@@ -926,7 +946,6 @@ def _evaluator(
 
     The array is read and sorted here, once.
     """
-    _check_names(names)
     by_sample, classwise, valid = {}, None, []
     if isinstance(logits, Answers | Samples):
         by_sample["confidence"], by_sample["correct"] = as_confidence_correct(*logits[:2])
@@ -1033,28 +1052,62 @@ def _one_thread() -> AbstractContextManager:
     return threadpool_limits(1, "blas")
 
 
-def _intervals(
-    names: Sequence[Metric], estimates: Array, replicates: Array, level: float
-) -> dict[Metric, Interval]:
-    _warn_undefined(names, estimates)
-    intervals = {}
-    for name, estimate, values in zip(names, estimates, replicates.T, strict=True):
-        values = values[~np.isnan(values)]
-        ends = (math.nan, math.nan)
-        if len(values) and not np.isnan(estimate):
-            # Between the order statistics that leave so much outside on average; the default leaves
-            # 7 % outside where 5 % is asked of 100 replicates.
-            ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], method="weibull")
-            ends += estimate - values.mean()
-        intervals[name] = Interval(float(estimate), float(ends[0]), float(ends[1]))
-    return intervals
+Drawn: TypeAlias = dict[Metric, tuple[float, Array]]  # value of a metric, and on resamples
 
 
-def _warn_undefined(names: Sequence[Metric], estimates: Array) -> None:
-    undefined = [_label(m) for m, value in zip(names, estimates, strict=True) if np.isnan(value)]
-    if undefined:
+def _drawn(
+    models: Sequence, labels: ArrayLike, names: Sequence, n: int, seed: int = 0, kind="logits"
+) -> list[Drawn]:
+    """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
+    _check_names(names)
+    if len(models) == 0:
+        raise ValueError("models: got no arrays, expected one for each model")
+    names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
+    evaluators, sizes = zip(*(_evaluator(x, labels, names, kind) for x in models), strict=True)
+    if len(set(sizes)) > 1:
+        raise ValueError(f"logits: got {sizes} samples, expected the same of all models")
+    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed), strict=True)
+    return [
+        {name: (x, its) for name, x, its in zip(names, evaluate(None), values.T, strict=True)}
+        for evaluate, values in both
+    ]
+
+
+def _own(drawn: Drawn, names: Sequence[Metric], level: float) -> dict[str, Interval]:
+    return _warned({_label(x): _ends(*drawn[x], level).within(*_range(x)) for x in names})
+
+
+def _difference(a: Drawn, b: Drawn, names: Sequence[Metric], level: float) -> dict[str, Interval]:
+    plain = {x: _ends(a[x][0] - b[x][0], a[x][1] - b[x][1], level) for x in a}
+
+    def difference(name: Metric) -> Interval:
+        low, high = _range(name)
+        estimate, *ends = plain[name]
+        if name in _EXCESS:
+            ends += plain[_EXCESS[name]][1:]
+        kind = Unjudged if name in UNJUDGED else Interval
+        return kind(estimate, min(ends), max(ends)).within(low - high, high - low)
+
+    return _warned({_label(name): difference(name) for name in names})
+
+
+def _ends(estimate: float, values: Array, level: float) -> Interval:
+    """The interval of a metric by its replicates."""
+    values = values[~np.isnan(values)]
+    ends = (math.nan, math.nan)
+    if len(values) and not np.isnan(estimate):
+        # Between the order statistics that leave so much outside on average; the default leaves
+        # 7 % outside where 5 % is asked of 100 replicates.
+        ends = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], method="weibull")
+        ends += estimate - values.mean()
+    return Interval(float(estimate), float(ends[0]), float(ends[1]))
+
+
+def _warned(found: dict[str, Interval]) -> dict[str, Interval]:
+    if undefined := [name for name, x in found.items() if math.isnan(x.estimate)]:
         message = f"undefined on these samples, so nan: {', '.join(undefined)}"
         warnings.warn(message, metrics.UndefinedMetricWarning, stacklevel=4)
+    return found
 
 
 def _values(values: ArrayLike) -> Array:

@@ -128,10 +128,7 @@ def test_seed_level_and_kind_of_array():
 
 def test_few_replicates_leave_as_much_outside_as_many():
     rng = np.random.default_rng(0)
-    found = [
-        stats._intervals(["x"], np.zeros(1), rng.standard_normal((40, 1)), 0.95)["x"]
-        for _ in range(400)
-    ]
+    found = [stats._ends(0.0, rng.standard_normal(40), 0.95) for _ in range(400)]
     inside = [NormalDist().cdf(x.high) - NormalDist().cdf(x.low) for x in found]
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
 
@@ -359,7 +356,7 @@ def test_answers_give_what_their_logits_give():
     assert stats.bootstrap(one, None, names, n=9)["risk_at_coverage_0.5"].estimate == at
     with pytest.raises(ValueError, match=r"^metric_names: got \['nll'\], expected a list of"):
         stats.bootstrap(one, None, ["nll"])
-    with pytest.raises(ValueError, match=r"^logits_b: got 400 samples, expected 2"):
+    with pytest.raises(ValueError, match=r"^logits: got \(2, 400\) samples, expected the same"):
         stats.compare(stats.Answers([0.5, 0.6], [0, 1]), one, None, ["auroc"])
 
 

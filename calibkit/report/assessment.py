@@ -682,13 +682,9 @@ def compare(
             p, true = positive.probability(model.logits, event), model.labels == event
             samples[name] = samples[name]._replace(confidence=p, correct=true)
     pairs = list(combinations(samples, 2))
-    level = 1 - (1 - LEVEL) / len(pairs)
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
     n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
-
-    def difference(a: str, b: str) -> dict[str, Interval]:
-        return stats.compare(samples[a], samples[b], None, names, n=n, level=level)
-
+    own, differences = stats.compare_all(list(samples.values()), names, n, LEVEL)
     return {
         "models": list(samples),
         "calibkit": __version__,
@@ -696,14 +692,15 @@ def compare(
         "classes": first.logits.shape[1],
         "positive": None if event is None else first.class_names[event],
         "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
-        "level": level,
-        "metrics": {
-            name: stats.bootstrap(own, None, names, n=200) for name, own in samples.items()
-        },
-        "pairs": [{"first": a, "second": b, "difference": difference(a, b)} for a, b in pairs],
+        "level": 1 - (1 - LEVEL) / len(pairs),
+        "metrics": dict(zip(samples, own, strict=True)),
+        "pairs": [
+            {"first": a, "second": b, "difference": difference}
+            for (a, b), difference in zip(pairs, differences, strict=True)
+        ],
         "reliability": {
-            name: curves.prepare_reliability(own.confidence, own.correct)
-            for name, own in samples.items()
+            name: curves.prepare_reliability(its.confidence, its.correct)
+            for name, its in samples.items()
         },
     }
 
