@@ -1,9 +1,8 @@
 """The numbers behind the figures, without drawing: ``plots.plot_x`` shows `prepare_x`.
 
-One array is one run, a list of arrays is one run per seed. Every number has its
-uncertainty: over seeds the 95 % Student-t interval of the mean (``nan`` for fewer than two seeds),
-within one test set the 95 % Wilson interval of a proportion. Values are in natural units:
-fractions, not per cent.
+One array is one run, a list of arrays is one run per seed. Bands are, over seeds, the 95 %
+Student-t interval of the mean (``nan`` for fewer than two seeds), within one test set the 95 %
+Wilson interval of a proportion. Values are in natural units: fractions, not per cent.
 """
 
 from dataclasses import dataclass
@@ -98,8 +97,8 @@ class Overfitting:
         Evaluated epochs.
     values : array (seeds, e)
         Of each seed.
-    mean, low, high : arrays (e,)
-        Mean over seeds and its 95 % interval, ``nan`` for one seed.
+    mean : array (e,)
+        Over seeds.
     best_epoch : int
         The epoch at which the mean is best.
     best, final : float
@@ -113,8 +112,6 @@ class Overfitting:
     epoch: Array
     values: Array
     mean: Array
-    low: Array
-    high: Array
     best_epoch: int
     best: float
     final: float
@@ -129,14 +126,10 @@ class Refinement:
     ----------
     epoch : array (e,) of int
         Epochs of which the logits were kept.
-    nll, refinement, temperature : arrays (seeds, e)
-        As trained, after a temperature that was fitted on other samples, and that temperature.
-    low, high : arrays (e,)
-        95 % interval of the mean refinement over seeds and samples; over samples for one seed.
-    best_epoch : int
-        The epoch at which the mean refinement is lowest.
+    nll, refinement : arrays (seeds, e)
+        As trained, and after a temperature that was fitted on other samples.
     since_best : array (seeds,)
-        Refinement at the end minus that of the best epoch: positive for information lost. The epoch
+        Refinement at the end minus that of its best epoch: positive for information lost. The epoch
         is chosen on one half of the samples for the other, so that its luck is not counted.
     deviations : array (seeds, replicates)
         Of `since_best`, on resamples of the test samples.
@@ -147,10 +140,6 @@ class Refinement:
     epoch: Array
     nll: Array
     refinement: Array
-    temperature: Array
-    low: Array
-    high: Array
-    best_epoch: int
     since_best: Array
     deviations: Array
     n: int
@@ -172,8 +161,6 @@ class GradientNorms:
         10, 50 and 90 % quantiles of their norm. All are ``nan`` for fewer than 20 samples.
     scatter : float
         `gradient_scatter`: how far apart the norms of two equally wrong samples are.
-    log : bool
-        Whether cells have equal width in the logarithms.
     exponent : float or None
         Of the law ``norm = scale · brier^exponent``, if the loss has one.
     scale : float or None
@@ -188,7 +175,6 @@ class GradientNorms:
     median: Array
     high: Array
     scatter: float
-    log: bool
     exponent: float | None
     scale: float | None
 
@@ -367,7 +353,7 @@ def prepare_overfitting(histories, metric: str, best_by: str = "") -> Overfittin
     Returns
     -------
     Overfitting
-        The curve with its interval, its best epoch, and what is lost after it.
+        The curve, its best epoch, and what is lost after it.
 
     Examples
     --------
@@ -393,8 +379,7 @@ def prepare_overfitting(histories, metric: str, best_by: str = "") -> Overfittin
         np.array([np.asarray(history[name], dtype=float) for history in histories])
         for name in (metric, best_by or metric)
     )
-    mean, low, high = stats.seed_interval(values)
-    total = judged.sum(axis=0) * (1 if higher_is_better else -1)
+    mean, total = values.mean(axis=0), judged.sum(axis=0) * (1 if higher_is_better else -1)
     others = total - judged * (1 if higher_is_better else -1) if len(values) > 1 else total[None]
     best, chosen = int(np.nanargmax(total)), np.nanargmax(others, axis=1)
     return Overfitting(
@@ -402,8 +387,6 @@ def prepare_overfitting(histories, metric: str, best_by: str = "") -> Overfittin
         epoch=epochs[0],
         values=values,
         mean=mean,
-        low=low,
-        high=high,
         best_epoch=int(epochs[0][best]),
         best=float(mean[best]),
         final=float(mean[-1]),
@@ -427,7 +410,7 @@ def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refi
     folds : int
         Sample i is in fold i modulo `folds`.
     n : int
-        Resamples behind the intervals.
+        Resamples behind the deviations.
 
     Returns
     -------
@@ -457,40 +440,26 @@ def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refi
         raise ValueError(f"folds: got {folds}, expected 2 to {samples}, the number of samples")
 
     def losses(logits):
-        """NLL of each sample, the same after the temperature of the other folds, their mean."""
-        logits, left, found = np.asarray(to_numpy(logits), float), np.empty(samples), []
+        """NLL of each sample, and the same after the temperature of the other folds."""
+        logits, left = np.asarray(to_numpy(logits), float), np.empty(samples)
         for fold in range(folds):
             here = part == fold
-            found.append(posthoc.optimal_temperature(logits[~here], labels[~here])[0])
-            left[here] = metrics.per_sample(logits[here] / found[-1], labels[here])["nll"]
-        return metrics.per_sample(logits, labels)["nll"], left, np.mean(found)
+            temperature, _ = posthoc.optimal_temperature(logits[~here], labels[~here])
+            left[here] = metrics.per_sample(logits[here] / temperature, labels[here])["nll"]
+        return metrics.per_sample(logits, labels)["nll"], left
 
-    rows = [[losses(run[epoch]) for epoch in epochs[0]] for run in runs]
-    nll, left = (np.array([[epoch[i] for epoch in run] for run in rows]) for i in (0, 1))
+    both = np.array([[losses(run[epoch]) for epoch in epochs[0]] for run in runs])
+    nll, left = both[:, :, 0], both[:, :, 1]  # (seeds, e, samples)
     even = np.full(samples, 1 / samples)
     weights = np.random.default_rng(0).multinomial(samples, even, n) / samples
-    draws = left @ weights.T  # (seeds, e, n)
-    mean = left.mean(axis=2)
     half_of = np.arange(samples) % 2
     chosen = [left[:, :, half_of != half].mean(axis=(0, 2)).argmin() for half in (0, 1)]
     best = np.take(chosen, half_of)  # by the other half
     late = left[:, -1] - left[:, best, np.arange(samples)]
-    if len(runs) > 1:
-        deviations = draws - mean[:, :, None]
-        pairs = zip(mean.T, deviations.swapaxes(0, 1), strict=True)
-        ends = [stats.mean_over_seeds(*pair).interval() for pair in pairs]
-        _, low, high = np.transpose(ends)
-    else:
-        half = 1.96 * left[0].std(axis=1) / np.sqrt(samples)
-        low, high = mean[0] - half, mean[0] + half
     return Refinement(
         epoch=np.array(epochs[0]),
         nll=nll.mean(axis=2),
-        refinement=mean,
-        temperature=np.array([[epoch[2] for epoch in run] for run in rows]),
-        low=low,
-        high=high,
-        best_epoch=int(epochs[0][mean.mean(axis=0).argmin()]),
+        refinement=left.mean(axis=2),
         since_best=late.mean(axis=1),
         deviations=late @ weights.T - late.mean(axis=1, keepdims=True),
         n=samples,
@@ -498,7 +467,7 @@ def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refi
 
 
 def prepare_gradient_norms(
-    brier, norm, exponent: float | None = None, log: bool = False, bins: int = 60
+    brier, norm, exponent: float | None = None, bins: int = 60
 ) -> GradientNorms:
     """Joint density of Brier score and last-layer gradient norm of training samples (bsce fig. 4).
 
@@ -513,8 +482,6 @@ def prepare_gradient_norms(
         Brier score, 0 to 2, and gradient norm of each training sample.
     exponent : float, optional
         ``(gamma + 1) / 2`` of a loss with such a law.
-    log : bool
-        Cells of equal width in the logarithms, from the 1 % quantiles on. The law is then a line.
     bins : int
         Cells along each axis. The norm axis ends at the 99.9 % quantile.
 
@@ -545,8 +512,8 @@ def prepare_gradient_norms(
         if not (values.size and ((values >= 0) & (values <= top)).all()):
             raise ValueError(f"{name}: got empty, negative, too large or non-finite values")
     limit = float(np.quantile(y, 0.999)) or 1.0
-    brier_edges, norm_edges = _cells(x, 2.0, bins, log), _cells(y, limit, bins, log)
-    coarse = _cells(x, 2.0, 20, log)
+    brier_edges, norm_edges = np.linspace(0, 2, bins + 1), np.linspace(0, limit, bins + 1)
+    coarse = np.linspace(0, 2, 21)
     middle, quantiles = np.full(20, np.nan), np.full((3, 20), np.nan)
     cell = (np.searchsorted(coarse, x, side="left") - 1).clip(0, 19)
     for b in np.flatnonzero(np.bincount(cell, minlength=20) >= 20):
@@ -564,7 +531,6 @@ def prepare_gradient_norms(
         median=quantiles[1],
         high=quantiles[2],
         scatter=gradient_scatter(x, y),
-        log=log,
         exponent=exponent,
         scale=scale,
     )
@@ -597,11 +563,6 @@ def gradient_scatter(brier, norm) -> float:
         return float("nan")
     order = np.argsort(brier, kind="stable")
     return float(np.abs(np.diff(norm[order])).mean() / norm.mean())
-
-
-def _cells(values: np.ndarray, top: float, n: int, log: bool) -> np.ndarray:
-    low = np.quantile(values[values > 0], 0.01) if log and (values > 0).any() else top
-    return np.geomspace(low, top, n + 1) if low < top else np.linspace(0, top, n + 1)
 
 
 def prepare_risk_coverage(confidence, correct, points: int = 200) -> RiskCoverage:

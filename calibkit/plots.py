@@ -654,10 +654,7 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
         ax.plot(law_x[inside], law[inside], color=_INK, linestyle="--", linewidth=1.3)
         _note(ax, f"dashed: ∝ BS$^{{{numbers.exponent:g}}}$", y=0.87)
         room = 1.28
-    if numbers.log:
-        ax.set(xscale="log", yscale="log")
-    else:
-        ax.set(xlim=(0, 2), ylim=(0, y[-1] * room))  # the notes stand above
+    ax.set(xlim=(0, 2), ylim=(0, y[-1] * room))  # the notes stand above
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
     return ax
 
