@@ -278,7 +278,7 @@ def test_recalibrations_see_no_sample_that_they_are_judged_on(monkeypatch):
 
     monkeypatch.setattr(assessment, "RECALIBRATIONS", {"spy": Spy, "temperature scaling": Spy})
     for data in (make(n=103), make(n=50, validation=60)):
-        found = assessment.recalibration(data)
+        found, _ = assessment.recalibrated(data)
         values = metrics.summary(data.logits, data.labels)
         for name in ("accuracy", "ece", "adaptive_ece", "nll", "brier", "auroc", "aurc"):
             assert found["none"][name] == pytest.approx(values[name])
@@ -287,7 +287,7 @@ def test_recalibrations_see_no_sample_that_they_are_judged_on(monkeypatch):
 
 def test_recalibration_with_a_validation_set_is_that_of_posthoc():
     data = make(n=300, validation=400, temperature=0.4)
-    found = assessment.recalibration(data)
+    found, _ = assessment.recalibrated(data)
     for name, kind in assessment.RECALIBRATIONS.items():
         model = kind().fit(data.val_logits, data.val_labels)
         probs = model.predict_proba(data.logits)
@@ -305,7 +305,7 @@ def test_recalibration_with_a_validation_set_is_that_of_posthoc():
 
 def test_probability_zero_is_an_infinite_nll():
     data = make(n=40, skill=8, validation=100)
-    found = assessment.recalibration(data)["histogram binning"]
+    found = assessment.recalibrated(data)[0]["histogram binning"]
     probs = posthoc.HistogramBinning().fit(data.val_logits, data.val_labels)
     probs = probs.predict_proba(data.logits)
     assert (probs[np.arange(40), data.labels] == 0).any()  # the case is there
@@ -814,7 +814,7 @@ def test_the_notebook_says_what_the_report_says(tmp_path):
     outputs = [o for c in json.loads(done.read_text())["cells"] for o in c.get("outputs", [])]
     assert sum("image/png" in o.get("data", {}) for o in outputs) == 1
     printed = "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")
-    found = assessment.recalibration(predictions.read(file))
+    found, _ = assessment.recalibrated(predictions.read(file))
     before, after = found["none"], found["temperature scaling"]
     assert f"temperature {after['temperatures'][0]:.2f}" in printed
     assert f"ECE {before['ece']:.3f} before, {after['ece']:.3f} after" in printed

@@ -22,22 +22,24 @@ from calibkit.stats import Interval
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
 GROUPS = 50  # shown at most
 SHOWN = 20  # classes one by one; of more, those that are furthest off
-RECALIBRATIONS = {
-    "temperature scaling": posthoc.TemperatureScaling,
-    "histogram binning": posthoc.HistogramBinning,
-    "isotonic regression": posthoc.IsotonicCalibration,
-}
+NAMES = {
+    "temperature": "temperature scaling",
+    "structured": "structured matrix scaling",
+    "vector": "vector scaling",
+    "matrix": "matrix scaling",
+    "beta": "beta calibration",
+    "top": "beta calibration of the top label",
+    "isotonic": "isotonic regression",
+    "histogram": "histogram binning",
+}  # of the maps on offer
+RECALIBRATIONS = {NAMES[x]: posthoc.MAPS[x] for x in ("temperature", "histogram", "isotonic")}
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
 OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
 LEVEL = 0.95
 MOST = 12  # models to compare: 66 pairs
 # Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
 # as training with class weights leaves behind, takes more than a temperature.
-OF_TWO = {
-    "temperature scaling": posthoc.TemperatureScaling,
-    "beta calibration": posthoc.BetaCalibration,
-    "isotonic regression": posthoc.IsotonicCalibration,
-}
+OF_TWO = {NAMES[x]: posthoc.MAPS[x] for x in ("temperature", "beta", "isotonic")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,7 @@ class Assessment:
     main_point : dict or None
         The operating point of the headline.
     recalibration : dict of str to dict
-        See `recalibration`.
+        The results of `recalibrated`.
     recommended : str or None
         One of these.
     groups, predicted, by_class : list of dict
@@ -159,7 +161,7 @@ def assess(
         # What is undefined is shown as such, in its place.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
         log(f"{n:,} samples, {k:,} classes: metrics")
-        confidence, correct = _pair(data.samples)
+        confidence, correct = data.scored()
         with_intervals = _metrics(data, log)
         points = operating_points(data, target_risk)
         chosen = _main_point(points, 1 - with_intervals["accuracy"].estimate)
@@ -227,10 +229,8 @@ def _by_columns(data: Predictions, point: dict | None) -> list[dict]:
     """`by_group` of every column of groups; of the positive class, if there is one."""
     if data.groups is None:
         return []
-    event, happened = data.samples["confidence"], data.samples["correct"]
-    if data.positive is not None:
-        event = positive.probability(data.logits, data.positive)
-        happened, point = data.labels == data.positive, {"threshold": 0.5}
+    event, happened = data.scored(data.positive)
+    point = point if data.positive is None else {"threshold": 0.5}
     columns = data.groups.reshape(len(data.groups), -1).T
     among = sum(len(np.unique(column)) for column in columns)
     rows = []
@@ -373,7 +373,7 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     (0.89, 20, 0)
     """
     held = data.val_samples and _pair(data.val_samples)
-    return _points(_pair(data.samples), held, target_risk)
+    return _points(data.scored(), held, target_risk)
 
 
 def _points(
@@ -398,7 +398,9 @@ def _points(
     return points
 
 
-def recalibration(data: Predictions) -> dict[str, dict]:
+def recalibrated(
+    data: Predictions, log: Callable[[str], None] = lambda line: None
+) -> tuple[dict[str, dict], dict[str, dict]]:
     """What temperature scaling and two other maps would do.
 
     The others are histogram binning and isotonic regression or, for two classes and for
@@ -409,45 +411,23 @@ def recalibration(data: Predictions) -> dict[str, dict]:
 
     Returns
     -------
-    dict of str to dict
+    results : dict of str to dict
         For "none" and each map: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``,
         ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
         ``changed`` (answers), ``judged_on`` (samples); ``temperatures`` (one per fit, of
         temperature scaling), ``fitted_on`` (samples), ``warnings``. One that cannot be fitted has
         only ``warnings``.
+    found : dict of str to dict
+        What becomes of the samples. ``confidence``: pairs (confidence, correct) of the test and
+        of the validation set, the second None without one; for two classes ``test`` and
+        ``validation``, pairs (probability of the positive class, whether it is the true one).
 
     Examples
     --------
-    >>> probs = [[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1]] * 20
-    >>> results = recalibration(predictions.from_arrays({"probs": probs, "labels": [0, 1, 1] * 20}))
+    >>> probs, labels = [[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1]] * 20, [0, 1, 1] * 20
+    >>> results, _ = recalibrated(predictions.from_arrays({"probs": probs, "labels": labels}))
     >>> {name: round(row["ece"], 2) for name, row in results.items() if "binning" not in name}
     {'none': 0.4, 'temperature scaling': 0.38, 'isotonic regression': 0.08}
-    """
-    return recalibrated(data)[0]
-
-
-def recalibrated(
-    data: Predictions, log: Callable[[str], None] = lambda line: None
-) -> tuple[dict[str, dict], dict[str, dict]]:
-    """`recalibration`, and for each map what becomes of the samples.
-
-    Returns
-    -------
-    results : dict
-        As from `recalibration`.
-    found : dict of str to dict
-        ``confidence``: pairs (confidence, correct) of the test and of the validation set, the
-        second None without one; for two classes ``test`` and ``validation``, pairs (probability
-        of the positive class, whether it is the true one).
-
-    Examples
-    --------
-    >>> from calibkit.report.predictions import from_arrays
-    >>> labels = np.arange(300) % 3
-    >>> logits = 4 * np.eye(3)[(labels + (np.arange(300) % 5 == 0)) % 3]  # one in five is wrong
-    >>> results, found = recalibrated(from_arrays({"logits": logits, "labels": labels}))
-    >>> results["temperature scaling"]["nll"] < results["none"]["nll"], sorted(found)[:2]
-    (True, ['histogram binning', 'isotonic regression'])
     """
     k = data.logits.shape[1]
     data = data.sample(estimates.FIT // k)
@@ -537,7 +517,7 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
 
 
 def recommended(results: dict[str, dict]) -> str | None:
-    """The map of `recalibration` that helps most, or None if none clearly helps.
+    """The map of `recalibrated` that helps most, or None if none clearly helps.
 
     It lowers the Brier score by more than chance, and does not raise the NLL, which is infinite
     where something happens that a map has given a probability of 0.
@@ -677,10 +657,8 @@ def compare(
     names = names if event is None else OF_EVENT
     samples = {}
     for name, model in zip(_names(models), models, strict=True):
-        samples[name] = stats.Samples(**model.samples)
-        if event is not None:
-            p, true = positive.probability(model.logits, event), model.labels == event
-            samples[name] = samples[name]._replace(confidence=p, correct=true)
+        score, true = model.scored(event)
+        samples[name] = stats.Samples(**model.samples | {"confidence": score, "correct": true})
     pairs = list(combinations(samples, 2))
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
     n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))

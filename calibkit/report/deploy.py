@@ -13,21 +13,11 @@ import numpy as np
 
 from calibkit import __version__, metrics, posthoc, stats, terms
 from calibkit.arrays import Array, softmax
-from calibkit.report import assessment, estimates, positive, thresholds
-from calibkit.report.predictions import Predictions, log_probs
+from calibkit.report import estimates, positive, thresholds
+from calibkit.report.assessment import NAMES, by_weight
+from calibkit.report.predictions import Predictions
 from calibkit.report.text import number, percent, say
 from calibkit.stats import Interval
-
-NAMES = {
-    "temperature": "Temperature scaling",
-    "structured": "Structured matrix scaling",
-    "vector": "Vector scaling",
-    "matrix": "Matrix scaling",
-    "beta": "Beta calibration",
-    "top": "Beta calibration of the top label",
-    "isotonic": "Isotonic regression",
-    "histogram": "Histogram binning",
-}  # of the maps on offer
 
 
 def recalibrate(
@@ -43,7 +33,7 @@ def recalibrate(
     ----------
     data : Predictions
     name : str
-        One of `NAMES`.
+        One of `assessment.NAMES`.
     of : str, optional
         Of two classes, the one that `rules` are about; by default as in a report.
     target_risk : sequence of float
@@ -85,7 +75,7 @@ def recalibrate(
         raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
     thresholds.check(data, target_risk, rules)
     column = _column(data, of, rules)
-    data, _ = assessment.by_weight(data)
+    data, _ = by_weight(data)
     kind = posthoc.MAPS[name]
     held, chosen_on = data.val_logits is not None, None
     with warnings.catch_warnings(record=True) as caught:
@@ -135,7 +125,8 @@ def recalibrate(
 def lines(name: str, model: posthoc.Recalibration, about: dict) -> list[str]:
     """What `recalibrate` found, in words."""
     temperature = model.temperature_ if name == "temperature" else None
-    said = [say(None, "recalibrated", what=NAMES[name], temperature=temperature, **about)]
+    what = NAMES[name].capitalize()
+    said = [say(None, "recalibrated", what=what, temperature=temperature, **about)]
     for metric, before in about["measured"]["before"].items():
         two = before, about["measured"]["after"][metric]
         shown = [_digits(x) if metric in ("nll", "brier") else percent(x) for x in two]
@@ -191,13 +182,12 @@ def _normalised(logits: Array) -> bool:
 
 
 def _measure(probs: Array, labels: Array) -> dict[str, float | None]:
-    rows = np.arange(len(labels))
-    samples = metrics.per_sample(log_probs(probs.copy()), labels)
-    nll = float(samples["nll"].mean()) if (probs[rows, labels] > 0).all() else None
-    found = {"accuracy": float(samples["correct"].mean()), "ece": metrics.ece(probs, labels)}
+    found = {"accuracy": float(_top(probs, labels)[1].mean()), "ece": metrics.ece(probs, labels)}
     if probs.shape[1] == 2:  # it sees what the ECE of the answer does not
         found["classwise_ece"] = metrics.classwise_ece(probs, labels)
-    return found | {"nll": nll, "brier": float(samples["brier"].mean())}  # None: infinite
+    nll = metrics.nll(probs, labels)
+    found["nll"] = nll if math.isfinite(nll) else None  # None: infinite
+    return found | {"brier": metrics.brier(probs, labels)}
 
 
 def _digits(value: float | None) -> str:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from scipy.stats import chi2, norm
 
 from calibkit import __version__, plots, stats
-from calibkit.arrays import Array, softmax
+from calibkit.arrays import Array
 from calibkit.report import estimates, files, html, predictions
 from calibkit.report.estimates import FEW, LEAST
 from calibkit.report.predictions import Predictions
@@ -64,12 +64,15 @@ def compare(parts: Sequence[Predictions]) -> dict:
             raise ValueError(
                 f"{part.name}: got {len(part.labels)} samples, expected at least {LEAST}"
             )
-    positive = int(2 * (first.labels == 1).sum() <= len(first.labels))
-    scored = [_scored(part, positive) for part in parts]
+    event = None
+    if first.logits.shape[1] == 2:  # the rarer
+        event = int(2 * (first.labels == 1).sum() <= len(first.labels))
+    scores = (part.scored(event) for part in parts)
+    scored = [(score.astype(np.float64), hit) for score, hit in scores]
     m = len(parts) - 1
     changes = [_change(parts[0], parts[i], scored[0], scored[i], m) for i in range(1, m + 1)]
     return {
-        "score": f"P({first.class_names[positive]})" if _two(first) else "confidence",
+        "score": "confidence" if event is None else f"P({first.class_names[event]})",
         "parts": [
             {
                 "name": part.name,
@@ -86,18 +89,6 @@ def compare(parts: Sequence[Predictions]) -> dict:
         "notes": [f"{part.name}: {note}" for part in parts for note in part.notes],
         "calibkit": __version__,
     }
-
-
-def _two(data: Predictions) -> bool:
-    return data.logits.shape[1] == 2
-
-
-def _scored(data: Predictions, positive: int) -> tuple[Array, Array]:
-    """Of two classes the probability of one and whether it is true, else those of the answer."""
-    if _two(data):
-        probs = softmax(data.logits.astype(np.float64))
-        return probs[:, positive], data.labels == positive
-    return data.samples["confidence"].astype(np.float64), data.samples["correct"]
 
 
 def _change(old: Predictions, new: Predictions, was: tuple, now: tuple, m: int) -> dict:

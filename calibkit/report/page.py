@@ -147,7 +147,7 @@ def explore(
     few = min(explorable.MOST, max(EXPLORED // numbers.classes, 1000))
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
-        test = model.samples["confidence"], model.samples["correct"]
+        test = model.scored()
         held_out = model.val_samples
         held_out = held_out and (held_out["confidence"], held_out["correct"])
         if not data.pairs:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibkit import curves, metrics, stats
-from calibkit.arrays import Array, softmax
+from calibkit.arrays import Array
 from calibkit.report import estimates, thresholds
-from calibkit.report.predictions import Predictions, as_printed
+from calibkit.report.predictions import Predictions, probability
 from calibkit.stats import Interval
 
 RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
@@ -140,7 +140,7 @@ def assess_positive(
     -------
     Positive
     """
-    p, y = probability(data.logits, data.positive), data.labels == data.positive
+    p, y = data.scored(data.positive)
     held = None
     if data.val_logits is not None:
         held = probability(data.val_logits, data.positive), data.val_labels == data.positive
@@ -192,11 +192,6 @@ def _of_map(p: Array, y: Array, flagged: float) -> dict:
         "decisions": decide(p, y, 0.5),
         "same": float(np.partition(p, -place)[-place]) if flagged else None,
     }
-
-
-def probability(logits: Array, positive: int) -> Array:
-    """Probability of one of two classes, in double precision."""
-    return as_printed(softmax(np.asarray(logits, np.float64))[:, positive])
 
 
 def decide(p: Array, y: Array, threshold: float) -> dict:

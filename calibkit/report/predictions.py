@@ -44,6 +44,7 @@ from calibkit.arrays import (
     as_logits,
     as_probs,
     row_sums,
+    softmax,
     to_numpy,
 )
 from calibkit.report import files
@@ -117,6 +118,15 @@ class Predictions:
             return None
         return of_samples(self.val_logits, self.val_labels, self.val_confidences)
 
+    def scored(self, event: int | None = None) -> tuple[Array, Array]:
+        """Confidence and correctness (n,); of one of two classes, its probability and if it is so.
+
+        The probability is in double precision.
+        """
+        if event is None:
+            return self.samples["confidence"], self.samples["correct"]
+        return probability(self.logits, event), self.labels == event
+
     def about(self, positive: str) -> "Predictions":
         """The same with a positive class, by its name; for two classes only."""
         if self.pairs or len(self.class_names) != 2:
@@ -179,6 +189,11 @@ def as_printed(p: Array) -> Array:
         return p
     short = p.round(10)
     return np.where((np.abs(p - short) <= 1e-15) & (short < 1), short, p)
+
+
+def probability(logits: Array, event: int) -> Array:
+    """Probability of one of two classes, in double precision."""
+    return as_printed(softmax(np.asarray(logits, np.float64))[:, event])
 
 
 def check_same(first: Predictions, other: Predictions, name: str) -> None:

@@ -10,9 +10,9 @@ import jinja2
 import numpy as np
 import pandas as pd
 
-from calibkit import posthoc, terms
+from calibkit import terms
 from calibkit.curves import Reliability
-from calibkit.report.assessment import OF_TWO, RECALIBRATIONS, Assessment
+from calibkit.report.assessment import NAMES, Assessment
 from calibkit.report.estimates import FEW
 from calibkit.report.positive import Positive
 from calibkit.stats import Interval
@@ -210,8 +210,8 @@ def _on_recalibration(numbers: Assessment) -> dict[str, str]:
         names.append("same_decisions" if same else "other_decisions")
     elif numbers.points_after:
         names.append("own_thresholds")
-    kind = (OF_TWO | RECALIBRATIONS).get(best)  # none of a map for another prevalence
-    values["map"] = next((name for name, of in posthoc.MAPS.items() if of is kind), None)
+    # None of a map for another prevalence.
+    values["map"] = next((name for name, title in NAMES.items() if title == best), None)
     if values["map"] and not numbers.pairs:  # a map takes the scores of all classes
         names.append("to_deploy")
         values["tokens"] = any("each token is a sample" in note for note in numbers.notes)
