@@ -107,24 +107,41 @@ def _ratio(rng: np.random.Generator, alpha: float) -> float:
     return max(ratio, 1 - ratio)
 
 
-def mixup(train: TrainingSet, alpha: float, folded: float = 0):
-    """Inputs λ x_a + (1-λ) x_b, scored λ CE(y_a) + (1-λ) CE(y_b), λ ~ Beta(α, α)."""
+def _mixed(alpha: float, folded: bool = True, inputs: bool = True, targets: bool = True):
+    """Mixtures λ a + (1-λ) b of inputs, of targets or of both; what is not mixed is that of a."""
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         ratio = _ratio(rng, alpha) if folded else rng.beta(alpha, alpha)
         other = torch.from_numpy(rng.permutation(len(batch.labels))).to(batch.labels.device)
-        mixed = ratio * batch.inputs + (1 - ratio) * batch.inputs[other]
-        return lambda network: _mixed_cross_entropy(
-            network(mixed), batch.labels, batch.labels[other], ratio
-        )
+        seen = batch.inputs
+        if inputs:
+            seen = ratio * batch.inputs + (1 - ratio) * batch.inputs[other]
+
+        def score(network):
+            logits = network(seen)
+            own = losses.cross_entropy(logits, batch.labels)
+            if not targets:
+                return own
+            return ratio * own + (1 - ratio) * losses.cross_entropy(logits, batch.labels[other])
+
+        return score
 
     return draw
 
 
-def _mixed_cross_entropy(logits: Tensor, first: Tensor, second: Tensor, ratio: float) -> Tensor:
-    return ratio * losses.cross_entropy(logits, first) + (1 - ratio) * losses.cross_entropy(
-        logits, second
-    )
+def mixup(train: TrainingSet, alpha: float, folded: float = 0):
+    """Inputs λ x_a + (1-λ) x_b, scored λ CE(y_a) + (1-λ) CE(y_b), λ ~ Beta(α, α)."""
+    return _mixed(alpha, bool(folded))
+
+
+def mixup_to(train: TrainingSet, alpha: float):
+    """Target only: plain inputs, mixed targets (mixup table 2)."""
+    return _mixed(alpha, inputs=False)
+
+
+def mixup_io(train: TrainingSet, alpha: float):
+    """Input only: mixed inputs, target of the larger part (mixup table 2)."""
+    return _mixed(alpha, targets=False)
 
 
 def mixup_dt(train: TrainingSet, alpha: float):
@@ -146,19 +163,6 @@ def mixup_dt(train: TrainingSet, alpha: float):
     return draw
 
 
-def mixup_to(train: TrainingSet, alpha: float):
-    """Target only: plain inputs, mixed targets (mixup table 2)."""
-
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        ratio = _ratio(rng, alpha)
-        other = batch.labels[torch.from_numpy(rng.permutation(len(batch.labels)))]
-        return lambda network: _mixed_cross_entropy(
-            network(batch.inputs), batch.labels, other, ratio
-        )
-
-    return draw
-
-
 def mixup_sc(train: TrainingSet, alpha: float):
     """Same class: inputs mixed with one of their own class, target kept (mixup table 2)."""
 
@@ -166,18 +170,6 @@ def mixup_sc(train: TrainingSet, alpha: float):
         ratio = _ratio(rng, alpha)
         partner = train.fetch(train.partners(batch.labels, rng))
         mixed = ratio * batch.inputs + (1 - ratio) * partner
-        return lambda network: losses.cross_entropy(network(mixed), batch.labels)
-
-    return draw
-
-
-def mixup_io(train: TrainingSet, alpha: float):
-    """Input only: mixed inputs, target of the larger part (mixup table 2)."""
-
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        ratio = _ratio(rng, alpha)
-        other = torch.from_numpy(rng.permutation(len(batch.labels)))
-        mixed = ratio * batch.inputs + (1 - ratio) * batch.inputs[other]
         return lambda network: losses.cross_entropy(network(mixed), batch.labels)
 
     return draw
