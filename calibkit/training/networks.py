@@ -168,8 +168,7 @@ def _textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: i
     for i, layers in enumerate((1, 2, 2, 2)):
         stage = nn.Sequential(*[nn.AvgPool2d((1, 4), ceil_mode=True)] if i else [])
         for _ in range(layers):
-            convolution = nn.Conv2d(width, width, (1, 3), padding=(0, 1), bias=False)
-            stage.extend((convolution, *_norm_relu(width)))
+            stage.extend((_conv(width, width, signal=True), *_norm_relu(width)))
         stages.append(stage)
     pool = nn.Sequential(*_average(), nn.Dropout(0.5))
     return _he_normal(Network(stages, pool, nn.Linear(width, classes)))

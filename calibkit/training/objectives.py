@@ -82,7 +82,11 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
         is_loss, factory = plugins.objective(method.objective, dict(method.options))
         if not is_loss:
             return _own(factory, plugins.source(method.objective), train)
-    loss = base_loss(method)
+    return _plain(base_loss(method))
+
+
+def _plain(loss: Callable[[Tensor, Tensor], Tensor]):
+    """Draws nothing: a loss of the logits of the batch as it is."""
     return lambda batch, rng: lambda network: loss(network(batch.inputs), batch.labels)
 
 
@@ -305,17 +309,7 @@ def mmce(train: TrainingSet, weight: float, formula: float = 0):
     `formula` 1 divides once, as the formula does, which is 16 to 18 times as much.
     """
     penalty = losses.mmce(weighted=True, normalisation="formula" if formula else "code")
-
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        def score(network):
-            logits = network(batch.inputs)
-            return losses.cross_entropy(logits, batch.labels) + weight * penalty(
-                logits, batch.labels
-            )
-
-        return score
-
-    return draw
+    return _plain(lambda z, labels: losses.cross_entropy(z, labels) + weight * penalty(z, labels))
 
 
 def consistency_gra(train: TrainingSet, draws: float, noise: float):
