@@ -531,16 +531,11 @@ def show_overfitting(table: dict) -> Explorable:
 # ------------------------------------------------------------------------------- 4. gradients
 
 GAMMA, BETA = 4.0, 2.0  # where their sliders start
-LOSSES = {  # key: whether it has γ, whether it has β
-    "cross_entropy": (False, False),
-    "focal": (True, False),
-    "inverse_focal": (True, False),
-    "dual_focal": (True, False),
-    "focal_gra": (True, False),
-    "dual_focal_gra": (True, False),
-    "bsce": (True, True),
-    "bsce_gra": (True, True),
-    "brier": (False, False),
+LOSSES = {  # with their options, among γ and β
+    loss: terms.METHODS["erm" if loss == "cross_entropy" else loss].options
+    for loss in (
+        "cross_entropy focal inverse_focal dual_focal focal_gra dual_focal_gra bsce bsce_gra brier"
+    ).split()
 }
 
 
@@ -659,9 +654,9 @@ def show_gradients(numbers: dict, loss: str = "bsce_gra") -> Explorable:
         "beta": BETA,
         "losses": [
             _label_and_color("erm" if key == "cross_entropy" else key)
-            | {"key": key, "gamma": has_gamma, "beta": has_beta}
+            | {"key": key, "gamma": "gamma" in options, "beta": "beta" in options}
             | ({"label": "Cross-entropy"} if key == "cross_entropy" else {})
-            for key, (has_gamma, has_beta) in LOSSES.items()
+            for key, options in LOSSES.items()
         ],
         "moments": [stored(moment) for moment in numbers["moments"]],
     }
@@ -698,8 +693,7 @@ def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[
 
     from calibkit import losses
 
-    options = {"gamma": gamma} if LOSSES[loss][0] else {}
-    options |= {"beta": beta} if LOSSES[loss][1] else {}
+    options = {k: v for k, v in (("gamma", gamma), ("beta", beta)) if k in LOSSES[loss]}
     function = getattr(losses, loss)
     logits, labels = map(torch.from_numpy, unpack(moment["packed"]))
     features = torch.from_numpy(moment["features"])[:, None]  # a vector of that norm

@@ -6,7 +6,6 @@ coverage more even over the classes; sets by a threshold on the probability hard
 al., TMLR 2025; Dabah and Tirer, ICML 2025).
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -143,5 +142,4 @@ def quantile(values: Array, level: float) -> float:
     >>> quantile(np.arange(1.0, 10.0), 0.9), quantile(np.arange(1.0, 9.0), 0.9)
     (9.0, inf)
     """
-    place = math.ceil((len(values) + 1) * level - 1e-9)
-    return float(np.sort(values)[place - 1]) if place <= len(values) else math.inf
+    return float(np.quantile(np.append(values, np.inf), level, method="inverted_cdf"))
