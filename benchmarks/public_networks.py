@@ -500,13 +500,14 @@ def weight_rows(run, probs, labels, votes, counts) -> list[dict]:
 
 def crowd(votes: np.ndarray, labels: np.ndarray, review: public.Review, splits: int = 20) -> dict:
     """What is true of people alone; one half of them beside the other, averaged over splits."""
-    shares, rng, found = people.shares(votes), np.random.default_rng(0), []
+    shares, rng, found, answers = people.shares(votes), np.random.default_rng(0), [], []
     for _ in range(splits):
         a, b = people.halves(votes, rng)
         one, other = people.shares(a), people.shares(b)
         said = one.argmax(axis=1)
         right = said == labels
         error = people.calibration_error(one.max(axis=1), other[np.arange(len(a)), said])
+        answers.append(stats.Answers(one.max(axis=1), right))
         found.append({
             "half_distance": people.distance(one, b).mean(),
             "half_ece_people": error.error,
@@ -515,6 +516,9 @@ def crowd(votes: np.ndarray, labels: np.ndarray, review: public.Review, splits: 
             "half_errors": (~right).sum(),
             "half_auroc": metrics.auroc(one.max(axis=1), right),
         })  # fmt: skip
+    means = pd.DataFrame(found).mean()
+    draws = stats.replicates(answers, None, ["auroc"], DRAWS).mean(axis=0)[:, 0]
+    _, low, high = people.interval(means["half_auroc"], draws)
     of_label = shares[np.arange(len(labels)), labels]
     return {key: float(value) for key, value in {
         "images": len(labels),
@@ -527,7 +531,9 @@ def crowd(votes: np.ndarray, labels: np.ndarray, review: public.Review, splits: 
         "vote_noise": people.vote_noise(votes).mean(),
         "reviewed": len(review.index),
         "confirmed": review.confirmed.sum(),
-        **pd.DataFrame(found).mean(),
+        **means,
+        "half_auroc_low": low,
+        "half_auroc_high": high,
     }.items()}  # fmt: skip
 
 
