@@ -37,7 +37,7 @@ _ON = {
     "clean": "",
     "shifted": "under shift",
     "collected": "on newly collected test sets",
-    "people": "with people's answers",
+    "people": "on people's answers",
 }
 _WORDS = (*OUTCOMES, "no data")
 
