@@ -139,7 +139,8 @@ class Interval(NamedTuple):
         unit : str
             Put after the estimate, including its space.
         sign : bool
-            Whether positive numbers get a plus sign, as differences should.
+            Whether positive numbers get a plus sign, as differences should; what is rounded to 0
+            has none.
         half : bool
             "± half-width" instead of the two ends: for tables of means, whose intervals are
             centred on the estimate.
@@ -179,7 +180,7 @@ class Interval(NamedTuple):
 
         def shown(x: float) -> str:
             value = round(scale * x, digits) + 0.0  # adding zero takes the minus off a rounded zero
-            return f"{value:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+            return f"{value:{'+' if sign and value else ''}.{digits}f}".replace("-", "−")
 
         text = shown(self.estimate) + ("" if half else unit)
         if math.isnan(width):

@@ -127,8 +127,9 @@ def _of_row(row) -> str:
     what, (to, _, unlike) = number_label(row.number), row.to.partition(", ")
     to = terms.label(to) * (to != row.method and not row.number.since_best)
     if " in " in row.method:
-        what, to = f"effect on {what}", "the other setting"
-    against = " ".join(filter(None, [to, unlike.replace("_", " ")]))
+        what, to = f"effect on {what}", "that in the other setting"
+    unlike = "that as trained" if unlike == "none" else unlike.replace("_", " ")
+    against = " ".join(filter(None, [to, unlike]))
     unit = {100: "points", 1000: "thousandths"}.get(terms.metric_label(row.metric)[1], "")
     words = f"{what[0].upper()}{what[1:]}" + f" against {against}" * bool(against)
     return ", ".join(filter(None, [words, unit]))
