@@ -23,8 +23,6 @@ class ConfidenceHistogram:
         Of the bins of confidence, from 0 to 1.
     correct, wrong : arrays (seeds, bins)
         Densities, each with an integral of 1; ``nan`` where there is no such prediction.
-    n_correct, n_wrong : arrays (seeds,) of int
-        Samples.
     mean_correct, mean_wrong : arrays (seeds,)
         Mean confidence, in [0, 1].
     overlap : array (seeds,)
@@ -40,8 +38,6 @@ class ConfidenceHistogram:
     edges: Array
     correct: Array
     wrong: Array
-    n_correct: Array
-    n_wrong: Array
     mean_correct: Array
     mean_wrong: Array
     overlap: Array
@@ -271,7 +267,6 @@ def prepare_confidence_histogram(
             some = len(chosen) > 0
             row[name] = counts * bins / len(chosen) if some else np.full(bins, np.nan)
             row[f"mean_{name}"] = chosen.mean() if some else np.nan
-            row[f"n_{name}"] = len(chosen)
         rows.append(row)
     numbers = {k: np.array([row[k] for row in rows]) for k in rows[0]}
     return ConfidenceHistogram(

@@ -72,7 +72,6 @@ def test_histogram_by_hand():
     )
     assert numbers.correct.tolist() == [[0.0, 2.0]]
     assert numbers.wrong.tolist() == [[1.0, 1.0]]
-    assert numbers.n_correct.tolist() == [3] and numbers.n_wrong.tolist() == [2]
     assert numbers.mean_correct == pytest.approx([0.8])
     assert numbers.mean_wrong == pytest.approx([0.5])
     assert numbers.overlap == [0.0]  # in the 15 bins of the metric none has both
