@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
 
-from calibkit import __version__, data, terms
+from calibkit import __version__, arrays, data, terms
 from calibkit.companion import plan
 from calibkit.training import store, tables
 
@@ -409,7 +409,8 @@ def _delete(options) -> None:
     """
     root, released = store.runs_root(), tables.where()
     folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
-    folders -= {name for name in folders & released.keys() if _only_predictions(root / name)}
+    kept = {name for name in folders & released.keys() if os.listdir(root / name) == ["arrays.npz"]}
+    folders -= kept  # of what is released, predictions stay
     if options.names:
         for name in options.names:
             plan.choose("run", name, folders)
@@ -435,10 +436,6 @@ def _delete(options) -> None:
     print(f"deleted {len(chosen)} folders")
 
 
-def _only_predictions(folder) -> bool:
-    return [file.name for file in folder.iterdir()] == ["arrays.npz"]
-
-
 # --- what records say ---
 
 _CLONE = (
@@ -461,8 +458,7 @@ def _claims(options) -> None:
     if options.json:
         names = "claim setting precondition outcome comparison estimate low high seeds printed"
         table = [{name: getattr(row, name) for name in names.split()} for row in rows]
-        table = [{k: None if v != v else v for k, v in row.items()} for row in table]  # nan
-        return print(json.dumps(table, indent=1, ensure_ascii=False))
+        return print(json.dumps(arrays.plain(table), indent=1, ensure_ascii=False))
     statements = {claim.id: claim for claim in claims.claims(options.paper)}
     for identity, its in groupby((r for r in rows if r.shown), key=lambda row: row.claim):
         claim = statements[identity]

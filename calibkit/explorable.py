@@ -345,6 +345,7 @@ def histograms(
     ([0, 2], [1, 0])
     """
     c, z = as_confidence_correct(confidence, correct, unit=True)
+    both = 0 < z.sum() < len(z)  # right and wrong answers
     table = metrics.reliability_bins(c, z, bins)
     right = np.round(np.nan_to_num(table["accuracy"]) * table["count"]).astype(int)
     marks = np.setdiff1d(marks, np.arange(STEPS + 1) / STEPS)
@@ -360,8 +361,8 @@ def histograms(
         "accepted_right": accepted(c[z]),
         "accepted_wrong": accepted(c[~z]),
         "marks": marks,
-        "auroc": _auroc(c, z),
-        "still": plots.prepare_confidence_histogram(c, z, bins) if 0 < z.sum() < len(z) else None,
+        "auroc": metrics.auroc(c, z) if both else np.nan,
+        "still": plots.prepare_confidence_histogram(c, z, bins) if both else None,
     }
 
 
@@ -843,10 +844,6 @@ def _label_and_color(method: str) -> dict:
         return {"label": "The model", "color": plots.COLORS["bsce_gra"]}
     style = plots.look(method)
     return {"label": style["label"], "color": style["color"]}
-
-
-def _auroc(confidence: Array, correct: Array) -> float:
-    return metrics.auroc(confidence, correct) if 0 < correct.sum() < len(correct) else np.nan
 
 
 def _packed(numbers: dict) -> dict:

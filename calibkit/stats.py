@@ -1060,7 +1060,8 @@ def _drawn(
     models: Sequence, labels: ArrayLike, names: Sequence, n: int, seed: int = 0, kind="logits"
 ) -> list[Drawn]:
     """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
-    _check_names(names)
+    if isinstance(names, str) or callable(names):
+        raise ValueError(f"metric_names: got {names!r}, expected a list of names")
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
     names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
@@ -1137,11 +1138,6 @@ def _label(metric: Metric) -> str:
 
 def _range(metric: Metric) -> tuple[float, float]:
     return (-math.inf, math.inf) if callable(metric) else _RANGES.get(metric, (0.0, 1.0))
-
-
-def _check_names(names: Sequence[Metric]) -> None:
-    if isinstance(names, str) or callable(names):
-        raise ValueError(f"metric_names: got {names!r}, expected a list of names")
 
 
 def _check_level(level: float) -> None:

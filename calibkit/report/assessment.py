@@ -158,8 +158,9 @@ def assess(
         data = replace(data, positive=positive.guess(data))
     n, k = data.logits.shape
     with warnings.catch_warnings():
-        # What is undefined is shown as such, in its place.
+        # The page says what is undefined, in its place, and whether sets share samples.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        warnings.simplefilter("ignore", posthoc.PosthocWarning)
         log(f"{n:,} samples, {k:,} classes: metrics")
         confidence, correct = data.scored()
         with_intervals = _metrics(data, log)
@@ -739,7 +740,7 @@ def checks(data: Predictions) -> dict[str, float]:
     """
     confidence, held = data.samples["confidence"], data.val_logits is not None
     return {
-        "overlap": _overlap(data.val_logits, data.logits) if held else 0,
+        "overlap": posthoc.check_overlap(data.val_logits, data.logits) if held else 0,
         "tied": _tied(data) if held else 0,
         "majority": float(np.bincount(data.labels).max() / len(data.labels)),
         "classes_seen": len(np.unique(data.labels)),
@@ -747,12 +748,6 @@ def checks(data: Predictions) -> dict[str, float]:
         "distinct": len(np.unique(confidence[confidence < 1])),
         "improbable": int((data.samples["nll"] > 85).sum()),
     }
-
-
-def _overlap(first: Array, second: Array) -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", posthoc.PosthocWarning)  # the report says it
-        return posthoc.check_overlap(first, second)
 
 
 def _tied(data: Predictions) -> int:
@@ -766,7 +761,7 @@ def _tied(data: Predictions) -> int:
     half = min(n // 2, m)
     if not half:
         return 0
-    shared = _overlap(data.logits[order[:half]], data.logits[order[half:]])
+    shared = posthoc.check_overlap(data.logits[order[:half]], data.logits[order[half:]])
     return round(shared * n / (n - half))
 
 

@@ -281,7 +281,8 @@ def read(
                     "labels (--labels)"
                 )
             arrays["labels"] = files.label_file(labels_file)
-        result = from_arrays(arrays, _stem(path), tokens=tokens)
+        stem = path.name.removesuffix(".gz").rpartition(".")[0]
+        result = from_arrays(arrays, stem or path.name, tokens=tokens)
     except ImportError:  # pandas is not installed
         raise
     except ValueError as error:
@@ -294,10 +295,6 @@ def read(
         reason = one_line(error)
         raise ValueError(f"{path}: damaged, or not what its name says ({reason})") from error
     return replace(result, notes=(*notes, *result.notes))
-
-
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").rpartition(".")[0] or path.name
 
 
 def from_arrays(

@@ -473,11 +473,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "two_layers": partial(_mlp, hidden=(10,)),  # bsce's toy, as in its public notebook
     "cnn": _cnn,
     "textcnn": _textcnn,
-    "resnet8": partial(_thin_resnet, 8),
-    "resnet20": partial(_thin_resnet, 20),
-    "resnet32": partial(_thin_resnet, 32),
-    "resnet44": partial(_thin_resnet, 44),
-    "resnet56": partial(_thin_resnet, 56),
+    **{f"resnet{depth}": partial(_thin_resnet, depth) for depth in (8, 20, 32, 44, 56)},
     "resnet110_thin": partial(_thin_resnet, 110),
     "preact_resnet110": partial(_preact_resnet, 18, 16),
     # The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR.
