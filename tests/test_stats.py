@@ -1,3 +1,4 @@
+import itertools
 import math
 import warnings
 from functools import partial
@@ -124,6 +125,19 @@ def test_seed_level_and_kind_of_array():
     assert other != again["aurc"] and other.estimate == again["aurc"].estimate
     narrow = stats.bootstrap(logits, labels, ["aurc"], n=40, level=0.5)["aurc"]
     assert again["aurc"].low < narrow.low < narrow.high < again["aurc"].high
+
+
+def test_several_models_are_compared_as_every_two_of_them_are():
+    logits, labels = sample()
+    models = [stats.Samples(**metrics.per_sample(z, labels)) for z in (logits, 2 * logits, -logits)]
+    names = ["accuracy", "ece", "excess_ece", "nll"]
+    own, differences = stats.compare_all(models, names, n=40, level=0.9)
+    assert own == [stats.bootstrap(model, None, names, n=40, level=0.9) for model in models]
+    level = 1 - (1 - 0.9) / 3  # three pairs
+    assert differences == [
+        stats.compare(a, b, None, names, n=40, level=level)
+        for a, b in itertools.combinations(models, 2)
+    ]
 
 
 def test_few_replicates_leave_as_much_outside_as_many():
