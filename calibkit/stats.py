@@ -191,10 +191,14 @@ class Interval(NamedTuple):
 
 
 class Unjudged(Interval):
-    """An interval of a difference that means nothing by itself; see `UNJUDGED`."""
+    """The interval of a difference of calibration errors, which by itself decides nothing.
+
+    A less accurate model has the higher ECE even if both models are calibrated, since chance adds
+    more to it: compare the excess over chance (`calibkit.metrics.excess_ece`) instead.
+    """
 
     def outcome(self, margin: float = 0.0) -> str:
-        """Whatever the interval, it says nothing.
+        """Always "unclear", whatever the interval.
 
         Parameters
         ----------
