@@ -368,7 +368,6 @@ class Place:
     runs: "Results | Public"
     column: str
     title: str
-    _series: dict[Side, Series | tuple[str, str]] = field(default_factory=dict)
     _elsewhere: dict[tuple[str, str], "Place"] = field(default_factory=dict)
 
     def at(self, side: Side) -> "Place":
@@ -383,29 +382,25 @@ class Place:
 
     def series(self, side: Side) -> Series | tuple[str, str]:
         """A number by seed, or why there is none."""
-        if side not in self._series:
-            self._series[side] = self.at(side)._found(side)
-        return self._series[side]
-
-    def _found(self, side: Side) -> Series | tuple[str, str]:
-        changes = {}
+        there, changes = self.at(side), {}
+        runs = there.runs
         if side.size:
-            sizes = plan.EDITIONS[self.runs.selection.edition].sizes
+            sizes = plan.EDITIONS[runs.selection.edition].sizes
             changes = {"train_size": sizes[-1 if side.size == "largest" else 0]}
         number = side.number
-        more = self.runs.scored() if number.score in results.SCORES else {}
+        more = runs.scored() if number.score in results.SCORES else {}
         lacks, where = "no run of", ""
         if side.dataset:  # there by the protocol that all methods share
             lacks = "no run by the shared protocol of"
             where = f" on {terms.DATASETS.get(side.dataset, side.dataset)}"
         for method in side.methods:
-            if not self.runs.records(method, **changes, **more):
+            if not runs.records(method, **changes, **more):
                 return lacks, f"{terms.label(method)}{where}"
-        each = [self.runs.series(method, number, **changes) for method in side.methods]
+        each = [runs.series(method, number, **changes) for method in side.methods]
         if any(all(isnan(v) for v in its.values.values()) for its in each):
             what = "a number that is not to be had of networks of others"
-            return what if self.name == PUBLIC else _why_nan(number), ""
-        if number.score == "confidnet" and (steps := _head_steps(self.runs)) < HEAD_STEPS:
+            return what if there.name == PUBLIC else _why_nan(number), ""
+        if number.score == "confidnet" and (steps := _head_steps(runs)) < HEAD_STEPS:
             return f"ConfidNet's head had {steps:,.0f} updates, fewer than {HEAD_STEPS:,}", ""
         if side.lowest:
             values = dict(zip(map(_coefficient, side.lowest), each, strict=True))

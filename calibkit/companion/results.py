@@ -29,7 +29,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -389,6 +389,7 @@ class Results:
     page: str = ""
     train: bool = True  # what is missing, where an edition is meant for that
     _records: dict[tuple, list[store.Record]] = field(default_factory=dict)
+    _series: dict[tuple, Series] = field(default_factory=dict)
 
     # --- which runs ---
 
@@ -466,11 +467,14 @@ class Results:
 
     def series(self, method: str, number: Number, **changes) -> Series:
         """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
-        if method == "ts":
-            method, number = "erm", number._replace(recalibration="ts_nll")
-        if number.score in SCORES:
-            changes |= self.scored()
-        return series(self.records(method, **changes), number)
+        key = method, number, *sorted(changes.items())
+        if key not in self._series:
+            if method == "ts":
+                method, number = "erm", number._replace(recalibration="ts_nll")
+            if number.score in SCORES:
+                changes |= self.scored()
+            self._series[key] = series(self.records(method, **changes), number)
+        return self._series[key]
 
     def compare(
         self,
@@ -499,14 +503,12 @@ class Results:
             A `Row` by method.
         """
 
-        base = cache(partial(self.series, to))
-
         def difference(method: str, number: Number) -> tuple[Series, str]:
             other = number._replace(**(against or {}))
             if (method, number) == (to, other):
                 return Series({}), to
             named = to if number == other else f"{to}, {_unlike(other, number)}"
-            return self.series(method, number) - base(other), named
+            return self.series(method, number) - self.series(to, other), named
 
         return self._rows(difference, methods, metric, which, level)
 
