@@ -158,7 +158,7 @@ def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain
             assert (theirs.interval, theirs.outcome) == (ours.interval, ours.outcome)
         claim = claims.Comparison(claims.Side(method, ours.number), erm, "above", ours.margin)
         part = place.part(claim)
-        assert part.interval() == ours.interval and part.n == ours.n
+        assert part.interval() == ours.interval and part.covers == ours.covers
         word = part.word()
         assert word == said.get(ours.outcome, word) and word in claims.OUTCOMES
         assert (word in ("holds", "reversed")) == (ours.outcome in ("higher", "lower"))

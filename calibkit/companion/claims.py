@@ -36,9 +36,8 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from itertools import groupby, pairwise, product
-from math import inf, isnan, nan, sqrt
+from math import inf, isnan, nan
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -265,7 +264,6 @@ class _Part:
     leaf: Comparison | Computed
     interval: Callable[..., stats.Interval] = _known(nan, nan, nan)
     seeds: int = 0
-    n: int = 0
     covers: str = ""  # as in `results.Row`
     lacks: tuple[str, str] | None = None  # why, and of what
 
@@ -412,8 +410,7 @@ class Place:
     def mean(self, method: str, metric: str, **which) -> float:
         """The mean of a number of a method's runs; nan without one."""
         its = self.series(Side(method, Number(metric, **which)))
-        values = its.values.values() if isinstance(its, Series) else ()
-        return fmean(known) if (known := [v for v in values if not isnan(v)]) else nan
+        return its.mean().estimate if isinstance(its, Series) else nan
 
     def part(self, leaf: Comparison | Computed) -> _Part:
         if isinstance(leaf, Computed):
@@ -423,10 +420,8 @@ class Place:
             return _Part(leaf, lacks=lacks[0])
         difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
         mean = difference.mean()
-        found = _Part(leaf, mean.interval, mean.seeds, difference.n, difference.covers)
-        if isnan(mean.interval().low):
-            return replace(found, lacks=("one run only, which has no interval", ""))
-        return found
+        one = ("one run only, which has no interval", "") if isnan(mean.interval().low) else None
+        return _Part(leaf, mean.interval, mean.seeds, difference.covers, one)
 
     # --- what a claim presumes ---
 
@@ -518,13 +513,14 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
     Settings on the same data share a column, except on CIFAR-10, where each has its own. One
     without a run of plain training is left out.
     """
-    names = dict.fromkeys(setting.name for setting in plan.settings(edition))
-    found = [_place(plan.Selection(edition, name, seeds=seeds)) for name in names]
-    others = [(d, n) for d, n, _ in plan.EDITIONS[edition].others]
-    for dataset, network in [*others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")]:
-        other = _place(plan.Selection(edition, dataset=dataset, network=network))
-        if not any(_same_training(other.runs.setting, place.runs.setting) for place in found):
-            found.append(other)
+    asked = [plan.Selection(edition, s.name, seeds=seeds) for s in plan.settings(edition)]
+    others = *plan.EDITIONS[edition].others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")
+    asked += [plan.Selection(edition, None, dataset, net) for dataset, net, *_ in others]
+    by_training: dict[tuple, Place] = {}
+    for place in map(_place, asked):
+        its = place.runs.setting
+        by_training.setdefault((its.dataset, its.network, its.protocol), place)
+    found = list(by_training.values())
     # One of a few methods comes after those of all: it stands in only where it is the paper's own.
     found.sort(key=lambda p: (p.runs.setting.dataset != "cifar10", bool(p.runs.setting.methods)))
     found = [place for place in found if place.runs.records("erm")] or found[-1:]
@@ -532,11 +528,6 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
         title = "CIFAR-10, networks trained in full by others"
         found.append(Place(PUBLIC, public, PUBLIC, title))
     return found
-
-
-def _same_training(one: plan.Setting, other: plan.Setting) -> bool:
-    parts = ("dataset", "network", "protocol")
-    return all(getattr(one, part) == getattr(other, part) for part in parts)
 
 
 PUBLIC = "public"
@@ -649,8 +640,6 @@ class Judged(NamedTuple):
     column: str = ""
     shown: bool = True
     metric: str = ""
-    margin: float = nan
-    n: int = 0
     level: float = 0.95
     alone: str = ""
     covers: str = ""
@@ -806,16 +795,12 @@ def _judged(
     if outcome == "not tested":
         return row
     part = join.deciding(alpha)
-    leaf, alone, (estimate, low, high) = part.leaf, part.word(), part.interval()
+    leaf, alone = part.leaf, part.word()
     return row._replace(
+        **part.interval()._asdict(),
         comparison=described(leaf),
-        estimate=estimate,
-        low=low,
-        high=high,
         seeds=part.seeds,
         metric=leaf.first.number.metric if isinstance(leaf, Comparison) else "",
-        margin=leaf.margin,
-        n=part.n,
         alone=alone if outcome in ("unclear", "smaller than claimed") and alone != outcome else "",
         covers=part.covers,
     )
@@ -885,13 +870,10 @@ def _from_print(
         return None
     value = sum(sign * cell.value for sign, cell in signed)
     value = round(value - (0.0 if isinstance(leaf.second, Side) else leaf.second), 12)
-    spread, half = [cell.std for _, cell in signed if not isnan(cell.std)], nan
-    if spread:
-        from scipy.special import stdtrit
-
-        seeds = plan.PAPERS[signed[0][1].paper].seeds
-        half = float(stdtrit(2 * (seeds - 1), 0.975) * sqrt(sum(s * s for s in spread) / seeds))
-    return _Part(leaf, _known(value, value - half, value + half))
+    spread = [cell.std**2 for _, cell in signed if not isnan(cell.std)]
+    own, seeds = sum(spread) if spread else nan, plan.PAPERS[signed[0][1].paper].seeds
+    mean = stats.MeanOverSeeds(value, 0.0, own, seeds, 2.0 * (seeds - 1))
+    return _Part(leaf, _known(*mean.interval()))
 
 
 def _by_means(part: _Part) -> _Part:
