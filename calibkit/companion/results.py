@@ -62,18 +62,14 @@ MARGINS = {
     "brier": 0.0022,
     "nll": 0.006,
 }
-_LIKE = {
-    **dict.fromkeys(
-        (
-            *("excess_ece", "adaptive_ece", "excess_adaptive_ece", "classwise_ece"),
-            *("excess_classwise_ece", "debiased_ece", "ece_correct"),
-        ),
-        "ece",
-    ),
-    **dict.fromkeys(("nll_refinement", "nll_calibration"), "nll"),
-    "augrc": "aurc",
-    "train_accuracy": "accuracy",
+_ALIKE = {
+    "ece": "excess_ece adaptive_ece excess_adaptive_ece classwise_ece excess_classwise_ece "
+    "debiased_ece ece_correct",
+    "nll": "nll_refinement nll_calibration",
+    "aurc": "augrc",
+    "accuracy": "train_accuracy",
 }
+_LIKE = {name: kind for kind, names in _ALIKE.items() for name in names.split()}
 SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
 _AFTER = {"ts_ece": "_scaled", "ts_test": "_optimal"}  # in a history or under shift
 
@@ -111,10 +107,11 @@ def measured(record: store.Record, number: Number) -> tuple[float, np.ndarray | 
         return _under_shift(record, number), None
     # A period takes the deviations of the end, a fit on few samples those of the fit on all.
     drawn = record.deviation(*_key(number._replace(validation=0)))
+    at_once = number.at == "end" or isinstance(number.at, int)
+    if at_once and (kept := record.measured(*_key(number))) is not None:
+        return kept, drawn
     if number.at != "end":
         return _through_training(record, number), drawn
-    if (kept := record.measured(*_key(number))) is not None:
-        return kept, drawn
     if _column(number) in record.history:
         return float(record.history[_column(number)][-1]), drawn
     if number.score == "max_probability":
@@ -141,10 +138,8 @@ def _under_shift(record: store.Record, number: Number) -> float:
 
 
 def _through_training(record: store.Record, number: Number) -> float:
-    """A number at an epoch or over a period: from the history, if it is not kept of that epoch."""
-    history, epoch = record.history, isinstance(number.at, int)
-    if epoch and (kept := record.measured(*_key(number))) is not None:
-        return kept
+    """A number at an epoch or over a period, from the history."""
+    history = record.history
     if _column(number) not in history:
         return nan
     epoch, rate = history["epoch"], history["learning_rate"]
@@ -283,8 +278,8 @@ class Row(NamedTuple):
         return stats.Interval(self.estimate, self.low, self.high)
 
     def __sub__(self, other: "Row") -> "Row":
-        one = f"{self.method} in {self.setting}" if other.setting != self.setting else self.method
-        to = f"{other.method} in {other.setting}" if other.setting != self.setting else other.method
+        apart = other.setting != self.setting
+        one, to = (r.method + f" in {r.setting}" * apart for r in (self, other))
         if (self.method, self.setting) == (other.method, other.setting):
             to = f"{to}, {_unlike(other.number, self.number)}"
         both = self.series - other.series
@@ -555,20 +550,17 @@ class Results:
             found[method] = curves.prepare_refinement(kept, labels.astype(np.int64))
         return found
 
-    def predictions(self, method: str, seed: int | None = None) -> Predictions:
-        """The predictions of one run of a method; by default the first that keeps them.
+    def predictions(self, method: str) -> Predictions:
+        """The predictions of the first run of a method that keeps them.
 
         Raises
         ------
         store.LightRecord
             None does; the message has the command that trains it again.
         """
-        records = self.records(method)
-        if not records:
-            raise NoRecords(f"no record of {method}: {self.command([method])}")
-        wanted = [r for r in records if seed in (None, r.info["run"]["seed"])]
-        whole = [r for r in wanted if not r.light] or wanted or records
-        return Predictions.of(whole[0])
+        if not (records := self.records(method)):
+            raise NoRecords(f"no record of {method}: {self.selection.command([method])}")
+        return Predictions.of(next((r for r in records if not r.light), records[0]))
 
     def drawable(self, methods: Iterable[str]) -> list[str]:
         """Those methods of which a run keeps its predictions."""
@@ -587,7 +579,7 @@ class Results:
         if (first := next(found, None)) is None:
             words = ", ".join(map(terms.label, methods)) or "none"
             lacking = f"no run here keeps its predictions of {words}"
-            raise NoRecords(f"{lacking}; train it: {self.command(methods)}")
+            raise NoRecords(f"{lacking}; train it: {self.selection.command(methods)}")
         return first
 
     # --- tables ---
@@ -684,10 +676,6 @@ class Results:
             ]
         )
 
-    def command(self, methods: Iterable[str]) -> str:
-        """The command that trains some methods here."""
-        return self.selection.command(methods)
-
     def __repr__(self) -> str:
         return f"<results: {self.name}, {self.caption}>"
 
@@ -746,9 +734,8 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
     first = next((one for one in each if one._any_record()), None)
     if first is None:
         methods = dict.fromkeys(run.method for run in each[0].planned) or ["erm"]
-        raise NoRecords(
-            f"no run of this setting has a record; train it: {each[0].command(methods)}"
-        )
+        command = each[0].selection.command(methods)
+        raise NoRecords(f"no run of this setting has a record; train it: {command}")
     return first
 
 
