@@ -23,6 +23,7 @@ import calibkit
 from calibkit import metrics, plots, posthoc, stats, terms
 from calibkit.arrays import as_probs, softmax
 from calibkit.companion import figures, page, plan, results
+from calibkit.companion.cost import passes
 from calibkit.companion.results import Number, Results, Row, Rows, Series
 from calibkit.report import html
 from calibkit.training import plugins, store
@@ -152,29 +153,15 @@ def rows(runs: Results, method: str) -> dict[str, Rows]:
 
 
 def cost(runs: Results, method: str) -> dict[str, float]:
-    """Forward and backward passes of a method, as multiples of those of ERM.
+    """Forward and backward passes of a method, as multiples of those of ERM: it takes one each.
 
     Seconds would say what else the machine did.
     """
-    own, erm = (_passes(runs.records(m)) for m in (method, "erm"))
-    return {way: float(a / b) for way, a, b in zip(("forward", "backward"), own, erm, strict=True)}
-
-
-def _passes(records: Sequence[store.Record]) -> np.ndarray:
-    """Passes of a training sample in an epoch; older records did not count them."""
-    from calibkit.training.runs import PASSES
-
-    each = []
-    for record in records:
-        run, provenance = record.info["run"], record.info["provenance"]
-        recipe = run["method"]
-        if "passes" in provenance:
-            scored = provenance["training_samples"] * run["protocol"]["epochs"]
-            each.append([provenance["passes"][way] / scored for way in ("forward", "backward")])
-        else:
-            factor = 2 if recipe.get("update") == "sam" else 1
-            each.append(factor * np.array(PASSES.get(recipe.get("objective", ""), (1, 1))))
-    return np.mean(each, axis=0)
+    run, its = runs.runs(method)[0], runs.records(method)[0].info["provenance"]
+    if "passes" not in its:  # older records did not count them
+        return dict(zip(("forward", "backward"), map(float, passes(run)), strict=True))
+    scored = its["training_samples"] * run.protocol.epochs
+    return {way: counted / scored for way, counted in its["passes"].items()}
 
 
 # --- what needs no training -----------------------------------------------------------------------
@@ -481,25 +468,20 @@ def _plain(row: Row) -> dict:
 
 
 def _drawn(runs: Results, method: str) -> dict:
-    """Everybody's ranking and refinement, and reliability and histograms of what is drawable."""
+    """Everybody's ranking and refinement, and reliability of what is drawable."""
     from matplotlib import pyplot as plt
 
-    drawn = {}
     everybody = [m for m in dict.fromkeys([*runs.methods, method]) if m != "erm"]
     with plots.style():
-        panels = {}
-        for metric in ("auroc", "nll_refinement"):
-            if rows := runs.compare(everybody, metric=metric):
-                panels[terms.metric_label(metric, unit=False)[0]] = rows
-        drawn["forest"] = figures.verdicts(panels)
-        some = runs.drawable(["erm", method])
-        if method in some:
-            each = {m: [results.Predictions.of(r) for r in runs.records(m) if not r.light]
-                    for m in some}  # fmt: skip
-            confident = {m: list(zip(*(p.confident() for p in its), strict=True))
-                         for m, its in each.items()}  # fmt: skip
+        each = {m: runs.compare(everybody, metric=m) for m in ("auroc", "nll_refinement")}
+        panels = {terms.metric_label(m, unit=False)[0]: its for m, its in each.items() if its}
+        drawn, lines = {"forest": figures.verdicts(panels)}, {}
+        for m in runs.drawable(["erm", method]):
+            whole = [results.Predictions.of(r) for r in runs.records(m) if not r.light]
+            confident = zip(*(p.confident() for p in whole), strict=True)
+            lines[m] = plots.prepare_reliability(*map(list, confident))
+        if method in lines:
             fig, ax = plt.subplots(figsize=(6.9, 3.6), layout="constrained")
-            lines = {m: plots.prepare_reliability(*c) for m, c in confident.items()}
             plots.plot_reliability_lines(lines, ax)
             drawn["reliability"] = fig
     return drawn

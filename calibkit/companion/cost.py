@@ -35,10 +35,17 @@ def images(run: Run) -> int:
     return protocol.epochs * (n - (n // 10 if held_out is None else held_out))
 
 
-def samples(run: Run) -> float:
-    """Samples that pass forward and back: SAM takes each step twice, some objectives pass more."""
+def passes(run: Run) -> tuple[int, int]:
+    """Of a sample in a step, forward and back: SAM takes each twice, some objectives pass more."""
+    twice = 2 if run.recipe.update == "sam" else 1
     forward, backward = PASSES.get(run.recipe.objective, (1, 1))
-    return images(run) * (forward + 2 * backward) / 3 * (1 + (run.recipe.update == "sam"))
+    return twice * forward, twice * backward
+
+
+def samples(run: Run) -> float:
+    """Samples that pass forward and back, which costs twice as much."""
+    forward, backward = passes(run)
+    return images(run) * (forward + 2 * backward) / 3
 
 
 def rate(network: str, dataset: str) -> tuple[float, bool]:
