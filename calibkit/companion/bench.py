@@ -176,23 +176,22 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         By method and metric: a recalibration minus one temperature (of lowest validation NLL), a
         score minus the maximum probability; a metric of each method minus that of ERM.
     """
-    of_kind, (name, chosen) = kind(text), plugins.split(text)
-    key = plugins.named(name)
-    options = {k: int(v) if v == int(v) else v for k, v in chosen.items()}
-    function = plugins.guarded(plugins.source(key), plugins.load(key), **options)
-    measure = {"recalibration": _recalibrated, "score": _scored, "metric": _measured}[of_kind]
-    to = {"recalibration": "temperature", "score": "max probability", "metric": "erm"}[of_kind]
+    of_kind, source = _read(text)
+    options = {k: int(v) if v == int(v) else v for k, v in plugins.split(text)[1].items()}
+    function = plugins.guarded(source, plugins.load(source.name), **options)
+    measure, to = {
+        "recalibration": (_recalibrated, "temperature"),
+        "score": (_scored, "max probability"),
+        "metric": (_measured, "erm"),
+    }[of_kind]
     by_method: dict[str, dict[str, Series]] = {}
     for method in runs.drawable(runs.methods):
         whole = [r for r in runs.records(method) if not r.light]
         log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
-        by_method[method] = _by_seed(whole, partial(measure, plugins.source(key), function))
+        by_method[method] = _by_seed(whole, partial(measure, source, function))
     if of_kind == "metric":  # there is nothing of its own to compare it with, but another method
         erm = by_method.pop("erm", {})
-        by_method = {
-            method: {name: own - erm[name] for name, own in series.items() if name in erm}
-            for method, series in by_method.items()
-        }
+        by_method = {m: {n: its[n] - erm[n] for n in erm} for m, its in by_method.items()}
     found = Rows()
     for method, series in by_method.items():
         for name, own in series.items():
@@ -203,14 +202,14 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
 
 def _by_seed(records: list[store.Record], measure: Callable) -> dict[str, Series]:
     """What ``measure(record, labels)`` gives for each run: values and deviations, by name."""
-    found: dict[str, tuple[dict, dict]] = {}
+    each, found = {}, {}
     for record in records:
         labels = record.arrays["test_labels"].astype(np.int64)
-        for name, (value, deviations) in measure(record, labels).items():
-            values, draws = found.setdefault(name, ({}, {}))
-            seed = record.info["run"]["seed"]
-            values[seed], draws[seed] = value, deviations
-    return {name: Series(*its, len(labels), "clean") for name, its in found.items()}
+        each[record.info["run"]["seed"]] = measure(record, labels)
+    for name in next(iter(each.values())):
+        values, draws = ({seed: its[name][i] for seed, its in each.items()} for i in (0, 1))
+        found[name] = Series(values, draws, len(labels), "clean")
+    return found
 
 
 def _recalibrated(source, make: Callable, record: store.Record, labels: np.ndarray) -> dict:

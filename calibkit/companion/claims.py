@@ -180,13 +180,11 @@ def _read_check(entry: dict) -> "Comparison | Computed | Joined":
         if quantifier in entry:
             return Joined(quantifier, tuple(map(_read_check, entry[quantifier])))
     if "computed" in entry:
-        says = entry["says"]
-        return Computed(entry["computed"], entry["is"], entry.get("margin", 0.0), says)
-    if "order" in entry:  # highest first
-        steps = [product(_list(a), _list(b)) for a, b in pairwise(entry["order"])]
-        pairs, side = [pair for step in steps for pair in step], "above"
-    else:
-        pairs, side = list(product(_list(entry["of"]), _list(entry["than"]))), entry["is"]
+        return Computed(entry["computed"], entry["is"], entry.get("margin", 0.0), entry["says"])
+    # In an order the highest is first.
+    steps = pairwise(entry["order"]) if "order" in entry else [(entry["of"], entry["than"])]
+    pairs = [pair for of, than in steps for pair in product(_list(of), _list(than))]
+    side = "above" if "order" in entry else entry["is"]
     more = {k: entry[k] for k in ("rejects", "calibrating") if k in entry}
     more["margin"] = entry.get("by", entry.get("margin", 0.0))  # by: not by the rule, but stated
     leaves = []
@@ -733,9 +731,8 @@ def _judge(claim: Claim, place: Place) -> tuple[Joined | None, str]:
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
     if not claim.datasets and not place.runs.records("erm"):
         return None, "no run of ERM"
-    if place.name == PUBLIC and {
-        m for c in claim.comparisons for s in c.sides for m in s.methods
-    } != {"erm"}:
+    methods = {m for c in claim.comparisons for side in c.sides for m in side.methods}
+    if place.name == PUBLIC and methods != {"erm"}:
         return None, "no other method was trained like these networks"
     if why := at.unmet(claim):
         return None, why
@@ -947,7 +944,7 @@ def _printed_cell(cells: Mapping, method: str, number: Number):
 
 def _side_label(side: Side) -> str:
     if side.lowest:
-        name, coefficients = terms.label(side.lowest[0].partition("(")[0]), []
+        name = terms.label(side.lowest[0].partition("(")[0])
         coefficients = ", ".join(f"{_coefficient(m):g}" for m in side.lowest)
         text = f"{name} ({coefficients})"
     else:

@@ -19,8 +19,8 @@ from math import isnan
 from calibkit import terms
 from calibkit.training import store
 
-OUTCOMES = ("higher", "lower", "no difference", "unclear")  # see `stats.Interval.outcome`
-
+# See `stats.Interval.outcome`.
+_WORDS = ("higher", "lower", "no difference", "unclear", "no data")
 _AFTER = {
     "ts_nll": "after a temperature fitted by NLL",
     "ts_ece": "after a temperature fitted by ECE",
@@ -39,7 +39,6 @@ _ON = {
     "collected": "on newly collected test sets",
     "people": "on people's answers",
 }
-_WORDS = (*OUTCOMES, "no data")
 
 
 class NoRecords(Exception):
@@ -177,11 +176,6 @@ def table(frame, words: bool = False, classes: str = "", index: bool = True):
     return styled.set_table_attributes(f'class="{" ".join(names)}"').set_properties(
         **left if words else {"text-align": "right"}
     )
-
-
-def as_html(frame) -> str:
-    """The HTML of `table`."""
-    return table(frame).to_html()
 
 
 def augmented(place) -> bool:

@@ -37,9 +37,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calibkit import stats, terms
-from calibkit.companion import derived, plan
+from calibkit.companion import derived, page, plan
 from calibkit.companion.derived import Number, Predictions
-from calibkit.companion.page import NoRecords, as_html, augmented, card
+from calibkit.companion.page import NoRecords
 from calibkit.data.cache import cache_root
 from calibkit.training import store, tables
 
@@ -200,22 +200,16 @@ class Series:
         return stats.mean_over_seeds([self.values[s] for s in seeds] or [nan], draws)
 
 
-def series(records: Iterable[store.Record], number: Number) -> Series:
+def _by_seed(records: Iterable[store.Record], number: Number, dataset: str) -> Series:
     """A number of some runs by seed, with its deviations if all have them."""
-    by_seed = {r.info["run"]["seed"]: r for r in records if not r.diverged}
+    by_seed = {r.info["run"]["seed"]: r for r in records}
+    n = next((int(r.history["n"][-1]) for r in by_seed.values()), 0)
     if number.since_best:
-        return Series(_since_best(by_seed, number), n=_size(by_seed))
+        return Series(_since_best(by_seed, number), n=n)
     found = {seed: measured(record, number) for seed, record in by_seed.items()}
     values, draws = ({seed: its[i] for seed, its in found.items()} for i in (0, 1))
-    if any(d is None for d in draws.values()):
-        draws = {}
-    first = next(iter(by_seed.values()), None)
-    where = first.info["run"]["dataset"] if first else ""
-    return Series(values, draws, _size(by_seed), f"{where}/{number.test_set}")
-
-
-def _size(by_seed: Mapping[int, store.Record]) -> int:
-    return next((int(r.history["n"][-1]) for r in by_seed.values()), 0)
+    known = all(its is not None for its in draws.values())
+    return Series(values, draws if known else {}, n, f"{dataset}/{number.test_set}")
 
 
 def _since_best(by_seed: Mapping[int, store.Record], number: Number) -> dict[int, float]:
@@ -366,7 +360,7 @@ class Rows(dict):
         return pd.DataFrame.from_dict(wide, orient="index").fillna("–")
 
     def _repr_html_(self) -> str:
-        return as_html(self.table)
+        return page.table(self.table).to_html()
 
 
 # --- the runs of a setting ------------------------------------------------------------------------
@@ -468,7 +462,8 @@ class Results:
                 method, number = "erm", number._replace(recalibration="ts_nll")
             if number.score in SCORES:
                 changes |= self.scored()
-            self._series[key] = series(self.records(method, **changes), number)
+            records = self.records(method, **changes)
+            self._series[key] = _by_seed(records, number, self.setting.dataset)
         return self._series[key]
 
     def compare(
@@ -668,7 +663,7 @@ class Results:
             [
                 terms.DATASETS.get(place.dataset, place.dataset)
                 + (f", {size:,} to train" if size else "")
-                + (", crops and flips" if augmented(place) else ""),
+                + (", crops and flips" if page.augmented(place) else ""),
                 place.network,
                 f"{place.protocol.epochs} epochs",
                 f"{drawn}{many} seed{'s' * (many != '1')}",
@@ -680,7 +675,7 @@ class Results:
         return f"<results: {self.name}, {self.caption}>"
 
     def _repr_html_(self) -> str:
-        return card(self)
+        return page.card(self)
 
 
 @cache

@@ -44,15 +44,14 @@ def true_errors(
     logits: torch.Tensor, labels: torch.Tensor, eta: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     """What the paper's "true error" of a prediction may mean, a number per sample each."""
-    p = logits.softmax(1)
-    at = {"label": labels[:, None], "prediction": p.argmax(1, keepdim=True)}
-    gap = {name: (eta - p).gather(1, index)[:, 0] for name, index in at.items()}
+    gap, predicted = eta - logits.softmax(1), logits.argmax(1)
+    of_label, of_predicted = (gap.gather(1, at[:, None])[:, 0] for at in (labels, predicted))
     return {
-        "‖η − p‖": (eta - p).norm(dim=1),
-        "‖η − p‖²": (eta - p).square().sum(1),
-        "|η − p|, predicted": gap["prediction"].abs(),
-        "|η − p|, label": gap["label"].abs(),
-        "η − p, label": gap["label"],
+        "‖η − p‖": gap.norm(dim=1),
+        "‖η − p‖²": gap.square().sum(1),
+        "|η − p|, predicted": of_predicted.abs(),
+        "|η − p|, label": of_label.abs(),
+        "η − p, label": of_label,
     }
 
 
