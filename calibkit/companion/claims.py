@@ -408,7 +408,7 @@ class Place:
     def mean(self, method: str, metric: str, **which) -> float:
         """The mean of a number of a method's runs; nan without one."""
         its = self.series(Side(method, Number(metric, **which)))
-        return its.mean().estimate if isinstance(its, Series) else nan
+        return float(np.nanmean([*its.values.values()])) if isinstance(its, Series) else nan
 
     def part(self, leaf: Comparison | Computed) -> _Part:
         if isinstance(leaf, Computed):
@@ -418,8 +418,9 @@ class Place:
             return _Part(leaf, lacks=lacks[0])
         difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
         mean = difference.mean()
-        one = ("one run only, which has no interval", "") if isnan(mean.interval().low) else None
-        return _Part(leaf, mean.interval, mean.seeds, difference.covers, one)
+        interval = cache(mean.interval)  # at few levels, each asked for again and again
+        one = ("one run only, which has no interval", "") if isnan(interval().low) else None
+        return _Part(leaf, interval, mean.seeds, difference.covers, one)
 
     # --- what a claim presumes ---
 
