@@ -71,7 +71,7 @@ def folder(tmp_path, monkeypatch):
     """An empty folder to work in, with records at hand that the pages may ask for."""
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    write(plan.runs("confidence_histograms", "demo")[0])
+    write(plan.runs("confidence_histograms", "released")[0])
     yield tmp_path
     plt.close("all")
 
@@ -193,6 +193,18 @@ def functions(module) -> dict:
 def sections(value) -> dict[str, str]:
     parts = re.split(r"^(\w+)\n-+\n", inspect.getdoc(value), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_margins_are_those_of_the_verdicts():
+    from calibkit.companion import results
+
+    printed = re.search(r"their ± \((.*?)\)", (ROOT / "book/how_to_read.md").read_text())[1]
+    found = dict(re.findall(r"([\d.]+) (?:points )?of (\w+)", printed))
+    scale = {"ece": 100, "auroc": 100, "accuracy": 100, "nll": 1}
+    found = {metric.lower(): float(number) for number, metric in found.items()}
+    assert found == {
+        metric: pytest.approx(k * results.margin(metric)) for metric, k in scale.items()
+    }
 
 
 REFERENCE_PAGES = "".join(p.read_text() for p in sorted((ROOT / "book").glob("api*.md")))
