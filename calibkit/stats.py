@@ -431,8 +431,12 @@ def compare_all(
     ----------
     models : sequence of Answers or Samples
         Of the same samples in the same order.
-    metric_names, n, level
+    metric_names : sequence of str or callable
         As in `compare`.
+    n : int
+        Replicates, at least 2.
+    level : float
+        Coverage of the intervals, in (0, 1); of differences jointly.
 
     Returns
     -------

@@ -1075,6 +1075,7 @@ def test_a_notebook_finds_the_records_of_the_checkout_it_lies_in(tmp_path, monke
 
     monkeypatch.delenv("CALIBKIT_CACHE", raising=False)
     monkeypatch.setattr(cache, "__file__", str(tmp_path / "site-packages/calibkit/data/cache.py"))
+    monkeypatch.setattr(cache, "_checkout", cache._checkout.__wrapped__)  # looked up anew
     clone = tmp_path / "clone"
     (clone / "notebooks" / "mine").mkdir(parents=True)
     monkeypatch.chdir(clone / "notebooks" / "mine")
