@@ -657,10 +657,10 @@ def _show_step(words: str) -> None:
 
 
 def _bench(options) -> None:
-    """Compare your own method or recalibration with the published ones.
+    """Compare your own method, recalibration, score or metric with what there is.
 
-    Train your method, and ERM if missing, under the protocol of the published ones; compare it with
-    all that have records; write an HTML page, and its numbers as JSON.
+    Train your method, and ERM if missing, under one protocol, on the data of the edition that are
+    here; compare the two; write an HTML page, and its numbers as JSON.
 
     A method is a function (logits, targets) -> one loss per sample, or a factory; a recalibration
     is a class with fit and predict_proba, and needs no training. Examples: calibkit bench
@@ -681,7 +681,10 @@ def _bench(options) -> None:
         chosen=options.chosen,
         log=_log(options),
     )
-    _print_verdicts(json.loads(page.with_suffix(".json").read_text(encoding="utf-8")))
+    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    _print_verdicts(numbers)
+    for line in numbers["left_out"]:
+        print(f"left out: {line}")
     print(page)
 
 

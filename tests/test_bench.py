@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -174,6 +175,25 @@ def test_the_page_needs_nothing_else(crowd, folder):
 
 def test_a_published_method_has_a_page_too(crowd, folder):
     assert "SHA-256" not in bench.build("focal", PLACE, "out").read_text()
+
+
+def test_data_that_are_missing_are_left_out_of_the_page(crowd, monkeypatch, capsys):
+    """The page has what can be trained; it says, before and after, how to get the rest."""
+    monkeypatch.setenv("CALIBKIT_DATA", "nowhere")
+    changes = {"dataset": "digits", "others": (("20newsgroups", "textcnn", 3),)}
+    demo = replace(plan.EDITIONS["demo"], **changes)
+    monkeypatch.setitem(plan.EDITIONS, "demo", demo)
+    put("mine.py:plain", separation=3.0)
+    for run in plan.Selection("demo", dataset="20newsgroups", network="textcnn").runs(["erm"]):
+        records.write(run)
+    assert cli.main(["bench", "mine.py:plain"]) == 0
+    said, numbers = capsys.readouterr().out.splitlines(), numbers_of()
+    advice = "left out: 20newsgroups not found in nowhere; run `calibkit data get 20newsgroups`"
+    assert len([line for line in said if line.strip().startswith(advice)]) == 2
+    assert len(numbers["settings"]) == 1 and numbers["level"] == pytest.approx(1 - 0.05 / 4)
+    assert "data get 20newsgroups" in Path("bench/bench.html").read_text()
+    with pytest.raises(FileNotFoundError, match="run `calibkit data get 20newsgroups`"):
+        bench.build("mine.py:plain", "demo", dataset="20newsgroups", network="textcnn")
 
 
 @pytest.mark.filterwarnings("ignore")

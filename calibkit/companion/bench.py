@@ -1,4 +1,4 @@
-"""Something of one's own beside what is published: a method, a recalibration, a score, a metric.
+"""Something of one's own beside what there is: a method, a recalibration, a score, a metric.
 
 `build` writes the page. Its parts serve in a notebook as well: `kind` says what a file holds,
 `trained` trains a method and plain training where they have no record, and `rows` compares, by
@@ -25,6 +25,7 @@ from calibkit.arrays import as_probs, softmax
 from calibkit.companion import figures, page, plan, results
 from calibkit.companion.cost import passes
 from calibkit.companion.results import Number, Results, Row, Rows, Series
+from calibkit.data import catalogue
 from calibkit.report import html
 from calibkit.training import plugins, store
 
@@ -118,11 +119,8 @@ def trained(
         An unknown name, something wrong with the file, or every run diverged; in one line.
     """
     selection = plan.Selection.of(selection, **changes)
-    own = selection.runs([method])
-    seeds = {run.seed for run in own}  # plain training may be planned with more
-    both = [*own, *(run for run in selection.runs(["erm"]) if run.seed in seeds)]
-    missing = [run for run in dict.fromkeys(both) if store.verify(run) is None]
-    if missing:
+    both = _runs(method, selection)
+    if missing := [run for run in both if store.verify(run) is None]:
         from calibkit.training.loop import train  # late: torch is slow to import, may be absent
 
         began = time.perf_counter()
@@ -140,6 +138,24 @@ def trained(
                 with suppress(OSError):  # it keeps its replicates then: they take seconds to make
                     store.add_replicates(record)
     return Results(selection, train=False)
+
+
+def _runs(method: str, at: plan.Selection) -> list[plan.Run]:
+    """Runs of a method, and those of plain training with the same seeds."""
+    own = at.runs([method])
+    seeds = {run.seed for run in own}  # plain training may be planned with more
+    return list(dict.fromkeys([*own, *(run for run in at.runs(["erm"]) if run.seed in seeds)]))
+
+
+def _lacking(method: str, at: plan.Selection) -> str:
+    """The command that gets the data of a setting; "" if they are there, or nothing is to train."""
+    for run in _runs(method, at):
+        if catalogue.source(run.dataset).places and store.verify(run) is None:
+            try:
+                catalogue.locate(run.dataset, catalogue.data_root())
+            except FileNotFoundError as error:
+                return str(error)
+    return ""
 
 
 def rows(runs: Results, method: str) -> dict[str, Rows]:
@@ -356,17 +372,33 @@ def build(
     ------
     ValueError
         As `trained`, and where no record keeps predictions.
+    FileNotFoundError
+        No setting has its data. One of several without is left out; page and log say how to get it.
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
     of_kind, source = _read(what)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, what, of_kind)
+    left = []  # settings whose data are missing: said before an evening of training, and after
+    if of_kind == "method":
+        why = {at: _lacking(what, at) for at in places}
+        places, left = [at for at in places if not why[at]], [*filter(None, why.values())]
+        if not places:
+            raise FileNotFoundError(left[0])
+        for line in left:
+            log(f"left out: {line}")
     # Each headline answer is one of so many: their intervals hold together.
     many = len(QUESTIONS.get(of_kind, (None,))) * len(places)
     level = 1 - 0.05 / many
     blocks = []
     for at in places:
         if of_kind == "method":
-            runs = trained(what, at, device=device, log=log)
+            try:
+                runs = trained(what, at, device=device, log=log)
+            except ValueError as error:  # on these data only, if there is a page to write already
+                if not blocks:
+                    raise
+                left.append(f"{Results(at, train=False).title}: {error}")
+                continue
             blocks.append(_of_method(plan.method_name(plan.method(what)), runs, level))
         else:
             runs = Results(at, train=False)
@@ -383,6 +415,7 @@ def build(
         "edition": selection.edition,
         "calibkit": calibkit.__version__,
         "chosen": chosen or "not stated",
+        "left_out": left,
         "level": round(level, 4),
         "source": {"name": what}
         | ({"file": source.path.name, "sha256": source.sha256} if source else {}),
@@ -414,6 +447,7 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
     said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
     dear = max(passes.values()) > 1.01
+    words = words if dear else "as many"
     said.append(
         {
             "title": "Cost: " + (f"{max(passes.values()):.2g} times" if dear else "none"),
