@@ -554,6 +554,24 @@ def test_a_map_with_an_infinite_nll_is_not_recommended():
     assert assessment.recommended(results) is None
 
 
+def test_isotonic_is_recommended_for_two_classes_only_if_it_beats_beta_beyond_chance():
+    def two(truth):
+        score = np.random.default_rng(2).normal(size=8000)
+        fraud = np.random.default_rng(3).random(8000) < truth(score)
+        p = 1 / (1 + np.exp(-2 * score))
+        given = {"probs": np.stack([1 - p, p], 1)[:5000], "labels": fraud[:5000].astype(int)}
+        given |= {"val_probs": np.stack([1 - p, p], 1)[5000:], "val_labels": fraud[5000:] * 1}
+        return assessment.recalibrated(predictions.from_arrays(given))[0]
+
+    smooth = two(lambda score: 1 / (1 + np.exp(3.4 - 1.5 * score)))
+    assert smooth["isotonic regression"]["brier_beyond"].high > 0
+    assert assessment.recommended(smooth) == "beta calibration"
+    smooth["isotonic regression"]["brier"] = 0  # by luck
+    assert assessment.recommended(smooth) == "beta calibration"
+    stepped = two(lambda score: 0.05 + 0.6 * (score > 0.5))
+    assert assessment.recommended(stepped) == "isotonic regression"
+
+
 def test_thresholds_after_the_recommended_map_are_in_a_table(tmp_path):
     numbers = assessment.assess(make(n=1500, validation=1500, temperature=0.4))
     assert numbers.recommended == "temperature scaling"

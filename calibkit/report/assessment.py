@@ -415,7 +415,8 @@ def recalibrated(
     results : dict of str to dict
         For "none" and each map: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``,
         ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
-        ``changed`` (answers), ``judged_on`` (samples); ``temperatures`` (one per fit, of
+        ``brier_beyond``, the same against the usual map: beta calibration, or a temperature where
+        there are more classes; ``changed`` (answers), ``judged_on`` (samples); ``temperatures`` (one per fit, of
         temperature scaling), ``fitted_on`` (samples), ``warnings``. One that cannot be fitted has
         only ``warnings``.
     found : dict of str to dict
@@ -452,6 +453,9 @@ def recalibrated(
         if name == "temperature scaling":
             results[name]["temperatures"] = [getattr(each, "temperature_", None) for each in maps]
         found[name], models[name] = _found(data, after), (maps[-1], after)
+    for name, (_, after) in models.items() if (usual := _usual(results)) in models else ():
+        beyond = after["brier"] - models[usual][1]["brier"]
+        results[name]["brier_beyond"] = stats.seed_interval(beyond)
     if data.val_logits is not None:  # where thresholds are chosen
         shifted = positive.prior_shift(data) is not None
         for name in models if shifted else {recommended(results)} & models.keys():
@@ -518,10 +522,12 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
 
 
 def recommended(results: dict[str, dict]) -> str | None:
-    """The map of `recalibrated` that helps most, or None if none clearly helps.
+    """The map of `recalibrated` to take, or None if none clearly helps.
 
     It lowers the Brier score by more than chance, and does not raise the NLL, which is infinite
-    where something happens that a map has given a probability of 0.
+    where something happens that a map has given a probability of 0. Of several, the usual one
+    (beta calibration, or a temperature where there are more classes), unless the Brier score of the
+    best is lower by more than chance.
 
     Examples
     --------
@@ -544,7 +550,15 @@ def recommended(results: dict[str, dict]) -> str | None:
         and isfinite(row["nll"])
         and not (stuck and name == "temperature scaling")
     ]
-    return min(helping, key=lambda name: results[name]["brier"]) if helping else None
+    best = min(helping, key=lambda name: results[name]["brier"]) if helping else None
+    if (usual := _usual(results)) in helping and "brier_beyond" in results[best]:
+        return best if results[best]["brier_beyond"].high < 0 else usual
+    return best
+
+
+def _usual(results: dict[str, dict]) -> str:
+    """What the guides advise: of two classes beta calibration, of more a temperature."""
+    return "beta calibration" if "beta calibration" in results else "temperature scaling"
 
 
 def by_group(
