@@ -149,7 +149,7 @@ def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain
 
     place = claims.Place(plain.name, plain, "cifar10", plain.title)
     erm = claims.Side("erm", Number(metric))
-    said = {"higher": "holds", "lower": "reversed", "no difference": "smaller than claimed"}
+    said = {"higher": "holds", "lower": "reversed", "no difference": "falls short"}
     for method in METHODS:
         ours = plain.compare(method, metric=metric)[method]
         theirs = bench.rows(plain, method)["before"]

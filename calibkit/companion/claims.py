@@ -5,8 +5,8 @@ presumes. A **comparison** is a difference of one number between two methods and
 the paper puts it: below or above 0, near it, at most or at least 0. It
 
 - *holds* if its interval lies on the claimed side and reaches beyond the margin;
-- is *smaller than claimed* if the interval rules out any difference beyond the margin on the
-  claimed side, and does not lie beyond it on the other;
+- *falls short* if the interval rules out any difference beyond the margin on the claimed side, and
+  does not lie beyond it on the other: the effect is smaller, absent or, not surely, the other way;
 - is *reversed* if it lies on the other side, or where a difference was denied;
 - is *unclear* otherwise.
 
@@ -20,8 +20,9 @@ decide, each is judged at 0.05 / (m - r + 1): the chance of deciding a claim wro
 is tested, since each of them may decide it.
 
 **A claim is judged where it makes sense**: where the plain network is as over-confident as it
-presumes, and by methods that learn there. Elsewhere it is *not tested*, with the reason. Settings
-never melt into one verdict: `board` gives a row for each claim and setting.
+presumes, and by methods that learn there. Elsewhere it is *not tested*, with the reason. What the
+methods less well fitted would turn is *unclear*. Settings never melt into one verdict: `board`
+gives a row for each claim and setting.
 
 **The paper's own table** is judged by the same rule, from its printed ± (`printed`).
 """
@@ -49,7 +50,7 @@ from calibkit.companion.results import Number, Results, Series
 from calibkit.data.cache import cache_root
 from calibkit.training import tables as saved
 
-OUTCOMES = ("holds", "smaller than claimed", "reversed", "unclear", "not tested")
+OUTCOMES = ("holds", "falls short", "reversed", "unclear", "not tested")
 SIDES = ("below", "above", "near", "at most", "at least")
 QUANTIFIERS = ("all", "any", "most", "nearly all")
 
@@ -229,7 +230,7 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     >>> word(stats.Interval(0.2, 0.1, 0.3), "above"), word(stats.Interval(0.2, 0.1, 0.3), "below")
     ('holds', 'reversed')
     >>> word(stats.Interval(0.2, 0.1, 0.3), "above", margin=0.4)  # clear, and less than it matters
-    'smaller than claimed'
+    'falls short'
     >>> word(stats.Interval(0.2, -0.1, 0.3), "near", margin=0.4)
     'holds'
     """
@@ -243,7 +244,7 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
         found = stats.Interval(nan, low, high).outcome(margin)
         if found in ("lower", "higher"):
             return "holds" if found == "lower" else "reversed"
-        return "smaller than claimed" if low >= -margin else "unclear"
+        return "falls short" if low >= -margin else "unclear"
     if high <= margin and (side != "near" or low >= -margin):
         return "holds"
     outside = low > margin or (side == "near" and high < -margin)
@@ -263,6 +264,7 @@ class _Part:
     interval: Callable[..., stats.Interval] = _known(nan, nan, nan)
     seeds: int = 0
     covers: str = ""  # as in `results.Row`
+    unfit: str = ""  # the method that is less well fitted than plain training
     lacks: tuple[str, str] | None = None  # why, and of what
 
     def deciding(self, alpha: float = 0.05) -> "_Part":
@@ -324,7 +326,7 @@ class Joined:
         )
         if found.count("holds") >= holds:
             return "holds"
-        for words in (("reversed",), ("reversed", "smaller than claimed")):
+        for words in (("reversed",), ("reversed", "falls short")):
             if sum(w in words for w in against) >= fails:
                 return words[-1]
         return "not tested" if "not tested" in found else "unclear"
@@ -339,7 +341,7 @@ class Joined:
         agree, needed, last = {
             "holds": (("holds",), holds, holds),
             "reversed": (("reversed",), fails, fails),
-            "smaller than claimed": (("reversed", own), fails, fails),
+            "falls short": (("reversed", own), fails, fails),
         }.get(own, (("unclear",), holds, 1))
         alpha = self._share(alpha, needed)
         some = [part for part in self.parts if part.word(alpha) in agree] or self.parts
@@ -351,6 +353,7 @@ class Joined:
 # --- the records of a setting ---------------------------------------------------------------------
 
 MEMORISED, LEARNS = 0.97, 0.02  # shares of the training set
+UNFIT = "less well fitted to the training set"
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
 HEAD_STEPS = 20_000
@@ -420,7 +423,7 @@ class Place:
         mean = difference.mean()
         interval = cache(mean.interval)  # at few levels, each asked for again and again
         one = ("one run only, which has no interval", "") if isnan(interval().low) else None
-        return _Part(leaf, interval, mean.seeds, difference.covers, one)
+        return _Part(leaf, interval, mean.seeds, difference.covers, lacks=one)
 
     # --- what a claim presumes ---
 
@@ -461,7 +464,7 @@ class Place:
             for method in side.methods if not side.size else ():
                 own, plain = (here.mean(m, "train_accuracy") for m in (method, "erm"))
                 if plain - own > LEARNS:
-                    return "less well fitted to the training set", terms.label(method)
+                    return UNFIT, terms.label(method)
         if leaf.calibrating and first.method != "erm":
             if at.mean(first.method, "ece") >= at.mean("erm", "ece"):
                 return "ECE not lowered", terms.label(first.method)
@@ -536,11 +539,11 @@ PUBLIC = "public"
 class Public:
     """Networks that others trained in full, on CIFAR-10: what `Place` asks of `Results`.
 
-    All are plain, by several networks and seeds, so they decide only what is said of one network;
-    how well they fit their training set is not known.
+    All are plain, so they decide only what is said of one network, and it has to hold on each of
+    them; how well they fit their training set is not known.
     """
 
-    found: Mapping[Number, Series]  # by network in place of seeds
+    found: Mapping[Number, results.Networks]
     selection: plan.Selection = plan.Selection("released")
 
     @classmethod
@@ -556,7 +559,7 @@ class Public:
         found: dict[Number, Series] = {}
         for run, metric, after, value, step, steps, *which, n in lines:
             if which == ["cifar10", "erm", "max_probability"]:
-                its = found.setdefault(Number(metric, after), Series({}, {}, n, PUBLIC))
+                its = found.setdefault(Number(metric, after), results.Networks({}, {}, n))
                 its.values[run] = value
                 if steps is not None:
                     its.draws[run] = step * np.frombuffer(steps, np.int8).astype(float)
@@ -721,14 +724,17 @@ def _rows(claim: Claim, where: list[Place]) -> list[Judged]:
         where = [replace(where[0], name="+".join(claim.datasets), **column)]
     judged = [(place, *_judge(claim, place)) for place in where]
     shown = _shown(claim, judged)
-    tested = sum(join is not None and join.word() != "not tested" for _, join, _ in shown)
+    tested = sum(join is not None and join.word() != "not tested" for _, join, *_ in shown)
     alpha = 0.05 / max(tested, 1)
     names = {place.name for place, *_ in shown}
-    return [_judged(claim, *found, alpha, found[0].name in names) for found in judged]
+    return [_judged(claim, *found, alpha=alpha, shown=found[0].name in names) for found in judged]
 
 
-def _judge(claim: Claim, place: Place) -> tuple[Joined | None, str]:
-    """The comparisons of a claim in a place, and what is not met or was left out."""
+def _judge(claim: Claim, place: Place) -> tuple:
+    """The comparisons of a claim in a place, what is not met or was left out, and all with these.
+
+    Methods less well fitted are left out, but have a say: see `_judged`.
+    """
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
     if not claim.datasets and not place.runs.records("erm"):
         return None, "no run of ERM"
@@ -743,13 +749,15 @@ def _judge(claim: Claim, place: Place) -> tuple[Joined | None, str]:
         part = place.part(leaf)
         if not part.lacks and (why := place.left_out(leaf, claim)):
             without.append(why)
-            return None
+            part.unfit = why[1]
+            return part if why[0] == UNFIT else None
         return part
 
-    join = claim.check.put(find)
+    whole = claim.check.put(find)
+    join = whole.put(lambda part: None if part.unfit else part)
     note = _grouped(without, "left out: {what} ({why})")
     compared = [part for part in join.leaves() if isinstance(part.leaf, Comparison)]
-    return (join, note) if compared else (None, note)
+    return (join, note, whole) if compared else (None, note)
 
 
 def _shown(claim: Claim, judged: list) -> list:
@@ -761,7 +769,7 @@ def _shown(claim: Claim, judged: list) -> list:
         columns.setdefault(found[0].column, []).append(found)
 
     def rank(found) -> tuple[bool, bool]:
-        place, join, _ = found
+        place, join, *_ = found
         strictest = 0.05 / len(columns)  # so that what stands for a column is tested at any level
         return join is None or join.word(strictest) == "not tested", place.name not in own
 
@@ -769,15 +777,21 @@ def _shown(claim: Claim, judged: list) -> list:
 
 
 def _judged(
-    claim: Claim,
-    place: Place,
-    join: Joined | None,
-    why: str = "",
-    alpha: float = 0.05,
-    shown: bool = True,
+    claim: Claim, place: Place, join: Joined | None, why="", whole=None, alpha=0.05, shown=True
 ) -> Judged:
+    """The row of a claim in a place from what `_judge` found.
+
+    What methods less well fitted would turn is unclear, and the row says what they show.
+    """
     outcome = join.word(alpha) if join else "not tested"
-    if claim.exists and outcome in ("reversed", "smaller than claimed"):
+    if whole and outcome != "not tested" and (turned := whole.word(alpha)) != outcome:
+        left = [part for part in whole.leaves() if part.unfit]
+        left.sort(key=lambda part: (part.word() != outcome, part.clarity()))
+        clearest = {part.unfit: part for part in left}  # the last of each method, if any against it
+        its = (Judged(*("",) * 4, **_numbers(part)) for part in clearest.values())
+        shows = "; ".join(f"{row.comparison}: {row.measured}" for row in its)
+        why, outcome = f"{why}; {outcome} without them, {turned} with them ({shows})", "unclear"
+    if claim.exists and outcome in ("reversed", "falls short"):
         outcome, why = "unclear", why or "not seen here, which refutes nothing"
     if outcome == "not tested" and join:
         lacks = _grouped((p.lacks for p in join.leaves() if p.lacks), "{why} {what}")
@@ -793,15 +807,15 @@ def _judged(
     if outcome == "not tested":
         return row
     part = join.deciding(alpha)
-    leaf, alone = part.leaf, part.word()
-    return row._replace(
-        **part.interval()._asdict(),
-        comparison=described(leaf),
-        seeds=part.seeds,
-        metric=leaf.first.number.metric if isinstance(leaf, Comparison) else "",
-        alone=alone if outcome in ("unclear", "smaller than claimed") and alone != outcome else "",
-        covers=part.covers,
-    )
+    alone = part.word() if outcome in ("unclear", "falls short") else outcome
+    return row._replace(**_numbers(part), alone=alone * (alone != outcome))
+
+
+def _numbers(part: _Part) -> dict:
+    """The fields of a `Judged` that are about the comparison shown."""
+    metric = part.leaf.first.number.metric if isinstance(part.leaf, Comparison) else ""
+    own = {"comparison": described(part.leaf), "metric": metric}
+    return own | part.interval()._asdict() | {k: getattr(part, k) for k in ("seeds", "covers")}
 
 
 def _grouped(reasons: Iterable[tuple[str, str]], text: str) -> str:
@@ -983,15 +997,8 @@ def described(leaf: Comparison | Computed) -> str:
 
 # --- on a page ------------------------------------------------------------------------------------
 
-SIGNS = {
-    "holds": "●",
-    "smaller than claimed": "◐",
-    "reversed": "✕",
-    "unclear": "◇",
-    "not tested": "",
-    "holds by printed means": "○",
-}
-COLORS = {"holds": "#0072b2", "smaller than claimed": "#9a6c00", "reversed": "#c1440e",
+SIGNS = dict(zip([*OUTCOMES, "holds by printed means"], [*"●◐✕◇", "", "○"], strict=True))
+COLORS = {"holds": "#0072b2", "falls short": "#9a6c00", "reversed": "#c1440e",
           "unclear": "#767676"}  # of signs and bars; on dark pages see claims.css  # fmt: skip
 
 
@@ -1078,11 +1085,11 @@ def counts(rows: Iterable[Judged]) -> dict[str, dict[str, int]]:
 
 def headline(rows: Iterable[Judged]) -> str:
     """A sentence for each column: how many claims are tested there, and how they fare. Markdown."""
-    lines = []
+    lines, many = [], {"holds": "hold", "falls short": "fall short"}
     for title, its in counts(rows).items():
         tested = sum(its.values()) - its["not tested"]
         said = ", ".join(
-            f"{its[word]} {'hold' if word == 'holds' and its[word] > 1 else word}"
+            f"{its[word]} {many.get(word, word) if its[word] > 1 else word}"
             for word in OUTCOMES[:4]
             if its[word]
         )

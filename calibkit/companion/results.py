@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from math import inf, isnan, nan
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -185,7 +186,7 @@ class Series:
             draws = {s: self.draws[s] - other.draws[s] for s in seeds}
             if self.test_set != other.test_set:  # what one draws says nothing about the other
                 draws = {s: self.draws[s] - np.roll(other.draws[s], 1) for s in seeds}
-        return Series(values, draws, min(self.n, other.n), self.test_set)
+        return replace(self, values=values, draws=draws, n=min(self.n, other.n))
 
     @property
     def covers(self) -> str:
@@ -198,6 +199,29 @@ class Series:
         seeds = [s for s, v in self.values.items() if not isnan(v)]
         draws = np.array([self.draws[s] for s in seeds]) if seeds and self.draws else None
         return stats.mean_over_seeds([self.values[s] for s in seeds] or [nan], draws)
+
+
+class Networks(Series):
+    """A number of networks that others trained, by network in place of seed: a sample of nothing.
+
+    So the interval is not that of a mean: it goes from the lowest to the highest of them, each with
+    its own interval over the test set where it has draws. What it tells holds on every network.
+    """
+
+    covers = "networks"
+    seeds = property(lambda self: len(self.values))
+
+    def mean(self) -> "Networks":
+        return self
+
+    def interval(self, level: float = 0.95) -> stats.Interval:
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        ends = [
+            value + side * z * np.std(self.draws.get(name, 0.0))
+            for name, value in self.values.items()
+            for side in (-1, 1)
+        ]
+        return stats.Interval(np.mean(ends), min(ends), max(ends))
 
 
 def _by_seed(records: Iterable[store.Record], number: Number, dataset: str) -> Series:
