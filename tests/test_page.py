@@ -129,3 +129,13 @@ def test_a_finding_says_where_its_intervals_are_over_runs_alone():
     for rows, said in (([alone], True), ([both], False), ([alone, both], False)):
         text = page.finding("It ranks better.", *((row, "higher") for row in rows))
         assert ("over runs alone" in text._repr_markdown_()) == said
+
+
+def test_a_finding_on_networks_of_others_has_their_range_and_calls_them_no_seeds():
+    both = results.Networks({"a": 0.01, "b": 0.03}, n=10_000)
+    row = results.row(both, results.Number("auroc"), "by others", "erm", "erm, none")
+    found = page.finding("It ranks better.", (row, "higher"))
+    text = found._repr_markdown_()
+    assert found.holds and "ERM +2.0 [+1.0, +3.0]" in text
+    assert "the lowest and the highest in brackets · by others · 2 networks · 10,000 test" in text
+    assert "seed" not in text and "95 %" not in text

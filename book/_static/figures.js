@@ -80,7 +80,7 @@ const place = (image) => {
 document.addEventListener("DOMContentLoaded", () => {
   const kinds = ".bd-article :is(.cell_output img, img.schema)";
   const all = () => document.querySelectorAll(kinds).forEach(place);
-  NARROW.addEventListener("change", all);
+  addEventListener("resize", all); // and where a phone is turned
   addEventListener("load", all);
   document.addEventListener("toggle", all, true); // what was folded had no width
   all();

@@ -73,12 +73,14 @@ class Finding:
         lines = [f"{what}: {', '.join(dict.fromkeys(its))}" for what, its in found.items()]
         seeds = sorted({row.seeds for row in rows if row.seeds})
         n = sorted({row.n for row in rows if row.n})
-        measured = [row for row in rows if not isnan(row.low)]
-        alone = bool(measured) and all(row.covers == "runs" for row in measured)
-        about = ["95 % intervals in brackets" + ", over runs alone" * alone] * bool(measured)
+        covers = {row.covers for row in rows if not isnan(row.low)}
+        about = ["95 % intervals in brackets" + ", over runs alone" * (covers == {"runs"})]
+        unit, about = "seed", about * bool(covers)
+        if covers == {"networks"}:
+            unit, about = "network", ["the lowest and the highest in brackets"]
         about += filter(None, places if len(places) == 1 else [])
         if seeds:
-            about.append(f"{_from_to(seeds)} seed{'s' * (seeds[-1] > 1)}")
+            about.append(f"{_from_to(seeds)} {unit}{'s' * (seeds[-1] > 1)}")
         about += [f"{_from_to(n)} test samples"] if n else []
         small = f"<small>{'<br>'.join([*lines, ' · '.join(about)])}</small>"
         if self.holds:
