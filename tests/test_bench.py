@@ -275,7 +275,7 @@ def test_temperature_scaling_does_what_temperature_scaling_does(maps):
 
 
 def test_a_useless_recalibration_is_called_so(maps, folder, capsys):
-    kinds = {"maps.py:Uniform(power=2)": "recalibration", "mine.py:plain": "method"}
+    kinds = {"maps.py:Uniform(power=2)": "recalibration", "mine.py:plain(scale=2)+swa": "method"}
     assert {text: bench.kind(text) for text in kinds} == kinds and bench.kind("focal") == "method"
     call = ["bench", "maps.py:Uniform(power=2)", "--edition", "demo", "--dataset", "digits"]
     assert cli.main([*call, "--out", "map"]) == 0

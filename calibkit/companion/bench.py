@@ -10,7 +10,7 @@ temperature, a score with the maximum probability.
 import ast
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -43,20 +43,16 @@ SHOWN = (
 SHIFTED = ("accuracy", "ece", "nll", "brier", "auroc", "aurc")
 RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc")
 SCALED = "ts_nll"
-# The questions at the head of the page, each answered by one row.
+# The questions at the head of the page, each answered by the row of one metric.
 QUESTIONS = {
-    "method": (
-        ("Calibrated as trained", Number("ece")),
-        ("Finding its errors", Number("auroc")),
-        ("What no temperature repairs", Number("nll_refinement")),
-        ("Accuracy", Number("accuracy")),
-    ),
-    "recalibration": (
-        ("Calibration", Number("ece")),
-        ("Likelihood", Number("nll")),
-        ("Finding errors", Number("auroc")),
-    ),
-    "score": (("Finding errors", Number("auroc")), ("Risk of what is accepted", Number("aurc"))),
+    "method": {
+        "Calibrated as trained": "ece",
+        "Finding its errors": "auroc",
+        "What no temperature repairs": "nll_refinement",
+        "Accuracy": "accuracy",
+    },
+    "recalibration": {"Calibration": "ece", "Likelihood": "nll", "Finding errors": "auroc"},
+    "score": {"Finding errors": "auroc", "Risk of what is accepted": "aurc"},
 }
 
 
@@ -71,17 +67,14 @@ def kind(text: str) -> str:
 
 def _read(text: str) -> tuple[str, plugins.Source | None]:
     """What a name stands for, and its source if that is a file."""
-    name, _ = plugins.split(text)
-    if ".py:" not in name:
+    name = plan.method(text).objective
+    if not plugins.own(name):
         return "method", None
-    source = plugins.source(plugins.named(name))
-    arguments = _arguments(source)
+    source = plugins.source(name)
     if source.is_class:
         return "recalibration", source
-    if arguments == ["logits"]:
-        return "score", source
-    labelled = arguments in (["logits", "labels"], ["probs", "labels"])
-    return "metric" if labelled else "method", source
+    kinds = {"logits": "score", "logits labels": "metric", "probs labels": "metric"}
+    return kinds.get(" ".join(_arguments(source)), "method"), source
 
 
 def _arguments(source: plugins.Source) -> list[str]:
@@ -193,7 +186,7 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         score minus the maximum probability; a metric of each method minus that of ERM.
     """
     of_kind, source = _read(text)
-    options = {k: int(v) if v == int(v) else v for k, v in plugins.split(text)[1].items()}
+    options = {k: int(v) if v == int(v) else v for k, v in plan.method(text).options}
     function = plugins.guarded(source, plugins.load(source.name), **options)
     measure, to = {
         "recalibration": (_recalibrated, "temperature"),
@@ -290,12 +283,11 @@ def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray
 # --- words and tables -----------------------------------------------------------------------------
 
 
-def answers(found: Mapping, questions: Iterable[tuple[str, Number]], method: str) -> list[dict]:
+def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[dict]:
     """The rows at the head of a page: ``title``, ``text``, ``tone`` (good, fair, bad, unsure)."""
     said = []
-    for question, number in questions:
-        row = found.get((method, number.metric))
-        if row is not None:
+    for question, metric in questions.items():
+        if row := found.get((method, metric)):
             label, scale, _ = terms.metric_label(row.metric, unit=False)
             unit = {100: " points", 1000: " thousandths"}.get(scale, "")
             word, tone = judged(row)
@@ -376,42 +368,42 @@ def build(
         No setting has its data. One of several without is left out; page and log say how to get it.
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
-    of_kind, source = _read(what)
-    places = [replace(selection, setting=s) for s in setting] or _places(selection, what, of_kind)
+    name = plan.method_name(plan.method(what))  # the file is read here, and not again
+    of_kind, source = _read(name)
+    places = [replace(selection, setting=s) for s in setting] or _places(selection, name, of_kind)
     left = []  # settings whose data are missing: said before an evening of training, and after
     if of_kind == "method":
-        why = {at: _lacking(what, at) for at in places}
+        why = {at: _lacking(name, at) for at in places}
         places, left = [at for at in places if not why[at]], [*filter(None, why.values())]
         if not places:
             raise FileNotFoundError(left[0])
         for line in left:
             log(f"left out: {line}")
     # Each headline answer is one of so many: their intervals hold together.
-    many = len(QUESTIONS.get(of_kind, (None,))) * len(places)
+    many = len(QUESTIONS.get(of_kind, [of_kind])) * len(places)
     level = 1 - 0.05 / many
     blocks = []
     for at in places:
         if of_kind == "method":
             try:
-                runs = trained(what, at, device=device, log=log)
+                runs = trained(name, at, device=device, log=log)
             except ValueError as error:  # on these data only, if there is a page to write already
                 if not blocks:
                     raise
                 left.append(f"{Results(at, train=False).title}: {error}")
                 continue
-            blocks.append(_of_method(plan.method_name(plan.method(what)), runs, level))
+            blocks.append(_of_method(name, runs, level))
         else:
             runs = Results(at, train=False)
-            if found := tried(what, runs, log):
-                blocks.append(_of_map(of_kind, what, runs, found))
+            if found := tried(name, runs, log):
+                blocks.append(_of_map(of_kind, runs, found))
     if not blocks:
         raise ValueError(
             f"edition {selection.edition}: no record here keeps predictions; train some first"
         )
-    name = blocks[0]["name"]
     facts = {
         "kind": of_kind,
-        "name": name,
+        "name": terms.label(name),
         "edition": selection.edition,
         "calibkit": calibkit.__version__,
         "chosen": chosen or "not stated",
@@ -428,7 +420,7 @@ def build(
     return html.publish(out, "bench", numbers, {}, template, blocks=blocks, **facts)
 
 
-def _places(selection: plan.Selection, what: str, of_kind: str) -> list[plan.Selection]:
+def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Selection]:
     if selection.dataset or selection.network or selection.setting:
         return [selection]
     if of_kind != "method":
@@ -437,7 +429,7 @@ def _places(selection: plan.Selection, what: str, of_kind: str) -> list[plan.Sel
     others = [
         replace(selection, dataset=dataset, network=network, seeds=selection.seeds or seeds)
         for dataset, network, seeds in plan.EDITIONS[selection.edition].others
-        if plan.applicable([what], dataset)
+        if plan.applicable([name], dataset)
     ]
     return [selection, *(o for o in others if Results(o, train=False).records("erm"))]
 
@@ -459,24 +451,20 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
         f"Each headline interval covers {100 * level:.4g} %, so that all hold together; "
         "those below cover 95 %."
     )
-    block = _block(terms.label(name), runs, [name, "erm"], said, rows(runs, name))
+    block = _block(runs, [name, "erm"], said, rows(runs, name))
     pictures = {k: html.picture(f) for k, f in _drawn(runs, name).items()}
     return block | {"notes": [covered, *_notes(runs, name)], "pictures": pictures}
 
 
-def _of_map(of_kind: str, what: str, runs: Results, found: Rows) -> dict:
+def _of_map(of_kind: str, runs: Results, found: Rows) -> dict:
     methods = list(dict.fromkeys(row.method for row in found.values()))
-    said = answers(found, QUESTIONS.get(of_kind, ()), "erm") if "erm" in methods else []
-    name = what.rpartition(":")[2].partition("(")[0]
-    return _block(name, runs, methods, said, {of_kind: found})
+    said = answers(found, QUESTIONS.get(of_kind, {}), "erm") if "erm" in methods else []
+    return _block(runs, methods, said, {of_kind: found})
 
 
-def _block(
-    name: str, runs: Results, methods: list[str], said: list[dict], found: dict[str, Rows]
-) -> dict:
+def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str, Rows]) -> dict:
     """What the page has of a setting."""
     return {
-        "name": name,
         "title": runs.title,
         "facts": runs.caption_of(methods),
         "verdict": said,
