@@ -54,17 +54,14 @@ class Edition:
         for a tenth of that where a page trains what it misses."""
         return {"feature_scores": protocols.CONFIDNET_EPOCHS // (10 if self.on_the_spot else 1)}
 
-    @property
-    def shared(self) -> Setting:
+    def shared(self, dataset: str | None = None) -> Setting:
         """One protocol for every method, where methods of different papers are compared."""
-        return self.shared_on(self.dataset, self.seeds)
-
-    def shared_on(self, dataset: str, seeds: int) -> Setting:
+        dataset = dataset or self.dataset
         return Setting(
             dataset,
             self.network,
             self.protocol(dataset),
-            seeds,
+            self.seeds_on.get(dataset, self.seeds),
             title=f"{terms.DATASETS.get(dataset, dataset)}, one protocol for all methods",
             sweep_seeds=self.sweep_seeds,
         )
@@ -75,7 +72,7 @@ class Edition:
         if own or not otherwise:
             return own
         name, words, changes = otherwise
-        shared = self.shared
+        shared = self.shared()
         title = shared.title.replace("one protocol for all methods", words)
         protocol = replace(shared.protocol, **dict(changes))
         return (replace(shared, protocol=protocol, name=name, title=title, sweep_seeds=0),)
@@ -184,7 +181,7 @@ def settings(edition: str, paper: str = "") -> tuple[Setting, ...]:
     choose("edition", edition, EDITIONS)
     chosen = EDITIONS[edition]
     of = [paper] if paper else PAPERS
-    return (*(s for name in of for s in chosen.settings(name)), chosen.shared)
+    return (*(s for name in of for s in chosen.settings(name)), chosen.shared())
 
 
 def setting(edition: str, name: str) -> Setting:
@@ -339,15 +336,13 @@ class Selection:
 
     def place(self) -> Setting:
         """Data, network, protocol and seeds that are asked for."""
-        edition, changes = EDITIONS[self.edition], dict(self.protocol)
         if self.setting in (None, "shared"):
-            dataset = self.dataset or edition.dataset
-            place = edition.shared_on(dataset, edition.seeds_on.get(dataset, edition.seeds))
+            place = EDITIONS[self.edition].shared(self.dataset)
         else:
             place = setting(self.edition, self.setting)
+        protocol, changes = place.shortened(self.epochs).protocol, dict(self.protocol)
         if self.train_size:
             changes["train_size"] = self.train_size
-        protocol = place.protocol.shortened(self.epochs) if self.epochs else place.protocol
         for name, value in changes.items():
             choose("setting", name, [f.name for f in fields(Protocol)])
             old = getattr(protocol, name)
@@ -413,8 +408,7 @@ class Selection:
         for place in EDITIONS[self.edition].settings(paper):
             if self.setting not in (None, place.name):
                 continue
-            if self.epochs:
-                place = replace(place, protocol=place.protocol.shortened(self.epochs))
+            place = place.shortened(self.epochs)
             main = dict.fromkeys([*(place.methods or usual), *dict(place.more)])
             its = place.runs(applicable(main, place.dataset), seeds=self.seeds or 0)
             if place.sweep_seeds:

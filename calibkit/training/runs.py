@@ -187,6 +187,10 @@ class Setting:
     sweep_seeds: int = 0
     exceptions: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
 
+    def shortened(self, epochs: int | None) -> "Setting":
+        """The same by its protocol in so many epochs; 0: as it is."""
+        return replace(self, protocol=self.protocol.shortened(epochs)) if epochs else self
+
     def protocol_of(self, text: str) -> Protocol:
         """The protocol of a method, with its exceptions.
 

@@ -11,7 +11,6 @@ cell. Free of torch and quick to import: the workflow engine reads it for every 
 
 import csv
 import re
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -82,13 +81,11 @@ def runs(
             here = {"setting": place.name, "dataset": place.dataset, "network": place.network}
             if not where.items() <= here.items():
                 continue
-            if epochs:
-                place = replace(place, protocol=place.protocol.shortened(epochs))
             most = min(filter(None, (seeds, block.seeds)), default=0)
-            repeats: dict[str, int] = {}
-            for run in place.runs(block.methods, block.variant, most):
-                repeats[run.method] = repeats.get(run.method, -1) + 1
-                order.setdefault(run, repeats[run.method])
+            for method in block.methods:
+                its = place.shortened(epochs).runs([method], block.variant, most)
+                for i, run in enumerate(its):
+                    order.setdefault(run, i)
     return sorted(order, key=order.get)
 
 
