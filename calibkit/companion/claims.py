@@ -44,10 +44,11 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit import confidence, metrics, stats, terms
-from calibkit.companion import page, plan, results
+from calibkit.companion import page, plan
 from calibkit.companion import printed as tables
-from calibkit.companion.results import Number, Results, Series
+from calibkit.companion.results import Networks, Number, Results, Series
 from calibkit.data.cache import cache_root
+from calibkit.training import store
 from calibkit.training import tables as saved
 
 OUTCOMES = ("holds", "falls short", "reversed", "unclear", "not tested")
@@ -381,26 +382,25 @@ class Place:
 
     def series(self, side: Side) -> Series | tuple[str, str]:
         """A number by seed, or why there is none."""
-        there, changes = self.at(side), {}
+        there, number, changes = self.at(side), side.number, {}
         runs = there.runs
         if side.size:
             sizes = plan.EDITIONS[runs.selection.edition].sizes
             changes = {"train_size": sizes[-1 if side.size == "largest" else 0]}
-        number = side.number
-        more = runs.scored() if number.score in results.SCORES else {}
-        lacks, where = "no run of", ""
-        if side.dataset:  # there by the protocol that all methods share
-            lacks = "no run by the shared protocol of"
-            where = f" on {terms.DATASETS.get(side.dataset, side.dataset)}"
-        for method in side.methods:
-            if not runs.records(method, **changes, **more):
-                return lacks, f"{terms.label(method)}{where}"
         each = [runs.series(method, number, **changes) for method in side.methods]
+        for method, its in zip(side.methods, each, strict=True):
+            if not its.values and not side.dataset:
+                return "no run of", terms.label(method)
+            if not its.values:
+                where = terms.DATASETS.get(side.dataset, side.dataset)
+                return "no run by the shared protocol of", f"{terms.label(method)} on {where}"
         if any(all(isnan(v) for v in its.values.values()) for its in each):
             what = "a number that is not to be had of networks of others"
             return what if there.name == PUBLIC else _why_nan(number), ""
-        if number.score == "confidnet" and (steps := _head_steps(runs)) < HEAD_STEPS:
-            return f"ConfidNet's head had {steps:,.0f} updates, fewer than {HEAD_STEPS:,}", ""
+        if number.score == "confidnet":
+            steps = min(map(_head_steps, runs.records("erm", **runs.scored())))
+            if steps < HEAD_STEPS:
+                return f"ConfidNet's head had {steps:,.0f} updates, fewer than {HEAD_STEPS:,}", ""
         if side.lowest:
             values = dict(zip(map(_coefficient, side.lowest), each, strict=True))
             seeds = set.intersection(*(set(s.values) for s in each))
@@ -484,14 +484,11 @@ def _coefficient(method: str) -> float:
     return float(method.rpartition("=")[2].rstrip(")"))
 
 
-def _head_steps(runs: Results) -> float:
+def _head_steps(record: store.Record) -> float:
     """Updates that ConfidNet's head was trained for."""
-    steps = []
-    for record in runs.records("erm", **runs.scored()):
-        epochs = record.info["run"]["protocol"].get("feature_scores", 0)
-        samples = record.info["provenance"].get("training_samples", inf)
-        steps.append(epochs * -(-samples // confidence.ConfidNet.batch_size))
-    return min(steps, default=inf)
+    epochs = record.info["run"]["protocol"]["feature_scores"]
+    samples = record.info["provenance"].get("training_samples", inf)
+    return epochs * -(-samples // confidence.ConfidNet.batch_size)  # nan of an older record
 
 
 @cache
@@ -543,7 +540,7 @@ class Public:
     them; how well they fit their training set is not known.
     """
 
-    found: Mapping[Number, results.Networks]
+    found: Mapping[Number, Networks]
     selection: plan.Selection = plan.Selection("released")
 
     @classmethod
@@ -553,23 +550,16 @@ class Public:
             return None
         import pyarrow.parquet as parquet
 
-        columns = "run metric recalibration value step steps dataset method score n".split()
-        with parquet.ParquetFile(path) as file:
-            lines = zip(*file.read(columns=columns).to_pydict().values(), strict=True)
-        found: dict[Number, Series] = {}
-        for run, metric, after, value, step, steps, *which, n in lines:
-            if which == ["cifar10", "erm", "max_probability"]:
-                its = found.setdefault(Number(metric, after), results.Networks({}, {}, n))
-                its.values[run] = value
-                if steps is not None:
-                    its.draws[run] = step * np.frombuffer(steps, np.int8).astype(float)
-        return cls(found) if found else None
-
-    def records(self, method: str, **changes) -> list[str]:
-        return list(self.found[Number("accuracy")].values) if method == "erm" else []
-
-    def scored(self) -> dict:
-        return {}
+        which = {"dataset": "cifar10", "method": "erm", "score": "max_probability"}
+        plain = [(column, "=", value) for column, value in which.items()]
+        found: dict[Number, Networks] = {}
+        for row in parquet.read_table(path, filters=plain).to_pylist():
+            number, run = Number(row["metric"], row["recalibration"]), row["run"]
+            its = found.setdefault(number, Networks({}, {}, row["n"]))
+            its.values[run] = row["value"]
+            if row["steps"] is not None:
+                its.draws[run] = row["step"] * np.frombuffer(row["steps"], np.int8).astype(float)
+        return cls(found)
 
     def series(self, method: str, number: Number, **changes) -> Series:
         return self.found.get(number, Series({0: nan}))
@@ -736,7 +726,7 @@ def _judge(claim: Claim, place: Place) -> tuple:
     Methods less well fitted are left out, but have a say: see `_judged`.
     """
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
-    if not claim.datasets and not place.runs.records("erm"):
+    if not claim.datasets and isnan(place.mean("erm", "accuracy")):
         return None, "no run of ERM"
     methods = {m for c in claim.comparisons for side in c.sides for m in side.methods}
     if place.name == PUBLIC and methods != {"erm"}:

@@ -245,7 +245,7 @@ def _since_best(by_seed: Mapping[int, store.Record], number: Number) -> dict[int
     changed, best = _column(number), number.since_best
     best = changed if best == number.metric else best
     sign = 1 if best in ("auroc", "accuracy") else -1
-    changes = {}
+    changes = dict.fromkeys(by_seed, nan)
     for seed, record in by_seed.items():
         others = [sign * r.history[best] for s, r in by_seed.items() if s != seed]
         if others and changed in record.history:
