@@ -53,23 +53,18 @@ _BLOCKS = (
     ),
 )
 
+_PLAIN = here.memorised(p.DARKSIDE_CIFAR, (2, 10, 12, 15, 17))
+_SMALL = here.small(p.DARKSIDE_CIFAR)
+
 PAPER = Paper(
     authors="Singh et al. (2021)",
     blocks=_BLOCKS,
     rows=(Need((*FOUR, "entropy_regularization")), Need(("erm",), "few", ("with scores",))),
     chapter=(Need((*FOUR, "fmfp"), at=("shared", "fmfp")),),
     released=(
-        here.on_cifar10(
-            here.memorised(p.DARKSIDE_CIFAR, (2, 10, 12, 15, 17)),
-            "no augmentation",
-            "cifar10-darkside",
-            exceptions=_DECAY,
-        ),
+        here.on_cifar10(_PLAIN, "no augmentation", "cifar10-darkside", exceptions=_DECAY),
         here.on_fashion(
-            here.small(p.DARKSIDE_CIFAR),
-            "fashion-darkside",
-            "the regime of Singh et al.",
-            exceptions=_DECAY,
+            _SMALL, "fashion-darkside", "the regime of Singh et al.", exceptions=_DECAY
         ),
     ),
     trained=("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),

@@ -33,6 +33,10 @@ _BLOCKS = (
     Block(("mixup-figC",), _PLACES[4:8:2], grid("mit_a", "alpha", (0.1, 0.5, 1))),
 )
 
+_MAIN = ("erm", "mixup", "mixup_to", "mixup_io", "mit_l", "mit_a")
+_PLAIN = here.memorised(p.MIXUP_CIFAR, (2, 9, 12, 14, 17))
+_SMALL = here.small(p.MIXUP_CIFAR)
+
 PAPER = Paper(
     authors="Wang et al. (2023)",
     blocks=_BLOCKS,
@@ -44,17 +48,9 @@ PAPER = Paper(
         ),
     ),
     released=(
-        here.on_cifar10(
-            here.memorised(p.MIXUP_CIFAR, (2, 9, 12, 14, 17)),
-            "no augmentation",
-            "cifar10-mixup",
-            methods=("erm", "mixup", "mixup_to", "mixup_io", "mit_l", "mit_a"),
-        ),
+        here.on_cifar10(_PLAIN, "no augmentation", "cifar10-mixup", methods=_MAIN),
         here.on_fashion(
-            here.small(p.MIXUP_CIFAR),
-            "fashion-mixup",
-            "the regime of Wang et al. (2023)",
-            sweep_seeds=10,
+            _SMALL, "fashion-mixup", "the regime of Wang et al. (2023)", sweep_seeds=10
         ),
     ),
 )

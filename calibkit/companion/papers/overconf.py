@@ -87,6 +87,8 @@ _SIX = (  # what its figure 6 compares
     *("erm", "label_smoothing(epsilon=0.09)", "l1_norm"),
     *("focal(gamma=5)", "focal(gamma=1)", "inverse_focal"),
 )
+# Batches of 512 of 45,000 images are to 5,000 what batches of 64 are.
+_SMALL = here.small(p.OVERCONF_CIFAR, batch_size=64)
 
 PAPER = Paper(
     authors="Wang et al. (2021)",
@@ -97,12 +99,9 @@ PAPER = Paper(
         Need(_REGULARISED, "sweep", ("sizes",)),
     ),
     chapter=(Need(_SIX, at=("texts",)),),
-    released=(  # batches of 512 of 45,000 images are to 5,000 what batches of 64 are
+    released=(
         here.on_fashion(
-            here.small(p.OVERCONF_CIFAR, batch_size=64),
-            "fashion-overconf",
-            "the regime of Wang et al. (2021)",
-            sweep_seeds=10,
+            _SMALL, "fashion-overconf", "the regime of Wang et al. (2021)", sweep_seeds=10
         ),
         Setting(
             "20newsgroups",
