@@ -75,6 +75,14 @@ def test_a_heading_stands_over_its_names_and_an_empty_one_nowhere():
         figures.verdicts({"ECE": {}})
 
 
+def test_a_dagger_stands_behind_the_interval_of_what_is_marked():
+    rows = {"sam": row("ece", [0.1, 0.2, 0.3]), "swa": row("ece", [0.1])}
+    (ax,) = figures.verdicts({"ECE": rows}, marked={"ECE": ["sam"], "AUROC": ["swa"]}).axes
+    (mark,) = ax.texts
+    assert mark.get_text() == " †"
+    assert mark.get_position()[0] == pytest.approx(100 * rows["sam"].high)
+
+
 def test_bars_write_what_is_printed_and_what_is_here():
     ours = {"erm": row("ece", [0.09, 0.1, 0.11], "erm", ""), "sam": row("ece", [0.05], to="")}
     (ax,) = figures.bars({"ECE": ours}, {"ECE": {"erm": 0.041, "not drawn": 0.5}}).axes

@@ -97,6 +97,7 @@ def verdicts(
     panels: Mapping[str, Mapping],
     groups: Mapping[str, Iterable[str]] = {},
     published: Mapping[str, Mapping[str, float]] = {},
+    marked: Mapping[str, Iterable[str]] = {},
 ) -> Figure:
     """Differences side by side, coloured by whether they are for the better.
 
@@ -110,6 +111,8 @@ def verdicts(
         ``{heading: names}``, to put headings over names.
     published : mapping, optional
         ``{title: printed differences by name}``, in natural units: hollow diamonds.
+    marked : mapping, optional
+        ``{title: names}`` that get a dagger, which the caption explains.
 
     Returns
     -------
@@ -142,6 +145,9 @@ def verdicts(
                         bbox={"color": "w", "pad": 1}, zorder=1)  # fmt: skip
                 continue
             drawn.add(_verdict(ax, y, rows[name]))
+            if name in marked.get(title, ()):
+                end = np.nanmax(rows[name].interval) * terms.metric_label(rows[name].metric)[1]
+                ax.text(end, y - 0.1, " †", va="center", fontsize=7)
             if name in published.get(title, {}):
                 scale = terms.metric_label(rows[name].metric)[1]
                 ax.plot(scale * published[title][name], y, **_PRINTED)
