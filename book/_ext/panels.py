@@ -21,7 +21,8 @@ def strips(fig: "Figure") -> list[list[Window]]:
     """The columns of panels in a figure that was drawn, each as windows that stand side by side.
 
     Where panels share the labels of the first column, these come before each of the others. What
-    stands above or below all panels, a legend or small print, is a strip of its own.
+    stands above or below all panels, a legend or small print, is a strip of its own; a legend in
+    one line is a window an entry, so that it can be broken.
 
     Returns
     -------
@@ -64,7 +65,12 @@ def strips(fig: "Figure") -> list[list[Window]]:
         if box:
             x0, x1 = min(b.x0 for b in box), max(b.x1 for b in box)
             y0, y1 = min(b.y0 for b in box), max(b.y1 for b in box)
-            found.insert(place, [(x0, x1, y1, y0)])
+            keys = [t for key in fig.legends for t in key.get_texts() if len(box) == 1]
+            its = [b for b in (t.get_window_extent(renderer) for t in keys) if y0 <= b.y0 <= y1]
+            one_line = len({round(b.y0) for b in its}) == 1
+            breaks = [b.x1 + 0.06 * dpi for b in its[:-1]] if one_line else []
+            pieces = zip([x0, *breaks], [*breaks, x1], strict=True)
+            found.insert(place, [(left, right, y1, y0) for left, right in pieces])
     rim = 0.03 * dpi  # half a line's width
     picture = fig.get_tightbbox(renderer).padded(_pad())
     return [

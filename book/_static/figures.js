@@ -29,19 +29,20 @@ const stack = (image, room) => {
   box.setAttribute("aria-label", image.alt);
   box.addEventListener("click", () => image.click());
   const strips = name.slice(7).split("-s-").map((code) => code.split("-").map(Number));
-  const width = (strip) => {
-    let sum = 0;
-    for (let i = 0; i < strip.length; i += 4) sum += strip[i + 1] - strip[i];
-    return (sum / 1000) * image.naturalWidth * DRAWN_AT;
-  };
   const height = (strip) => strip[3] - strip[2];
   const tallest = Math.max(...strips.map(height));
+  const width = (strip) => {
+    const all = strip.filter((_, i) => i % 4 === 1).map((right, i) => right - strip[4 * i]);
+    const share = height(strip) === tallest ? all.reduce((a, b) => a + b) : Math.max(...all);
+    return (share / 1000) * image.naturalWidth * DRAWN_AT;
+  };
   const widest = Math.max(...strips.filter((one) => height(one) === tallest).map(width));
   const place = widest < 0.64 * room ? (room - 8) / 2 : room; // two side by side
   for (const strip of strips) {
     const row = document.createElement("span");
     const fit = height(strip) === tallest ? place / widest : room / width(strip);
     const scale = DRAWN_AT * Math.min(1, fit);
+    if (height(strip) < tallest) row.style.flexWrap = "wrap"; // a legend, by its entries
     for (let i = 0; i < strip.length; i += 4) {
       row.append(windowOf(image, strip.slice(i, i + 4), scale));
     }
@@ -80,7 +81,12 @@ const place = (image) => {
 document.addEventListener("DOMContentLoaded", () => {
   const kinds = ".bd-article :is(.cell_output img, img.schema)";
   const all = () => document.querySelectorAll(kinds).forEach(place);
-  addEventListener("resize", all); // and where a phone is turned
+  let width = innerWidth;
+  const turned = () => {
+    if (innerWidth !== width) all(); // not where only the bar of addresses comes or goes
+    width = innerWidth;
+  };
+  addEventListener("resize", turned);
   addEventListener("load", all);
   document.addEventListener("toggle", all, true); // what was folded had no width
   all();
