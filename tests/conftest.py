@@ -1,6 +1,5 @@
 """One torch thread in every test: small tensors are faster so, also on a busy machine."""
 
-import gc
 import os
 import sys
 
@@ -41,9 +40,3 @@ def pytest_collection_modifyitems(items):
         return 2 if item.path in slow else 1  # whole files, as workers are given whole files
 
     items.sort(key=rank)  # stable: otherwise as collected
-
-
-def pytest_collection_finish():
-    """Modules stay: the collector need not go through them each time, which takes a second."""
-    gc.collect()
-    gc.freeze()

@@ -1,9 +1,11 @@
 """Run by the kernel of each page before its first cell (PYTHONSTARTUP, see the Snakefile)."""
 
+import gc
 import sys
 
+gc.set_threshold(100_000)  # a page keeps most of what it makes: looking for garbage takes an eighth
 sys.path.append(__file__.rpartition("/")[0])
 __import__("panels").keep()  # no name of ours is left among those of the page
 __import__("behind").keep()
 sys.path.pop()
-del sys
+del gc, sys
