@@ -13,6 +13,7 @@ import behind
 import panels
 
 NUMBERS = "_numbers"  # where the book keeps the CSV of its figures
+FRAME = re.compile(r'srcdoc="([^"]*)"')  # of a report, see `calibkit.companion.page.Report`
 FOLD = '<details class="calibkit-how">'
 
 
@@ -86,6 +87,10 @@ def _write_numbers(app, failed) -> None:
             cells = json.loads(path.read_text("utf-8"))["cells"]
             for name, numbers in _figures(page, cells).values():
                 (folder / f"{name}.csv").write_text(numbers, "utf-8")
+            for output in (o for c in cells for o in c.get("outputs", [])):
+                if report := FRAME.search("".join(output.get("data", {}).get("text/html", ""))):
+                    text = html.unescape(report[1])
+                    (folder / f"{path.stem}-report.html").write_text(text, "utf-8")
 
 
 def _figures(page: str, cells: list[dict]) -> dict[int, tuple[str, str]]:
@@ -119,6 +124,11 @@ def explained(source: str, page: str) -> str:
     cells, figures = [], _figures(page, notebook["cells"])
     for i, cell in enumerate(notebook["cells"]):
         cells.append(cell)
+        for output in cell.get("outputs", []):
+            if FRAME.search(shown := "".join(output.get("data", {}).get("text/html", ""))):
+                place = f"{'../' * page.count('/')}{NUMBERS}/{Path(page).name}-report.html"
+                link = f'<p><a href="{place}">The whole report</a>, as the command writes it:</p>'
+                output["data"]["text/html"] = link + FRAME.sub(f'src="{place}"', shown)
         if i in figures:
             name, _ = figures[i]
             for output in cell["outputs"]:

@@ -13,8 +13,9 @@ No other sentence is put together by code.
 import html
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isnan
+from pathlib import Path
 
 from calibkit import terms
 from calibkit.training import store
@@ -178,6 +179,21 @@ def table(frame, words: bool = False, classes: str = "", index: bool = True):
     return styled.set_table_attributes(f'class="{" ".join(names)}"').set_properties(
         **left if words else {"text-align": "right"}
     )
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report in a frame; the book puts it on a page of its own, see ``book/_ext/pages.py``."""
+
+    path: Path = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        text = html.escape(self.path.read_text(encoding="utf-8"))
+        style = "width: 100%; height: 30rem; border: 1px solid #8888; border-radius: 0.4rem"
+        return f'<iframe title="A report" loading="lazy" style="{style}" srcdoc="{text}"></iframe>'
+
+    def _repr_markdown_(self) -> str:
+        return "*A report.*"
 
 
 def augmented(place) -> bool:

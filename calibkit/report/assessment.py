@@ -416,9 +416,9 @@ def recalibrated(
         For "none" and each map: ``accuracy``, ``ece``, ``adaptive_ece``, ``nll``,
         ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
         ``brier_beyond``, the same against the usual map: beta calibration, or a temperature where
-        there are more classes; ``changed`` (answers), ``judged_on`` (samples); ``temperatures`` (one per fit, of
-        temperature scaling), ``fitted_on`` (samples), ``warnings``. One that cannot be fitted has
-        only ``warnings``.
+        there are more classes; ``changed`` (answers), ``judged_on`` (samples); ``temperatures``
+        (one per fit, of temperature scaling), ``fitted_on`` (samples), ``warnings``. One that
+        cannot be fitted has only ``warnings``.
     found : dict of str to dict
         What becomes of the samples. ``confidence``: pairs (confidence, correct) of the test and
         of the validation set, the second None without one; for two classes ``test`` and
