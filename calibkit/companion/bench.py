@@ -439,11 +439,11 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
     said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
     dear = max(passes.values()) > 1.01
-    words = words if dear else "as many"
+    words = f"{words} passes of" if dear else "as many passes as"
     said.append(
         {
             "title": "Cost: " + (f"{max(passes.values()):.2g} times" if dear else "none"),
-            "text": f"It takes {words} passes of plain training.",
+            "text": f"It takes {words} plain training.",
             "tone": "fair" if dear else "good",
         }
     )
