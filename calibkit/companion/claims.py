@@ -32,7 +32,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -310,8 +310,8 @@ class Joined:
     def needed(self) -> tuple[int, int]:
         """How many parts make it hold, and how many make it fail."""
         total = len(self.parts)
-        needed = {"all": total, "any": 1, "most": total // 2 + 1, "nearly all": -(-4 * total // 5)}
-        needed = needed[self.quantifier]
+        most, nearly = total // 2 + 1, -(-4 * total // 5)
+        needed = {"all": total, "any": 1, "most": most, "nearly all": nearly}[self.quantifier]
         return needed, total - needed + 1
 
     def _share(self, alpha: float, needed: int) -> float:
@@ -365,7 +365,7 @@ class Place:
     """A setting in which claims are tested, and the column of the board in which it stands."""
 
     name: str
-    runs: "Results | Public"
+    runs: Results
     column: str
     title: str
     _elsewhere: dict[tuple[str, str], "Place"] = field(default_factory=dict)
@@ -394,7 +394,7 @@ class Place:
             if not its.values:
                 where = terms.DATASETS.get(side.dataset, side.dataset)
                 return "no run by the shared protocol of", f"{terms.label(method)} on {where}"
-        if any(all(isnan(v) for v in its.values.values()) for its in each):
+        if not all(its.seeds for its in each):
             what = "a number that is not to be had of networks of others"
             return what if there.name == PUBLIC else _why_nan(number), ""
         if number.score == "confidnet":
@@ -523,7 +523,8 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
     # One of a few methods comes after those of all: it stands in only where it is the paper's own.
     found.sort(key=lambda p: (p.runs.setting.dataset != "cifar10", bool(p.runs.setting.methods)))
     found = [place for place in found if place.runs.records("erm")] or found[-1:]
-    if edition == "released" and (public := Public.read()):
+    if edition == "released" and Public.path().exists():
+        public = Public(plan.Selection(edition, None, "cifar10", PUBLIC), train=False)
         title = "CIFAR-10, networks trained in full by others"
         found.append(Place(PUBLIC, public, PUBLIC, title))
     return found
@@ -532,34 +533,31 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
 PUBLIC = "public"
 
 
-@dataclass(frozen=True)
-class Public:
-    """Networks that others trained in full, on CIFAR-10: what `Place` asks of `Results`.
+class Public(Results):
+    """Networks that others trained in full, on CIFAR-10: numbers from a table, and no runs.
 
     All are plain, so they decide only what is said of one network, and it has to hold on each of
     them; how well they fit their training set is not known.
     """
 
-    found: Mapping[Number, Networks]
-    selection: plan.Selection = plan.Selection("released")
+    @staticmethod
+    def path() -> Path:
+        return saved.released_root() / PUBLIC / "results.parquet"
 
-    @classmethod
-    def read(cls) -> "Public | None":
-        path = saved.released_root() / PUBLIC / "results.parquet"
-        if not path.exists():
-            return None
+    @cached_property
+    def found(self) -> dict[Number, Networks]:
         import pyarrow.parquet as parquet
 
         which = {"dataset": "cifar10", "method": "erm", "score": "max_probability"}
         plain = [(column, "=", value) for column, value in which.items()]
         found: dict[Number, Networks] = {}
-        for row in parquet.read_table(path, filters=plain).to_pylist():
+        for row in parquet.read_table(self.path(), filters=plain).to_pylist():
             number, run = Number(row["metric"], row["recalibration"]), row["run"]
             its = found.setdefault(number, Networks({}, {}, row["n"]))
             its.values[run] = row["value"]
             if row["steps"] is not None:
                 its.draws[run] = row["step"] * np.frombuffer(row["steps"], np.int8).astype(float)
-        return cls(found)
+        return found
 
     def series(self, method: str, number: Number, **changes) -> Series:
         return self.found.get(number, Series({0: nan}))
@@ -687,7 +685,7 @@ def board(
     plan.choose("edition", edition, plan.EDITIONS)
     where = places(edition, seeds)
     if dataset or network:
-        own = [(p, p.runs.setting) for p in where if p.name != PUBLIC]
+        own = [(place, place.runs.setting) for place in where]
         fits = [p for p, s in own if dataset in ("", s.dataset) and network in ("", s.network)]
         where = fits or [_place(plan.Selection(edition, None, dataset, network, seeds))]
     return _board(where, claims(paper))
@@ -1057,7 +1055,7 @@ def card(paper: str, runs: Results) -> Card:
     """
     selection = runs.selection
     where = places(selection.edition, selection.seeds or 0)
-    if runs.setting not in [p.runs.setting for p in where if p.name != PUBLIC]:
+    if runs.setting not in [place.runs.setting for place in where]:
         alone = Results(selection, runs.page, train=False)
         where = [Place(runs.name, alone, runs.name, runs.title)]
     return Card(_board(where, claims(paper)))

@@ -258,8 +258,8 @@ def beside(
 
 def _line(runs, cell: Cell, exhibit: str) -> Line:
     its = runs.series(_ours(runs, cell, exhibit), cell.number)
-    ours, seeds = its.mean().interval().estimate, sum(not isnan(v) for v in its.values.values())
-    return Line(*(cell.dataset, cell.network, cell.method, cell.metric, cell.value), ours, seeds)
+    ours = its.mean().interval().estimate
+    return Line(cell.dataset, cell.network, cell.method, cell.metric, cell.value, ours, its.seeds)
 
 
 def _ours(runs, cell: Cell, exhibit: str) -> str:

@@ -111,10 +111,8 @@ def measured(record: store.Record, number: Number) -> tuple[float, np.ndarray | 
     at_once = number.at == "end" or isinstance(number.at, int)
     if at_once and (kept := record.measured(*_key(number))) is not None:
         return kept, drawn
-    if number.at != "end":
+    if number.at != "end" or _column(number) in record.history:
         return _through_training(record, number), drawn
-    if _column(number) in record.history:
-        return float(record.history[_column(number)][-1]), drawn
     if number.score == "max_probability":
         return derived.value(record, number), drawn
     return derived.by_score(record, number)
@@ -139,13 +137,14 @@ def _under_shift(record: store.Record, number: Number) -> float:
 
 
 def _through_training(record: store.Record, number: Number) -> float:
-    """A number at an epoch or over a period, from the history."""
+    """A number at an epoch, at the end or over a period, from the history."""
     history = record.history
     if _column(number) not in history:
         return nan
     epoch, rate = history["epoch"], history["learning_rate"]
     drops = np.searchsorted(-np.unique(rate)[::-1], -rate)
     chosen = {
+        "end": epoch == epoch[-1],
         "late": epoch > 0.75 * epoch[-1],
         "settled": epoch > 0.1 * epoch[-1],
         "second_rate": drops == 1,
@@ -183,22 +182,26 @@ class Series:
         seeds = [s for s in self.values if s in other.values]
         values, draws = {s: self.values[s] - other.values[s] for s in seeds}, {}
         if self.draws and other.draws:
-            draws = {s: self.draws[s] - other.draws[s] for s in seeds}
-            if self.test_set != other.test_set:  # what one draws says nothing about the other
-                draws = {s: self.draws[s] - np.roll(other.draws[s], 1) for s in seeds}
+            # What one test set draws says nothing about another.
+            shift = int(self.test_set != other.test_set)
+            draws = {s: self.draws[s] - np.roll(other.draws[s], shift) for s in seeds}
         return replace(self, values=values, draws=draws, n=min(self.n, other.n))
+
+    @property
+    def seeds(self) -> int:
+        """Those with a number."""
+        return sum(not isnan(v) for v in self.values.values())
 
     @property
     def covers(self) -> str:
         """What the interval of the mean is about; nothing for a single run."""
-        if sum(not isnan(v) for v in self.values.values()) < 2:
+        if self.seeds < 2:
             return ""
         return "runs and test set" if self.draws else "runs"
 
     def mean(self) -> stats.MeanOverSeeds:
-        seeds = [s for s, v in self.values.items() if not isnan(v)]
-        draws = np.array([self.draws[s] for s in seeds]) if seeds and self.draws else None
-        return stats.mean_over_seeds([self.values[s] for s in seeds] or [nan], draws)
+        draws = np.array([*self.draws.values()]) if self.draws else None
+        return stats.mean_over_seeds([*self.values.values()] or [nan], draws)
 
 
 class Networks(Series):
@@ -209,7 +212,6 @@ class Networks(Series):
     """
 
     covers = "networks"
-    seeds = property(lambda self: len(self.values))
 
     def mean(self) -> "Networks":
         return self
@@ -336,10 +338,9 @@ def row(
     interval, within = of.mean().interval(level), margin(number.metric)
     word = interval.outcome(within) if to else ""
     interval = interval if to else _within(interval, number.metric)
-    seeds = sum(not isnan(v) for v in of.values.values())
     return Row(
         setting, method, to, number.metric,
-        *interval, seeds, of.n, word, within, of.covers, number, of, title,
+        *interval, of.seeds, of.n, word, within, of.covers, number, of, title,
     )  # fmt: skip
 
 
@@ -549,7 +550,7 @@ class Results:
             number = Number(one, **which)
             for method in methods:
                 its, to = of(method, number)
-                if any(not isnan(v) for v in its.values.values()):
+                if its.seeds:
                     key = (method, one) if several else method
                     rows[key] = row(its, number, self.name, method, to, level, self.title)
         return rows
@@ -634,34 +635,33 @@ class Results:
         run = record.info["run"]
         base = {"run": record.name, "setting": self.name}
         base |= {k: run[k] for k in ("dataset", "network", "seed")} | {"method": method}
-        usual = {"score": "max_probability", "test_set": "clean", "at": "end"}
-
-        def line(metric, after, value, n, **which) -> dict:
-            number = usual | which | {"metric": metric, "recalibration": after}
-            return base | number | {"value": float(value), "n": int(n)}
-
-        n = record.history["n"][-1]
         if record.tables:
-            kept = record.tables.ends.values(record.name)
-            early = record.tables.epochs.values(record.name)
+            ends, epochs = record.tables.ends, record.tables.epochs
+            kept = ends.values(record.name) | epochs.values(record.name)
         else:
             its = tables.rows_of(record.replicates, *record.steps)
-            kept, early = {tuple(row[k] for k in tables.KEY): row["value"] for row in its}, {}
-        for (metric, after, score, validation, *at), estimate in (kept | early).items():
+            kept = {tuple(row[k] for k in tables.KEY): row["value"] for row in its}
+        found, n = {}, record.history["n"][-1]
+        for (metric, after, score, validation, *at), value in kept.items():
             if not validation:  # a fit on few samples stands in no column
-                yield line(metric, after, estimate, n, score=score, at=at[0] if at else "end")
+                found[score, "clean", *(at or ["end"]), metric, after] = value, n
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
                 continue  # those are temperatures, or in the replicates by another name
-            if (name, "none", "max_probability", 0) not in kept:
-                yield line(name, "none", column[-1], n)
+            found.setdefault(("max_probability", "clean", "end", name, "none"), (column[-1], n))
         table = record.all_shifted
         for i, kind in enumerate(table.get("shift", ())):
             where = f"{kind}-{table['severity'][i]:.0f}"
             for name in [k for k in table if k not in ("shift", "severity", "n")]:
                 metric = name.removesuffix("_scaled")
                 after = "none" if metric == name else "ts_ece"
-                yield line(metric, after, table[name][i], table["n"][i], test_set=where)
+                found["max_probability", where, "end", metric, after] = (
+                    table[name][i],
+                    table["n"][i],
+                )
+        which = ("score", "test_set", "at", "metric", "recalibration")
+        for key, (value, n) in found.items():
+            yield base | dict(zip(which, key, strict=True)) | {"value": float(value), "n": int(n)}
 
     # --- in words ---
 
