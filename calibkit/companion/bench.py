@@ -31,13 +31,7 @@ from calibkit.training import plugins, store
 
 RANKING = ("auroc", "aurc", "eaurc", "aupr_error", "fpr_at_tpr", "risk_at_coverage_0.8")
 SHOWN = (
-    "accuracy",
-    "ece",
-    "excess_ece",
-    "nll",
-    "nll_refinement",
-    "nll_calibration",
-    "brier",
+    *("accuracy", "ece", "excess_ece", "nll", "nll_refinement", "nll_calibration", "brier"),
     *RANKING,
 )
 SHIFTED = ("accuracy", "ece", "nll", "brier", "auroc", "aurc")

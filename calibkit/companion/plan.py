@@ -5,7 +5,7 @@ in its file of `calibkit.companion.papers`. The workflow engine reads this file 
 imports the standard library only.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import inf
 
@@ -65,6 +65,24 @@ class Edition:
             title=f"{terms.DATASETS.get(dataset, dataset)}, one protocol for all methods",
             sweep_seeds=self.sweep_seeds,
         )
+
+    def places(self) -> dict[str, list[dict]]:
+        """Where a row of a page's needs is trained: what each differs in from the shared setting.
+
+        What a page would have to fetch is not trained on the spot.
+        """
+        three, spot = ("dataset", "network", "seeds"), self.on_the_spot
+        return {
+            "shared": [{}],
+            "shared, not on the spot": [] if spot else [{}],
+            "sizes": [{"train_size": size} for size in self.sizes],
+            "others": [dict(zip(three, other, strict=True)) for other in self.others],
+            "texts": [] if spot else [{"dataset": "20newsgroups", "network": "textcnn"}],
+            "toy": [{"dataset": "gaussians", "network": "mlp"}],
+            "with scores": [{"protocol": self.scored}],
+            "as written": [{"variant": "paper"}],
+            "statistics twice": [{"protocol": {"sam_statistics": "twice"}}],
+        }
 
     def settings(self, paper: str) -> tuple[Setting, ...]:
         """A paper's own settings, or the shared one once more by a protocol of its own."""
@@ -204,27 +222,6 @@ def applicable(methods: Iterable[str], dataset: str) -> list[str]:
 # --- pages ----------------------------------------------------------------------------------------
 
 
-def _at(dataset: str, network: str) -> Callable[[Edition], list[dict]]:
-    """Other data, unless a page would have to fetch them in order to train on the spot."""
-    there = {"dataset": dataset, "network": network}
-    return lambda edition: [there] * (dataset in GENERATED or not edition.on_the_spot)
-
-
-# Where a row of a page's needs is trained: what each differs in from the setting that all share.
-PLACES: dict[str, Callable[[Edition], list[dict]]] = {
-    "shared": lambda edition: [{}],
-    "shared, not on the spot": lambda edition: [{}] * (not edition.on_the_spot),
-    "sizes": lambda edition: [{"train_size": size} for size in edition.sizes],
-    "others": lambda edition: [
-        {"dataset": dataset, "network": network, "seeds": seeds}
-        for dataset, network, seeds in edition.others
-    ],
-    "texts": _at("20newsgroups", "textcnn"),
-    "toy": _at("gaussians", "mlp"),
-    "with scores": lambda edition: [{"protocol": edition.scored}],
-    "as written": lambda edition: [{"variant": "paper"}],
-    "statistics twice": lambda edition: [{"protocol": {"sam_statistics": "twice"}}],
-}
 # Objectives whose every combination with flat minima is trained, what no paper has tried; where a
 # page trains on the spot, of the first four.
 MATRIX = ("erm", "mixup", "cs_kd", "label_smoothing", "l1_norm", "focal", "bsce_gra")
@@ -419,21 +416,16 @@ class Selection:
 
     def _shared(self, row: Need) -> list[Run]:
         """The runs of a row in the setting that all share, and in what is tried beside it."""
-        edition = EDITIONS[self.edition]
-        few = 1 if edition.on_the_spot else 5
-        most = {"sweep": edition.sweep_seeds, "few": min(edition.seeds, few)}.get(
-            row.seeds, edition.seeds
-        )
-        runs = []
-        for changes in (c for at in row.at if at in PLACES for c in PLACES[at](edition)):
+        edition, runs = EDITIONS[self.edition], []
+        few = min(edition.seeds, 1 if edition.on_the_spot else 5)
+        most = {"sweep": edition.sweep_seeds, "few": few}.get(row.seeds, edition.seeds)
+        plain, places = replace(self, train_size=None, variant=None, protocol=()), edition.places()
+        for changes in (c for at in row.at for c in places.get(at, ())):
             dataset = changes.get("dataset")
             if dataset and (self.dataset or self.network):
                 continue
-            seeds = min(
-                self.seeds or inf, changes.get("seeds", inf), edition.seeds_on.get(dataset, most)
-            )
-            one = replace(self, train_size=None, variant=None, protocol=())
-            one = replace(one, **changes | {"seeds": seeds})
+            seeds = self.seeds, changes.get("seeds"), edition.seeds_on.get(dataset, most)
+            one = replace(plain, **changes | {"seeds": min(filter(None, seeds))})
             runs += one.runs(applicable(row.methods, one.dataset or edition.dataset))
         return runs
 

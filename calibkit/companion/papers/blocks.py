@@ -41,7 +41,7 @@ class Need:
     ----------
     seeds : "all" that a place has; "sweep", as many as an edition gives to coefficients; "few", one
         where pages train on the spot and at most five elsewhere
-    at : keys of `plan.PLACES`, or papers: these stand for their own settings
+    at : keys of `plan.Edition.places`, or papers: these stand for their own settings
     """
 
     methods: tuple[str, ...]
