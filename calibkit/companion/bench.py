@@ -441,13 +441,9 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
             "tone": "fair" if dear else "good",
         }
     )
-    covered = (
-        f"Each headline interval covers {100 * level:.4g} %, so that all hold together; "
-        "those below cover 95 %."
-    )
     block = _block(runs, [name, "erm"], said, rows(runs, name))
     pictures = {k: html.picture(f) for k, f in _drawn(runs, name).items()}
-    return block | {"notes": [covered, *_notes(runs, name)], "pictures": pictures}
+    return block | {"notes": _notes(runs, name), "pictures": pictures}
 
 
 def _of_map(of_kind: str, runs: Results, found: Rows) -> dict:
@@ -462,9 +458,7 @@ def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str,
         "title": runs.title,
         "facts": runs.caption_of(methods),
         "verdict": said,
-        "notes": [],
         "provenance": page.Provenance([r for m in methods for r in runs.records(m)])._repr_html_(),
-        "pictures": {},
         "tables": {part: html.table(table(its)) for part, its in found.items() if its},
         "rows": [_plain(row) for its in found.values() for row in its.values()],
     }

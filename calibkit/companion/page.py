@@ -81,15 +81,16 @@ class Finding:
             unit, about = "network", ["the lowest and the highest in brackets"]
         about += filter(None, places if len(places) == 1 else [])
         if seeds:
-            about.append(f"{_from_to(seeds)} {unit}{'s' * (seeds[-1] > 1)}")
-        about += [f"{_from_to(n)} test samples"] if n else []
+            about.append(f"{from_to(seeds)} {unit}{'s' * (seeds[-1] > 1)}")
+        about += [f"{from_to(n)} test samples"] if n else []
         small = f"<small>{'<br>'.join([*lines, ' · '.join(about)])}</small>"
         if self.holds:
             return f"**{self.sentence}**\n\n{small}"
         return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**\n\n{small}"
 
 
-def _from_to(counts: list[int]) -> str:
+def from_to(counts: list[int]) -> str:
+    """The first and the last of some counts in order; one if they are the same."""
     return " to ".join(dict.fromkeys(f"{n:,}" for n in (counts[0], counts[-1])))
 
 

@@ -679,8 +679,7 @@ class Results:
         place = self.setting
         if not its:
             return f"{terms.DATASETS.get(place.dataset, place.dataset)} · {place.network}"
-        first, seeds = its[0][0], sorted({len(records) for records in its})
-        many = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        first, many = its[0][0], page.from_to(sorted({len(records) for records in its}))
         drawn = "one of " * (one and many != "1")
         size = first.info["provenance"].get("training_samples") or place.protocol.train_size
         return " · ".join(
