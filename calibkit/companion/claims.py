@@ -568,13 +568,9 @@ def _place(selection: plan.Selection) -> Place:
     runs = Results(selection, train=False)
     setting, name = runs.setting, selection.setting or runs.setting.dataset
     column = name if setting.dataset == "cifar10" else setting.dataset
-    title = setting.title if column == setting.name else _data_title(setting)
-    return Place(name, runs, column, title)
-
-
-def _data_title(setting: plan.Setting) -> str:
     network = {"cnn": "small CNN", "textcnn": "text CNN"}.get(setting.network, setting.network)
-    return f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {network}"
+    data = f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {network}"
+    return Place(name, runs, column, setting.title if column == setting.name else data)
 
 
 @cache
@@ -883,7 +879,6 @@ def _by_means(part: _Part) -> _Part:
     return _Part(leaf, _known(*[part.interval().estimate] * 3))
 
 
-_BESIDE = ("avg_over_backbones",)  # means of the rows above them
 _KINDS = dict.fromkeys(tables.TEST_SETS, "collected") | {"cifar10c": "shifted"}
 
 
@@ -892,7 +887,8 @@ def _cells(exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
     """Cells of some exhibits by place, then by method and by what number they are."""
     where: dict[tuple[str, str], dict] = {}
     for cell in tables.every():
-        if cell.exhibit in exhibits and cell.network not in _BESIDE:
+        # avg_over_backbones: means of the rows above them.
+        if cell.exhibit in exhibits and cell.network != "avg_over_backbones":
             number = cell.number._replace(test_set=_KINDS.get(cell.dataset, "clean"))
             its = where.setdefault((cell.dataset, cell.network), {})
             its.setdefault((cell.method, number), cell)

@@ -221,7 +221,6 @@ def applicable(methods: Iterable[str], dataset: str) -> list[str]:
 
 # --- pages ----------------------------------------------------------------------------------------
 
-
 # Objectives whose every combination with flat minima is trained, what no paper has tried; where a
 # page trains on the spot, of the first four.
 MATRIX = ("erm", "mixup", "cs_kd", "label_smoothing", "l1_norm", "focal", "bsce_gra")

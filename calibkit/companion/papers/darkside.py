@@ -26,9 +26,7 @@ _CIFAR = (
     *_PLACES("cifar100", "vgg16_bn resnet50 densenet121", _PROTOCOL),
 )
 _IMAGENET = settings("darkside", "imagenet", "resnet50_imagenet", p.DARKSIDE_IMAGENET, 1)
-_ON_IMAGENET = tuple(
-    "label_smoothing(epsilon=0.1)" if m == "label_smoothing" else m for m in _METHODS
-)
+_ON_IMAGENET = (*_METHODS[:2], "label_smoothing(epsilon=0.1)", *_METHODS[3:])
 # A.2: the public code of ConfidNet, a tenth held out, three runs.
 _SCORES = (
     *settings("darkside", "cifar10", "vgg16_bn:IMAGENET1K_V1", p.CONFIDNET_CIFAR10, 3),
