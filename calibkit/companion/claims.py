@@ -46,7 +46,7 @@ import numpy as np
 from calibkit import confidence, metrics, stats, terms
 from calibkit.companion import page, plan
 from calibkit.companion import printed as tables
-from calibkit.companion.results import Networks, Number, Results, Series
+from calibkit.companion.results import LEARNS, Networks, Number, Results, Series
 from calibkit.data.cache import cache_root
 from calibkit.training import store
 from calibkit.training import tables as saved
@@ -353,7 +353,7 @@ class Joined:
 
 # --- the records of a setting ---------------------------------------------------------------------
 
-MEMORISED, LEARNS = 0.97, 0.02  # shares of the training set
+MEMORISED = 0.97  # share of the training set
 UNFIT = "less well fitted to the training set"
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.

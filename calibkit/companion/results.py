@@ -63,6 +63,7 @@ MARGINS = {
     "brier": 0.0022,
     "nll": 0.006,
 }
+LEARNS = 0.02  # how much less of its training set a method may know than plain training
 _ALIKE = {
     "ece": "excess_ece adaptive_ece excess_adaptive_ece classwise_ece excess_classwise_ece "
     "debiased_ece ece_correct",
@@ -526,6 +527,11 @@ class Results:
             return self.series(method, number) - self.series(to, other), named
 
         return self._rows(difference, methods, metric, which, level)
+
+    def unfit(self, methods: Iterable[str]) -> list[str]:
+        """Those methods that fit their training set less well than plain training."""
+        its = self.compare(methods, metric="train_accuracy")
+        return [method for method, row in its.items() if row.estimate < -LEARNS]
 
     def mean(
         self,
