@@ -15,8 +15,9 @@ def browser() -> Iterator:
     api = pytest.importorskip("playwright.sync_api")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     with api.sync_playwright() as play:
-        try:
-            chromium = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:  # without a graphics card: to emulate one costs a tenth more
+            flags = ["--no-sandbox", "--disable-gpu"]
+            chromium = play.chromium.launch(executable_path=path, args=flags)
         except api.Error as error:
             pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
         yield chromium

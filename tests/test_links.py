@@ -189,22 +189,26 @@ def small(tmp_path):
     return (tmp_path / "small.html").as_uri()
 
 
-def test_a_figure_is_enlarged_by_click_and_key_and_closed_by_both(small):
-    with browser() as chromium:
-        page = visit(chromium, small)
-        large = page.locator("dialog[open] img")
-        page.locator("figure img").click()
-        assert large.get_attribute("alt") == "two curves"
-        page.keyboard.press("Escape")
-        assert large.count() == 0
-        page.locator("figure img").focus()
-        page.keyboard.press("Enter")
-        assert large.count() == 1
-        large.click()
-        assert large.count() == 0 and not page.complaints
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as opened:
+        yield opened
 
 
-def test_an_anchor_with_capitals_is_found_and_unfolds_what_hides_it(small):
-    with browser() as chromium:
-        page = visit(chromium, f"{small}#fmfp-figA")
-        page.locator("#fmfp-figa").wait_for(state="visible")
+def test_a_figure_is_enlarged_by_click_and_key_and_closed_by_both(chromium, small):
+    page = visit(chromium, small)
+    large = page.locator("dialog[open] img")
+    page.locator("figure img").click()
+    assert large.get_attribute("alt") == "two curves"
+    page.keyboard.press("Escape")
+    assert large.count() == 0
+    page.locator("figure img").focus()
+    page.keyboard.press("Enter")
+    assert large.count() == 1
+    large.click()
+    assert large.count() == 0 and not page.complaints
+
+
+def test_an_anchor_with_capitals_is_found_and_unfolds_what_hides_it(chromium, small):
+    page = visit(chromium, f"{small}#fmfp-figA")
+    page.locator("#fmfp-figa").wait_for(state="visible")
