@@ -84,7 +84,7 @@ def test_the_command_line_says_it_in_columns_and_knows_its_metrics(plain, capsys
 
 def test_refinement_is_the_nll_after_one_temperature(plain):
     predictions = plain.predictions("erm")
-    record = plain.records("erm")[0]
+    record = plain.typical("erm")
     by_hand = metrics.nll(predictions.rescaled().probs, predictions.labels)
     refinement = results.measured(record, Number("nll_refinement"))[0]
     assert refinement == pytest.approx(by_hand, abs=1e-4)
@@ -105,7 +105,7 @@ def test_p_norm_gives_label_smoothing_back_what_it_lost(plain):
 
 def test_a_score_of_its_own_setting_is_compared_by_auroc(plain):
     predictions = plain.predictions("erm")
-    record = plain.records("erm")[0]
+    record = plain.typical("erm")
     from calibkit import confidence
 
     p = confidence.choose_p(predictions.validation_logits, predictions.validation_labels)

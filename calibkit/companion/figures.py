@@ -236,8 +236,8 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
             "better at both": "top",
             "better calibrated, ranks worse": "bottom",
         }.items():
-            ax.text(0.93, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
-                    ha="right", va=at)  # fmt: skip
+            ax.text(0.03, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
+                    va=at)  # fmt: skip
     fig.legend(key.values(), key, loc="outside upper right", ncols=6, columnspacing=1.2)
     return fig
 
