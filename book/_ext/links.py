@@ -62,7 +62,8 @@ def explain(app, doctree, page) -> None:
         return
     left = dict(app.config.terms)
     longest = sorted(map(re.escape, left), key=len, reverse=True)
-    pattern = re.compile(rf"(?<![\w-])({'|'.join(longest)})(?![\w-])")
+    unclear = r"no difference[\w -]* is clear"  # is not what is called no difference
+    pattern = re.compile(rf"(?<![\w-])(?!{unclear})({'|'.join(longest)})(?![\w-])")
     for text in list(doctree.findall(nodes.Text)):
         above, inside = text.parent, False
         while above is not None and not inside:
