@@ -282,9 +282,8 @@ class _Part:
         if isnan(low):
             return -inf
         side, by = self.leaf.side, self.leaf.margin
-        ends = {"below": (-inf, 0.0), "above": (0.0, inf), "near": (-by, by)}
-        ends |= {"at most": (-inf, by), "at least": (-by, inf)}
-        least, most = ends[side]
+        least = {"above": 0.0, "near": -by, "at least": -by}.get(side, -inf)
+        most = {"below": 0.0, "near": by, "at most": by}.get(side, inf)
         none = {"below": by + low, "above": by - high}.get(side, -inf)  # nothing that matters
         inside, outside = min(low - least, most - high), max(least - high, low - most)
         return max(inside, outside, none) / max(high - estimate, 1e-12)
@@ -1032,7 +1031,6 @@ class Card:
             lines=[(claim, printed(claim), by_claim[claim.id]) for claim in its],
             several=len({claim.paper for claim in its}) > 1,
             titles=titles(self.rows),
-            own="The paper's own table",
             signs=SIGNS,
             colors=COLORS,
             outcomes=OUTCOMES,

@@ -145,11 +145,11 @@ def verdicts(
                         bbox={"color": "w", "pad": 1}, zorder=1)  # fmt: skip
                 continue
             drawn.add(_verdict(ax, y, rows[name]))
+            scale = terms.metric_label(rows[name].metric)[1]
             if name in marked.get(title, ()):
-                end = np.nanmax(rows[name].interval) * terms.metric_label(rows[name].metric)[1]
+                end = scale * np.nanmax(rows[name].interval)
                 ax.text(end, y - 0.1, " †", va="center", fontsize=7)
             if name in published.get(title, {}):
-                scale = terms.metric_label(rows[name].metric)[1]
                 ax.plot(scale * published[title][name], y, **_PRINTED)
                 drawn.add(_PRINTED["label"])
         _axis(ax, title, next(iter(rows.values()), None), len(panels))

@@ -207,17 +207,10 @@ def augmented(place) -> bool:
 
 def card(runs) -> str:
     """The settings of a page, one open line each, with the whole protocol to unfold. HTML."""
-    lines = []
-    for one in runs.settings:
-        rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
-            for name, text in protocol(one).items()
-        )
-        lines.append(
-            f"<details><summary><b>{html.escape(one.title)}</b> · {html.escape(one.caption)}"
-            f"</summary><table>{rows}</table></details>"
-        )
-    return f'<div class="calibkit-page">{"".join(lines)}</div>'
+    from calibkit.report.html import render  # late: it draws
+
+    settings = [(one, protocol(one)) for one in runs.settings]
+    return render(Path(__file__).with_name("page.html.jinja"), settings=settings)
 
 
 def protocol(runs) -> dict[str, str]:

@@ -764,8 +764,7 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
         plan.setting(edition, selection.setting)  # there is such a one
         return Results(selection, page)
     check_parameters()
-    names = _settings(page, selection)
-    each = [Results(replace(selection, setting=name), page) for name in names]
+    each = [Results(replace(selection, setting=name), page) for name in _settings(page, selection)]
     if plan.EDITIONS[edition].on_the_spot:  # what is missing will be trained
         return each[0]
     first = next((one for one in each if one._any_record()), None)

@@ -106,11 +106,9 @@ def fixed_point(loss: Callable, eta: np.ndarray, classes: int) -> np.ndarray:
         middle = (low + high) / 2
         logits = torch.zeros(len(eta), classes, dtype=torch.float64)
         logits[:, 0] = torch.from_numpy(middle)
-        expected = 0.0
-        for label, share in enumerate(shares):
-            targets = torch.full((len(eta),), label)
-            pull = losses.gradient_logits(loss, logits, targets)[:, 0].numpy()
-            expected = expected + share * pull
+        targets = (torch.full((len(eta),), label) for label in range(classes))
+        pulls = (losses.gradient_logits(loss, logits, y)[:, 0].numpy() for y in targets)
+        expected = sum(share * pull for share, pull in zip(shares, pulls, strict=True))
         low = np.where(expected < 0, middle, low)
         high = np.where(expected < 0, high, middle)
     return logits.softmax(1)[:, 0].numpy()

@@ -72,6 +72,8 @@ _MORE = (  # where effects are small: seeds, mixing ratios, coefficients, untrie
 # without them the network memorises its training set within 20 epochs, with them, as
 # published, it does not.
 _PLAIN = here.memorised(p.FMFP_CIFAR, (2, 8, 10, 13, 17))
+_AUGMENTED = replace(_PLAIN, augment=True)
+_SIX_SEEDS = (("erm", 6), ("label_smoothing", 6))
 # Crops and flips for as long as it takes plain training to become as over-confident as here.
 _LONG = replace(p.FMFP_CIFAR.shortened(60), **here.WRITTEN | {"snapshots": (6, 24, 30, 39, 51)})
 
@@ -88,11 +90,7 @@ PAPER = Paper(
             _PLAIN, "memorised (no augmentation)", "cifar10-plain", seeds=3, more=_MORE
         ),
         here.on_cifar10(
-            replace(_PLAIN, augment=True),
-            "augmented (crops and flips)",
-            "cifar10-augmented",
-            seeds=3,
-            more=(("erm", 6), ("label_smoothing", 6)),
+            _AUGMENTED, "augmented (crops and flips)", "cifar10-augmented", seeds=3, more=_SIX_SEEDS
         ),
         here.on_cifar10(
             _LONG,
