@@ -3,8 +3,8 @@
     python benchmarks/sample_sizes.py [benchmarks/results/sample_sizes.json]
 
 Test sets are drawn from known models, many of each size, so that the widths are those of the
-numbers themselves and not of a formula. The page `book/guide_samples.md` shows the tables that this
-writes to ``book/_static`` if it writes the JSON file.
+numbers themselves and not of a formula. The page `book/guide_samples.md` shows the tables and the
+figure that this writes to ``book/_static`` if it writes the JSON file.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm
 
-from calibkit import metrics
+from calibkit import metrics, plots
 
 TABLES = Path(__file__).parent.parent / "book" / "_static" / "sample_sizes.md"
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)
@@ -98,7 +98,7 @@ def as_tables(found: dict) -> str:
     lines = [
         "| samples | errors | accuracy | confidence − accuracy | AUROC | ECE by chance (95 % below)"
         + " | "
-        + " | ".join(f"finds {100 * g:g} too much" for g in GAPS)
+        + " | ".join(f"finds a gap of {100 * g:g}" for g in GAPS)
         + " |",
         "| ---: " * (6 + len(GAPS)) + "|",
     ]
@@ -118,6 +118,24 @@ def as_tables(found: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def draw(found: dict) -> None:
+    """The uncertainty of three numbers by the number of errors, on log axes, beside the tables."""
+    import matplotlib.pyplot as plt
+
+    rows = found["confidence"]
+    with plots.style(), plt.rc_context({"svg.hashsalt": "sample_sizes", "svg.fonttype": "none"}):
+        fig, ax = plt.subplots(figsize=(5.2, 2.6), layout="constrained")
+        names = {"auroc": "AUROC", "accuracy": "accuracy", "gap": "confidence − accuracy"}
+        for (key, name), look in zip(names.items(), ("o-", "s--", "^:"), strict=True):
+            ax.plot([r["errors"] for r in rows], [100 * r[key] for r in rows], look, label=name)
+        ax.set(xscale="log", yscale="log", xlabel="errors in the test set", ylabel="± points")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.grid(True)
+        ax.legend()
+        fig.savefig(TABLES.with_suffix(".svg"), metadata={"Date": None}, facecolor="white")
+
+
 def main() -> None:
     """Simulate, print the tables, and write both files if a path is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -130,6 +148,7 @@ def main() -> None:
     if path:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         TABLES.write_text(as_tables(found), encoding="utf-8")
+        draw(found)
 
 
 if __name__ == "__main__":
