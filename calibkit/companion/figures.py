@@ -166,7 +166,6 @@ def verdicts(
     return fig
 
 
-_WORDS = {True: "better", False: "worse", None: "different"}
 _TOLD = {"better": BETTER, "worse": WORSE, "different": "0.2", "no clear difference": UNTOLD}
 _KEY = [Line2D([], [], marker="o", ls="", color=c, label=word) for word, c in _TOLD.items()]
 _KEY.append(Line2D([], [], marker="o", ls="", color="0.5", mfc="white", label="one or two runs"))
@@ -179,8 +178,8 @@ def _verdict(ax: Axes, y: float, row) -> str:
     _, scale, more_is_better = terms.metric_label(row.metric)
     word = "no clear difference"
     if row.outcome in ("higher", "lower"):
-        good = None if more_is_better is None else more_is_better == (row.outcome == "higher")
-        word = _WORDS[good]
+        word = "better" if more_is_better == (row.outcome == "higher") else "worse"
+        word = "different" if more_is_better is None else word
     few = row.seeds < 3
     color = "0.5" if few else _TOLD[word]
     if not few:
@@ -232,10 +231,7 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
         ax.axvline(0, color="0.3", lw=0.9, zorder=0)
         ax.set(title=title, xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
         ax.margins(y=0.2)  # room for the words above and below
-        for words, at in {
-            "better at both": "top",
-            "better calibrated, ranks worse": "bottom",
-        }.items():
+        for words, at in (("better at both", "top"), ("better calibrated, ranks worse", "bottom")):
             ax.text(0.03, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
                     va=at)  # fmt: skip
     fig.legend(key.values(), key, loc="outside upper right", ncols=6, columnspacing=1.2)

@@ -28,12 +28,8 @@ _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x
 _RECALIBRATED = {"_scaled": "ts_ece", "_optimal": "ts_test", "_binned": "binned"}
 # Test sets under shift, as `Number` names them. What we have on an unshifted one is no
 # counterpart; our own corruptions are one to published corruptions.
-TEST_SETS = {
-    "cifar10c": "shifted",
-    "cifar10.1": "cifar10_1-0",
-    "cifar10.2": "cifar10_2-0",
-    "imagenet_v2": "imagenet_v2-0",
-}
+TEST_SETS = {name: f"{name.replace('.', '_')}-0" for name in papers.TRAINED_ON}
+TEST_SETS["cifar10c"] = "shifted"
 
 
 class Cell(NamedTuple):

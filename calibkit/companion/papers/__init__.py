@@ -51,8 +51,7 @@ def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
         terms.choose("paper", paper, PAPERS)
     its = [b for name in ([paper] if paper else PAPERS) for b in PAPERS[name].blocks]
     if exhibit:
-        trained = [known for block in its for known in block.exhibits]
-        terms.choose("exhibit with runs", exhibit, dict.fromkeys(trained))
+        terms.choose("exhibit with runs", exhibit, {e: b for b in its for e in b.exhibits})
     return [b for b in its if not exhibit or exhibit in b.exhibits]
 
 
@@ -134,9 +133,7 @@ def _index() -> dict[tuple[str, str, str], dict[str, list[Run]]]:
     """Runs by exhibit, data set and network, then by method; as the code has it."""
     index: dict[tuple[str, str, str], dict[str, list[Run]]] = {}
     for block in blocks():
-        if block.variant == "paper":
-            continue
-        for run in block.runs():
+        for run in block.runs() if block.variant != "paper" else ():
             for exhibit in block.exhibits:
                 methods = index.setdefault((exhibit, run.dataset, run.network), {})
                 its = methods.setdefault(run.method, [])
