@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import norm
 
 from calibkit import metrics, plots
@@ -22,6 +23,9 @@ SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)
 DRAWS = 400  # test sets of each size
 ERROR = 0.1  # share of wrong answers of the model in the first tables
 GAPS = (0.01, 0.02, 0.05)  # over-confidence to be told from none
+RATES = (0.02, 0.1, 0.3)  # shares of wrong answers at which the same number of errors is compared
+ERRORS = (10, 30, 100, 300, 1_000)
+APART = norm.ppf(0.83) * 2**0.5  # of scores with an AUROC of 0.83
 RARE = (0.5, 0.1, 0.02)  # shares of positives
 CUT = 1.8 + norm.ppf(0.3)  # finds 70 % of them
 
@@ -29,6 +33,13 @@ CUT = 1.8 + norm.ppf(0.3)  # finds 70 % of them
 def answers(n: int, rng: np.random.Generator, gap: float = 0.0):
     """Confidences with a mean of 0.9, and answers right so often less `gap`."""
     confidence = rng.beta(4.5, 0.5, n)
+    return confidence, rng.random(n) < np.clip(confidence - gap, 0, 1)
+
+
+def ranked(n: int, rate: float, rng: np.random.Generator, gap: float = 0.0):
+    """As `answers`, with the same AUROC whatever the share of wrong answers."""
+    score = rng.normal(APART * (rng.random(n) >= rate), 1)
+    confidence = expit(APART * (score - APART / 2) + np.log(1 / rate - 1))
     return confidence, rng.random(n) < np.clip(confidence - gap, 0, 1)
 
 
@@ -89,50 +100,78 @@ def event_rows(rng: np.random.Generator) -> list[dict]:
     return rows
 
 
+def rate_rows(rng: np.random.Generator) -> list[dict]:
+    """Widths and power at the same number of errors among few and among many samples."""
+    rows = []
+    for rate in RATES:
+        for errors in ERRORS:
+            n = round(errors / rate)
+            draws = [ranked(n, rate, rng) for _ in range(DRAWS)]
+            row = {"rate": rate, "errors": errors, "n": n}
+            row["accuracy"] = width([z.mean() for _, z in draws])
+            row["gap"] = width([c.mean() - z.mean() for c, z in draws])
+            row["auroc"] = width([_auroc(c, z) for c, z in draws])
+            off = [ranked(n, rate, rng, 0.02) for _ in range(DRAWS)]
+            row["power_0.02"] = float(np.mean([_sure(c, z) for c, z in off]))
+            rows.append(row)
+    return rows
+
+
 def as_tables(found: dict) -> str:
-    """Both tables in Markdown, as the page includes them."""
+    """The tables in Markdown, as the page includes them."""
 
     def points(value: float) -> str:
         return f"±{100 * value:.1f}"
 
     lines = [
-        "| samples | errors | accuracy | confidence − accuracy | AUROC | ECE by chance (95 % below)"
-        + " | "
-        + " | ".join(f"finds a gap of {100 * g:g}" for g in GAPS)
+        "| test set | errors | accuracy | confidence − accuracy | AUROC "
+        "| ECE by chance, mean (95th percentile) | "
+        + " | ".join(f"gap of {100 * g:g} found" for g in GAPS)
         + " |",
         "| ---: " * (6 + len(GAPS)) + "|",
     ]
     for row in found["confidence"]:
         powers = " | ".join(f"{100 * row[f'power_{g:g}']:.0f} %" for g in GAPS)
         lines.append(
-            f"| {row['n']:,} | {row['errors']:,} | {points(row['accuracy'])} "
+            f"| {row['n']:,} samples | {row['errors']:,} | {points(row['accuracy'])} "
             f"| {points(row['gap'])} | {points(row['auroc'])} "
             f"| {100 * row['ece_by_chance']:.1f} ({100 * row['ece_at_most']:.1f}) | {powers} |"
         )
+    lines += ["", "<!-- rates -->", ""]
+    lines += ["| 100 errors among | error rate | AUROC | accuracy | gap of 2 found |"]
+    lines += ["| ---: " * 5 + "|"]
+    for row in found["rates"]:
+        if row["errors"] == 100:
+            lines.append(
+                f"| {row['n']:,} samples | {100 * row['rate']:g} % | {points(row['auroc'])} "
+                f"| {points(row['accuracy'])} | {100 * row['power_0.02']:.0f} % |"
+            )
     lines += ["", "<!-- rare -->", ""]
     heads = [f"{what}, {100 * rate:g} % positive" for rate in RARE for what in ("recall", "AUROC")]
-    lines += ["| samples | " + " | ".join(heads) + " |", "| ---: " * (1 + len(heads)) + "|"]
+    lines += ["| test set | " + " | ".join(heads) + " |", "| ---: " * (1 + len(heads)) + "|"]
     for row in found["events"]:
         cells = [points(row[f"{what}_{rate:g}"]) for rate in RARE for what in ("recall", "auroc")]
-        lines.append(f"| {row['n']:,} | " + " | ".join(cells) + " |")
+        lines.append(f"| {row['n']:,} samples | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def draw(found: dict) -> None:
-    """The uncertainty of three numbers by the number of errors, on log axes, beside the tables."""
+    """The uncertainty of two numbers by errors, at two error rates, on log axes."""
     import matplotlib.pyplot as plt
 
-    rows = found["confidence"]
     with plots.style(), plt.rc_context({"svg.hashsalt": "sample_sizes", "svg.fonttype": "none"}):
-        fig, ax = plt.subplots(figsize=(5.2, 2.6), layout="constrained")
-        names = {"auroc": "AUROC", "accuracy": "accuracy", "gap": "confidence − accuracy"}
-        for (key, name), look in zip(names.items(), ("o-", "s--", "^:"), strict=True):
-            ax.plot([r["errors"] for r in rows], [100 * r[key] for r in rows], look, label=name)
+        fig, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
+        for key, name, color in (("auroc", "AUROC", "C0"), ("gap", "confidence − accuracy", "C1")):
+            for rate, look in ((0.1, "o-"), (0.02, "s:")):
+                rows = [r for r in found["rates"] if r["rate"] == rate]
+                values = [100 * r[key] for r in rows]
+                label = f"{name}, {100 * rate:g} % wrong"
+                ax.plot(ERRORS, values, look, color=color, label=label)
         ax.set(xscale="log", yscale="log", xlabel="errors in the test set", ylabel="± points")
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.yaxis.set_major_formatter("{x:g}")
         ax.grid(True)
-        ax.legend()
+        fig.legend(loc="outside upper center", ncols=2)
         fig.savefig(TABLES.with_suffix(".svg"), metadata={"Date": None}, facecolor="white")
 
 
@@ -144,6 +183,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     found = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "draws": DRAWS}
     found |= {"confidence": confidence_rows(rng), "events": event_rows(rng)}
+    found["rates"] = rate_rows(rng)
     print(as_tables(found))
     if path:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -127,7 +127,7 @@ def explained(source: str, page: str) -> str:
         for output in cell.get("outputs", []):
             if FRAME.search(shown := "".join(output.get("data", {}).get("text/html", ""))):
                 place = f"{'../' * page.count('/')}{NUMBERS}/{Path(page).name}-report.html"
-                link = f'<p><a href="{place}">The whole report</a>, as the command writes it:</p>'
+                link = f'<p><a href="{place}">The whole report</a>, or scroll inside:</p>'
                 output["data"]["text/html"] = link + FRAME.sub(f'src="{place}"', shown)
         if i in figures:
             name, _ = figures[i]

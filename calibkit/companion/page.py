@@ -190,7 +190,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         text = html.escape(self.path.read_text(encoding="utf-8"))
-        style = "width: 100%; height: 30rem; border: 1px solid #8888; border-radius: 0.4rem"
+        style = "width: 100%; height: 60rem; border: 1px solid #8888; border-radius: 0.4rem"
         return f'<iframe title="A report" loading="lazy" style="{style}" srcdoc="{text}"></iframe>'
 
     def _repr_markdown_(self) -> str:
