@@ -718,7 +718,8 @@ def test_confidences_under_other_names(tmp_path, text, confidence, correct):
 def test_what_is_wrong_with_confidences_is_said(tmp_path, text, message):
     path = tmp_path / "p.csv"
     path.write_text(text)
-    assert "-6" not in refused(path, message)  # 1 - 7, which nobody wrote
+    said = refused(path, message).removeprefix(str(path))
+    assert "-6" not in said  # 1 - 7, which nobody wrote
 
 
 @pytest.mark.parametrize(
