@@ -225,8 +225,9 @@ def _on_sets(numbers: Assessment) -> dict[str, str]:
     before, after = sets.aps["before"], sets.aps["after"]
     ratio = after["size"] / max(before["size"], 1e-9)
     effect = "larger" if ratio > 1.05 else "smaller" if ratio < 0.95 else "no larger"
-    evener = effect == "larger" and after["class_gap"] < before["class_gap"]
-    title = f"Sets of answers: a temperature makes adaptive ones {effect}" + ", and evener" * evener
+    if effect == "larger" and after["class_gap"] < before["class_gap"]:
+        effect += ", their coverage more even"
+    title = f"Sets of answers: a temperature makes adaptive ones {effect}"
     return card(title, say(numbers, "conformal", sets=sets), "fair")
 
 
