@@ -152,7 +152,7 @@ def as_tables(found: dict) -> str:
     for row in found["events"]:
         cells = [points(row[f"{what}_{rate:g}"]) for rate in RARE for what in ("recall", "auroc")]
         lines.append(f"| {row['n']:,} samples | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).replace(" samples", "\N{NO-BREAK SPACE}samples") + "\n"
 
 
 def draw(found: dict) -> None:
