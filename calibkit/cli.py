@@ -448,7 +448,7 @@ def _claims(options) -> None:
     """The papers' claims in every setting that has records.
 
     How each claim of the five papers fares, from the records: settings as columns, and the paper's
-    own table by the same rule. Trains nothing.
+    own table from its printed ±. Trains nothing.
 
     Example: calibkit claims --edition released --paper overconf
     """

@@ -24,7 +24,7 @@ presumes, and by methods that learn there. Elsewhere it is *not tested*, with th
 methods less well fitted would turn is *unclear*. Settings never melt into one verdict: `board`
 gives a row for each claim and setting.
 
-**The paper's own table** is judged by the same rule, from its printed ± (`printed`).
+**The paper's own table** is judged from its printed ±: over runs alone, unpaired (`printed`).
 """
 
 import json
@@ -608,7 +608,7 @@ class Judged(NamedTuple):
     `low` and `high` are the ends of the 95 % interval, as everywhere in the book, and `covers` says
     what of, as in `results.Row`; the claim is judged at `level`, which is shared among columns, and
     further among comparisons; `alone` is how the one shown would fare by itself, where that
-    differs. `printed` is the outcome of the paper's own table by the same rule. `shown` marks the
+    differs. `printed` is the outcome of the paper's own table by its ±. `shown` marks the
     one row that its column shows; `title` is what to call the column.
     """
 
