@@ -134,11 +134,10 @@ def verdicts(
         lines += [(heading, True)] * bool(heading and its) + [(name, False) for name in its]
     size = (plots.WIDTH if len(panels) > 1 else 4.6, 1.2 + 0.19 * len(lines))
     fig, axes = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
+    at = {y: name for y, (name, heading) in enumerate(lines) if not heading}
     drawn: set[str] = set()
     for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
-        for y, (name, heading) in enumerate(lines):
-            if heading:
-                continue
+        for y, name in at.items():
             if name not in rows:
                 ax.text(0.5, y, "not run", transform=ax.get_yaxis_transform(), ha="center",
                         va="center", color="0.55", fontsize=7,
@@ -154,7 +153,6 @@ def verdicts(
                 drawn.add(_PRINTED["label"])
         _axis(ax, title, next(iter(rows.values()), None), len(panels))
     ax = axes[0, 0]
-    at = {y: name for y, (name, heading) in enumerate(lines) if not heading}
     ax.set_yticks(list(at), [terms.label(name) for name in at.values()])
     for y, (heading, _) in enumerate(lines):
         if y not in at:
@@ -197,8 +195,8 @@ def _axis(ax: Axes, title: str, row, columns: int) -> None:
         better = {True: ", better →", False: ", ← better", None: ""}[more_is_better]
         unit = {100: "points", 1000: "thousandths"}.get(scale, "difference")
         ax.set_xlabel(f"{unit}{better}")
-        wide = 15 if scale > 1 else 10  # "+0.025" takes more room than "+1"
-        ax.locator_params(axis="x", nbins=max(3, min(8, wide // columns)))
+        # "+0.025" takes more room than "+1".
+        ax.locator_params(axis="x", nbins=max(3, min(8, (15 if scale > 1 else 10) // columns)))
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}".replace("-", "−") if x else "0")
 
 

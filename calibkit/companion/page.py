@@ -131,8 +131,9 @@ def _of_row(row) -> str:
     to = terms.label(to) * (to != row.method and not row.number.since_best)
     if " in " in row.method:
         what, to = f"effect on {what}", "that in the other setting"
-    unlike = f"at epoch {unlike}" if unlike.isdigit() else unlike.replace("_", " ")
-    unlike = "that as trained" if unlike == "none" else unlike
+    known = {"none": "that as trained"} | {key: f"that {words}" for key, words in _AFTER.items()}
+    known |= {unlike: f"at epoch {unlike}"} if unlike.isdigit() else {}
+    unlike = known.get(unlike, unlike.replace("_", " "))
     against = " ".join(filter(None, [to, unlike]))
     unit = {100: "points", 1000: "thousandths"}.get(terms.metric_label(row.metric)[1], "")
     words = f"{what[0].upper()}{what[1:]}" + f" against {against}" * bool(against)
