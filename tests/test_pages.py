@@ -55,12 +55,12 @@ def test_strips_hold_all_ink_of_the_figure_once(shape):
     for i, ax in enumerate(axes.flat):
         ax.plot([0, i + 1])
         ax.set(title=f"panel {i}", xlabel="time")
-    fig.supxlabel("small print")
+    fig.supxlabel("small print · of two facts\nand one line · and one more")
     lines = [axes.flat[i].lines[0] for i in (0, 1)]
     fig.legend(handles=lines, labels=["line", "next"], loc="outside upper right", ncols=2,
                frameon=False)  # fmt: skip
     picture, strips = drawn(fig)
-    assert [len(strip) for strip in strips] == [2, *[1] * shape[1], 1]  # it breaks by its entries
+    assert [len(strip) for strip in strips] == [2, *[1] * shape[1], 2, 2]  # entries and facts break
     tops = [strip[0][2] for strip in strips]
     assert min(tops) == tops[0] and max(tops) == tops[-1]  # the legend first, small print last
     whole = ink_in(picture, (0, 1, 0, 1))

@@ -5,13 +5,16 @@ A figure is one picture. The kernel knows where its panels are and writes that b
 script (figures.js) shows the panels of the same picture as strips where the screen is narrow.
 """
 
+import re
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 KEY = "panels"  # in the metadata of an output
 Window = tuple[float, float, float, float]  # left, right, top, bottom: shares of the picture
@@ -22,7 +25,7 @@ def strips(fig: "Figure") -> list[list[Window]]:
 
     Where panels share the labels of the first column, these come before each of the others. What
     stands above or below all panels, a legend or small print, is a strip of its own; a legend in
-    one line is a window an entry, so that it can be broken.
+    one line is a window an entry, a line of small print one a fact, so that they can be broken.
 
     Returns
     -------
@@ -60,9 +63,13 @@ def strips(fig: "Figure") -> list[list[Window]]:
     for column, (left, right) in zip(columns[1:], ends[1:], strict=True):
         shared = not any(ax.yaxis.get_tick_params().get("labelleft", True) for ax in column)
         found.append([labels] * shared + [(left, right, top, bottom)])
+    rim = 0.03 * dpi  # half a line's width
+    below = [text for text in fig.texts if text.get_window_extent(renderer).y1 <= bottom + 1]
     for place, box in ((len(found), [b for b in others if b.y1 <= bottom + 1]),
                        (0, [b for b in others if b.y0 >= top - 1])):  # fmt: skip
-        if box:
+        if place and len(box) == len(below) == 1:
+            found += _facts(below[0], renderer, rim)
+        elif box:
             x0, x1 = min(b.x0 for b in box), max(b.x1 for b in box)
             y0, y1 = min(b.y0 for b in box), max(b.y1 for b in box)
             keys = [t for key in fig.legends for t in key.get_texts() if len(box) == 1]
@@ -71,7 +78,6 @@ def strips(fig: "Figure") -> list[list[Window]]:
             breaks = [b.x1 + 0.06 * dpi for b in its[:-1]] if one_line else []
             pieces = zip([x0, *breaks], [*breaks, x1], strict=True)
             found.insert(place, [(left, right, y1, y0) for left, right in pieces])
-    rim = 0.03 * dpi  # half a line's width
     picture = fig.get_tightbbox(renderer).padded(_pad())
     return [
         [
@@ -85,6 +91,24 @@ def strips(fig: "Figure") -> list[list[Window]]:
         ]
         for strip in found
     ]
+
+
+def _facts(text: "Text", renderer, rim: float) -> list[list[Window]]:
+    """Centred small print, a strip a line, a window for each of the facts that "·" divides.
+
+    A window is less by the rim that each is given.
+    """
+    box, lines = text.get_window_extent(renderer), text.get_text().splitlines()
+    size, font = renderer.get_text_width_height_descent, text.get_fontproperties()
+    high = box.height / (len(lines) + 0.2 * (len(lines) - 1))  # 0.2: what is between two lines
+    found = []
+    for i, line in enumerate(lines):
+        facts = re.split("(?<=·)", line)
+        ends = [size(line[:n], font, False)[0] for n in accumulate(map(len, facts))]
+        left, top = (box.x0 + box.x1 - ends[-1]) / 2, box.y1 - (1.2 * i - 0.1) * high
+        found.append([(left + start + rim, left + end - rim, top - rim, top - 1.2 * high + rim)
+                      for start, end in zip([0, *ends], ends, strict=False)])  # fmt: skip
+    return found
 
 
 def _pad() -> float:

@@ -249,19 +249,31 @@ def stamp(
     """Small print under a figure: what was drawn, so that it still says so in a talk.
 
     `one`: a single run of each method is drawn, not all; `n`: of so many samples, where these are
-    not the whole test set. `words` stand below or alone. A line is no longer than a phone is wide.
+    not the whole test set. `words` stand below or alone. A line is no wider than the figure and
+    breaks between what it lists.
     """
     # It says what is there: a method that one of the settings does not have is not trained for it.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
     lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one, n) for s in asked), words]
-    lines = [_broken(line) for line in lines if line]
-    fig.supxlabel("\n".join(lines), fontsize="medium", color="0.4")
+    room = int(17 * fig.get_figwidth())  # letters of 8 points
+    small = "\n".join(_broken(line, room) for line in lines if line)
+    fig.supxlabel(small, fontsize="medium", color="0.4")
 
 
-def _broken(line: str) -> str:
-    """A line in two where it is long, between two of the things that it lists."""
-    kept = line.replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
-    return textwrap.fill(kept, 60, break_long_words=False, break_on_hyphens=False)
+def _broken(line: str, room: int) -> str:
+    """What a line lists in as few lines of `room` letters as it takes, about equally long.
+
+    >>> _broken("MNIST · mlp · 1 seed", 13).replace("\u00a0", " ").splitlines()
+    ['MNIST', 'mlp · 1 seed']
+    """
+    if " · " in line:
+        line = line.replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
+    fold = textwrap.TextWrapper(room, break_long_words=False, break_on_hyphens=False)
+    lines = fold.wrap(line)
+    fold.width = len(line) // len(lines)
+    while len(narrower := fold.wrap(line)) > len(lines):
+        fold.width += 1
+    return "\n".join(one.removesuffix("\u00a0·") for one in narrower)
 
 
 @dataclass(repr=False)
