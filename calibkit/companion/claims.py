@@ -46,7 +46,7 @@ import numpy as np
 from calibkit import confidence, metrics, stats, terms
 from calibkit.companion import page, plan
 from calibkit.companion import printed as tables
-from calibkit.companion.results import LEARNS, Networks, Number, Results, Series
+from calibkit.companion.results import Networks, Number, Results, Series
 from calibkit.data.cache import cache_root
 from calibkit.training import store
 from calibkit.training import tables as saved
@@ -459,11 +459,8 @@ class Place:
             if 1 - float(first.number.metric.rpartition("_")[2]) < leaf.rejects * wrong:
                 return "errors have to be accepted there", "high coverages"
         for side in leaf.sides if claim.presumes.get("learns", True) else ():
-            here = self.at(side)
-            for method in side.methods if not side.size else ():
-                own, plain = (here.mean(m, "train_accuracy") for m in (method, "erm"))
-                if plain - own > LEARNS:
-                    return UNFIT, terms.label(method)
+            if not side.size and (unfit := self.at(side).runs.unfit(side.methods)):
+                return UNFIT, terms.label(unfit[0])
         if leaf.calibrating and first.method != "erm":
             if at.mean(first.method, "ece") >= at.mean("erm", "ece"):
                 return "ECE not lowered", terms.label(first.method)
