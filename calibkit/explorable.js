@@ -972,10 +972,10 @@
   STYLE.replaceSync(`
 :host { display: block; container-type: inline-size; margin: 1rem 0; max-width: 58rem; color: var(--ink); text-align: left;
   font-size: clamp(13px, 0.92em, 15px); line-height: 1.45; overflow-wrap: normal;
-  --ink: #262626; --soft: #5d6470; --line: #d5d9de; --grid: #e6e6e6; --panel: #f6f7f9;
-  --accent: #2f6690; --right: #4477AA; --wrong: #EE6677; --track: #cfd5dc; --weak: 0.4; }
-:host([dark]) { --ink: #e6e9ec; --soft: #a9b2bc; --line: #3d454f; --grid: #333a43; --panel: rgba(255,255,255,.05);
-  --accent: #86b8dd; --right: #6ea3d8; --wrong: #f5828f; --track: #4a535e; --weak: 0.45; }
+  --ink: @ink; --soft: #5d6470; --line: #d5d9de; --grid: #e6e6e6; --panel: #f6f7f9;
+  --accent: @accent; --right: @correct; --wrong: @wrong; --track: #cfd5dc; --weak: 0.4; }
+:host([dark]) { --ink: @ink_dark; --soft: #a9b2bc; --line: #3d454f; --grid: #333a43; --panel: rgba(255,255,255,.05);
+  --accent: @accent_dark; --right: #6ea3d8; --wrong: #f5828f; --track: #4a535e; --weak: 0.45; }
 [style*="--of"] { --seen: var(--of); } /* a colour of a method, which must not drown in a dark page */
 @supports (color: oklch(from red l c h)) { :host([dark]) [style*="--of"] { --seen: oklch(from var(--of) max(l, 0.7) c h); } }
 * { box-sizing: border-box; }

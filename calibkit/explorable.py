@@ -16,6 +16,7 @@ import base64
 import html
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -106,7 +107,8 @@ def script() -> str:
     >>> "customElements.define" in script()
     True
     """
-    return _SCRIPT.read_text(encoding="utf-8")
+    text = _SCRIPT.read_text(encoding="utf-8")
+    return re.sub(r"@(\w+);", lambda of: terms.COLORS[of[1]] + ";", text)
 
 
 # ------------------------------------------------------------------------------- packed logits

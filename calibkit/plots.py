@@ -58,8 +58,9 @@ _OWN = "#E7298A", "*"  # of somebody's own source: to be seen among the others
 _DASHED = ("focal_gra", "flsd53_gra", "dual_focal_gra")
 _LINESTYLES = {"": "-", "sam": "--", "swa": "-.", "sam+swa": (0, (1, 1)), "gra": (0, (4, 1.5))}
 
-CORRECT, WRONG = "#4477AA", "#EE6677"  # predictions; kept apart from the colours of methods
-_INK, _FAINT = "#262626", "#8A8A8A"
+# Predictions; kept apart from the colours of methods.
+CORRECT, WRONG = terms.COLORS["correct"], terms.COLORS["wrong"]
+_INK, _FAINT = terms.COLORS["ink"], "#8A8A8A"
 
 # --- style ---
 
@@ -415,7 +416,7 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     floor, room = -0.25, 0.13
     strip = {"align": "edge", "color": "#BDBDBD", "edgecolor": "white", "linewidth": 0.8}
     ax.bar(left, room * share / share.max(), width, floor, **strip)
-    ax.axhline(0, color="#9A9A9A", linewidth=0.8)
+    ax.axhline(0, color="0.6", linewidth=0.8)
     middle = np.clip(left[share.argmax()] + width[0] / 2, 0.07, 0.93)
     above = {"ha": "center", "va": "bottom", "fontsize": _small() - 1, "color": _FAINT}
     ax.text(middle, floor + room + 0.01, f"{100 * share.max():.0f} %", **above)

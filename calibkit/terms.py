@@ -56,6 +56,7 @@ _TABLE = tomllib.loads(Path(__file__).with_name("terms.toml").read_text(encoding
 METHODS = {name: Entry(**row) for name, row in _TABLE["methods"].items()}  # in order of figures
 METRICS = {name: Metric(**row) for name, row in _TABLE["metrics"].items()}
 DATASETS: dict[str, str] = _TABLE["datasets"]  # what pages call them
+COLORS: dict[str, str] = _TABLE["colors"]  # of what is no method
 _SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
 _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε"}
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric

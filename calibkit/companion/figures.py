@@ -90,7 +90,7 @@ def gradients_of_lin(followed: Mapping[str, Mapping]) -> Figure:
     return fig
 
 
-BETTER, WORSE, UNTOLD = "#0072B2", "#D55E00", "#9A9A9A"
+BETTER, WORSE, UNTOLD = (terms.COLORS[word] for word in ("better", "worse", "untold"))
 
 
 def verdicts(

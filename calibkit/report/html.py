@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from calibkit import arrays, plots
+from calibkit import arrays, plots, terms
 from calibkit.report.text import FILTERS
 
 plain = partial(arrays.plain, infinite="inf")  # numbers as the JSON files have them
@@ -32,6 +32,7 @@ def render(template: Path, **values) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= FILTERS
+    environment.globals["colors"] = terms.COLORS
     digest = hashlib.sha256(values.get("script", "").encode()).digest()
     sealed = {"script_sum": base64.b64encode(digest).decode()}  # the one script that may run
     return environment.get_template(template.name).render(**sealed, **values)
