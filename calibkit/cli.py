@@ -308,20 +308,22 @@ def _train(options) -> None:
         for name in options.names:
             plan.choose("run", name, by_name)
         asked = [by_name[name] for name in options.names]
+    from filelock import Timeout
+
     from calibkit.training import loop  # late: torch is slow to import and may be absent
 
     # A run that another process is training goes to the end of the queue: they share the work.
     queue, last, start = deque(asked), set(), time.time()
     while queue:
         run = queue.popleft()
-        if run not in last and store.held(run):
+        how = {"device": options.device, "mode": options.mode, "again": options.again}
+        try:
+            record = loop.train(run, log=_log(options), wait=run in last, **how)
+        except Timeout:
             last.add(run)
             queue.append(run)
             print(_row("running", run, "in another process; comes last here"), flush=True)
             continue
-        record = loop.train(
-            run, device=options.device, log=_log(options), mode=options.mode, again=options.again
-        )
         if options.replicates:
             with store.locked(run):
                 store.add_replicates(record)

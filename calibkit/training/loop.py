@@ -62,6 +62,7 @@ def train(
     log: Callable = lambda line: None,
     mode: str = "",
     again: bool = False,
+    wait: bool = True,
 ):
     """The record of a run, trained now if it is missing.
 
@@ -74,6 +75,7 @@ def train(
     mode : as in `torch.compile`: "default", or "reduce-overhead" to capture CUDA graphs; empty to
         compile nothing
     again : retrain a run whose record keeps no predictions
+    wait : for another process that trains this run; if not, ``filelock.Timeout`` is raised
 
     Returns
     -------
@@ -98,10 +100,10 @@ def train(
         with suppress(OSError):
             checkpoint.unlink()  # left by a process killed just after writing the record
         return record
-    trials.try_once(run, lambda: Training(run, device), log)
-    with store.locked(run, root):
+    with store.locked(run, root, wait):
         record = store.verify(run, root)  # another process may have trained it meanwhile
         if not enough(record):
+            trials.try_once(run, lambda: Training(run, device), log)
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log, mode)
             training.checkpoint = checkpoint

@@ -401,13 +401,16 @@ def held(run: Run, root: Path | None = None) -> bool:
 
 
 @contextmanager
-def locked(run: Run, root: Path | None = None):
-    """Hold a run: a second process that wants it waits here, then finds the record."""
+def locked(run: Run, root: Path | None = None, wait: bool = True):
+    """Hold a run: a second process that wants it waits here, then finds the record.
+
+    Or, if it is not to wait, raises ``filelock.Timeout``.
+    """
     from filelock import FileLock  # torch's own dependency: at hand wherever a run is trained
 
     root = root or runs_root()
     root.mkdir(parents=True, exist_ok=True)
-    with FileLock(root / f".{run.name}.lock"):
+    with FileLock(root / f".{run.name}.lock", timeout=-1 if wait else 0):
         # We hold the lock, so drafts of this run are what a killed process left behind.
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
