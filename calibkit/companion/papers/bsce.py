@@ -49,7 +49,7 @@ _BLOCKS = (
 # The regime of the focal and Brier-score line of papers, which their texts do not mention.
 SUMMED = (("reduction", "sum"), ("clip_norm", 2.0))
 
-_MAIN = ("erm", "flsd53", "dual_focal", "bsce", "bsce_gra", "brier", "mmce")
+_MAIN = ("erm", "focal", "flsd53", "dual_focal", "bsce", "bsce_gra", "brier", "mmce")
 _PLAIN = here.memorised(p.BSCE_CIFAR, (2, 9, 12, 14, 17))
 _SMALL = here.small(p.BSCE_CIFAR, 120)
 _SUMMED = replace(here.FASHION, **dict(SUMMED))
