@@ -60,8 +60,9 @@ class Figure:
     def text(self):
         return self.root.locator(".card").inner_text()
 
-    def says(self):
-        return self.root.locator("[aria-live=polite]").text_content()
+    def says(self, part=""):
+        """Its sentence, once it has this part: the page may be busy."""
+        return self.root.locator("[aria-live=polite]", has_text=part).text_content()
 
 
 def fixed(value, digits):
