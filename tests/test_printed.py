@@ -22,7 +22,7 @@ from tests import records
         (("overconf-tab1", "cifar10", "resnet32", "label_smoothing", "ece"), 0.0272, 0.0032),
         (("overconf-tab1", "cifar10", "resnet32", "l1_norm(strength=0.05)", "ece"), 0.0293, 0.0039),
         (("mixup-tab1", "svhn", "resnet18", "mixup(alpha=1)", "ece_optimal"), 0.0104, nan),
-        (("mixup-tab5", "svhn", "resnet18", "mit_l", "accuracy"), 0.950, nan),
+        (("mixup-tab5", "svhn", "resnet18", "mit_l", "accuracy"), 0.932, nan),
         (("bsce-tab1", "cifar10", "resnet50", "erm", "ece_scaled"), 0.0132, nan),
         (("bsce-tab6", "cifar100", "resnet50", "bsce_gra", "ece"), 0.0113, nan),
         (("bsce-tab6", "cifar100", "resnet50", "bsce_gra(gamma=8)", "ece"), 0.0928, nan),

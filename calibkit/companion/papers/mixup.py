@@ -4,7 +4,9 @@ Four ResNets on four data sets, and two that start from ImageNet weights on Tiny
 slides state neither schedule nor number of runs: public code (350 epochs, steps after 150 and
 250, weight decay 1e-4, 5,000 held out by seed 101). Their ratios are folded to at least 1/2: with
 one ratio and one permutation for a batch, that mixes the same pairs in the same shares. The
-alpha of ablations and MIT is not stated either: 1, as in the README of the code.
+alpha of ablations and MIT is not stated either: 1, as in the README of the code. The slides head
+three columns MIT-A, MIT-L, MIT-A, all with a margin of 1/2: names are kept, margins are those of
+the README (MIT-L 0, MIT-A 0 and 1/2), and the last column is taken for the one with a margin.
 """
 
 from calibkit.companion.papers import here
