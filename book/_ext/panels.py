@@ -52,6 +52,8 @@ def strips(fig: "Figure") -> list[list[Window]]:
         return []
     top, bottom = (f(e) for f, e in ((max, [b.y1 for its in boxes for b in its]),
                                      (min, [b.y0 for its in boxes for b in its])))  # fmt: skip
+    for key in fig.legends:
+        key.draw(renderer)  # its entries stood where the cropped picture has them
     others = [a.get_window_extent(renderer) for a in (*fig.texts, *fig.legends) if a.get_visible()]
     beside = [
         b.x0 for b in others if b.y0 < top and b.y1 > bottom and b.x1 <= ends[0][0] + dpi / 10
@@ -103,7 +105,7 @@ def _facts(text: "Text", renderer, rim: float) -> list[list[Window]]:
     high = box.height / (len(lines) + 0.2 * (len(lines) - 1))  # 0.2: what is between two lines
     found = []
     for i, line in enumerate(lines):
-        facts = re.split("(?<=·)", line)
+        facts = re.split("(?<=·.)", line)
         ends = [size(line[:n], font, False)[0] for n in accumulate(map(len, facts))]
         left, top = (box.x0 + box.x1 - ends[-1]) / 2, box.y1 - (1.2 * i - 0.1) * high
         found.append([(left + start + rim, left + end - rim, top - rim, top - 1.2 * high + rim)
