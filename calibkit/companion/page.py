@@ -244,17 +244,18 @@ def stamp(
     methods: Iterable[str] = (),
     one: bool = False,
     n: int = 0,
+    kept: bool = False,
     words: str = "",
 ) -> None:
     """Small print under a figure: what was drawn, so that it still says so in a talk.
 
     `one`: a single run of each method is drawn, not all; `n`: of so many samples, where these are
-    not the whole test set. `words` stand below or alone. A line is no wider than the figure and
-    breaks between what it lists.
+    not the whole test set; `kept`: only the runs that keep their predictions. `words` stand below
+    or alone. A line is no wider than the figure and breaks between what it lists.
     """
     # It says what is there: a method that one of the settings does not have is not trained for it.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
-    lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one, n) for s in asked), words]
+    lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one, n, kept) for s in asked), words]
     room = int(17 * fig.get_figwidth())  # letters of 8 points
     small = "\n".join(_broken(line, room) for line in lines if line)
     fig.supxlabel(small, fontsize="medium", color="0.4")

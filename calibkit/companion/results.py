@@ -349,7 +349,7 @@ def _within(level: stats.Interval, metric: str) -> stats.Interval:
     """The level of a share with its interval cut where it cannot be."""
     scale = terms.METRICS.get(metric, ("", 1))[1]
     most = 2.0 if metric == "brier" else inf if scale == 1 else 1.0
-    signed = metric.startswith(("excess_", "confidence_gap", "debiased"))
+    signed = metric.startswith(("excess_", "confidence_gap", "debiased", "overconfidence"))
     return level.within(-1.0 if signed else 0.0, most)
 
 
@@ -689,12 +689,14 @@ class Results:
         """Data, network, length, seeds and test samples in one line, for figures and tables."""
         return self.caption_of(self.methods)
 
-    def caption_of(self, methods: Iterable[str], one: bool = False, n: int = 0) -> str:
+    def caption_of(self, methods, one: bool = False, n: int = 0, kept: bool = False) -> str:
         """The line under a figure of some methods: what was drawn.
 
-        `one`: a single run of each; `n`: so many samples and not the whole test set.
+        `one`: a single run of each; `n`: so many samples and not the whole test set; `kept`: only
+        the runs that keep their predictions.
         """
-        its = [records for m in methods if (records := self.records(m))]
+        runs = ([r for r in self.records(m) if not (kept and r.light)] for m in methods)
+        its = [records for records in runs if records]
         place = self.setting
         if not its:
             return f"{terms.DATASETS.get(place.dataset, place.dataset)} · {place.network}"
