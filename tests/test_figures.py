@@ -35,6 +35,9 @@ def test_lower_is_better_for_an_error_and_worse_for_a_ranking():
     left, middle, right = figures.verdicts(panels, published={"ECE": {"sam": -0.03}}).axes
     x = {line.get_marker(): line.get_xdata() for line in left.lines if line.get_ydata()[0] == 0}
     assert (*x["o"], *x["D"]) == pytest.approx((-2.1, -3.0))  # the paper's is the diamond
+    several = figures.verdicts(panels, published={"ECE": {"sam": [-0.03, -0.01, 0.01]}}).axes[0]
+    x = {line.get_marker(): line.get_xdata() for line in several.lines if line.get_ydata()[0] == 0}
+    assert (*x["|"], *x["D"]) == pytest.approx((-3.0, -1.0, 1.0, -1.0))  # and the median
     sam = panels["ECE"]["sam"]
     assert left.lines[0].get_xdata() == pytest.approx((100 * sam.low, 100 * sam.high))
     assert drawn(left) == [(figures.BETTER.lower(), True), (figures.UNTOLD.lower(), True)]

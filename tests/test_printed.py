@@ -132,7 +132,8 @@ def test_ours_stand_beside_the_published(runs):
     assert [line.method for line in found.lines] == methods
     erm, mixup, _, focal, *_ = found.lines
     own = at_end("erm", "auroc")
-    assert erm.published == pytest.approx(0.9076)
+    assert (erm.published, erm.std) == pytest.approx((0.9076, 0.006))
+    assert erm.ours_std == pytest.approx(np.std(own, ddof=1), rel=1e-3) and isnan(focal.ours_std)
     assert erm.ours == pytest.approx(np.mean(own)) and erm.seeds == 3
     assert mixup.seeds == 2 and focal.seeds == 0 and isnan(focal.ours)
     assert "CIFAR-10; resnet110; 200 epochs" in found.differs and "8×8 digits" in found.differs

@@ -96,7 +96,7 @@ BETTER, WORSE, UNTOLD = (terms.COLORS[word] for word in ("better", "worse", "unt
 def verdicts(
     panels: Mapping[str, Mapping],
     groups: Mapping[str, Iterable[str]] = {},
-    published: Mapping[str, Mapping[str, float]] = {},
+    published: Mapping[str, Mapping[str, float | Iterable[float]]] = {},
     marked: Mapping[str, Iterable[str]] = {},
 ) -> Figure:
     """Differences side by side, coloured by whether they are for the better.
@@ -110,7 +110,8 @@ def verdicts(
     groups : mapping, optional
         ``{heading: names}``, to put headings over names.
     published : mapping, optional
-        ``{title: printed differences by name}``, in natural units: hollow diamonds.
+        ``{title: printed differences by name}``, in natural units: hollow diamonds. Of several
+        networks, each is a stroke and their median the diamond.
     marked : mapping, optional
         ``{title: names}`` that get a dagger, which the caption explains.
 
@@ -149,7 +150,10 @@ def verdicts(
                 end = scale * np.nanmax(rows[name].interval)
                 ax.text(end, y - 0.1, " †", va="center", fontsize=7)
             if name in published.get(title, {}):
-                ax.plot(scale * published[title][name], y, **_PRINTED)
+                its = scale * np.atleast_1d(published[title][name])
+                if len(its) > 1:
+                    ax.plot(its, [y] * len(its), "|", color="0.45", ms=7, mew=0.8, zorder=1.5)
+                ax.plot(np.median(its), y, **_PRINTED)
                 drawn.add(_PRINTED["label"])
         _axis(ax, title, next(iter(rows.values()), None), len(panels))
     ax = axes[0, 0]

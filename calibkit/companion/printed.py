@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isnan, nan
+from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from calibkit import terms
@@ -189,7 +190,10 @@ def _shown(value: float, metric: str) -> str:
 
 
 class Line(NamedTuple):
-    """A printed cell, and our mean: nan, and 0 seeds, where there is no such run or number here."""
+    """A printed cell, and our mean: nan, and 0 seeds, where there is no such run or number here.
+
+    `std` and `ours_std` are between seeds, nan where there is one or none is printed.
+    """
 
     dataset: str
     network: str
@@ -198,6 +202,8 @@ class Line(NamedTuple):
     published: float
     ours: float
     seeds: int
+    std: float = nan
+    ours_std: float = nan
 
 
 @dataclass(frozen=True, repr=False)
@@ -254,8 +260,10 @@ def beside(
 
 def _line(runs, cell: Cell, exhibit: str) -> Line:
     its = runs.series(_ours(runs, cell, exhibit), cell.number)
-    ours = its.mean().interval().estimate
-    return Line(cell.dataset, cell.network, cell.method, cell.metric, cell.value, ours, its.seeds)
+    ours, here = its.mean().interval().estimate, [v for v in its.values.values() if not isnan(v)]
+    spread = stdev(here) if len(here) > 1 else nan
+    where = cell.dataset, cell.network, cell.method, cell.metric
+    return Line(*where, cell.value, ours, its.seeds, cell.std, spread)
 
 
 def _ours(runs, cell: Cell, exhibit: str) -> str:
