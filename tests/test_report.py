@@ -15,7 +15,7 @@ import pytest
 
 from calibkit import cli, explorable, metrics, posthoc, report, stats, terms
 from calibkit.arrays import softmax
-from calibkit.report import assessment, estimates, html, predictions, text
+from calibkit.report import assessment, deploy, estimates, html, predictions, text
 from calibkit.report import page as html_page
 from calibkit.stats import Interval
 from tests.browser import Figure, browser, percent, visit
@@ -642,7 +642,45 @@ def test_a_temperature_at_the_edge_is_said():
     data = make(n=200, skill=20)
     perfect = {"logits": data.logits, "labels": data.logits.argmax(1)}
     words = cautions_of(predictions.from_arrays(perfect))
-    assert "Temperature scaling: temperature 0.001 is an end of the range searched." in words
+    said = "temperature 0.001 is an end of the range searched; 0 of 160 held-out answers are wrong"
+    assert f"Temperature scaling: {said}." in words
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_labels_of_other_rows_are_noticed(k, tmp_path):
+    def shuffled(data, *names):
+        rng = np.random.default_rng(0)
+        arrays = {x: getattr(data, x) for x in ("logits", "labels", "val_logits", "val_labels")}
+        return arrays | {x: rng.permutation(arrays[x]) for x in names}
+
+    words = "{} set the model is no better than guessing. Do the labels belong to these rows?"
+    data = make(n=800, k=k, validation=400, temperature=0.5)
+    for names, sets in (
+        ((), ""),
+        (["labels"], "On the test"),
+        (["val_labels"], "On the validation"),
+        (["labels", "val_labels"], "On the test and the validation"),
+    ):
+        arrays = predictions.from_arrays(shuffled(data, *names))
+        numbers = assessment.assess(arrays)
+        doubts = [x for x in text.cautions(numbers) if "Do the labels" in x]
+        assert doubts == ([words.format(sets)] if names else [])
+        titles = [card["title"] for card in text.verdict(numbers)]
+        assert ("No recalibration before the labels are clear" in titles) == bool(names)
+        assert (numbers.recommended is None) == bool(names)
+        warned = deploy.recalibrate(arrays)[1]["warnings"]
+        assert (words.format(sets) in warned) == bool(names)
+
+
+def test_a_rare_class_that_is_never_answered_is_no_guess():
+    """All answers are of one class, so their accuracy says nothing; their scores do."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random(2000) < 0.05).astype(int)
+    logits = np.c_[np.zeros(2000), rng.normal(labels, 1) - 8]
+    assert not logits.argmax(axis=1).any()
+    assert not estimates.guessing(logits, labels)
+    shuffled = [estimates.guessing(logits, rng.permutation(labels)) for _ in range(200)]
+    assert 0.94 < np.mean(shuffled) < 1
 
 
 # --- the page ---

@@ -111,7 +111,7 @@ class Assessment:
     predicted: list[dict]
     by_class: list[dict]
     comparison: dict | None
-    checks: dict[str, float]
+    checks: dict
     conformal: conformal.Sets | None
     positive: positive.Positive | None
 
@@ -173,7 +173,8 @@ def assess(
             predicted = predicted if len(predicted) <= GROUPS else _worst(predicted)
         results, found = recalibrated(data, log)
         ranked = [*metrics.ranked_metrics(), "nll", "brier"]
-        best = recommended(results)
+        asked = checks(data)
+        best = None if asked["guessing"] else recommended(results)
         after = found.get(best, {}).get("confidence")
         return Assessment(
             name=data.name,
@@ -202,7 +203,7 @@ def assess(
             comparison=compare([data, against], ranked, n=estimates.replicates(n))
             if against
             else None,
-            checks=checks(data),
+            checks=asked,
             conformal=conformal.sets(data),
             positive=positive.assess_positive(data, found, best, rules, guessed) if two else None,
         )
@@ -733,7 +734,7 @@ def _risk_coverage(confidence: Array, correct: Array) -> curves.RiskCoverage:
     return replace(numbers, low=low, high=high)
 
 
-def checks(data: Predictions) -> dict[str, float]:
+def checks(data: Predictions) -> dict:
     """What else a careful reader would ask about the data.
 
     Returns
@@ -743,7 +744,8 @@ def checks(data: Predictions) -> dict[str, float]:
         for which that is to be expected, see `_tied`), ``majority`` (share of the
         most common class), ``classes_seen``, ``saturated`` (share of confidences that are exactly
         1), ``distinct`` (distinct confidences below 1), ``improbable`` (samples whose true class
-        was given a probability below 1e-37, or 0).
+        was given a probability below 1e-37, or 0), ``guessing`` (the sets, "test" or "validation",
+        whose labels the scores say nothing about: see `estimates.guessing`).
 
     Examples
     --------
@@ -761,7 +763,15 @@ def checks(data: Predictions) -> dict[str, float]:
         "saturated": float((confidence >= 1).mean()),
         "distinct": len(np.unique(confidence[confidence < 1])),
         "improbable": int((data.samples["nll"] > 85).sum()),
+        "guessing": guessing(data),
     }
+
+
+def guessing(data: Predictions) -> list[str]:
+    """The sets, of "test" and "validation", whose labels the scores say nothing about."""
+    sets = {"test": (data.logits, data.labels), "validation": (data.val_logits, data.val_labels)}
+    known = {} if data.pairs else {x: pair for x, pair in sets.items() if pair[1] is not None}
+    return [name for name, pair in known.items() if estimates.guessing(*pair)]
 
 
 def _tied(data: Predictions) -> int:

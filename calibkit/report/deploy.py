@@ -14,7 +14,7 @@ import numpy as np
 from calibkit import __version__, metrics, posthoc, stats, terms
 from calibkit.arrays import Array, softmax
 from calibkit.report import estimates, positive, thresholds
-from calibkit.report.assessment import NAMES, by_weight
+from calibkit.report.assessment import NAMES, by_weight, guessing
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import number, percent, say
 from calibkit.stats import Interval
@@ -88,6 +88,8 @@ def recalibrate(
             model = estimates.fitted(kind, data.logits, data.labels)
     said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
     others = [str(w.message) for w in caught if w.category is not posthoc.PosthocWarning]
+    if sets := guessing(data):
+        others.append(say(None, "guessing", checks={"guessing": sets}))
     rows = []
     if column is None or target_risk:
         score, on = _top(after, data.labels), chosen_on and _top(*chosen_on)

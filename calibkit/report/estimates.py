@@ -52,6 +52,21 @@ def held_out(data: Predictions, kind: type[Recalibration]) -> tuple[list, Array,
     return maps, probs, len(labels)
 
 
+def guessing(logits: Array, labels: Array) -> bool:
+    """Whether the scores say no more about the labels than about those of other rows.
+
+    That is, whether the logit of the true class is on average no higher, beyond chance, than it
+    would be with the same labels dealt out at random. False where too few labels (`FEW`) differ
+    from the most common one.
+    """
+    count = np.bincount(labels, minlength=logits.shape[1])
+    if len(labels) - count.max() < FEW:
+        return False
+    scores = logits - logits.mean(axis=0, dtype=np.float64)
+    excess = scores[np.arange(len(labels)), labels] - scores @ (count / len(labels))
+    return not stats.seed_interval(excess).low > 0
+
+
 def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf) -> bool | None:
     """Whether a wish is kept; None if the interval does not tell."""
     if found.high <= at_most and found.low >= at_least:

@@ -96,14 +96,17 @@ def cautions(numbers: Assessment) -> list[str]:
     right, wrong = n - numbers.errors, numbers.errors
     few, kind = (wrong, "wrong") if wrong < FEW else (right, "right")
     missing = 0 if numbers.pairs else numbers.classes - checks["classes_seen"]
-    worse = numbers.metrics["accuracy"].high < checks["majority"]
+    worse = n >= FEW and numbers.metrics["accuracy"].high < checks["majority"]
+    worse = worse and not numbers.pairs and not positive
+    reverse = positive and positive.auroc.high < 0.5
     untied = n * (1 - checks["saturated"])
     concerns = {
         "shared_samples": _leaks(numbers),
         "few_of_a_class": positive and positive.rarer[0] < FEW,
-        "reversed": positive and positive.auroc.high < 0.5,
+        "reversed": reverse,
         "few_of_a_kind": not positive and few < FEW,
-        "worse_than_one_class": n >= FEW and worse and not numbers.pairs and not positive,
+        "worse_than_one_class": worse,
+        "guessing": checks["guessing"] and not (worse or reverse),
         "unseen_classes": missing,
         "saturated": checks["saturated"] > 0.01,
         "ties": n >= 100 and 0 < checks["distinct"] < 0.1 * untied,
@@ -185,7 +188,7 @@ def _on_recalibration(numbers: Assessment) -> dict[str, str]:
     if positive and positive.rarer[0] < 10:
         title = "Too few samples of one class to recalibrate"
         return card(title, say(numbers, "too_few_to_recalibrate"), "unsure")
-    if positive and positive.auroc.high < 0.5:
+    if (positive and positive.auroc.high < 0.5) or numbers.checks["guessing"]:
         title = "No recalibration before the labels are clear"
         return card(title, say(numbers, "labels_unclear"), "unsure")
     before, after, leaks = results["none"], results[best or "none"], _leaks(numbers)
