@@ -12,6 +12,7 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import zip_longest
 from math import isnan, nan
 from statistics import stdev
 from typing import TYPE_CHECKING, NamedTuple
@@ -287,12 +288,13 @@ def _differs(runs, lines: Sequence[Line], exhibit: str) -> str:
     return f"Published: {'; '.join(theirs)}. Ours: {runs.caption if there else 'no runs'}."
 
 
-def paired(*tables: Beside):
+def paired(*tables: Beside, here: Sequence[str] = ()):
     """One line a method and, for each metric, the printed number and ours: narrow, without spreads.
 
     Parameters
     ----------
     tables : from `beside`, of one or several exhibits; of two cells for one place the first counts
+    here : headings of our numbers in each table; by default "here" in all
 
     Examples
     --------
@@ -305,15 +307,15 @@ def paired(*tables: Beside):
     """
     from calibkit.companion import page
 
-    lines = [x for table in tables for x in table.lines]
     cells, order = {}, {}
-    for x in lines:
+    named = zip_longest(tables, here, fillvalue="here")
+    for x, ours in ((x, name) for table, name in named for x in table.lines):
         head = terms.header(x.metric)
-        if x.dataset != lines[0].dataset:
+        if x.dataset != tables[0].lines[0].dataset:
             head += f", {terms.DATASETS.get(x.dataset, x.dataset)}"
         order[head] = list(terms.METRICS).index(x.metric)
         cells.setdefault((_label(x.method), head, "paper"), _shown(x.published, x.metric))
-        cells.setdefault((_label(x.method), head, "here"), _shown(x.ours, x.metric))
+        cells.setdefault((_label(x.method), head, ours), _shown(x.ours, x.metric))
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
     note = tables[0].differs + " –: not printed, or not run." * bool((frame == "–").any(axis=None))
