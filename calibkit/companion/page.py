@@ -63,7 +63,7 @@ class Finding:
 
     def _repr_markdown_(self) -> str:
         rows = [row for row, _ in self.expected]
-        places = list(dict.fromkeys(row.title or row.setting for row in rows))
+        places = [*filter(None, dict.fromkeys(row.title or row.setting for row in rows))]
         found: dict[str, list[str]] = {}
         for row in rows:
             place = f"*{row.title or row.setting}:* " * (len(places) > 1)
