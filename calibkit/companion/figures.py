@@ -141,14 +141,14 @@ def verdicts(
         for y, name in at.items():
             if name not in rows:
                 ax.text(0.5, y, "not run", transform=ax.get_yaxis_transform(), ha="center",
-                        va="center", color="0.55", fontsize=7,
+                        va="center", color="0.45",
                         bbox={"color": "w", "pad": 1}, zorder=1)  # fmt: skip
                 continue
             drawn.add(_verdict(ax, y, rows[name]))
             scale = terms.metric_label(rows[name].metric)[1]
             if name in marked.get(title, ()):
                 end = scale * np.nanmax(rows[name].interval)
-                ax.text(end, y - 0.1, " †", va="center", fontsize=7)
+                ax.text(end, y - 0.1, " †", va="center")
             if name in published.get(title, {}):
                 its = scale * np.atleast_1d(published[title][name])
                 if len(its) > 1:

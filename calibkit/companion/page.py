@@ -258,7 +258,7 @@ def stamp(
     lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one, n, kept) for s in asked), words]
     room = int(17 * fig.get_figwidth())  # letters of 8 points
     small = "\n".join(_broken(line, room) for line in lines if line)
-    fig.supxlabel(small, fontsize="medium", color="0.4")
+    fig.supxlabel(small, fontsize="medium", color="0.3")
 
 
 def _broken(line: str, room: int) -> str:
