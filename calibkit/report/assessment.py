@@ -768,7 +768,17 @@ def checks(data: Predictions) -> dict:
 
 
 def guessing(data: Predictions) -> list[str]:
-    """The sets, of "test" and "validation", whose labels the scores say nothing about."""
+    """The sets, of "test" and "validation", whose labels the scores say nothing about.
+
+    Examples
+    --------
+    >>> probs, labels = [[0.9, 0.1], [0.1, 0.9]] * 40, np.arange(80) % 2
+    >>> for y in (labels, labels[::-1], np.arange(80) // 40):
+    ...     print(guessing(predictions.from_arrays({"probs": probs, "labels": y})))
+    []
+    ['test']
+    ['test']
+    """
     sets = {"test": (data.logits, data.labels), "validation": (data.val_logits, data.val_labels)}
     known = {} if data.pairs else {x: pair for x, pair in sets.items() if pair[1] is not None}
     return [name for name, pair in known.items() if estimates.guessing(*pair)]
