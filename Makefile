@@ -39,7 +39,6 @@ release: $(READY)  ## remake book/notebooks: the pages of the released edition, 
 	@mkdir -p book/notebooks && cp build/released/book/notebooks/*.ipynb book/notebooks/
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \
 		"metadata.papermill cell.metadata.papermill cell.metadata.execution" book/notebooks/*.ipynb
-	@$(BIN)/python book/palette.py book/notebooks/*.ipynb
 	@$(BIN)/python book/cover.py
 	@echo "Render it with: make render"
 

@@ -106,6 +106,8 @@ def quickly(module, program):
     code = f"import gc, sys; gc.set_threshold(100_000); sys.modules[\"rfc3987_syntax\"] = None; from {module} import {program}; {program}()"
     return f"python -c '{code}'"
 
+PALETTE = "" if CHEAP else " && python book/palette.py {params.draft}"  # lighter figures
+
 rule notebook:
     input:
         source="notebooks/{notebook}.ipynb",
@@ -121,7 +123,7 @@ rule notebook:
     shell:
         f"OMP_NUM_THREADS=1 PYTHONSTARTUP=\"$PWD/book/_ext/kernel.py\" {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"
         " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python book/_ext/pages.py {params.draft} >> {log} 2>&1"
-        " && cp {params.draft} {output}"  # a page without records is a short one
+        f"{PALETTE} && cp {{params.draft}} {{output}}"  # a page without records is a short one
 
 rule pages:
     input: [path for path in glob("book/*.*") + glob("book/_ext/*.py") + glob("book/_static/**", recursive=True) if os.path.isfile(path)]

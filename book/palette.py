@@ -1,6 +1,6 @@
-"""Store the figures of the released pages with a palette: a third of the bytes, same to the eye.
+"""Store the figures of a page with a palette: a third of the bytes, same to the eye.
 
-    python book/palette.py book/notebooks/*.ipynb
+    python book/palette.py PAGE.ipynb    # the workflow, of an edition that takes hours
 
 A figure that needs more colours than a palette has (a photograph) stays as it is.
 """
