@@ -1,12 +1,15 @@
-"""Recalibration maps on real networks: which is worth offering beside a temperature?
+r"""Recalibration maps on real networks: which is worth offering beside a temperature?
 
     CALIBKIT_DATA=... python benchmarks/maps.py [benchmarks/results/maps.json]
+    CALIBKIT_DATA=... python benchmarks/maps.py benchmarks/results/few.json \
+        --per-class 10 20 50 100 200
 
 Each map is fitted to the validation logits of a network and measured on its test set. The networks
 are the records with predictions under `data_cache`, and, where `$CALIBKIT_DATA/public_logits` has
 them, the twelve networks of Mukhoti et al. 2020 that were trained in full. A difference is that to
 a temperature of lowest NLL, paired sample by sample. With probmetrics installed, its structured
-scaling and top-versus-all temperature stand beside ours.
+scaling and top-versus-all temperature stand beside ours. The second command fits the temperature
+and the structured matrix alone, to so many validation samples a class, drawn at random.
 """
 
 import argparse
@@ -134,6 +137,22 @@ def networks() -> Iterator[tuple[str, str, dict]]:
                 yield f"public {file.stem.split('-')[0]}", file.stem, _arrays(kept, names)
 
 
+def cases(options: argparse.Namespace) -> Iterator[tuple[str, str, dict, dict]]:
+    """Networks as in `networks`, and the maps to fit; asked for sizes, a group is one of these."""
+    for group, name, data in networks():
+        k, n = data["val"][0].shape[1], len(data["val"][1])
+        maps = candidates(k)
+        if not group.startswith(options.only):
+            continue
+        if not options.per_class:
+            yield group, name, data, maps | (peers(k) if options.peers else {})
+        order = np.random.default_rng(0).permutation(n)
+        for size in (size for size in options.per_class or () if size * k <= n):
+            val = tuple(x[order[: size * k]] for x in data["val"])
+            both = {x: maps[x] for x in ("temperature", "structured matrix")}
+            yield f"{size} a class, {k} classes", name, data | {"val": val}, both
+
+
 def _arrays(kept, names: tuple[str, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     val, val_labels, test, labels = (kept[name] for name in names)
     return {
@@ -224,14 +243,12 @@ def main() -> None:
     parser.add_argument("out", nargs="?", type=Path, default=ROOT / "results" / "maps.json")
     parser.add_argument("--only", default="", help="groups whose name begins so")
     parser.add_argument("--peers", action="store_true", help="probmetrics beside ours")
+    parser.add_argument("--per-class", nargs="+", type=int, help="validation samples to fit to")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rows = []
-    for group, name, data in networks():
-        if not group.startswith(options.only):
-            continue
+    for group, name, data, maps in cases(options):
         k = data["val"][0].shape[1]
-        maps = candidates(k) | (peers(k) if options.peers else {})
         for map_name, model in maps.items():
             row, nll, brier = measured(model, data["val"], data["test"])
             if map_name == "temperature":
@@ -241,7 +258,7 @@ def main() -> None:
                 row[f"{metric}_change"] = list(gap) if gap else [math.inf] * 3
             rows.append({"group": group, "network": name, "classes": k, "map": map_name} | row)
         print(name, flush=True)
-    found = summary(rows)
+    found = [row for row in summary(rows) if row["group"] != "all" or not options.per_class]
     lines = ",\n  ".join(json.dumps(line) for line in _rounded(found))
     about = {"versions": versions(), "seconds": "of one thread, to fit"}
     options.out.write_text(f'{json.dumps(about)[:-1]}, "summary": [\n  {lines}\n]}}\n')

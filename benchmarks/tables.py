@@ -1,4 +1,4 @@
-"""The tables of ``book/deploy.md``, from the results of `maps` and `temperature`.
+"""The tables of ``book/deploy.md``, from the results of `maps` (two) and `temperature`.
 
 python benchmarks/tables.py
 """
@@ -43,6 +43,24 @@ def _cells(row: dict, name: str) -> list[str]:
     return [*pairs, nll, f"{100 * row['ece']:.2f}"]
 
 
+def few() -> str:
+    """A row for each number of validation samples a class, a column for each number of classes."""
+    rows = json.loads((RESULTS / "few.json").read_text())["summary"]
+    found = {row["group"]: row for row in rows if row["map"] == "structured matrix"}
+    sizes, classes = (
+        sorted({int(re.findall(r"\d+", group)[i]) for group in found}) for i in (0, 1)
+    )
+    counts = [found[f"{sizes[0]} a class, {k} classes"]["networks"] for k in classes]
+    head = ["Samples a class"]
+    head += [f"{k} classes ({count})" for k, count in zip(classes, counts, strict=True)]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for size in sizes:
+        of = [found.get(f"{size} a class, {k} classes") for k in classes]
+        cells = [f"{row['nll_better']} / {row['nll_worse']}" if row else "–" for row in of]
+        lines.append("| " + " | ".join([str(size), *cells]) + " |")
+    return "\n".join(lines)
+
+
 def temperature() -> str:
     """A row for each library."""
     rows = json.loads((RESULTS / "temperature.json").read_text())["rows"]
@@ -57,7 +75,7 @@ def temperature() -> str:
 
 def filled(page: str) -> str:
     """The page with its tables."""
-    for name, table in (("maps", maps()), ("temperature", temperature())):
+    for name, table in (("maps", maps()), ("few", few()), ("temperature", temperature())):
         mark = f"<!-- {name} -->\n"
         page = re.sub(
             f"{mark}.*?<!-- end -->", f"{mark}\n{table}\n\n<!-- end -->", page, flags=re.S

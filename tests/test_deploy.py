@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 
 from calibkit import cli, metrics, posthoc
 from calibkit.arrays import softmax
@@ -316,6 +317,44 @@ def test_a_map_is_printed_as_words_as_json_or_not_at_all(folder, capsys):
     assert isinstance(posthoc.load("map.json"), posthoc.StructuredScaling)
     assert cli.main(["recalibrate", "p.npz", "--save", "no/map.json"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_structured_matrix_from_a_report_to_a_map_without_calibkit(folder, capsys):
+    """Classes 0 and 1 get too much, which a temperature cannot take back."""
+    logits, labels = arrays(4000, 4)
+    logits[:, :2] += [2.0, 1.0]
+    test, val = slice(0, 2000), slice(2000, 4000)
+    scores = {"logits": logits[test], "labels": labels[test]}
+    np.savez("p.npz", **scores, val_logits=logits[val], val_labels=labels[val])
+    assert cli.main(["report", "p.npz"]) == 0
+    said = capsys.readouterr().out
+    numbers = json.loads(Path("report/report.json").read_text())
+    assert numbers["recommended"] == "structured matrix scaling"
+    assert (
+        "Structured matrix scaling would help" in said and "; against temperature scaling −" in said
+    )
+    assert (
+        cli.main(re.search(r"recalibrate FILE .*json", said)[0].replace("FILE", "p.npz").split())
+        == 0
+    )
+    names: dict = {}
+    exec(STANDALONE, names)
+    kept = json.loads(Path("map.json").read_text())
+    after = names["calibrated"](kept, logits[test])
+    usual = posthoc.TemperatureScaling().fit(logits[val], labels[val]).predict_proba(logits[test])
+    plain = softmax(logits[test])
+    brier = {
+        x: ((p - np.eye(4)[labels[test]]) ** 2).sum(1) for x, p in enumerate((after, plain, usual))
+    }
+    row = numbers["recalibration"]["structured matrix scaling"]
+    for name, other in (("brier_change", brier[1]), ("brier_beyond", brier[2])):
+        expected = ttest_1samp(brier[0] - other, 0).confidence_interval()
+        assert row[name]["low"] == pytest.approx(expected.low), name
+        assert row[name]["high"] == pytest.approx(expected.high), name
+        assert expected.high < 0
+    assert row["nll"] == pytest.approx(-np.log(after[np.arange(2000), labels[test]]).mean())
+    assert row["changed"] == (after.argmax(1) != plain.argmax(1)).sum() > 0
+    assert kept["measured"]["after"]["brier"] == pytest.approx(row["brier"])
 
 
 @pytest.mark.parametrize("tokens", [False, True])

@@ -198,7 +198,7 @@ def test_the_headline_is_about_the_positive_class(numbers):
     assert first["title"] == "Probability of “fraud” is far too high"
     assert text.percent(P.mean()) in first["text"] and "Class weights" in first["text"]
     at = numbers.positive.decisions
-    assert f"{at['false']:,} of {at['flagged']:,} flagged are not “fraud”" in decisions["title"]
+    assert f"{at['false']:,} of {at['flagged']:,} called “fraud” are not" in decisions["title"]
     assert "“fraud” stands out" in ranking["title"]
     assert remedy["title"] == "Beta calibration would help"
     new = numbers.positive.maps["beta calibration"]["decisions"]
@@ -206,6 +206,15 @@ def test_the_headline_is_about_the_positive_class(numbers):
     assert f"finds {new['found']:,} instead of {at['found']:,}" in remedy["text"]
     words = " ".join(answer["title"] + answer["text"] for answer in text.verdict(numbers))
     assert "under-confident" not in words and "points too little" not in words
+
+
+def test_too_sure_of_either_answer_is_said_where_the_mean_is_right():
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=4000)
+    spam = rng.random(4000) < 1 / (1 + np.exp(-score))
+    for factor, words in ((3.0, "over-confident"), (0.3, "under-confident")):
+        card = text.verdict(assessment.assess(data(1 / (1 + np.exp(-factor * score)), spam)))[0]
+        assert card["title"] == f"Right on average, but {words} in its answers"
 
 
 def test_the_threshold_that_flags_as_many_does(numbers, fraud):

@@ -141,6 +141,12 @@ def test_chance_ece_covers_a_calibrated_model_and_no_other():
     assert 16 <= inside <= 20
     sharp = assessment.assess(make(n=1000, temperature=0.5))
     assert sharp.metrics["ece"].estimate > 2 * sharp.chance_ece.high
+    # One number, wherever the page prints it.
+    expected = metrics.ece_floor(softmax(make(n=1000, temperature=0.5).logits))
+    assert sharp.chance_ece.estimate == sharp.metrics["ece_floor"].estimate
+    assert sharp.chance_ece.estimate == pytest.approx(expected, rel=1e-12)
+    words = f"{100 * expected:.2f}\u00a0% by chance (95\u00a0% of the time "
+    assert words in text.verdict(sharp)[0]["text"]
 
 
 def test_operating_points_by_counting():
@@ -182,10 +188,10 @@ def test_a_threshold_is_recommended_only_if_it_clearly_helps():
         data = predictions.from_arrays({"logits": logits, "labels": (logits.argmax(1) + wrong) % 3})
         numbers = assessment.assess(data)
         assert text.verdict(numbers)[2]["title"] == "No threshold to recommend", seed
-        assert "Answered" not in text.tables(numbers)["predicted"]
+        assert "Accepted" not in text.tables(numbers)["predicted"]
     useful = assessment.assess(make(n=2000))
     assert text.verdict(useful)[2]["title"].startswith("Accept answers with a confidence of ")
-    assert "Answered" in text.tables(useful)["predicted"]
+    assert "Accepted" in text.tables(useful)["predicted"]
 
 
 def test_where_nothing_is_wrong_no_threshold_is_missed(tmp_path):
@@ -193,7 +199,7 @@ def test_where_nothing_is_wrong_no_threshold_is_missed(tmp_path):
     np.savez(tmp_path / "right.npz", logits=logits, labels=logits.argmax(1))
     page = report.build(tmp_path / "right.npz", tmp_path / "report.html").read_text()
     assert "No threshold needed" in page and "recommended above" not in page
-    assert "Answered" not in page
+    assert 'data-of="Accepted"' not in page
 
 
 def test_a_temperature_at_the_end_of_its_range_is_not_recommended():
@@ -206,6 +212,20 @@ def test_a_temperature_at_the_end_of_its_range_is_not_recommended():
     found = numbers.recalibration["temperature scaling"]
     assert found["temperatures"] == [pytest.approx(1e-3, rel=1e-3)]
     assert not text.verdict(numbers)[3]["title"].startswith("Temperature")
+
+
+def test_a_confidence_printed_as_1_does_not_decide_the_temperature_of_pairs():
+    rng = np.random.default_rng(0)
+    confidence = rng.beta(6, 1.5, 2000)
+    correct = rng.random(2000) < 0.85 * confidence
+    correct[confidence > 0.995] = False
+    assert (confidence.round(2) == 1).any()
+    found = [
+        assessment.recalibrated(predictions.from_arrays({"confidence": c, "correct": correct}))[0]
+        for c in (confidence, confidence.round(2))
+    ]
+    fits = [np.mean(its["temperature scaling"]["temperatures"]) for its in found]
+    assert fits[1] == pytest.approx(fits[0], rel=0.1)  # a 1 taken at its word made it 250
 
 
 def test_no_command_is_recommended_that_refuses_pairs():
@@ -363,6 +383,11 @@ def test_comparison_is_paired(data):
     assert text.tables(back)["comparison"].loc["Excess ECE (%)"].iloc[-1][-1] == "✗"
     assert "better on excess ECE" in text.verdict(numbers)[-1]["text"]
     assert "worse on excess ECE" in text.verdict(back)[-1]["text"]
+    found = metrics.per_sample(worse.logits, worse.labels)
+    off = 100 * np.mean(found["confidence"] - found["correct"])
+    assert off > 5 and f"over-confident by {off:.1f}" in text.verdict(back)[-1]["text"]
+    low = assessment.assess(data, make(temperature=20.0))
+    assert "the other under-confident by" in text.verdict(low)[-1]["text"]
     same = assessment.assess(data, data)
     assert text.verdict(same)[-1]["title"] == "No clear difference from the other model"
 
@@ -554,6 +579,39 @@ def test_a_map_with_an_infinite_nll_is_not_recommended():
     assert assessment.recommended(results) is None
 
 
+def test_another_map_than_the_temperature_is_recommended_only_if_it_is_better_beyond_chance():
+    def row(brier, beyond):
+        change = Interval(brier - 0.5, brier - 0.52, brier - 0.48)
+        return {"brier": brier, "nll": 0.9, "brier_change": change, "brier_beyond": beyond}
+
+    sure, unsure = Interval(-0.02, -0.03, -0.01), Interval(-0.04, -0.09, 0.01)
+    results = {"none": row(0.5, None), "temperature scaling": row(0.4, Interval(0.0, 0.0, 0.0))}
+    results |= {
+        "structured matrix scaling": row(0.38, sure),
+        "histogram binning": row(0.36, unsure),
+    }
+    assert assessment.recommended(results) == "structured matrix scaling"
+    results["histogram binning"]["brier_beyond"] = sure
+    assert assessment.recommended(results) == "histogram binning"
+    results["structured matrix scaling"]["brier_beyond"] = unsure
+    results["histogram binning"]["nll"] = math.inf
+    assert assessment.recommended(results) == "temperature scaling"
+
+
+def test_of_few_samples_a_class_the_structured_matrix_is_not_tried(tmp_path):
+    words = "Structured matrix scaling was not tried: it takes at least 50 samples a class"
+    for n, validation, tried in (
+        (498, 0, False),
+        (500, 0, True),
+        (60, 500, True),
+        (600, 99, False),
+    ):
+        numbers = assessment.assess(make(n=n, k=10, validation=validation))
+        assert ("structured matrix scaling" in numbers.recalibration) == tried
+        page = Page(html_page.write(numbers, tmp_path).read_text(encoding="utf-8"))
+        assert (words in page.text) != tried
+
+
 def test_isotonic_is_recommended_for_two_classes_only_if_it_beats_beta_beyond_chance():
     def two(truth):
         score = np.random.default_rng(2).normal(size=8000)
@@ -576,7 +634,7 @@ def test_thresholds_after_the_recommended_map_are_in_a_table(tmp_path):
     numbers = assessment.assess(make(n=1500, validation=1500, temperature=0.4))
     assert numbers.recommended == "temperature scaling"
     assert "thresholds of its own" in text.verdict(numbers)[3]["text"]
-    assert "for the scores as they are" in text.verdict(numbers)[2]["text"]
+    assert "for the confidence as it is" in text.verdict(numbers)[2]["text"]
     data = make(n=1500, validation=1500, temperature=0.4)
     model = posthoc.TemperatureScaling().fit(data.val_logits, data.val_labels)
     probs, held = (model.predict_proba(x) for x in (data.logits, data.val_logits))
@@ -797,11 +855,11 @@ def agree(page, data):
     row = text.tables(numbers)["operating_points"].loc[text._round(point["target"])]
     accept = found["confidence"] >= float(row["Threshold"])
     wrong = int((accept & ~found["correct"]).sum())
-    assert row["Wrong / answered"] == f"{wrong:,} / {accept.sum():,}"
-    assert row["Cases answered"].startswith(percent(accept.mean()))
+    assert row["Wrong / accepted"] == f"{wrong:,} / {accept.sum():,}"
+    assert row["Accepted"].startswith(percent(accept.mean()))
     card = page.locator(".card", has_text="Accept answers with a confidence of").first.inner_text()
     assert f"confidence of {row['Threshold']} or more" in card
-    assert f"accepts {accept.sum():,} of {len(accept):,} cases" in card
+    assert f"accepts {accept.sum():,} of {len(accept):,} answers" in card
     figure = Figure(page, "histograms")
     assert figure.number("coverage") == percent(accept.mean())
     assert figure.number("through") == f"{wrong:,}"

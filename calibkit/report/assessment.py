@@ -32,7 +32,9 @@ NAMES = {
     "isotonic": "isotonic regression",
     "histogram": "histogram binning",
 }  # of the maps on offer
-RECALIBRATIONS = {NAMES[x]: posthoc.MAPS[x] for x in ("temperature", "histogram", "isotonic")}
+TRIED = ("temperature", "structured", "histogram", "isotonic")
+RECALIBRATIONS = {NAMES[x]: posthoc.MAPS[x] for x in TRIED}
+PER_CLASS = 50  # samples to fit the structured matrix to: of fewer a temperature makes more
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
 OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
 LEVEL = 0.95
@@ -63,7 +65,8 @@ class Assessment:
     gap : Interval
         Confidence minus accuracy.
     chance_ece : Interval
-        The ECE of as many samples of a model without calibration error.
+        The ECE of as many samples of a model without calibration error: see
+        `estimates.chance_ece`.
     reliability : curves.Reliability
     histogram : curves.ConfidenceHistogram
     risk_coverage : curves.RiskCoverage
@@ -200,9 +203,7 @@ def assess(
             groups=_by_columns(data, chosen),
             predicted=[row | {"group": data.class_names[row["group"]]} for row in predicted],
             by_class=[] if data.pairs or two else by_class(data),
-            comparison=compare([data, against], ranked, n=estimates.replicates(n))
-            if against
-            else None,
+            comparison=against and compare([data, against], ranked, n=estimates.replicates(n)),
             checks=asked,
             conformal=conformal.sets(data),
             positive=positive.assess_positive(data, found, best, rules, guessed) if two else None,
@@ -403,13 +404,14 @@ def _points(
 def recalibrated(
     data: Predictions, log: Callable[[str], None] = lambda line: None
 ) -> tuple[dict[str, dict], dict[str, dict]]:
-    """What temperature scaling and two other maps would do.
+    """What temperature scaling and a few other maps would do.
 
-    The others are histogram binning and isotonic regression or, for two classes and for
-    confidences, beta calibration and isotonic regression. Each is fitted on the validation set, or
-    else by cross-fitting as in `operating_points`; of many samples, a random part is used (`FIT`).
-    Where two classes are of other shares in the validation set than in the test set, one more row
-    is the best of these, corrected for it (`positive.shift_prior`).
+    The others are the structured matrix (from `PER_CLASS` samples a class on), histogram binning
+    and isotonic regression or, for two classes and for confidences, beta calibration and isotonic
+    regression. Each is fitted on the validation set, or else by cross-fitting as in
+    `operating_points`; of many samples, a random part is used (`FIT`). Where two classes are of
+    other shares in the validation set than in the test set, one more row is the best of these,
+    corrected for it (`positive.shift_prior`).
 
     Returns
     -------
@@ -434,10 +436,13 @@ def recalibrated(
     """
     k = data.logits.shape[1]
     data = data.sample(estimates.FIT // k)
+    few = len(data.labels if data.val_labels is None else data.val_labels) < PER_CLASS * k
     before = _event(data, data.logits, data.labels) | data.samples
     results: dict[str, dict] = {"none": _scores(before, before)}
     found, models = {"none": _found(data, before)}, {}
     for name, kind in (OF_TWO if k == 2 else RECALIBRATIONS).items():
+        if few and kind is posthoc.StructuredScaling:
+            continue
         log(f"recalibration: {name}")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", posthoc.PosthocWarning)
@@ -454,7 +459,7 @@ def recalibrated(
         if name == "temperature scaling":
             results[name]["temperatures"] = [getattr(each, "temperature_", None) for each in maps]
         found[name], models[name] = _found(data, after), (maps[-1], after)
-    for name, (_, after) in models.items() if (usual := _usual(results)) in models else ():
+    for name, (_, after) in models.items() if (usual := usual_map(results)) in models else ():
         beyond = after["brier"] - models[usual][1]["brier"]
         results[name]["brier_beyond"] = stats.seed_interval(beyond)
     if data.val_logits is not None:  # where thresholds are chosen
@@ -527,8 +532,8 @@ def recommended(results: dict[str, dict]) -> str | None:
 
     It lowers the Brier score by more than chance, and does not raise the NLL, which is infinite
     where something happens that a map has given a probability of 0. Of several, the usual one
-    (beta calibration, or a temperature where there are more classes), unless the Brier score of the
-    best is lower by more than chance.
+    (beta calibration, or a temperature where there are more classes), unless others have a Brier
+    score that is lower by more than chance: then the best of these.
 
     Examples
     --------
@@ -551,14 +556,20 @@ def recommended(results: dict[str, dict]) -> str | None:
         and isfinite(row["nll"])
         and not (stuck and name == "temperature scaling")
     ]
-    best = min(helping, key=lambda name: results[name]["brier"]) if helping else None
-    if (usual := _usual(results)) in helping and "brier_beyond" in results[best]:
-        return best if results[best]["brier_beyond"].high < 0 else usual
-    return best
+    if (usual := usual_map(results)) in helping:
+        beyond = {name: results[name].get("brier_beyond") for name in helping}
+        helping = [x for x in helping if x == usual or not beyond[x] or beyond[x].high < 0]
+    return min(helping, key=lambda name: results[name]["brier"], default=None)
 
 
-def _usual(results: dict[str, dict]) -> str:
-    """What the guides advise: of two classes beta calibration, of more a temperature."""
+def usual_map(results: dict[str, dict]) -> str:
+    """What the guides advise: of two classes beta calibration, of more a temperature.
+
+    Examples
+    --------
+    >>> usual_map({"none": {}, "temperature scaling": {}, "isotonic regression": {}})
+    'temperature scaling'
+    """
     return "beta calibration" if "beta calibration" in results else "temperature scaling"
 
 
@@ -646,7 +657,8 @@ def compare(
     -------
     dict
         ``models`` (names), ``samples``, ``classes``, ``positive`` (the name of that class, or
-        None), ``metrics`` (for each model, a dict of 95 % intervals), ``pairs`` (``first``,
+        None), ``metrics`` (for each model, a dict of 95 % intervals), ``gap`` (for each, mean
+        confidence minus accuracy, or mean probability minus share), ``pairs`` (``first``,
         ``second``, ``difference``: first minus second), ``level`` (of each difference's interval),
         ``reliability`` (numbers of the figure).
 
@@ -688,6 +700,7 @@ def compare(
         "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
         "level": 1 - (1 - LEVEL) / len(pairs),
         "metrics": dict(zip(samples, own, strict=True)),
+        "gap": {name: estimates.gap(its.confidence, its.correct) for name, its in samples.items()},
         "pairs": [
             {"first": a, "second": b, "difference": difference}
             for (a, b), difference in zip(pairs, differences, strict=True)

@@ -86,11 +86,15 @@ def gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
 
 
 def chance_ece(confidence: Array, draws: int) -> Interval:
-    """The ECE of a model whose confidences are exactly right, by drawing labels from them."""
-    ece, rng = metrics.ranked_metrics()["ece"], np.random.default_rng(0)
+    """The ECE of a model whose confidences are exactly right: `metrics.ece_floor`.
+
+    The ends hold 95 % of what it would be on such a sample, found by drawing labels.
+    """
+    ranked, rng = metrics.ranked_metrics(), np.random.default_rng(0)
     # Sorted once, as in `stats.bootstrap`: a draw only changes how many are right at each place.
     negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
     right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
     right = (np.bincount(places, minlength=len(count)) for places in right_places)
-    values = [ece(metrics.Ranking(-negative, r, count - r)) for r in right]
-    return Interval(float(np.mean(values)), *map(float, np.quantile(values, [0.025, 0.975])))
+    values = [ranked["ece"](metrics.Ranking(-negative, r, count - r)) for r in right]
+    floor = ranked["ece_floor"](metrics.Ranking(-negative, count, 0 * count))
+    return Interval(floor, *map(float, np.quantile(values, [0.025, 0.975])))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from calibkit import explorable, plots
 from calibkit.report import comparison, html
-from calibkit.report.assessment import ROWS, SHOWN, Assessment, by_weight
+from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment, by_weight
 from calibkit.report.positive import Positive
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
@@ -51,6 +51,7 @@ def write(
         **words,
         positive=numbers.positive,
         most_shown=SHOWN,
+        per_class=PER_CLASS,
         pictures=pictures,
         explorables=explore(numbers, data, against, pictures) if lively else {},
         script=explorable.script() if lively else "",
@@ -148,11 +149,9 @@ def explore(
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
         test = model.scored()
-        held_out = model.val_samples
-        held_out = held_out and (held_out["confidence"], held_out["correct"])
+        held_out = (its := model.val_samples) and (its["confidence"], its["correct"])
         if not data.pairs:
-            packed = explorable.reliability(model.logits, model.labels, temperature, few)
-            reliability[name] = packed
+            reliability[name] = explorable.reliability(model.logits, model.labels, temperature, few)
         histograms[name] = explorable.histograms(*test, marks=marks)
         risk_coverage[name] = explorable.risk_coverage(*test, held_out)
     point = numbers.main_point or {"threshold": 0.9, "target": 0.05}

@@ -446,7 +446,9 @@ def _pairs(
         hint = _hint(values, words)
         raise ValueError(f"{prefix}{error}{hint}") from error
     both = np.stack([1 - confidence, confidence], axis=1).clip(0, 1)
-    return log_probs(both), correct.astype(np.int64), np.ones(len(correct), bool), 0.0
+    # A printed 1 with an infinite logit would decide the temperature; the confidence stays.
+    half = 0.5 * 10.0**-digits if (digits := _digits(both)) else 0.0
+    return log_probs(both, half), correct.astype(np.int64), np.ones(len(correct), bool), 0.0
 
 
 def _hint(scores: Array, otherwise: str) -> str:

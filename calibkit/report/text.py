@@ -12,7 +12,7 @@ import pandas as pd
 
 from calibkit import terms
 from calibkit.curves import Reliability
-from calibkit.report.assessment import NAMES, Assessment
+from calibkit.report.assessment import NAMES, Assessment, usual_map
 from calibkit.report.estimates import FEW
 from calibkit.report.positive import Positive
 from calibkit.stats import Interval
@@ -128,6 +128,9 @@ def _leaks(numbers: Assessment) -> bool:
 def _if_not_off(numbers: Assessment, ece: Interval, chance: Interval) -> tuple[str, str]:
     """Title and tone where the gap could be 0."""
     if ece.estimate > chance.high or any(row["stands_out"] for row in numbers.groups):
+        side = {"higher": "over", "lower": "under"}.get(numbers.gap.outcome())
+        if numbers.positive and side:
+            return f"Right on average, but {side}-confident in its answers", "bad"
         return "Right on average, wrong in places", "fair"
     if numbers.samples < 100:
         return "Too few samples to say", "unsure"
@@ -198,7 +201,7 @@ def _on_recalibration(numbers: Assessment) -> dict[str, str]:
     infinite = next((name for name in sure if results[name]["nll"] == math.inf), None)
     last = ["infinite_nll"] if infinite else []
     values = {"before": before, "after": after, "leaks": leaks, "tried": tried}
-    values["infinite"] = infinite
+    values |= {"infinite": infinite, "usual": usual_map(results)}
     if best is None:
         gap, few = (positive or numbers).gap, numbers.samples < 100
         title = "Too few samples to say" if few else "No clear gain from recalibration"
@@ -273,9 +276,8 @@ def _on_decisions(numbers: Assessment) -> dict[str, str]:
     positive, at = numbers.positive, numbers.positive.decisions
     point, title = positive.thresholds[0], f"At 0.5 it never says {positive.quoted}"
     if at["flagged"]:
-        title = f"At 0.5, {at['false']:,} of {at['flagged']:,} flagged are not {positive.quoted}"
-    values = {"at": at, "row": point, "name": positive.quoted}
-    return card(title, say(numbers, "decisions", **values), "fair")
+        title = f"At 0.5, {at['false']:,} of {at['flagged']:,} called {positive.quoted} are not"
+    return card(title, say(numbers, "decisions", at=at, row=point, name=positive.quoted), "fair")
 
 
 def _on_shift(numbers: Assessment) -> dict[str, str]:
@@ -313,12 +315,33 @@ def _on_comparison(numbers: Assessment) -> dict[str, str]:
         words = label if label[1].isupper() or name == "brier" else label[0].lower() + label[1:]
         won += [words] * (side > 0)
         lost += [words] * (side < 0)
-    text = say(numbers, "compared", won=won, lost=lost)
+    text = say(
+        numbers, "compared", won=won, lost=lost, directions=list(_directions(found).values())
+    )
     if not won and not lost:
         return card("No clear difference from the other model", text, "fair")
     title = "Better" if not lost else "Worse" if not won else "Partly better, partly worse"
     tone = "good" if not lost else "bad" if not won else "fair"
     return card(f"{title} than the other model", text, tone)
+
+
+_SIDES = {True: ("too high", "too low"), False: ("over-confident", "under-confident")}
+
+
+def _directions(numbers: dict) -> dict[str, str]:
+    """For each model of `assessment.compare`, on which side it is off.
+
+    >>> gap = {"a": Interval(-0.2, -0.3, -0.1), "b": Interval(0.0, -0.1, 0.1)}
+    >>> [x.replace("\\u00a0", " ") for x in _directions({"gap": gap, "positive": None}).values()]
+    ['under-confident by 20 points [10, 30]', 'right on average (0 points [−10, +10])']
+    """
+    words, sides = {}, _SIDES[numbers["positive"] is not None]
+    for model, gap in numbers["gap"].items():
+        off = {"higher": (sides[0], gap), "lower": (sides[1], negative(gap))}.get(gap.outcome())
+        words[model] = f"right on average ({change(gap)})"
+        if off:
+            words[model] = f"{off[0]} by {number(off[1], 100, POINTS)}"
+    return words
 
 
 def better(name: str, difference: Interval) -> int:
@@ -357,7 +380,10 @@ def compared(numbers: dict) -> list[dict[str, str]]:
             title, tone = f"{label}: {'; '.join(each)}", "fair"
         else:
             title, tone = f"{label}: no two can be told apart", "unsure"
-        statements.append(card(title, f"{', '.join(values)}{terms.UNITS[scale]}.", tone))
+        text = f"{', '.join(values)}{terms.UNITS[scale]}."
+        if name == "excess_ece":
+            text += f" {'; '.join(f'{m} is {side}' for m, side in _directions(numbers).items())}."
+        statements.append(card(title, text, tone))
     return statements
 
 
@@ -438,10 +464,10 @@ def _point_row(p: dict, numbers: Assessment) -> dict[str, str]:
     return {
         "Target error": _round(p["target"]),
         "Threshold": decimals(p["threshold"]),
-        "Cases answered": percent(p["coverage"]),
+        "Accepted": percent(p["coverage"]) if p["accepted"] else "none",
         "Error among them" if numbers.validation else "Error to expect": percent(p["risk"]),
-        "Wrong / answered": f"{p['wrong']:,} / {p['accepted']:,}",
-        "Target met?": _MET[p["kept"]],
+        "Wrong / accepted": f"{p['wrong']:,} / {p['accepted']:,}",
+        "Target met?": "out of reach" if p["threshold"] is None else _MET[p["kept"]],
     }
 
 
@@ -514,22 +540,18 @@ def _group_row(
     row: dict, point: dict | None, positive: Positive | None = None, kind: str = "Group"
 ) -> dict[str, str]:
     few = "too few" if row["samples"] < FEW else "–"
-    sides = ("too high", "too low") if positive else ("over-confident", "under-confident")
     last = {}
     if positive:
-        precision = negative(row["risk"], 1)
-        last = {
-            "Flagged at 0.5": percent(row["coverage"].estimate),
-            "Precision": percent(precision),
-        }
+        last = {"Flagged at 0.5": percent(row["coverage"].estimate)}
+        last["Precision"] = percent(negative(row["risk"], 1))
     elif point:
-        last = {"Answered": percent(row["coverage"]), "Error among them": percent(row["risk"])}
+        last = {"Accepted": percent(row["coverage"]), "Error among them": percent(row["risk"])}
     return {
         kind: row["group"],
         "Samples": f"{row['samples']:,}",
         f"Are {positive.quoted}" if positive else "Accuracy": percent(row["accuracy"]),
         "Mean probability" if positive else "Confidence": percent(row["confidence"]),
-        **_off(row, sides, few),
+        **_off(row, bool(positive), few),
         "ROC AUC" if positive else "AUROC": percent(row["auroc"]),
         **last,
     }
@@ -541,12 +563,12 @@ def _class_row(row: dict) -> dict[str, str]:
         "Samples": f"{row['samples']:,}",
         "Share of labels": percent(row["share"]),
         "Mean probability": percent(row["mean"]),
-        **_off(row, ("too high", "too low"), "–"),
+        **_off(row, True, "–"),
     }
 
 
-def _off(row: dict, sides: tuple[str, str], otherwise: str) -> dict[str, str]:
-    words = sides[row["gap"].estimate <= 0] if row["stands_out"] else otherwise
+def _off(row: dict, probability: bool, otherwise: str) -> dict[str, str]:
+    words = _SIDES[probability][row["gap"].estimate < 0] if row["stands_out"] else otherwise
     return {"Gap": number(row["gap"], 100, sign=True), "Verdict": words}
 
 
