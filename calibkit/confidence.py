@@ -10,7 +10,7 @@ Only a score that is meant as a probability can be calibrated: `maximum_probabil
 `ConfidNet`. The others rank. NumPy arrays and torch tensors are accepted; scores come back as the
 kind given.
 
-The papers: Cattelan and Silva 2023, "How to Fix a Broken Confidence Estimator" (arXiv 2305.15508);
+The papers: Cattelan and Silva 2024, "How to Fix a Broken Confidence Estimator" (arXiv 2305.15508);
 Corbière et al., NeurIPS 2019 (ConfidNet); Jiang et al., NeurIPS 2018 (Trust Score);
 Moon et al., ICML 2020 (CRL); Singh et al. 2021 ("On the Dark Side of Calibration"); Zhu et al.,
 ECCV 2022 ("Rethinking Confidence Calibration for Failure Prediction").
@@ -164,7 +164,7 @@ def p_norm(logits: ArrayLike, p: float = 2.0) -> ArrayOrTensor:
 
     .. math:: \max_k \frac{z_k - \bar z}{\lVert z - \bar z \rVert_p}
 
-    MaxLogit-pNorm of Cattelan and Silva (2023). A network can be sure because one logit stands out
+    MaxLogit-pNorm of Cattelan and Silva (2024). A network can be sure because one logit stands out
     or because all of them are large; only the first counts here. Neither a temperature nor a number
     added to all logits changes the score.
 
@@ -210,7 +210,7 @@ def choose_p(
 ) -> float:
     """The p whose `p_norm` tells right from wrong predictions best, by AUROC.
 
-    Cattelan and Silva (2023) choose p this way, on data that are not the test set, and go back to
+    Cattelan and Silva (2024) choose p this way, on data that are not the test set, and go back to
     the maximum probability where that has the higher AUROC on the same data. No such step is taken
     here: compare the two with `metrics.auroc`.
 
