@@ -10,6 +10,7 @@ figure that this writes to ``book/_static`` if it writes the JSON file.
 import argparse
 import json
 from datetime import UTC, datetime
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -20,27 +21,14 @@ from calibkit import metrics, plots
 
 TABLES = Path(__file__).parent.parent / "book" / "_static" / "sample_sizes.md"
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)
-DRAWS = 400  # test sets of each size
-ERROR = 0.1  # share of wrong answers of the model in the first tables
+DRAWS = 4_000  # test sets of each size: a width is then known to about 1.5 % of itself
 GAPS = (0.01, 0.02, 0.05)  # over-confidence to be told from none
-RATES = (0.02, 0.1, 0.3)  # shares of wrong answers at which the same number of errors is compared
+ERROR = 0.1  # share of wrong answers of the model in the first table
+RATES = (0.02, ERROR, 0.3)  # at which the same number of errors is compared
 ERRORS = (10, 30, 100, 300, 1_000)
-APART = norm.ppf(0.83) * 2**0.5  # of scores with an AUROC of 0.83
+AUROC, WORSE = 0.83, 0.76
 RARE = (0.5, 0.1, 0.02)  # shares of positives
 CUT = 1.8 + norm.ppf(0.3)  # finds 70 % of them
-
-
-def answers(n: int, rng: np.random.Generator, gap: float = 0.0):
-    """Confidences with a mean of 0.9, and answers right so often less `gap`."""
-    confidence = rng.beta(4.5, 0.5, n)
-    return confidence, rng.random(n) < np.clip(confidence - gap, 0, 1)
-
-
-def ranked(n: int, rate: float, rng: np.random.Generator, gap: float = 0.0):
-    """As `answers`, with the same AUROC whatever the share of wrong answers."""
-    score = rng.normal(APART * (rng.random(n) >= rate), 1)
-    confidence = expit(APART * (score - APART / 2) + np.log(1 / rate - 1))
-    return confidence, rng.random(n) < np.clip(confidence - gap, 0, 1)
 
 
 def events(n: int, rate: float, rng: np.random.Generator):
@@ -55,28 +43,30 @@ def width(values) -> float:
     return float(high - low) / 2
 
 
-def confidence_rows(rng: np.random.Generator) -> list[dict]:
-    """Widths of metrics of a calibrated model; what its ECE shows by chance; power of the gap."""
-    rows = []
-    for n in SIZES:
-        draws = [answers(n, rng) for _ in range(DRAWS)]
-        row = {"n": n, "errors": round(ERROR * n)}
-        row["accuracy"] = width([z.mean() for _, z in draws])
-        row["gap"] = width([c.mean() - z.mean() for c, z in draws])
-        row["auroc"] = width([_auroc(c, z) for c, z in draws])
-        found = [metrics.ece(c, z) for c, z in draws]
-        row["ece_by_chance"] = float(np.mean(found))
-        row["ece_at_most"] = float(np.quantile(found, 0.95))
-        for gap in GAPS:
-            off = [answers(n, rng, gap) for _ in range(DRAWS)]
-            row[f"power_{gap:g}"] = float(np.mean([_sure(c, z) for c, z in off]))
-        rows.append(row)
-    return rows
+def calibrated(n: int, rate: float, rng: np.random.Generator, auroc: float = AUROC) -> dict:
+    """Widths of metrics of a calibrated model; what its ECE shows by chance; power of a gap.
+
+    Scores are drawn from two normal distributions, those of wrong and of right answers; confidences
+    are the probabilities that follow from them.
+    """
+    apart, draws = norm.ppf(auroc) * 2**0.5, []
+    for _ in range(DRAWS):
+        score = rng.normal(apart * (rng.random(n) >= rate), 1)
+        confidence, luck = expit(apart * (score - apart / 2) + np.log(1 / rate - 1)), rng.random(n)
+        right = luck < confidence
+        sure = (_sure(confidence, luck < confidence - gap) for gap in (0, *GAPS))
+        found = right.mean(), confidence.mean() - right.mean(), _auroc(confidence, right)
+        draws.append([*found, metrics.ece(confidence, right), *sure])
+    accuracy, gap, ranking, ece, *power = np.array(draws, float).T
+    its = {"n": n, "errors": round(rate * n), "rate": rate, "of_auroc": auroc}
+    its |= {"accuracy": width(accuracy), "gap": width(gap), "auroc": width(ranking)}
+    its |= {"ece_by_chance": ece.mean(), "ece_at_most": np.quantile(ece, 0.95)}
+    return its | {f"power_{g:g}": p.mean() for g, p in zip((0, *GAPS), power, strict=True)}
 
 
 def _auroc(confidence, correct) -> float:
     if correct.all() or not correct.any():
-        return np.nan
+        return nan
     return metrics.auroc(confidence, correct)
 
 
@@ -90,30 +80,16 @@ def event_rows(rng: np.random.Generator) -> list[dict]:
     """Widths of recall and of the ROC AUC, by the number of positives."""
     rows = []
     for n in SIZES:
-        row = {"n": n}
+        its = {"n": n}
         for rate in RARE:
-            draws = [events(n, rate, rng) for _ in range(DRAWS)]
-            recall = [(y & (s >= CUT)).sum() / y.sum() for s, y in draws if y.any()]
-            row[f"recall_{rate:g}"] = width(recall)
-            row[f"auroc_{rate:g}"] = width([_auroc(s, y) for s, y in draws])
-        rows.append(row)
-    return rows
-
-
-def rate_rows(rng: np.random.Generator) -> list[dict]:
-    """Widths and power at the same number of errors among few and among many samples."""
-    rows = []
-    for rate in RATES:
-        for errors in ERRORS:
-            n = round(errors / rate)
-            draws = [ranked(n, rate, rng) for _ in range(DRAWS)]
-            row = {"rate": rate, "errors": errors, "n": n}
-            row["accuracy"] = width([z.mean() for _, z in draws])
-            row["gap"] = width([c.mean() - z.mean() for c, z in draws])
-            row["auroc"] = width([_auroc(c, z) for c, z in draws])
-            off = [ranked(n, rate, rng, 0.02) for _ in range(DRAWS)]
-            row["power_0.02"] = float(np.mean([_sure(c, z) for c, z in off]))
-            rows.append(row)
+            found = []
+            for _ in range(DRAWS):
+                score, happened = events(n, rate, rng)
+                scores = score[happened]
+                recall = (scores >= CUT).mean() if len(scores) else nan
+                found.append((recall, _auroc(score, happened)))
+            its[f"recall_{rate:g}"], its[f"auroc_{rate:g}"] = map(width, zip(*found, strict=True))
+        rows.append(its)
     return rows
 
 
@@ -130,7 +106,7 @@ def as_tables(found: dict) -> str:
         + " |",
         "| ---: " * (6 + len(GAPS)) + "|",
     ]
-    for row in found["confidence"]:
+    for row in (r for r in found["confidence"] if r["rate"] == ERROR and r["of_auroc"] == AUROC):
         powers = " | ".join(f"{100 * row[f'power_{g:g}']:.0f} %" for g in GAPS)
         lines.append(
             f"| {row['n']:,} samples | {row['errors']:,} | {points(row['accuracy'])} "
@@ -138,14 +114,14 @@ def as_tables(found: dict) -> str:
             f"| {100 * row['ece_by_chance']:.1f} ({100 * row['ece_at_most']:.1f}) | {powers} |"
         )
     lines += ["", "<!-- rates -->", ""]
-    lines += ["| 100 errors among | error rate | AUROC | accuracy | gap of 2 found |"]
-    lines += ["| ---: " * 5 + "|"]
-    for row in found["rates"]:
-        if row["errors"] == 100:
-            lines.append(
-                f"| {row['n']:,} samples | {100 * row['rate']:g} % | {points(row['auroc'])} "
-                f"| {points(row['accuracy'])} | {100 * row['power_0.02']:.0f} % |"
-            )
+    lines += ["| 100 errors among | error rate | true AUROC | AUROC | accuracy | gap of 2 found |"]
+    lines += ["| ---: " * 6 + "|"]
+    for row in (r for r in found["confidence"] if r["errors"] == 100):
+        lines.append(
+            f"| {row['n']:,} samples | {100 * row['rate']:g} % | {row['of_auroc']:g} "
+            f"| {points(row['auroc'])} | {points(row['accuracy'])} "
+            f"| {100 * row['power_0.02']:.0f} % |"
+        )
     lines += ["", "<!-- rare -->", ""]
     heads = [f"{what}, {100 * rate:g} % positive" for rate in RARE for what in ("recall", "AUROC")]
     lines += ["| test set | " + " | ".join(heads) + " |", "| ---: " * (1 + len(heads)) + "|"]
@@ -163,7 +139,8 @@ def draw(found: dict) -> None:
         fig, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
         for key, name, color in (("auroc", "AUROC", "C0"), ("gap", "confidence − accuracy", "C1")):
             for rate, look in ((0.1, "o-"), (0.02, "s:")):
-                rows = [r for r in found["rates"] if r["rate"] == rate]
+                rows = (r for r in found["confidence"] if r["rate"] == rate)
+                rows = [r for r in rows if r["errors"] in ERRORS and r["of_auroc"] == AUROC]
                 values = [100 * r[key] for r in rows]
                 label = f"{name}, {100 * rate:g} % wrong"
                 ax.plot(ERRORS, values, look, color=color, label=label)
@@ -182,8 +159,10 @@ def main() -> None:
     path = parser.parse_args().path
     rng = np.random.default_rng(0)
     found = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "draws": DRAWS}
-    found |= {"confidence": confidence_rows(rng), "events": event_rows(rng)}
-    found["rates"] = rate_rows(rng)
+    where = [(round(e / rate), rate) for rate in RATES for e in ERRORS] + [(SIZES[-1], ERROR)]
+    found["confidence"] = [calibrated(n, rate, rng) for n, rate in where]
+    found["confidence"].append(calibrated(round(100 / ERROR), ERROR, rng, WORSE))
+    found["events"] = event_rows(rng)
     print(as_tables(found))
     if path:
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

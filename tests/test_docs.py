@@ -128,7 +128,9 @@ def test_the_table_of_sample_sizes_is_that_of_the_simulation(monkeypatch):
     sample_sizes = import_module("sample_sizes")
     found = json.loads((ROOT / "benchmarks/results/sample_sizes.json").read_text())
     assert sample_sizes.TABLES.read_text(encoding="utf-8") == sample_sizes.as_tables(found)
-    assert [row["n"] for row in found["confidence"]] == list(sample_sizes.SIZES)
+    assert found["draws"] == sample_sizes.DRAWS >= 4_000  # of fewer the noise looks like findings
+    first = [r for r in found["confidence"] if r["rate"] == 0.1 and r["of_auroc"] == 0.83]
+    assert [row["n"] for row in first] == list(sample_sizes.SIZES)
 
 
 def test_every_page_is_looked_at():
