@@ -24,7 +24,7 @@ def weights(probs: Array, labels: Array) -> dict[str, Array]:
     - ``focal``, 1 - p_y: focal loss, and, doubled, BSCE-GRA with β = 1;
     - ``norm``, ‖y - p‖₂: BSCE-GRA with β = 2, γ = 1; ``brier``, its square; ``bsce_gra``, its
       fourth power, which the authors train with;
-    - ``focal_3``, (1 - p_y)³;
+    - ``focal_2`` and ``focal_3``, (1 - p_y)² and (1 - p_y)³;
     - dual focal, 1 - p_y + p_j, in the three meanings of j that are in use: ``dual_other``, the
       most probable class but y; ``dual_below``, the most probable of those less probable than y
       (its authors' code); ``dual_second``, the second most probable of all.
@@ -59,6 +59,7 @@ def weights(probs: Array, labels: Array) -> dict[str, Array]:
         "norm": np.sqrt(brier),
         "brier": brier,
         "bsce_gra": brier**2,
+        "focal_2": (1 - p_y) ** 2,
         "focal_3": (1 - p_y) ** 3,
         "dual_other": 1 - p_y + others.max(axis=1),
         "dual_below": 1 - p_y + below.max(axis=1),

@@ -27,6 +27,7 @@ def test_weights_by_hand():
         "norm": np.sqrt(brier),
         "brier": brier,
         "bsce_gra": np.square(brier),
+        "focal_2": [0.25, 0.64],
         "focal_3": [0.125, 0.512],
         "dual_other": [0.5 + 0.3, 0.8 + 0.6],
         "dual_below": [0.5 + 0.3, 0.8 + 0.0],  # nothing is less probable than the label
