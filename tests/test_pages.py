@@ -252,7 +252,13 @@ def test_a_figure_has_a_fold_that_says_how_it_was_computed(tmp_path):
     assert (outdir / "_numbers" / "fig-one.csv").read_text() == "x,y\n1,2\n"
 
 
-def test_a_book_takes_the_script_once():
+def test_a_book_takes_the_script_once(tmp_path):
+    static = SimpleNamespace(html_static_path=[])
+    explorables.add_script(SimpleNamespace(doctreedir=tmp_path, config=static))
+    (path,) = map(Path, static.html_static_path)
+    # As pages have it, with its colours.
+    assert path.read_text(encoding="utf-8") == explorable.script() and path.name == "explorable.js"
+    assert not re.search(r"@\w+;", explorable.script())
     figure = explorable.show_histograms(explorable.histograms([0.9, 0.4], [True, False]))
     asked = []
     app = SimpleNamespace(add_js_file=asked.append)
