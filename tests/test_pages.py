@@ -4,6 +4,7 @@ import doctest
 import io
 import json
 import sys
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
