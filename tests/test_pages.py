@@ -3,8 +3,8 @@
 import doctest
 import io
 import json
-import sys
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
