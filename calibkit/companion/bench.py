@@ -434,13 +434,9 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
     dear = max(passes.values()) > 1.01
     words = f"{words} passes of" if dear else "as many passes as"
-    said.append(
-        {
-            "title": "Cost: " + (f"{max(passes.values()):.2g} times" if dear else "none"),
-            "text": f"It takes {words} plain training.",
-            "tone": "fair" if dear else "good",
-        }
-    )
+    title = "Cost: " + (f"{max(passes.values()):.2g} times" if dear else "none")
+    tone, text = "fair" if dear else "good", f"It takes {words} plain training."
+    said.append({"title": title, "text": text, "tone": tone})
     block = _block(runs, [name, "erm"], said, rows(runs, name))
     pictures = {k: html.picture(f) for k, f in _drawn(runs, name).items()}
     return block | {"notes": _notes(runs, name), "pictures": pictures}

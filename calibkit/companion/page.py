@@ -14,6 +14,8 @@ import html
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, count
 from math import isnan
 from pathlib import Path
 
@@ -119,9 +121,8 @@ def finding(sentence: str, *expected: tuple) -> Finding:
     pairs = tuple((row, tuple(words)) for row, *words in expected)
     if not pairs:
         raise ValueError("a finding rests on at least one row")
-    for _, words in pairs:
-        for word in words:
-            terms.choose("outcome", word, _WORDS)
+    for word in chain(*(words for _, words in pairs)):
+        terms.choose("outcome", word, _WORDS)
     return Finding(sentence, pairs)
 
 
@@ -238,15 +239,7 @@ def protocol(runs) -> dict[str, str]:
     return training
 
 
-def stamp(
-    fig,
-    *settings,
-    methods: Iterable[str] = (),
-    one: bool = False,
-    n: int = 0,
-    kept: bool = False,
-    words: str = "",
-) -> None:
+def stamp(fig, *settings, methods: Iterable[str] = (), one=False, n=0, kept=False, words=""):
     """Small print under a figure: what was drawn, so that it still says so in a talk.
 
     `one`: a single run of each method is drawn, not all; `n`: of so many samples, where these are
@@ -269,12 +262,10 @@ def _broken(line: str, room: int) -> str:
     """
     if " · " in line:
         line = line.replace(" ", "\u00a0").replace("\u00a0·\u00a0", "\u00a0· ")
-    fold = textwrap.TextWrapper(room, break_long_words=False, break_on_hyphens=False)
-    lines = fold.wrap(line)
-    fold.width = len(line) // len(lines)
-    while len(narrower := fold.wrap(line)) > len(lines):
-        fold.width += 1
-    return "\n".join(one.removesuffix("\u00a0·") for one in narrower)
+    wrap = partial(textwrap.wrap, line, break_long_words=False, break_on_hyphens=False)
+    few = len(wrap(room))
+    narrowest = next(w for w in count(len(line) // few) if len(wrap(w)) <= few)
+    return "\n".join(one.removesuffix("\u00a0·") for one in wrap(narrowest))
 
 
 @dataclass(repr=False)

@@ -9,7 +9,7 @@ differs, and the two lines are there to compare orders and gaps, not third digit
 """
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
@@ -224,7 +224,7 @@ def beside(
     dataset: str = "",
     network: str = "",
     metrics: Sequence[str] = (),
-    methods: Iterable[str] = (),
+    methods: Sequence[str] = (),
 ) -> Beside:
     """Our mean beside each published cell of an exhibit.
 
@@ -249,13 +249,11 @@ def beside(
     >>> found.lines[0].method, round(found.lines[0].published, 4), found.lines[0].seeds > 1
     ('erm', 0.9076, True)
     """
-    only = set(methods)
-    chosen = [
-        c
-        for c in _part(exhibit, dataset, network)
-        if (not metrics or c.metric in metrics) and (not only or c.method in only)
+    lines = [
+        _line(runs, cell, exhibit)
+        for cell in _part(exhibit, dataset, network)
+        if cell.metric in (metrics or [cell.metric]) and cell.method in (methods or [cell.method])
     ]
-    lines = [_line(runs, cell, exhibit) for cell in chosen]
     return Beside(lines, _differs(runs, lines, exhibit))
 
 
@@ -319,13 +317,10 @@ def paired(*tables: Beside, here: Sequence[str] = ()):
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
     note = tables[0].differs + " –: not printed, or not run." * bool((frame == "–").any(axis=None))
-    return page.table(frame, classes="calibkit-paired").set_caption(_staying(note))
-
-
-def _staying(note: str) -> str:
-    """A caption that stays, and wraps, where a phone scrolls a wide table sideways. HTML."""
+    # It stays, and wraps, where a phone scrolls a wide table sideways.
     style = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
-    return f'<span style="{style}">{html.escape(note)}</span>'
+    caption = f'<span style="{style}">{html.escape(note)}</span>'
+    return page.table(frame, classes="calibkit-paired").set_caption(caption)
 
 
 # --- the run behind each --------------------------------------------------------------------------
@@ -333,10 +328,9 @@ def _staying(note: str) -> str:
 COLUMNS = "paper exhibit dataset network method variant metric run reason".split()
 # Why no run can fill a cell: the paper made up its distributions; it is computed from cells of the
 # same table; the text does not say of which network it is; small editions leave out some methods.
-REASONS = (HYPOTHETICAL, AVERAGE, NETWORK, ABSENT) = (
-    *("hypothetical row", "average of other cells"),
-    *("network not stated", "not in this edition"),
-)
+HYPOTHETICAL, AVERAGE = "hypothetical row", "average of other cells"
+NETWORK, ABSENT = "network not stated", "not in this edition"
+REASONS = HYPOTHETICAL, AVERAGE, NETWORK, ABSENT
 
 
 def planned(paper: str = "", edition: str = "paper") -> list[dict]:
@@ -377,11 +371,9 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
 
 
 def _reason(cell: Cell) -> str:
-    if cell.dataset == "hypothetical":
-        return HYPOTHETICAL
-    if cell.network.startswith("avg_"):
-        return AVERAGE
-    return NETWORK if cell.network == "-" and cell.dataset != "imagenet" else ""
+    made_up, average = cell.dataset == "hypothetical", cell.network.startswith("avg_")
+    unnamed = cell.network == "-" and cell.dataset != "imagenet"
+    return HYPOTHETICAL * made_up or AVERAGE * average or NETWORK * unnamed
 
 
 def _runs(cell: Cell, edition: str) -> list[Run]:
