@@ -60,7 +60,8 @@ _BLOCKS = (
     Block(("fmfp-fig14",), _IMAGENET[1:], _CALIBRATION),
 )
 
-_MORE = (  # beside the main methods: mixing ratios, coefficients, untried combinations
+_MORE = (  # beside the main methods: one of Singh et al., ratios, coefficients, combinations
+    ("entropy_regularization", 6),
     *((f"mixup(alpha={a})", 3) for a in (0.1, 0.5, 1)),
     *((m, 1) for m in ("mit_l", "mit_a", "cs_kd+sam+swa", "mixup+sam+swa", "bsce_gra+sam+swa")),
     *((f"label_smoothing(epsilon={e})", 1) for e in (0.01, 0.03, 0.07, 0.09)),
