@@ -413,6 +413,16 @@ def test_the_deciding_comparison():
         assert Joined(quantifier, parts).deciding().interval().estimate == 0
 
 
+def test_of_an_undecided_claim_what_goes_against_it_is_shown_first():
+    """By itself it is reversed; among three that have to hold it is not clear enough."""
+    against, weak = part([-0.45, -0.4, -0.25]), part([0.2, 0.3, 0.1])
+    assert against.word() == "reversed" and weak.word() == "unclear"
+    parts = [part([0.3, 0.6, 0.4]), weak, against]
+    assert Joined("all", parts).word() == "unclear"  # one of three: at 0.05 / 3
+    assert Joined("all", parts).deciding() is against
+    assert Joined("all", parts[:2]).deciding() is weak
+
+
 def test_nested_quantifiers():
     inner = Joined("all", [part(YES), part(NO)])
     assert Joined("any", [inner, part(YES)]).word() == "holds"

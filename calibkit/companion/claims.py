@@ -335,7 +335,8 @@ class Joined:
         """The comparison on which the word hangs.
 
         Of those that agree with it, in order of clarity, the last that was needed; where nothing is
-        decided, the clearest of those that are unclear.
+        decided, the clearest of those that by themselves go against what one could refute, or else
+        of those that are unclear.
         """
         own, (holds, fails) = self.word(alpha), self.needed()
         agree, needed, last = {
@@ -344,7 +345,10 @@ class Joined:
             "falls short": (("reversed", own), fails, fails),
         }.get(own, (("unclear",), holds, 1))
         alpha = self._share(alpha, needed)
-        some = [part for part in self.parts if part.word(alpha) in agree] or self.parts
+        words = [part.word(alpha) for part in self.parts]
+        if own == "unclear" and fails == 1 and "reversed" in words:
+            agree = ("reversed",)
+        some = [p for p, word in zip(self.parts, words, strict=True) if word in agree] or self.parts
         each = [part.deciding(alpha) for part in some]
         each.sort(key=_Part.clarity, reverse=True)
         return each[min(last, len(each)) - 1]
@@ -421,8 +425,9 @@ class Place:
         difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
         mean = difference.mean()
         interval = cache(mean.interval)  # at few levels, each asked for again and again
-        one = ("one run only, which has no interval", "") if isnan(interval().low) else None
-        return _Part(leaf, interval, mean.seeds, difference.covers, lacks=one)
+        one = ("one run only, so no interval, of", described(leaf))
+        lacks = one if isnan(interval().low) else None
+        return _Part(leaf, interval, mean.seeds, difference.covers, lacks=lacks)
 
     # --- what a claim presumes ---
 
