@@ -293,7 +293,8 @@ class Provenance:
         )
 
 
-def provenance(*settings) -> Provenance:
-    """A box with what the numbers of a page came from."""
-    records = [r for s in settings for m in s.methods for r in s.records(m)]
+def provenance(*settings, methods: Iterable[str] = ()) -> Provenance:
+    """A box with what the numbers of a page came from; `methods` where its plan has none."""
+    methods = [*methods]
+    records = [r for s in settings for m in s.methods or methods for r in s.records(m)]
     return Provenance(list({record.name: record for record in records}.values()))
