@@ -345,12 +345,10 @@ class Joined:
             "falls short": (("reversed", own), fails, fails),
         }.get(own, (("unclear",), holds, 1))
         alpha = self._share(alpha, needed)
-        words = [part.word(alpha) for part in self.parts]
-        if own == "unclear" and fails == 1 and "reversed" in words:
+        if own == "unclear" and fails == 1 and any(p.word(alpha) == "reversed" for p in self.parts):
             agree = ("reversed",)
-        some = [p for p, word in zip(self.parts, words, strict=True) if word in agree] or self.parts
-        each = [part.deciding(alpha) for part in some]
-        each.sort(key=_Part.clarity, reverse=True)
+        some = [part for part in self.parts if part.word(alpha) in agree] or self.parts
+        each = sorted((p.deciding(alpha) for p in some), key=_Part.clarity, reverse=True)
         return each[min(last, len(each)) - 1]
 
 
@@ -425,8 +423,7 @@ class Place:
         difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
         mean = difference.mean()
         interval = cache(mean.interval)  # at few levels, each asked for again and again
-        one = ("one run only, so no interval, of", described(leaf))
-        lacks = one if isnan(interval().low) else None
+        lacks = ("one run only, no interval:", described(leaf)) if isnan(interval().low) else None
         return _Part(leaf, interval, mean.seeds, difference.covers, lacks=lacks)
 
     # --- what a claim presumes ---

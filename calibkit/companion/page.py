@@ -12,7 +12,7 @@ No other sentence is put together by code.
 
 import html
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, count
@@ -293,8 +293,7 @@ class Provenance:
         )
 
 
-def provenance(*settings, methods: Iterable[str] = ()) -> Provenance:
+def provenance(*settings, methods: Sequence[str] = ()) -> Provenance:
     """A box with what the numbers of a page came from; `methods` where its plan has none."""
-    methods = [*methods]
     records = [r for s in settings for m in s.methods or methods for r in s.records(m)]
     return Provenance(list({record.name: record for record in records}.values()))
