@@ -139,3 +139,12 @@ def test_a_finding_on_networks_of_others_has_their_range_and_calls_them_no_seeds
     assert found.holds and "ERM +2.0 [+1.0, +3.0]" in text
     assert "the lowest and the highest in brackets · by others · 2 networks · 10,000 test" in text
     assert "seed" not in text and "95 %" not in text
+
+
+def test_the_box_counts_runs_of_a_setting_that_the_page_does_not_plan():
+    """Such as CIFAR-10's on a chapter of Fashion-MNIST."""
+    other = results.load("mixup", "released").at("cifar10-plain")
+    assert not other.methods
+    assert not page.provenance(other).records
+    drawn = page.provenance(other, other, methods=("erm", "mixup")).records
+    assert len(drawn) == sum(len(other.records(m)) for m in ("erm", "mixup")) > 0

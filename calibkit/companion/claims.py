@@ -708,8 +708,7 @@ def _rows(claim: Claim, where: list[Place]) -> list[Judged]:
     shown = _shown(claim, judged)
     tested = sum(join is not None and join.word() != "not tested" for _, join, *_ in shown)
     alpha = 0.05 / max(tested, 1)
-    names = {place.name for place, *_ in shown}
-    return [_judged(claim, *found, alpha=alpha, shown=found[0].name in names) for found in judged]
+    return [_judged(claim, *f, alpha=alpha, shown=any(f is s for s in shown)) for f in judged]
 
 
 def _judge(claim: Claim, place: Place) -> tuple:
