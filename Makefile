@@ -33,8 +33,8 @@ book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=c
 	@echo "The book: $(CURDIR)/build/$(EDITION)/book/_build/html/index.html"
 
 release: $(READY)  ## remake book/notebooks: the pages of the released edition, from its records
-	@rm -rf build/records && mkdir -p build/records
-	@ln -s $(CURDIR)/data_cache/released build/records/  # the tables, and no folder of runs
+	@mkdir -p build/records && rm -rf build/records/runs  # the tables, and no folder of runs
+	@[ -L build/records/released ] || ln -s $(CURDIR)/data_cache/released build/records/
 	@CALIBKIT_CACHE=$(CURDIR)/build/records $(MAKE) --no-print-directory book EDITION=released
 	@mkdir -p book/notebooks && cp build/released/book/notebooks/*.ipynb book/notebooks/
 	@$(BIN)/nbstripout --keep-output --keep-count --keep-id --extra-keys \

@@ -139,7 +139,7 @@ def verdicts(
     drawn: set[str] = set()
     for ax, (title, rows) in zip(axes[0], panels.items(), strict=True):
         for y, name in at.items():
-            if name not in rows:
+            if name not in rows or np.isnan(rows[name].estimate):
                 ax.text(0.5, y, "not run", transform=ax.get_yaxis_transform(), ha="center",
                         va="center", color="0.45",
                         bbox={"color": "w", "pad": 1}, zorder=1)  # fmt: skip
