@@ -243,7 +243,7 @@ NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     "intro": ("fmfp",),
     "tour": (Need(("erm",), at=_FMFP),),
     "confidence_histograms": ("fmfp",),
-    "reliability_diagrams": (Need((*FOUR, "dual_focal", "l1_norm", "bsce_gra", "fmfp"), at=_FMFP),),
+    "reliability_diagrams": (Need((*FOUR, "l1_norm", "fmfp"), at=_FMFP),),
     "reliable_overfitting": ("fmfp", Need(("bsce_gra",), at=_BSCE)),
     "gradient_norms": (Need(("erm", "focal", "dual_focal", "bsce_gra"), at=_BSCE),),
     **{name: (name, *paper.chapter) for name, paper in PAPERS.items()},
