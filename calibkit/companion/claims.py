@@ -637,9 +637,9 @@ class Judged(NamedTuple):
         if not self.metric:
             return f"{self.estimate:.3g}"
         scale = terms.metric_label(self.metric)[1]
-        shown = stats.Interval(self.estimate, self.low, self.high)
-        text = shown.format(scale, digits=1 if scale > 1 else 3, sign=True)
-        return text + " (over runs alone)" * (self.covers == "runs")
+        digits = 3 if scale == 1 else 1 + (scale * (self.high - self.low) < 0.2)
+        shown = stats.Interval(self.estimate, self.low, self.high).format(scale, digits, sign=True)
+        return shown + " (over runs alone)" * (self.covers == "runs")
 
 
 MATHEMATICS = "mathematics"
