@@ -57,6 +57,13 @@ def test_lower_is_better_for_an_error_and_worse_for_a_ranking():
     assert [text.get_text() for text in right.texts] == ["not run"]  # SWA
 
 
+def test_a_row_without_a_number_is_no_empty_line():
+    rows = {"sam": row("ece", [0.1, 0.2, 0.3]), "swa": row("ece", [])}
+    (ax,) = figures.verdicts({"ECE": rows}).axes
+    assert [(text.get_text(), text.get_position()[1]) for text in ax.texts] == [("not run", 1)]
+    assert len(drawn(ax)) == 1
+
+
 def test_calibration_stands_against_ranking():
     rows = {("sam", m): row(m, v) for m, v in (("ece", [-0.02, -0.021]), ("auroc", [0.01, 0.012]))}
     fig = figures.trade_off({"here": rows})
