@@ -15,7 +15,7 @@ out.
 
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -300,7 +300,7 @@ def panels(table: dict, plot: Callable, columns: int = 2, size=(3.1, 2.9), **opt
 
 
 def plot_confidence_histogram(
-    numbers: ConfidenceHistogram, ax: Axes | None = None, root: bool = False
+    numbers: ConfidenceHistogram, ax: Axes | None = None, root: bool = False, words: bool = True
 ) -> Axes:
     """Draw both densities, and in words the AUROC and their overlap or the confident errors.
 
@@ -317,6 +317,8 @@ def plot_confidence_histogram(
     root : bool
         A square-root axis, on which what is rare shows beside the peak of correct predictions near
         1. Areas are then no longer shares.
+    words : bool
+        Whether to write the AUROC and the overlap. What lies above a threshold is always written.
 
     Returns
     -------
@@ -361,7 +363,8 @@ def plot_confidence_histogram(
     said = [f"AUROC {_text(numbers.auroc, 1, 100, ' %')}"]
     if np.isnan(threshold):
         said.insert(0, f"overlap {_text(numbers.overlap)}")
-    _note(ax, "\n".join(said))
+    if words:
+        _note(ax, "\n".join(said))
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.80), handlelength=1.2)
     return ax
 
@@ -369,7 +372,7 @@ def plot_confidence_histogram(
 # --- b. reliability ---
 
 
-def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
+def plot_reliability(numbers: Reliability, ax: Axes | None = None, words: bool = True) -> Axes:
     """Draw accuracy against confidence, the gap between them, and below, where the samples are.
 
     The dot of a bin sits at its mean confidence; its bar reaches to the diagonal, red where the
@@ -383,6 +386,8 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
         From `prepare_reliability`.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
+    words : bool
+        Whether to write the ECE, and by how much confidence exceeds accuracy.
 
     Returns
     -------
@@ -425,11 +430,12 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None) -> Axes:
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_yticks([floor + room / 2], ["share"], minor=True)
     gap = numbers.confidence_all - numbers.accuracy_all
-    words = f"ECE {_text(numbers.ece, 1, 100, ' %')}\n"
-    words += f"conf. − acc. {_text(gap, 1, 100, ' points', sign=True)}"
+    said = f"ECE {_text(numbers.ece, 1, 100, ' %')}\n"
+    said += f"conf. − acc. {_text(gap, 1, 100, ' points', sign=True)}"
     # Over-confidence leaves the upper corner free, the opposite the lower.
     lower = {} if gap.mean() >= 0 else {"x": 0.97, "y": 0.23, "ha": "right", "va": "bottom"}
-    _note(ax, words, fontsize=_small() - 1, **lower)
+    if words:
+        _note(ax, said, fontsize=_small() - 1, **lower)
     return ax
 
 
@@ -475,7 +481,9 @@ def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None
 # --- c. reliable overfitting ---
 
 
-def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
+def plot_overfitting_grid(
+    table: dict, since: float = 0.25, changes: Sequence[str] | None = None
+) -> Figure:
     """Metrics over epochs, one above the other, and what each loses from its best epoch on.
 
     A network overfits reliably where its AUROC falls although its accuracy does not.
@@ -488,6 +496,8 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     since : float
         The share of the training after which the axes fit the curves: their first rise would
         flatten the fall.
+    changes : sequence of str, optional
+        The metrics whose change is written; by default all.
 
     Returns
     -------
@@ -518,7 +528,7 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     for column, (title, by_metric) in enumerate(table.items()):
         color = look(_title(axes[0, column], title) or "erm")["color"]
         for ax, name in zip(axes[:, column], names, strict=True):
-            _fall(ax, by_metric[name], color)
+            _fall(ax, by_metric[name], color, changes is None or name in changes)
             epoch = by_metric[name].epoch
             ax.set_xlim(max(epoch[0], (since - 0.1) * epoch[-1]), epoch[-1])
         axes[-1, column].set_xlabel("Epoch")
@@ -537,25 +547,28 @@ def plot_overfitting_grid(table: dict, since: float = 0.25) -> Figure:
     return fig
 
 
-def _fall(ax: Axes, numbers: Overfitting, color: str) -> None:
-    """One curve with its best epoch, its end, and the change from one to the other in words."""
+def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
+    """One curve with its best epoch, its end, and in words the change from one to the other."""
     x, scale = numbers.epoch, terms.metric_label(numbers.metric)[1]
     if len(numbers.values) > 1:
         ax.plot(x, numbers.values.T, color=color, alpha=0.35, linewidth=0.8)
     ax.plot(x, numbers.mean, color=color, linewidth=2)
     best = numbers.best_epoch, numbers.best
     ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
-    words = "best at the end"
+    said = "best at the end"
     if numbers.drop.any():
         unit = " points" if scale == 100 else ""
-        words = _text(numbers.drop, 1 if scale > 1 else 3, scale, unit, sign=True)
+        said = _text(numbers.drop, 1 if scale > 1 else 3, scale, unit, sign=True)
     if numbers.best_epoch < x[-1]:
         ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
         ends = {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
         arrow = {"arrowstyle": "-|>", "color": color, "lw": 1, **ends}
-        if numbers.drop.mean() * (numbers.final - best[1]) > 0:  # it points as the number says
+        if (
+            words and numbers.drop.mean() * (numbers.final - best[1]) > 0
+        ):  # it points as the number says
             ax.annotate("", (x[-1], numbers.final), (x[-1], best[1]), arrowprops=arrow)
-    _note(ax, words, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
+    if words:
+        _note(ax, said, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
     ax.set_xlim(x[0], x[-1])
 
 

@@ -458,6 +458,21 @@ def test_figures_say_their_numbers():
     assert "best at the end" in words(ax)
 
 
+def test_figures_need_not_say_their_numbers():
+    confidence, correct = several()
+    histogram = plots.prepare_confidence_histogram(confidence, correct, threshold=0.9)
+    said = words(plots.plot_confidence_histogram(histogram, words=False))
+    assert "AUROC" not in said and "of the errors" in said
+    reliability = plots.prepare_reliability(confidence, correct)
+    said = words(plots.plot_reliability(reliability, words=False))
+    assert "ECE" not in said and f"{100 * reliability.share.max():.0f} %" in said
+    history = histories([[0.8, 0.9, 0.8, 0.85]])[0]
+    history["accuracy"] = history.auroc
+    both = {m: plots.prepare_overfitting(history, m) for m in ("accuracy", "auroc")}
+    above, below = plots.plot_overfitting_grid({"erm": both}, changes=["auroc"]).axes
+    assert not above.texts and "−5.0 points" in words(below)
+
+
 def test_the_first_epochs_do_not_flatten_the_others():
     history = {
         "epoch": list(range(1, 51)),

@@ -90,7 +90,7 @@ PAPER = Paper(
             _PLAIN, "memorised (no augmentation)", "cifar10-plain", seeds=6, more=_MORE
         ),
         here.on_cifar10(
-            _AUGMENTED, "augmented (crops and flips)", "cifar10-augmented", seeds=3, more=_SIX_SEEDS
+            _AUGMENTED, "augmented (crops and flips)", "cifar10-augmented", seeds=4, more=_SIX_SEEDS
         ),
         here.on_cifar10(
             _LONG,
