@@ -155,8 +155,8 @@ class GradientNorms:
         Median Brier score of the samples in each of twenty parts of its range.
     low, median, high : arrays (20,)
         10, 50 and 90 % quantiles of their norm. All are ``nan`` for fewer than 20 samples.
-    scatter : float
-        `gradient_scatter`: how far apart the norms of two equally wrong samples are.
+    ratio : float
+        `gradient_ratio`: how unequal the norms of equally wrong samples are.
     exponent : float or None
         Of the law ``norm = scale · brier^exponent``, if the loss has one.
     scale : float or None
@@ -170,7 +170,7 @@ class GradientNorms:
     low: Array
     median: Array
     high: Array
-    scatter: float
+    ratio: float
     exponent: float | None
     scale: float | None
 
@@ -483,7 +483,7 @@ def prepare_gradient_norms(
     Returns
     -------
     GradientNorms
-        Samples in cells, quantiles of the norm along the Brier score, and their scatter.
+        Samples in cells, quantiles of the norm along the Brier score, and their ratio.
 
     Raises
     ------
@@ -525,39 +525,48 @@ def prepare_gradient_norms(
         low=quantiles[0],
         median=quantiles[1],
         high=quantiles[2],
-        scatter=gradient_scatter(x, y),
+        ratio=gradient_ratio(x, y),
         exponent=exponent,
         scale=scale,
     )
 
 
-def gradient_scatter(brier, norm) -> float:
-    """How far apart the gradients of two equally wrong samples are, in units of the mean norm.
+def gradient_ratio(brier, norm, size: int = 20, above: float = 0.01) -> float:
+    """How many times as large the large gradients of equally wrong samples are as the small ones.
 
-    Samples are sorted by their Brier score; the mean distance between the norms of neighbours is
-    divided by the mean of all norms. Where the norm is a function of the score, it vanishes with
-    the number of samples.
+    Samples are sorted by their Brier score and cut into groups of neighbours. In each group the
+    90 % quantile of the norms is divided by the 10 % quantile; the median over groups is returned.
+    It is 1 where the norm is a function of the score, but for what that rises within a group.
 
     Parameters
     ----------
     brier, norm : array_like (n,)
         Brier score and gradient norm of each sample.
+    size : int
+        Samples in a group.
+    above : float
+        Samples with a Brier score up to this are learned, and left out.
 
     Returns
     -------
     float
-        ``nan`` where no sample has a gradient, and for a single one.
+        ``nan`` for fewer than five groups.
 
     Examples
     --------
-    >>> gradient_scatter([0.1, 0.2, 0.3, 0.4], [1, 3, 1, 3])
-    1.0
+    >>> brier = np.linspace(0.1, 2, 1000)
+    >>> round(gradient_ratio(brier, np.tile([1, 3], 500)), 6)
+    3.0
     """
     brier, norm = (np.asarray(to_numpy(x), dtype=float) for x in (brier, norm))
-    if len(norm) < 2 or not norm.any():
-        return float("nan")
     order = np.argsort(brier, kind="stable")
-    return float(np.abs(np.diff(norm[order])).mean() / norm.mean())
+    in_order = norm[order][brier[order] > above]
+    if len(in_order) < 5 * size:
+        return float("nan")
+    groups = np.array_split(in_order, len(in_order) // size)
+    low, high = np.transpose([np.quantile(group, [0.1, 0.9]) for group in groups])
+    some = low > 0
+    return float(np.median(high[some] / low[some])) if some.any() else float("nan")
 
 
 def prepare_risk_coverage(confidence, correct, points: int = 200) -> RiskCoverage:

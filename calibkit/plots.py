@@ -41,7 +41,7 @@ from calibkit.curves import (
     Refinement as Refinement,
     Reliability as Reliability,
     RiskCoverage as RiskCoverage,
-    gradient_scatter as gradient_scatter,
+    gradient_ratio as gradient_ratio,
     prepare_confidence_histogram as prepare_confidence_histogram,
     prepare_gradient_norms as prepare_gradient_norms,
     prepare_overfitting as prepare_overfitting,
@@ -626,7 +626,7 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
 
     The red band has four fifths of the samples of like Brier score; the number is that of
-    `gradient_scatter`.
+    `gradient_ratio`.
 
     Parameters
     ----------
@@ -659,8 +659,8 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
     ax.fill_between(numbers.middle, numbers.low, numbers.high, color=WRONG, alpha=0.3, linewidth=0)
     ax.plot(numbers.middle, numbers.median, color=WRONG)
     room = 1.14
-    if np.isfinite(numbers.scatter):
-        _note(ax, f"scatter {100 * numbers.scatter:.0f} %", fontsize=1.4 * _small())
+    if np.isfinite(numbers.ratio):
+        _note(ax, f"ratio {numbers.ratio:.1f}", fontsize=1.4 * _small())
     if numbers.exponent is not None:
         last = x[1:][numbers.counts.sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)

@@ -190,15 +190,25 @@ def test_gradient_norms_follow_the_law():
     assert 0.998 * 4000 <= numbers.counts.sum() <= 4000
     law = 3 * numbers.middle**2.5
     np.testing.assert_allclose(numbers.median[5:], law[5:], rtol=0.15)
-    assert 0.2 < numbers.scatter < 0.26  # of two normal deviates of 0.2: 1.13 times as much
-    exact = plots.gradient_scatter(brier[0], brier[0] ** 2.5)  # no slope is counted
-    assert exact < 0.01
-    np.testing.assert_allclose((numbers.high / numbers.low)[8:], np.exp(2 * 1.2816 * 0.2), rtol=0.3)
+    spread = np.exp(2 * 1.2816 * 0.2)  # the quantiles of a normal deviate of 0.2
+    assert numbers.ratio == pytest.approx(spread, rel=0.1)  # those of twenty samples are closer
+    assert plots.gradient_ratio(brier[0], brier[0] ** 2.5) < 1.1  # hardly any slope is counted
+    np.testing.assert_allclose((numbers.high / numbers.low)[8:], spread, rtol=0.3)
 
 
-def test_norms_of_zero_have_no_scatter():
+def test_large_over_small_gradients_by_hand():
+    # Five groups of unlearned samples in pairs of 1 and 4, which learned ones do not change.
+    brier, norm = np.linspace(0.02, 2, 100), np.tile([1.0, 4.0], 50)
+    assert plots.gradient_ratio(brier, norm) == pytest.approx(4)
+    learned = np.concatenate([np.zeros(500), brier]), np.concatenate([np.full(500, 9.0), norm])
+    assert plots.gradient_ratio(*learned) == pytest.approx(4)
+    assert np.isnan(plots.gradient_ratio(brier[:99], norm[:99]))  # four groups and a rest
+    assert plots.gradient_ratio(brier, norm, size=10) == pytest.approx(4)
+
+
+def test_norms_of_zero_have_no_ratio():
     numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
-    assert np.isnan(numbers.scatter)
+    assert np.isnan(numbers.ratio)
 
 
 def test_tensors_are_arrays():

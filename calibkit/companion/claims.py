@@ -424,6 +424,8 @@ class Place:
         mean = difference.mean()
         interval = cache(mean.interval)  # at few levels, each asked for again and again
         lacks = ("one run only, no interval:", described(leaf)) if isnan(interval().low) else None
+        if leaf.first.lowest and interval().low == interval().high:  # of the grid
+            lacks = "the same coefficient in every run, no interval:", described(leaf)
         return _Part(leaf, interval, mean.seeds, difference.covers, lacks=lacks)
 
     # --- what a claim presumes ---

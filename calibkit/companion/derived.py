@@ -158,23 +158,14 @@ def _learned_late_means_unsure(of: Predictions) -> float:
 
 
 def _gradient_spread(of: Predictions) -> float:
-    """Quartiles of the gradient norm within tenths of the Brier score (bsce, figure 4)."""
-    return _over_epochs(of, _between_quartiles)
+    """Quartiles of the gradient norm within tenths of the Brier score (bsce, figure 4).
 
-
-def _gradient_scatter(of: Predictions) -> float:
-    """Distance of the gradient norms of neighbours by Brier score (bsce, figure 4)."""
-    from calibkit import curves  # here, because it takes half a second to import
-
-    return _over_epochs(of, curves.gradient_scatter)
-
-
-def _over_epochs(of: Predictions, width: Callable) -> float:
-    """Mean over the epochs followed but the first, at which nothing is learnt."""
+    The mean over the epochs followed but the first, at which nothing is learnt.
+    """
     arrays = of.arrays
     pairs = zip(arrays["train_brier"][1:], arrays["train_gradient_norm"][1:], strict=True)
-    widths = [width(*pair) for pair in pairs]
-    return mean([width for width in widths if not isnan(width)])
+    ranges = [_between_quartiles(*pair) for pair in pairs]
+    return mean([each for each in ranges if not isnan(each)])
 
 
 def _between_quartiles(brier: np.ndarray, norm: np.ndarray) -> float:
@@ -235,7 +226,7 @@ def mean(values: np.ndarray) -> float:
 
 _COMPUTED = (
     *(_sure_when_wrong, _overconfidence_below_half, _extra_ece_of_binning, _max_logit_range),
-    *(_learned_late_means_unsure, _gradient_spread, _gradient_scatter, _median_gradient_norm),
+    *(_learned_late_means_unsure, _gradient_spread, _median_gradient_norm),
     _auroc_gain_of_temperature,
 )
 METRICS: dict[str, Callable[[Predictions], float]] = {
