@@ -265,7 +265,7 @@ def test_released_records_keep_their_names():
 def test_a_paper_is_trained_in_its_own_regime_first():
     found = plan.runs("bsce", "released")
     assert found[0].protocol.reduction == "sum" and found[0].protocol.clip_norm == 2
-    assert [run.seed for run in found[:24]] == 8 * [0] + 8 * [1] + 8 * [2]
+    assert [run.seed for run in found[:27]] == 9 * [0] + 9 * [1] + 9 * [2]
     decays = {run.method: run.protocol.decay for run in plan.runs("darkside", "released")[:5]}
     assert decays["erm"] == decays["mixup"] == 0.2
     assert decays["label_smoothing"] == decays["focal"] == 0.1
