@@ -563,9 +563,8 @@ def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
         ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
         ends = {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
         arrow = {"arrowstyle": "-|>", "color": color, "lw": 1, **ends}
-        if (
-            words and numbers.drop.mean() * (numbers.final - best[1]) > 0
-        ):  # it points as the number says
+        as_said = numbers.drop.mean() * (numbers.final - best[1]) > 0
+        if words and as_said:  # it points as the number says
             ax.annotate("", (x[-1], numbers.final), (x[-1], best[1]), arrowprops=arrow)
     if words:
         _note(ax, said, 0.97, 0.05, ha="right", va="bottom", color=ink(color))

@@ -797,6 +797,18 @@ def test_lowest_coefficient():
     assert found("ece", "", lowest=grid) == {s: min(eces, key=lambda g: eces[g][s]) for s in (0, 1)}
 
 
+def test_the_same_coefficient_in_every_run_gives_no_interval():
+    leaf = next(by_id("overconf-c06").check.leaves())
+    grid, sizes = leaf.first.lowest, plan.EDITIONS["smoke"].sizes
+    for size, best in zip((sizes[0], sizes[-1]), (grid[-1], grid[0]), strict=True):
+        for m in grid:
+            kind = {"sharpness": 0.5 if m == best else 4.0, "separation": 2.0, "right": 0.6}
+            write(m, train_size=size, **kind)
+    part = place().part(leaf)
+    assert part.seeds == 2 and part.word() == "not tested"
+    assert part.lacks[0].startswith("the same coefficient in every run")
+
+
 def test_scores_are_read_from_runs_which_keep_them():
     write("erm")
     scored = plan.EDITIONS["smoke"].scored
