@@ -6,8 +6,8 @@
 The plain loop is a DataLoader over PIL images with torchvision transforms, float32, one optimiser
 step per batch. Both are timed in alternation, epoch by epoch, on the same number of threads; the
 results are samples per second of whole epochs (the first is warm-up and left out), test accuracy
-after the last, and peak memory. `--compile` also tries each mode of `torch.compile`. `--processes`
-adds how concurrent runs share the machine.
+after the last, and peak memory. What was measured on other devices stays in the file. `--compile`
+also tries each mode of `torch.compile`. `--processes` adds how concurrent runs share the machine.
 """
 
 import argparse
@@ -185,15 +185,18 @@ def main() -> None:
             rows.append(row)
             print(json.dumps(row, indent=1), flush=True)
         rows[-len(options.compile)]["together"] = sharing(*size.values(), tuple(options.processes))
+    machine = describe(torch.device(device))
     found = {
         "date": str(date.today()),
         "threads": options.threads,
         "workers": options.workers,
-        "machine": describe(torch.device(device)),
+        "machine": machine,
         "rows": rows,
     }
     options.out.parent.mkdir(exist_ok=True)
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
+    known = json.loads(options.out.read_text()) if options.out.exists() else []
+    others = [one for one in known if one["machine"]["device"] != machine["device"]]
+    options.out.write_text(json.dumps([*others, found], indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The pictures of the README: `make release`.
 
 The figure, from records of the released edition: what one temperature does to calibration and to
-the ranking of errors, in two regimes. The first screen of a report, on the frauds of deploy.md, by
-Chromium; without one the picture stays as it is.
+the ranking of errors, in three regimes. The first screen of a report, on the frauds of deploy.md,
+by Chromium; without one the picture stays as it is.
 """
 
 import os
@@ -26,13 +26,15 @@ CHROMIUM = Path("/usr/bin/chromium")  # else playwright's own
 def figure(target: Path) -> None:
     plt.style.use(["calibkit.book", "calibkit.page"])
     runs = results.load("fmfp", setting="cifar10-plain")
-    places = [runs, runs.at("cifar10-augmented")]
-    fig, axes = plt.subplots(2, 2, figsize=(plots.WIDTH, 4.1), sharex="col")
+    places = [runs, runs.at("cifar10-augmented"), runs.at("cifar10-long")]
+    fig, axes = plt.subplots(3, 2, figsize=(plots.WIDTH, 5.2), sharex="col")
     for (left, right), place in zip(axes, places, strict=True):
         ece = place.mean(METHODS, "ece"), place.mean(METHODS, "ece", recalibration="ts_nll")
         plots.forest_before_after(*ece, left).set_title(place.title)
         auroc = place.compare(METHODS, "erm"), place.compare(METHODS, "erm", **ONCE)
         plots.forest_before_after(*auroc, right).set_title(place.title)
+    for ax in axes[:-1].flat:
+        ax.set_xlabel("")
     key = [plt.Line2D([], [], ls="", marker="o", color="0.4", mfc=fill) for fill in ("none", "0.4")]
     fig.legend(key, ["as trained", "after one temperature"], loc="outside upper right", ncols=2)
     page.stamp(fig, *places, methods=METHODS)

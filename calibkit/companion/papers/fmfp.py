@@ -94,10 +94,10 @@ PAPER = Paper(
         ),
         here.on_cifar10(
             _LONG,
-            "crops and flips, 60 epochs",
+            "augmented, 60 epochs (crops and flips)",
             "cifar10-long",
             network="resnet18_w32_s2",
-            seeds=2,
+            seeds=3,
             methods=("erm", "label_smoothing", "mixup", "focal", "swa", "fmfp", "bsce_gra"),
         ),
         here.on_fashion(here.small(p.FMFP_CIFAR), "fashion-fmfp", "the regime of Zhu et al."),

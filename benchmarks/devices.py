@@ -1,0 +1,41 @@
+"""The same runs on another device: how far apart are their metrics, and how long did each take?
+
+    python benchmarks/devices.py FOLDER
+
+FOLDER holds records as `data_cache/runs` does; the released edition has the same runs from
+elsewhere.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from calibkit.companion import plan
+from calibkit.training import store
+
+RESULTS = Path(__file__).parent / "results" / "devices.json"
+METRICS = ("accuracy", "ece", "auroc", "nll")
+
+
+def end(record: store.Record) -> dict:
+    """What a run came to, where and in how many seconds."""
+    made = record.info["provenance"]
+    ends = {name: float(record.history[name][-1]) for name in METRICS}
+    return {name: made[name] for name in ("device", "torch", "seconds")} | ends
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    rows = []
+    for run in plan.runs("all", "released"):
+        if (options.folder / run.name).is_dir():
+            there, here = store.load(run, options.folder), store.load(run)
+            rows.append({"run": run.name, "there": end(there), "here": end(here)})
+    options.out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
