@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from calibkit.companion import page, plan, results
+from calibkit.training import store
 
 # --- what a page starts with ---
 
@@ -131,6 +132,15 @@ def test_a_finding_says_where_its_intervals_are_over_runs_alone():
         assert ("over runs alone" in text._repr_markdown_()) == said
 
 
+def test_a_finding_names_the_setting_that_an_effect_is_compared_with():
+    one, two = (
+        results.row(results.Series({0: 0.1, 1: 0.2}), results.Number("auroc"), name, "fmfp", "erm")
+        for name in ("here", "elsewhere")
+    )
+    text = page.finding("It helps as much.", (one - two, "no difference"))._repr_markdown_()
+    assert "Effect on AUROC against that in elsewhere, points" in text
+
+
 def test_a_finding_on_networks_of_others_has_their_range_and_calls_them_no_seeds():
     both = results.Networks({"a": 0.01, "b": 0.03}, n=10_000)
     row = results.row(both, results.Number("auroc"), "by others", "erm", "erm, none")
@@ -148,3 +158,15 @@ def test_the_box_counts_runs_of_a_setting_that_the_page_does_not_plan():
     assert not page.provenance(other).records
     drawn = page.provenance(other, other, methods=("erm", "mixup")).records
     assert len(drawn) == sum(len(other.records(m)) for m in ("erm", "mixup")) > 0
+
+
+def test_the_box_says_from_when_to_when_runs_were_trained():
+    made = dict(device="a", torch="2", numpy="2", python="3", calibkit="0", commit="c", seconds=60)
+
+    def box(*days):
+        infos = [{"provenance": made | {"started": f"{day}T01:02:03+00:00"}} for day in days]
+        records = [store.Record("a", Path(), info) for info in infos]
+        return page.Provenance(records)._repr_html_()
+
+    assert "trained 2026-11-22</summary>" in box("2026-11-22", "2026-11-22")
+    assert "trained 2026-11-22 to 2026-11-26</summary>" in box("2026-11-26", "2026-11-22")

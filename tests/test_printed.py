@@ -1,5 +1,6 @@
 """The printed numbers are the papers', in natural units, and ours stand beside the right ones."""
 
+from dataclasses import replace
 from math import isnan, nan
 
 import numpy as np
@@ -139,6 +140,12 @@ def test_ours_stand_beside_the_published(runs):
     assert "CIFAR-10; resnet110; 200 epochs" in found.differs and "8×8 digits" in found.differs
     shown = found._repr_html_()
     assert ">90.8<" in shown and f">{100 * erm.ours:.1f}<" in shown
+
+
+def test_below_paired_tables_stand_the_runs_of_each(runs):
+    found = printed.beside(runs, "fmfp-tab1", "cifar10", "resnet110", ["auroc"])
+    several = printed.paired(found, replace(found, differs="Ours: others."), here=["one", "two"])
+    assert several.caption.count("8×8 digits") == 1 and "two: others." in several.caption
 
 
 def test_a_recalibrated_network_stands_beside_its_cell(runs):

@@ -131,7 +131,7 @@ def _of_row(row) -> str:
     what, (to, _, unlike) = number_label(row.number), row.to.partition(", ")
     to = terms.label(to) * (to != row.method and not row.number.since_best)
     if " in " in row.method:
-        what, to = f"effect on {what}", "that in the other setting"
+        what, to = f"effect on {what}", f"that in {row.to.partition(' in ')[2]}"
     known = {"none": "that as trained"} | {key: f"that {words}" for key, words in _AFTER.items()}
     known |= {unlike: f"at epoch {unlike}"} if unlike.isdigit() else {}
     unlike = known.get(unlike, unlike.replace("_", " "))
@@ -283,10 +283,11 @@ class Provenance:
             return html.escape(", ".join(sorted({str(p[key]) for p in runs})))
 
         seconds = sum(p["seconds"] for p in runs)
+        first, *_, last = sorted(2 * [p["started"][:10] for p in runs])
         return (
             '<details class="calibkit-provenance"><summary>'
             f"{len(runs):,} runs · {seconds / 60:,.1f} minutes of training · "
-            f"trained {min(p['started'] for p in runs)[:10]}</summary>"
+            f"trained {first}{f' to {last}' * (last != first)}</summary>"
             f"{all_of('device')} · torch {all_of('torch')} · NumPy {all_of('numpy')} · "
             f"Python {all_of('python')} · calibkit {all_of('calibkit')} "
             f"({all_of('commit')})</details>"
