@@ -283,11 +283,11 @@ class Provenance:
             return html.escape(", ".join(sorted({str(p[key]) for p in runs})))
 
         seconds = sum(p["seconds"] for p in runs)
-        first, *_, last = sorted(2 * [p["started"][:10] for p in runs])
+        days = sorted(p["started"][:10] for p in runs)
         return (
             '<details class="calibkit-provenance"><summary>'
             f"{len(runs):,} runs · {seconds / 60:,.1f} minutes of training · "
-            f"trained {first}{f' to {last}' * (last != first)}</summary>"
+            f"trained {' to '.join(dict.fromkeys([days[0], days[-1]]))}</summary>"
             f"{all_of('device')} · torch {all_of('torch')} · NumPy {all_of('numpy')} · "
             f"Python {all_of('python')} · calibkit {all_of('calibkit')} "
             f"({all_of('commit')})</details>"

@@ -316,9 +316,8 @@ def paired(*tables: Beside, here: Sequence[str] = ()):
         cells.setdefault((_label(x.method), head, ours), _shown(x.ours, x.metric))
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
-    note = tables[0].differs
-    for table, name in zip(tables[1:], here[1:], strict=False):
-        note += f" {name}: {table.differs.partition('Ours: ')[2]}"
+    named = zip(tables[1:], here[1:], strict=False)
+    note = tables[0].differs + "".join(f" {n}: {t.differs.split('Ours: ')[1]}" for t, n in named)
     note += " –: not printed, or not run." * bool((frame == "–").any(axis=None))
     # It stays, and wraps, where a phone scrolls a wide table sideways.
     style = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
