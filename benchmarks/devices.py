@@ -10,8 +10,8 @@ import argparse
 import json
 from pathlib import Path
 
-from calibkit.companion import plan
-from calibkit.training import store
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders as store
 
 RESULTS = Path(__file__).parent / "results" / "devices.json"
 METRICS = ("accuracy", "ece", "auroc", "nll")

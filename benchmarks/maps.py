@@ -27,7 +27,7 @@ import numpy as np
 
 from calibkit import metrics, posthoc, stats
 from calibkit.arrays import softmax
-from calibkit.training import store
+from calibkit_companion.records import folders as store
 
 ROOT = Path(__file__).resolve().parent
 SKIP_MATRIX = 40  # classes from which a free matrix is not fitted: k² parameters, hours of overfit

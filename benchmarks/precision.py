@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import stats
-from calibkit.companion import plan
-from calibkit.training import store
-from calibkit.training.loop import train
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders as store
+from calibkit_companion.training.loop import train
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "precision.json"

@@ -26,9 +26,10 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
-from calibkit.companion import derived
-from calibkit.data import catalogue, splits
-from calibkit.training import networks, tables
+from calibkit_companion.data import catalogue, splits
+from calibkit_companion.records import tables
+from calibkit_companion.results import derived
+from calibkit_companion.training import networks
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's
 DEPTHS = (20, 32, 44, 56)

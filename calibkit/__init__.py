@@ -8,7 +8,6 @@ from importlib import import_module
 __version__ = "0.1.0"
 __all__ = [
     "confidence",
-    "data",
     "explorable",
     "losses",
     "metrics",

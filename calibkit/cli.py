@@ -22,9 +22,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
 
-from calibkit import __version__, arrays, data, terms
-from calibkit.companion import plan
-from calibkit.training import store, tables
+from calibkit import __version__, arrays, terms
+from calibkit_companion import data
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders as store
+from calibkit_companion.records import tables
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -310,7 +312,7 @@ def _train(options) -> None:
         asked = [by_name[name] for name in options.names]
     from filelock import Timeout
 
-    from calibkit.training import loop  # late: torch is slow to import and may be absent
+    from calibkit_companion.training import loop  # late: torch is slow to import and may be absent
 
     # A run that another process is training goes to the end of the queue: they share the work.
     queue, last, start = deque(asked), set(), time.time()
@@ -373,7 +375,7 @@ def _runs(options) -> None:
 
     Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
     """
-    from calibkit.companion import cost
+    from calibkit_companion.experiments import cost
 
     runs, states = _selected(options), Counter()
     spent = expected = left = 0.0  # hours; those spent, and what had been expected of them
@@ -454,7 +456,7 @@ def _claims(options) -> None:
 
     Example: calibkit claims --edition released --paper overconf
     """
-    from calibkit.companion import claims
+    from calibkit_companion.claims import judge as claims
 
     rows = claims.board(options.edition, options.paper, options.seeds)
     if options.json:
@@ -486,7 +488,7 @@ def _results(options) -> None:
 
     Example: calibkit results --setting cifar10-plain --metric auroc --against erm
     """
-    from calibkit.companion import results
+    from calibkit_companion.results import runs as results
 
     names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
     columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
@@ -515,7 +517,7 @@ def _collect(options) -> None:
     already; settings without a new run or number are not touched. The folders stay; calibkit delete
     removes all of them but the predictions.
     """
-    from calibkit.companion import results
+    from calibkit_companion.results import runs as results
 
     results.collect(options.edition, say=lambda line: print(line, flush=True))
 
@@ -528,7 +530,8 @@ def _plan(options) -> None:
 
     Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv
     """
-    from calibkit.companion import cost, printed
+    from calibkit_companion.experiments import cost
+    from calibkit_companion.results import printed
 
     table = printed.planned(options.paper, options.edition)
     if not options.csv:
@@ -668,7 +671,7 @@ def _bench(options) -> None:
     is a class with fit and predict_proba, and needs no training. Examples: calibkit bench
     'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap --edition released
     """
-    from calibkit.companion import bench  # late: it draws
+    from calibkit_companion.bench import page as bench  # late: it draws
 
     if options.edition == "released" and not any(
         path.exists() for path in (store.runs_root(), tables.released_root())

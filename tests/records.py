@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from calibkit import metrics, posthoc, stats
-from calibkit.training import store
+from calibkit_companion.records import folders as store
 
 TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
 TRAINED |= dict.fromkeys(("device", "torch", "numpy", "python", "calibkit", "commit"), "some")

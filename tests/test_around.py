@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calibkit.companion import plan
+from calibkit_companion.experiments import plan
 
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -115,7 +115,8 @@ def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
     """A package that is installed alone, a source to clone, an empty folder: as on Colab."""
     source, site, here = (tmp_path / name for name in ("source", "site", "here"))
     here.mkdir()
-    shutil.copytree(ROOT / "calibkit", site / "calibkit")
+    for package in ("calibkit", "calibkit_companion"):
+        shutil.copytree(ROOT / package, site / package)
     record = "cifar10-resnet18_w16-erm-s0-a038bbd2"
     parts = f"runs/{record}", "released/cifar10-plain"
     for part in parts:
@@ -125,7 +126,7 @@ def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
         subprocess.run(["git", *command], cwd=source, check=True)
     code = (
         "from IPython.core.interactiveshell import InteractiveShell; InteractiveShell.instance();"
-        "from calibkit.companion import results;"
+        "from calibkit_companion import results;"
         "found = results.load('tour', setting='cifar10-plain').records('erm')[0];"
         "print(len(found.arrays['test_labels']), found.name)"
     )

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from calibkit import cli, metrics, posthoc, stats, terms
-from calibkit.companion import bench, plan, results
 from calibkit.report import assessment, predictions, text
-from calibkit.training import plugins, store
-from calibkit.training.plugins import PluginError
+from calibkit_companion.bench import page as bench
+from calibkit_companion.experiments import plan, plugins
+from calibkit_companion.experiments.plugins import PluginError
+from calibkit_companion.records import folders as store
+from calibkit_companion.results import runs as results
 from tests import records
 
 LOSS = """

@@ -14,8 +14,8 @@ from subprocess import PIPE, STDOUT
 import pytest
 from filelock import FileLock
 
-from calibkit.companion import plan
-from calibkit.training import tables
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import tables
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent

@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from calibkit import cli, stats, terms
-from calibkit.companion import claims, derivations, derived, papers, plan, printed, results
-from calibkit.companion.claims import Comparison, Joined, Side, _Part
-from calibkit.companion.results import Number
-from calibkit.training import store
+from calibkit_companion.claims import derivations
+from calibkit_companion.claims import judge as claims
+from calibkit_companion.claims.judge import Comparison, Joined, Side, _Part
+from calibkit_companion.experiments import papers, plan
+from calibkit_companion.records import folders as store
+from calibkit_companion.results import derived, printed
+from calibkit_companion.results import runs as results
+from calibkit_companion.results.runs import Number
 from tests import records
 
 
@@ -50,7 +54,7 @@ def by_id(identity):
 
 def raw():
     for paper in plan.PAPERS:
-        path = claims.files("calibkit") / "companion/papers" / f"{paper}.json"
+        path = claims.files("calibkit_companion") / "experiments/papers" / f"{paper}.json"
         yield from json.loads(path.read_text("utf-8"))
 
 

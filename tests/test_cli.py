@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from calibkit import cli
-from calibkit.companion import plan
-from calibkit.training import store
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders as store
 from tests import records
 
 
@@ -120,7 +120,7 @@ def test_ctrl_c_is_one_line(capsys, monkeypatch):
     def interrupted(*_, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calibkit.training.loop.train", interrupted)
+    monkeypatch.setattr("calibkit_companion.training.loop.train", interrupted)
     assert cli.main(["train", *SMOKE]) == 130
     assert capsys.readouterr().err == "calibkit: interrupted; the same command resumes from here\n"
     monkeypatch.setattr("calibkit.report.build", interrupted)

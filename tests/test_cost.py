@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from book import before
-from calibkit.companion import cost, plan
+from calibkit_companion.experiments import cost, plan
 
 
 def test_the_demo_is_told_as_it_was_measured(tmp_path):

@@ -26,10 +26,10 @@ from PIL import Image
 from scipy.io import savemat
 from scipy.stats import multivariate_normal
 
-from calibkit import data
-from calibkit.data import cache, catalogue, readers
-from calibkit.data.torchvision import torchvision
-from calibkit.training import store
+from calibkit_companion import data
+from calibkit_companion.data import cache, catalogue, readers
+from calibkit_companion.data.torchvision import torchvision
+from calibkit_companion.records import folders as store
 
 REAL = Path(os.environ.get("CALIBKIT_DATA", "/nonexistent"))
 rng = np.random.default_rng(0)
@@ -994,7 +994,7 @@ try:
     import torchvision
 except RuntimeError:
     pass
-from calibkit.data.torchvision import torchvision
+from calibkit_companion.data.torchvision import torchvision
 import torch
 x = torch.rand(2, 3, 8, 8)
 assert torchvision.transforms.v2.functional.gaussian_blur(x, 3).shape == x.shape
@@ -1071,10 +1071,12 @@ def test_decoded_copy_of_real_cifar10_is_the_images():
 
 def test_a_notebook_finds_the_records_of_the_checkout_it_lies_in(tmp_path, monkeypatch):
     """Also if calibkit was installed from a wheel, as papermill does it with --cwd notebooks."""
-    from calibkit.data import cache
+    from calibkit_companion.data import cache
 
     monkeypatch.delenv("CALIBKIT_CACHE", raising=False)
-    monkeypatch.setattr(cache, "__file__", str(tmp_path / "site-packages/calibkit/data/cache.py"))
+    monkeypatch.setattr(
+        cache, "__file__", str(tmp_path / "site-packages/calibkit_companion/data/cache.py")
+    )
     monkeypatch.setattr(cache, "_checkout", cache._checkout.__wrapped__)  # looked up anew
     clone = tmp_path / "clone"
     (clone / "notebooks" / "mine").mkdir(parents=True)

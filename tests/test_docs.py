@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 import pytest
 import yaml
 
-from calibkit import cli, data, report
-from calibkit.companion import plan
+from calibkit import cli, report
+from calibkit_companion import data
+from calibkit_companion.experiments import plan
 from tests.records import write
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -174,7 +175,7 @@ def test_papermill_commands(call):
 )
 def test_papermill_commands_have_records(call, monkeypatch):
     """A pair of data set and network that nobody has trained is an error in a fresh clone."""
-    from calibkit.training import store
+    from calibkit_companion.records import folders as store
 
     chosen = {call[i + 1]: call[i + 2] for i, word in enumerate(call) if word == "-p"}
     monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
@@ -231,7 +232,7 @@ def sections(value) -> dict[str, str]:
 
 
 def test_margins_are_those_of_the_verdicts():
-    from calibkit.companion import results
+    from calibkit_companion.results import runs as results
 
     printed = re.search(r"their ± \((.*?)\)", (ROOT / "book/how_to_read.md").read_text())[1]
     found = dict(re.findall(r"([\d.]+) (?:points )?of (\w+)", printed))
@@ -250,7 +251,7 @@ FUNCTIONS = [
     for name, function in functions(import_module(f"calibkit.{module}")).items()
 ]
 FUNCTIONS += [  # what a package hands on from its modules
-    pytest.param(function, id=f"{package.__name__.removeprefix('calibkit.')}.{name}")
+    pytest.param(function, id=f"{package.__name__.rpartition('.')[2]}.{name}")
     for package in (data, report)
     for name in package.__all__
     if inspect.isfunction(function := getattr(package, name))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit import data
-from calibkit.companion import plan
-from calibkit.data import catalogue, readers
-from calibkit.training import networks, objectives
-from calibkit.training.loop import Training
-from calibkit.training.objectives import Batch, TrainingSet
+from calibkit_companion import data
+from calibkit_companion.data import catalogue, readers
+from calibkit_companion.experiments import plan
+from calibkit_companion.training import networks, objectives
+from calibkit_companion.training.loop import Training
+from calibkit_companion.training.objectives import Batch, TrainingSet
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # minutes, more on a busy machine
 # Passes forward before one back, with and without gradient, and two of both: what a network may

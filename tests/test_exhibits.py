@@ -7,7 +7,7 @@ import nbformat
 import pandas as pd
 import pytest
 
-from calibkit.companion import papers
+from calibkit_companion.experiments import papers
 
 PAGES = Path(__file__).parent.parent / "book" / "notebooks"
 EXHIBITS = pd.DataFrame(papers.ledger("exhibits.csv"))

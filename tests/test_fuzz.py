@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from calibkit import cli
-from calibkit.companion import plan
 from calibkit.report import predictions
-from calibkit.training import store
-from calibkit.training.protocols import Protocol
+from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.protocol import Protocol
+from calibkit_companion.records import folders as store
 
 RUN = plan.Run("gaussians", "mlp", "erm", 0, Protocol(epochs=3))
 quick = settings(

@@ -19,11 +19,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from calibkit import losses, metrics
-from calibkit.companion import plan
-from calibkit.training import store
-from calibkit.training.loop import Training, train
-from calibkit.training.machine import RoundedProducts, computes_bfloat16
-from calibkit.training.protocols import Protocol
+from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.protocol import Protocol
+from calibkit_companion.records import folders as store
+from calibkit_companion.training.loop import Training, train
+from calibkit_companion.training.machine import RoundedProducts, computes_bfloat16
 
 SMOKE = plan.EDITIONS["smoke"].protocols[""]
 
@@ -131,7 +131,7 @@ def test_interrupted_run_goes_on_at_its_epoch_with_the_same_bytes(
 ):
     wanted = run(method, dataset, network, evaluate_every=1)
     whole = train(wanted, tmp_path / "a")
-    monkeypatch.setattr("calibkit.training.loop.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("calibkit_companion.training.loop.CHECKPOINT_SECONDS", 0)
     lines = []
 
     def stop_in_epoch_5(line):
@@ -148,7 +148,7 @@ def test_interrupted_run_goes_on_at_its_epoch_with_the_same_bytes(
 
 
 def test_logits_of_every_evaluated_epoch_are_kept_through_an_interruption(tmp_path, monkeypatch):
-    monkeypatch.setattr("calibkit.training.loop.KEPT_WHOLE", {"gaussians"})
+    monkeypatch.setattr("calibkit_companion.training.loop.KEPT_WHOLE", {"gaussians"})
     wanted = run(epochs=6, evaluate_every=2)
     whole = train(wanted, tmp_path / "a")
     stopped(wanted, tmp_path / "b", monkeypatch)
@@ -174,7 +174,7 @@ def test_damaged_checkpoint_is_not_used(tmp_path, monkeypatch):
 
 def stopped(wanted, folder, monkeypatch, epoch=4) -> Path:
     """The checkpoint of a run which was interrupted."""
-    monkeypatch.setattr("calibkit.training.loop.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("calibkit_companion.training.loop.CHECKPOINT_SECONDS", 0)
 
     def stop(line):
         if f"epoch {epoch}/" in line:
@@ -204,7 +204,7 @@ def test_checkpoint_with_one_altered_weight_is_not_used(tmp_path, monkeypatch):
 def test_checkpoint_that_cannot_be_written_stops_nothing(tmp_path, monkeypatch):
     wanted, lines = run(), []
     whole = train(wanted, tmp_path / "a")
-    monkeypatch.setattr("calibkit.training.loop.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("calibkit_companion.training.loop.CHECKPOINT_SECONDS", 0)
 
     def full(path, content):
         path.touch()
@@ -294,7 +294,7 @@ def test_rounded_products_are_those_of_rounded_numbers():
 
 @pytest.mark.parametrize("has_it", [True, False])
 def test_a_run_in_bfloat16_trains_where_the_processor_lacks_it(has_it, monkeypatch, tmp_path):
-    monkeypatch.setattr("calibkit.training.loop.computes_bfloat16", lambda device: has_it)
+    monkeypatch.setattr("calibkit_companion.training.loop.computes_bfloat16", lambda device: has_it)
     rounded, multiplied = run(precision="bfloat16"), []
     dispatch = RoundedProducts.__torch_dispatch__
 

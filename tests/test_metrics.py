@@ -156,7 +156,7 @@ def test_edges_belong_to_the_bin_below_in_every_precision():
 
 
 def test_ece_agrees_with_torchmetrics_and_netcal():
-    pytest.importorskip("calibkit.data.torchvision")  # torchmetrics imports torchvision
+    pytest.importorskip("calibkit_companion.data.torchvision")  # torchmetrics imports torchvision
     from netcal.metrics import ECE, MCE
     from torchmetrics.functional.classification import multiclass_calibration_error
 

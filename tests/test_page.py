@@ -7,8 +7,10 @@ import nbformat
 import numpy as np
 import pytest
 
-from calibkit.companion import page, plan, results
-from calibkit.training import store
+from calibkit_companion.experiments import plan
+from calibkit_companion.pages import page
+from calibkit_companion.records import folders as store
+from calibkit_companion.results import runs as results
 
 # --- what a page starts with ---
 

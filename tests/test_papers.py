@@ -9,9 +9,10 @@ from collections import Counter
 import pytest
 
 from calibkit import cli
-from calibkit.companion import cost, papers, plan, printed
-from calibkit.training import protocols
-from calibkit.training.protocols import Protocol
+from calibkit_companion.experiments import cost, papers, plan
+from calibkit_companion.experiments import protocol as protocols
+from calibkit_companion.experiments.protocol import Protocol
+from calibkit_companion.results import printed
 
 ROWS = printed.planned()
 CELLS = printed.every()
@@ -247,7 +248,7 @@ def test_every_protocol_is_selected():
 
 
 def test_every_network_is_a_papers_or_an_editions():
-    networks = pytest.importorskip("calibkit.training.networks")
+    networks = pytest.importorskip("calibkit_companion.training.networks")
     used = {run.network.partition(":")[0] for run in papers.runs()}
     for edition, chosen in plan.EDITIONS.items():
         used |= {s.network.partition(":")[0] for s in plan.settings(edition)} | {
@@ -262,7 +263,10 @@ def test_every_network_is_a_papers_or_an_editions():
 
 
 def test_reading_the_plan_needs_no_torch_and_no_tables():
-    code = "import sys; from calibkit.companion import papers; papers.runs(); print(*sys.modules)"
+    code = (
+        "import sys; from calibkit_companion.experiments import papers; papers.runs();"
+        "print(*sys.modules)"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert not {"torch", "pandas", "numpy"} & set(loaded.split())
 
@@ -354,7 +358,7 @@ def test_multiplications_are_those_of_the_code():
     torch = pytest.importorskip("torch")
     from torch.utils.flop_counter import FlopCounterMode
 
-    from calibkit.training import networks
+    from calibkit_companion.training import networks
 
     assert set(cost.MULTIPLICATIONS) | set(cost.MEASURED) >= {
         run.network.partition(":")[0] for run in papers.runs() if run.dataset != "gaussians"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from calibkit.companion import plan
-from calibkit.training import protocols
-from calibkit.training.protocols import Protocol
+from calibkit_companion.experiments import plan
+from calibkit_companion.experiments import protocol as protocols
+from calibkit_companion.experiments.protocol import Protocol
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 PLAIN, AUGMENTED, SUMMED_PLAIN, LONG = (
@@ -142,7 +142,7 @@ def test_settings_of_the_protocol_by_name():
 
 def test_grid_imports_nothing_heavy():
     heavy = "{'torch', 'numpy', 'matplotlib'}"
-    code = f"import sys, calibkit.companion.plan; print({heavy} & {{*sys.modules}})"
+    code = f"import sys, calibkit_companion.experiments.plan; print({heavy} & {{*sys.modules}})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit import metrics, plots, stats, terms
-from calibkit.companion import plan
+from calibkit_companion.experiments import plan
 
 SEEDS = 3
 

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from calibkit import cli, data, plots, terms
-from calibkit.companion import plan, results
-from calibkit.data import own
-from calibkit.training import loop, networks, objectives, plugins, store, trials
+from calibkit import cli, plots, terms
+from calibkit_companion import data
+from calibkit_companion.data import own
+from calibkit_companion.experiments import plan, plugins
+from calibkit_companion.records import folders as store
+from calibkit_companion.results import runs as results
+from calibkit_companion.training import loop, networks, objectives, trials
 
 LOSS = """
 import torch.nn.functional as F
@@ -59,7 +62,7 @@ def headless(shape, classes):
     return nn.Sequential(nn.Linear(shape[0], classes), nn.LogSoftmax(1))
 
 def ours(shape, classes):
-    from calibkit.training.networks import build
+    from calibkit_companion.training.networks import build
     return build("mlp", shape, classes)
 """
 SMOKE = {"seeds": 1, "epochs": 2}

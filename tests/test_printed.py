@@ -6,8 +6,10 @@ from math import isnan, nan
 import numpy as np
 import pytest
 
-from calibkit.companion import papers, plan, printed, results
-from calibkit.training import store
+from calibkit_companion.experiments import papers, plan
+from calibkit_companion.records import folders as store
+from calibkit_companion.results import printed
+from calibkit_companion.results import runs as results
 from tests import records
 
 

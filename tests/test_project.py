@@ -95,7 +95,7 @@ def test_no_digit_about_results_is_typed(path):
 
 
 def test_every_notebook_has_its_runs_in_the_grid():
-    from calibkit.companion import plan
+    from calibkit_companion.experiments import plan
 
     assert {p.stem for p in NOTEBOOKS} == set(plan.NOTEBOOKS)
 

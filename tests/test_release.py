@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from nbconvert import HTMLExporter
 
-from calibkit.companion import claims, derived, plan, results
-from calibkit.training import store
+from calibkit_companion.claims import judge as claims
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders as store
+from calibkit_companion.results import derived
+from calibkit_companion.results import runs as results
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "book" / "notebooks"

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from calibkit import cli, metrics, stats
-from calibkit.companion import derived, page, plan, printed, results
-from calibkit.companion.results import Number, Series, row
-from calibkit.training import store, tables
+from calibkit_companion.experiments import plan
+from calibkit_companion.pages import page
+from calibkit_companion.records import folders as store
+from calibkit_companion.records import tables
+from calibkit_companion.results import derived, printed
+from calibkit_companion.results import runs as results
+from calibkit_companion.results.runs import Number, Series, row
 from tests import records
 
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
@@ -145,7 +149,8 @@ def test_what_nobody_measured_is_no_data(plain):
 
 @pytest.mark.parametrize("metric", ["auroc", "ece", "nll_refinement"])
 def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain, metric):
-    from calibkit.companion import bench, claims
+    from calibkit_companion.bench import page as bench
+    from calibkit_companion.claims import judge as claims
 
     place = claims.Place(plain.name, plain, "cifar10", plain.title)
     erm = claims.Side("erm", Number(metric))

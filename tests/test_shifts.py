@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from calibkit import data
-from calibkit.data import catalogue, readers, shifts
+from calibkit_companion import data
+from calibkit_companion.data import catalogue, readers, shifts
 
 REAL = Path(os.environ.get("CALIBKIT_DATA", "/nonexistent"))
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from calibkit import stats
-from calibkit.companion.plan import Run
-from calibkit.training import store
-from calibkit.training.protocols import Protocol
+from calibkit_companion.experiments.plan import Run
+from calibkit_companion.experiments.protocol import Protocol
+from calibkit_companion.records import folders as store
 
 RUN = Run("gaussians", "mlp", "erm", 0, Protocol(epochs=3))
 HISTORY = [{"epoch": 1, "loss": 0.1 + 0.2}, {"epoch": 3, "loss": float("nan")}]
@@ -120,7 +120,7 @@ def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch)
 
     for reader in ("digest", "json.loads"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"calibkit.training.store.{reader}", refuse)
+            patched.setattr(f"calibkit_companion.records.folders.{reader}", refuse)
             with pytest.raises(PermissionError):
                 store.verify(RUN, tmp_path)
     assert path.exists() and store.verify(RUN, tmp_path) is not None
@@ -157,7 +157,7 @@ def test_killed_while_writing_leaves_no_record(tmp_path):
     code = f"""
 import numpy as np, sys
 from tests.test_store import RUN
-from calibkit.training import store
+from calibkit_companion.records import folders as store
 big = {{"test_logits": np.random.default_rng(0).random((3_000_000, 10))}}
 with store.locked(RUN, store.Path({str(tmp_path)!r})):
     print("go", flush=True)

@@ -13,7 +13,7 @@ import behind
 import panels
 
 NUMBERS = "_numbers"  # where the book keeps the CSV of its figures
-FRAME = re.compile(r'srcdoc="([^"]*)"')  # of a report, see `calibkit.companion.page.Report`
+FRAME = re.compile(r'srcdoc="([^"]*)"')  # of a report, see `calibkit_companion.pages.page.Report`
 FOLD = '<details class="calibkit-how">'
 
 

@@ -29,8 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from calibkit.companion import plan  # noqa: E402
-from calibkit.training import store  # noqa: E402
+from calibkit_companion.experiments import plan  # noqa: E402
+from calibkit_companion.records import folders as store  # noqa: E402
 
 PARTITION = "low"  # of tests/slurm/up.sh; jobs in "high" take its nodes
 
