@@ -60,9 +60,9 @@ def confirmed(
     """Whether to train an edition here: without asking where that is cheap or there is a GPU."""
     import torch
 
-    from calibkit_companion.records import folders as store
+    from calibkit_companion.records import folders
 
-    runs = [run for run in plan.runs("book", edition) if not store.has(run)]
+    runs = [run for run in plan.runs("book", edition) if not folders.has(run)]
     long = Counter(r.network for r in runs if r.dataset not in plan.GENERATED + plan.TEXTS)
     if plan.EDITIONS[edition].on_the_spot or torch.cuda.is_available() or not long:
         return True

@@ -25,8 +25,9 @@ from itertools import groupby
 from calibkit import __version__, arrays, terms
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
-from calibkit_companion.records import folders as store
-from calibkit_companion.records import tables
+from calibkit_companion.records import folders, tables
+from calibkit_companion.records.record import DamagedRecord
+from calibkit_companion.records.replicates import RECALIBRATIONS
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return 0
-    except (ValueError, OSError, ModuleNotFoundError, store.DamagedRecord) as error:
+    except (ValueError, OSError, ModuleNotFoundError, DamagedRecord) as error:
         print(f"calibkit: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError | ModuleNotFoundError) else 1
 
@@ -134,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--recalibration",
         default="none",
-        choices=tables.RECALIBRATIONS,
+        choices=RECALIBRATIONS,
         help="of both sides: a temperature of lowest NLL or ECE on validation data, that of lowest "
         "ECE on the test set, or histogram binning",
     )
@@ -327,8 +328,8 @@ def _train(options) -> None:
             print(_row("running", run, "in another process; comes last here"), flush=True)
             continue
         if options.replicates:
-            with store.locked(run):
-                store.add_replicates(record)
+            with folders.locked(run):
+                folders.add_replicates(record)
         print(_row(*_state(run), _progress(asked, start)), flush=True)
     # A diverged run is a result, with a record that says so.
 
@@ -336,12 +337,12 @@ def _train(options) -> None:
 def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
     """How it stands with a run, and what is known of it."""
     try:
-        if record := store.load(run):
+        if record := folders.load(run):
             record.check()
-    except store.DamagedRecord:
+    except DamagedRecord:
         return "damaged", run, ""
     if record is None:
-        return "running" if store.held(run) else "missing", run, ""
+        return "running" if folders.held(run) else "missing", run, ""
     if record.diverged:
         return "diverged", run, ""
     last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]
@@ -360,9 +361,9 @@ def _progress(runs: list[plan.Run], start: float) -> str:
     Several processes may work on the same runs, so the pace is read off the records: how many were
     written since `start`, when this process began.
     """
-    files = [store.runs_root() / run.name / "run.json" for run in runs]
+    files = [folders.runs_root() / run.name / "run.json" for run in runs]
     new = sum(file.exists() and file.stat().st_mtime >= start for file in files)
-    left = sum(not store.has(run) for run in runs)
+    left = sum(not folders.has(run) for run in runs)
     rest = left * (time.time() - start) / max(new, 1) / 60
     return f"[{len(runs) - left}/{len(runs)}]" + f" about {rest:.1f} min left" * bool(left and new)
 
@@ -383,7 +384,7 @@ def _runs(options) -> None:
         state, _, known = _state(run)
         states[state] += 1
         if state in ("done", "diverged"):
-            spent += store.load(run).info["provenance"]["seconds"] / 3600
+            spent += folders.load(run).info["provenance"]["seconds"] / 3600
             expected += cost.hours(run)
         else:
             left += cost.hours(run)
@@ -411,18 +412,18 @@ def _delete(options) -> None:
     Examples: calibkit delete --edition demo --method mixup · calibkit delete
     mnist1d-cnn-erm-s0-1a2b3c4d
     """
-    root, released = store.runs_root(), tables.where()
-    folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
-    kept = {name for name in folders & released.keys() if os.listdir(root / name) == ["arrays.npz"]}
-    folders -= kept  # of what is released, predictions stay
+    root, released = folders.runs_root(), tables.where()
+    present = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
+    kept = {name for name in present & released.keys() if os.listdir(root / name) == ["arrays.npz"]}
+    present -= kept  # of what is released, predictions stay
     if options.names:
         for name in options.names:
-            plan.choose("run", name, folders)
+            plan.choose("run", name, present)
         chosen = set(options.names)
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
             raise ValueError("delete: say which runs: names, --paper, --method, --setting …")
-        chosen = {run.name for run in _selected(options)} & folders
+        chosen = {run.name for run in _selected(options)} & present
     for name in sorted(chosen):
         print(name)
     if not chosen:
@@ -456,7 +457,7 @@ def _claims(options) -> None:
 
     Example: calibkit claims --edition released --paper overconf
     """
-    from calibkit_companion.claims import judge as claims
+    from calibkit_companion import claims
 
     rows = claims.board(options.edition, options.paper, options.seeds)
     if options.json:
@@ -488,7 +489,7 @@ def _results(options) -> None:
 
     Example: calibkit results --setting cifar10-plain --metric auroc --against erm
     """
-    from calibkit_companion.results import runs as results
+    from calibkit_companion import results
 
     names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
     columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
@@ -517,7 +518,7 @@ def _collect(options) -> None:
     already; settings without a new run or number are not touched. The folders stay; calibkit delete
     removes all of them but the predictions.
     """
-    from calibkit_companion.results import runs as results
+    from calibkit_companion import results
 
     results.collect(options.edition, say=lambda line: print(line, flush=True))
 
@@ -671,10 +672,10 @@ def _bench(options) -> None:
     is a class with fit and predict_proba, and needs no training. Examples: calibkit bench
     'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap --edition released
     """
-    from calibkit_companion.bench import page as bench  # late: it draws
+    from calibkit_companion import bench  # late: it draws
 
     if options.edition == "released" and not any(
-        path.exists() for path in (store.runs_root(), tables.released_root())
+        path.exists() for path in (folders.runs_root(), tables.released_root())
     ):
         print(f"no records of the published methods here; {_CLONE}")
     page = bench.build(

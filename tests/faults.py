@@ -43,7 +43,7 @@ sys.path.insert(0, str(ROOT))
 from calibkit import cli  # noqa: E402
 from calibkit_companion import data  # noqa: E402
 from calibkit_companion.experiments import plan  # noqa: E402
-from calibkit_companion.records import folders as store  # noqa: E402
+from calibkit_companion.records import folders  # noqa: E402
 
 fork = multiprocessing.get_context("fork")
 METHODS = ("erm", "fmfp", "crl", "mixup", "cs_kd")  # each has a state of its own to lose
@@ -215,7 +215,7 @@ def check_record(cache: Path, method: str, reference: Reference) -> None:
     known = {name, f".{name}.lock", f".damaged-{name}"}
     left = {p.name for p in (cache / "runs").iterdir()} - known
     must(not left, f"scratch files left: {left}")
-    must(store.load(run_of(method), cache / "runs").info["status"] == "done", "not done")
+    must(folders.load(run_of(method), cache / "runs").info["status"] == "done", "not done")
 
 
 def train_again(cache: Path, method: str, reference: Reference) -> Child:
@@ -263,13 +263,13 @@ def kill_record_write(rng: random.Random, folder: Path, reference: Reference) ->
     arrays = {"test_logits": np.random.default_rng(0).random((130_000, 10))}
 
     def write():
-        with store.locked(run, root):
-            store.verify(run, root) or store.save(run, "done", [{"epoch": 1}], arrays, {}, root)
+        with folders.locked(run, root):
+            folders.verify(run, root) or folders.save(run, "done", [{"epoch": 1}], arrays, {}, root)
 
     child = Child(write, folder / "cache")
     child.kill_after(rng.uniform(0, 0.7))
     Child(write, folder / "cache").complete()
-    stored = store.load(run, root).arrays["test_logits"]
+    stored = folders.load(run, root).arrays["test_logits"]
     must(np.array_equal(stored, arrays["test_logits"]), "other numbers than written")
     must({p.name for p in root.iterdir()} == {run.name, f".{run.name}.lock"}, "scratch files left")
     return "complete"

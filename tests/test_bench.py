@@ -11,11 +11,10 @@ import pytest
 
 from calibkit import cli, metrics, posthoc, stats, terms
 from calibkit.report import assessment, predictions, text
-from calibkit_companion.bench import page as bench
+from calibkit_companion import bench, results
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.plugins import PluginError
-from calibkit_companion.records import folders as store
-from calibkit_companion.results import runs as results
+from calibkit_companion.records import folders
 from tests import records
 
 LOSS = """
@@ -47,11 +46,11 @@ def put_scaled(method, factor):
     for run, other in zip(
         plan.Selection("demo", dataset="digits", seeds=3).runs([method]), theirs, strict=True
     ):
-        arrays = dict(store.load(other).arrays)
+        arrays = dict(folders.load(other).arrays)
         for name in ("test_logits", "validation_logits"):
             arrays[name] = factor * arrays[name]
         rows = [{"epoch": 7, **_row(arrays)}]
-        store.save(run, "done", rows, arrays, records.TRAINED)
+        folders.save(run, "done", rows, arrays, records.TRAINED)
 
 
 def _row(arrays):
@@ -85,7 +84,7 @@ def test_numbers_are_paired_by_seed_and_sample(crowd):
     row = bench.rows(runs, name)["before"][name, "auroc"]
     ours, theirs = (
         [
-            store.load(r).replicates
+            folders.load(r).replicates
             for r in plan.Selection("demo", dataset="digits", seeds=3).runs([m])
         ]
         for m in ("mine.py:plain", "erm")
@@ -114,7 +113,7 @@ def test_page_and_bench_say_the_same_of_every_method(monkeypatch):
 
 def test_a_lower_temperature_is_found_out(crowd):
     theirs = plan.Selection("demo", dataset="digits", seeds=3).runs(["erm"])
-    suits = np.mean([store.load(r).replicates.temperatures["ts_nll"] for r in theirs])
+    suits = np.mean([folders.load(r).replicates.temperatures["ts_nll"] for r in theirs])
     put_scaled("mine.py:plain", 1 / suits)
     said = headline(bench.trained("mine.py:plain", PLACE), "mine.py:plain")
     assert said["Calibrated as trained"] == "better"
@@ -213,12 +212,12 @@ def test_from_a_file_to_a_page_as_a_user_does(folder, capsys):
     assert cli.main([*call, "--epochs", "1", "--quiet"]) == 0
     said = capsys.readouterr().out
     assert said.strip().endswith("bench.html") and "one run cannot tell" in said
-    assert len([p for p in store.runs_root().glob("[!.]*")]) == 2  # the method's and ERM's
+    assert len([p for p in folders.runs_root().glob("[!.]*")]) == 2  # the method's and ERM's
     (folder / "bad.py").write_text("def f(logits, targets):\n    return logits.mean()\n")
     assert cli.main(["bench", "bad.py:f", "--edition", "smoke", "--epochs", "1"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and 'line 2, "return logits.mean()"' in error
-    assert not [p for p in store.runs_root().glob("*-f-*") if p.is_dir()]
+    assert not [p for p in folders.runs_root().glob("*-f-*") if p.is_dir()]
 
 
 # --- recalibrations ---
@@ -308,7 +307,7 @@ def test_a_score_is_compared_with_the_maximum_probability(crowd, folder):
     (folder / "scores.py").write_text(SCORES)
     assert bench.kind("scores.py:margin") == "score"
     rows = on_digits("scores.py:margin")
-    record = store.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
+    record = folders.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
     top = np.sort(logits, axis=1)
     correct = logits.argmax(1) == labels
@@ -410,7 +409,7 @@ def test_compare_from_files_to_a_page(folder, capsys):
 
 def test_softmax_of_an_own_map_is_what_its_metrics_are_of(maps):
     """The logarithms of its probabilities are logits of the same probabilities."""
-    record = store.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
+    record = folders.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
     source = plugins.source(plugins.named("maps.py:Same"))
     probs = bench.apply(source, posthoc.TemperatureScaling(), record.arrays)
     labels = record.arrays["test_labels"].astype(int)

@@ -29,7 +29,7 @@ from scipy.stats import multivariate_normal
 from calibkit_companion import data
 from calibkit_companion.data import cache, catalogue, readers
 from calibkit_companion.data.torchvision import torchvision
-from calibkit_companion.records import folders as store
+from calibkit_companion.records import folders
 
 REAL = Path(os.environ.get("CALIBKIT_DATA", "/nonexistent"))
 rng = np.random.default_rng(0)
@@ -556,7 +556,9 @@ def test_missing_data_says_what_to_do(name, tmp_path, monkeypatch):
 def test_root_is_the_variable_or_the_cache(monkeypatch, tmp_path):
     monkeypatch.delenv("CALIBKIT_DATA", raising=False)
     assert (
-        catalogue.data_root() == store.cache_root() / "datasets" == tmp_path / "cache" / "datasets"
+        catalogue.data_root()
+        == folders.cache_root() / "datasets"
+        == tmp_path / "cache" / "datasets"
     )
     monkeypatch.setenv("CALIBKIT_DATA", "/elsewhere")
     assert catalogue.data_root() == Path("/elsewhere")

@@ -175,7 +175,7 @@ def test_papermill_commands(call):
 )
 def test_papermill_commands_have_records(call, monkeypatch):
     """A pair of data set and network that nobody has trained is an error in a fresh clone."""
-    from calibkit_companion.records import folders as store
+    from calibkit_companion.records import folders
 
     chosen = {call[i + 1]: call[i + 2] for i, word in enumerate(call) if word == "-p"}
     monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
@@ -183,7 +183,7 @@ def test_papermill_commands_have_records(call, monkeypatch):
         "released", dataset=chosen.get("dataset", ""), network=chosen["network"]
     )
     (page,) = (Path(word).stem for word in call if word.startswith("notebooks/"))
-    assert any(store.load(run) for run in selection.of_page(page))
+    assert any(folders.load(run) for run in selection.of_page(page))
 
 
 @pytest.mark.parametrize("call", every("make"))
@@ -232,7 +232,7 @@ def sections(value) -> dict[str, str]:
 
 
 def test_margins_are_those_of_the_verdicts():
-    from calibkit_companion.results import runs as results
+    from calibkit_companion import results
 
     printed = re.search(r"their ± \((.*?)\)", (ROOT / "book/how_to_read.md").read_text())[1]
     found = dict(re.findall(r"([\d.]+) (?:points )?of (\w+)", printed))

@@ -22,7 +22,7 @@ def linear(logits: Tensor, targets: Tensor, slope: float = 1.0) -> Tensor:
 PAPER = '''"""A sixth paper: two exhibits, two methods."""
 
 from calibkit_companion.experiments.papers.blocks import Block, Need, Paper, settings
-from calibkit_companion.experiments import protocol as p
+from calibkit_companion.experiments.papers import protocols as p
 
 _HERE = settings("sixth", "cifar10", "resnet18", p.FMFP_CIFAR, 2)
 PAPER = Paper(
@@ -53,8 +53,8 @@ LEDGER = {
 SEEN = """
 from calibkit import plots
 from calibkit_companion import plan, printed
-from calibkit_companion.claims import judge as claims
-from calibkit_companion.results import runs as results
+from calibkit_companion import claims
+from calibkit_companion import results
 from calibkit_companion.training.loop import train
 
 assert plots.look("linear(slope=2)")["color"] == "#123456"

@@ -5,8 +5,8 @@ import pytest
 from matplotlib.colors import to_hex
 
 from calibkit import metrics, plots
+from calibkit_companion import results
 from calibkit_companion.pages import figures
-from calibkit_companion.results import runs as results
 
 
 @pytest.fixture(autouse=True)

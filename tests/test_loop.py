@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from calibkit import losses, metrics
 from calibkit_companion.experiments import plan
 from calibkit_companion.experiments.protocol import Protocol
-from calibkit_companion.records import folders as store
+from calibkit_companion.records import folders
 from calibkit_companion.training.loop import Training, train
 from calibkit_companion.training.machine import RoundedProducts, computes_bfloat16
 
@@ -152,15 +152,15 @@ def test_logits_of_every_evaluated_epoch_are_kept_through_an_interruption(tmp_pa
     wanted = run(epochs=6, evaluate_every=2)
     whole = train(wanted, tmp_path / "a")
     stopped(wanted, tmp_path / "b", monkeypatch)
-    assert not store.epochs_file(wanted, tmp_path / "b").exists()
+    assert not folders.epochs_file(wanted, tmp_path / "b").exists()
     train(wanted, tmp_path / "b")
-    kept, again = (np.load(store.epochs_file(wanted, tmp_path / f)) for f in "ab")
+    kept, again = (np.load(folders.epochs_file(wanted, tmp_path / f)) for f in "ab")
     assert all(np.array_equal(kept[name], again[name]) for name in kept.files)
     assert kept["epochs"].tolist() == whole.history["epoch"].tolist()
     assert np.array_equal(kept["test"][-1], whole.arrays["test_logits"])
     assert np.array_equal(kept["validation"][-1], whole.arrays["validation_logits"])
     assert whole.info["sha256"].keys() == {"history.csv", "arrays.npz"}  # no part of the record
-    assert store.load(wanted, tmp_path / "a") is not None
+    assert folders.load(wanted, tmp_path / "a") is not None
 
 
 def test_damaged_checkpoint_is_not_used(tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ def test_killed_run_trains_again_to_the_same_bytes(tmp_path):
     assert "epoch 13/80" in process.stdout.readline()  # long before the end
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert store.load(wanted, tmp_path / "runs") is None
+    assert folders.load(wanted, tmp_path / "runs") is None
     resumed, whole = train(wanted, tmp_path / "runs"), train(wanted, tmp_path / "b")
     assert same_bytes(resumed.path, whole.path)
     assert not list((tmp_path / "runs").glob(".draft-*"))
@@ -314,7 +314,7 @@ def test_diverged_run_is_recorded_as_such(tmp_path):
     lines = []
     record = train(run(learning_rate=1e20), tmp_path, log=lines.append)
     assert record.diverged and "loss is" in lines[-1]
-    assert store.load(run(learning_rate=1e20), tmp_path).diverged
+    assert folders.load(run(learning_rate=1e20), tmp_path).diverged
 
 
 def test_network_that_its_last_step_destroyed_is_recorded_as_diverged(tmp_path):

@@ -7,7 +7,7 @@ from torch import nn
 
 from calibkit import losses
 from calibkit_companion.experiments import plan
-from calibkit_companion.experiments.run import PASSES
+from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.training import objectives
 from calibkit_companion.training.objectives import Batch, TrainingSet
 

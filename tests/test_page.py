@@ -7,10 +7,10 @@ import nbformat
 import numpy as np
 import pytest
 
+from calibkit_companion import results
 from calibkit_companion.experiments import plan
-from calibkit_companion.pages import page
-from calibkit_companion.records import folders as store
-from calibkit_companion.results import runs as results
+from calibkit_companion.pages import page, start
+from calibkit_companion.records.record import Record
 
 # --- what a page starts with ---
 
@@ -18,13 +18,13 @@ PARAMETERS = 'edition = "demo"  # which\nseeds = 0'
 
 
 def test_injected_parameters_must_exist():
-    results.check_parameters([PARAMETERS])
-    results.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
+    start.check_parameters([PARAMETERS])
+    start.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
     with pytest.raises(
         ValueError,
         match=r"unknown parameter 'sedes' .did you mean 'seeds'\?.; valid: edition, seeds",
     ):
-        results.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
+        start.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_missing_runs_of_a_large_edition_are_named_with_their_command(cache):
-    with pytest.raises(results.NoRecords, match=r"train it: calibkit train --edition cifar10"):
+    with pytest.raises(page.NoRecords, match=r"train it: calibkit train --edition cifar10"):
         results.load("fmfp", "cifar10")
 
 
@@ -167,7 +167,7 @@ def test_the_box_says_from_when_to_when_runs_were_trained():
 
     def box(*days):
         infos = [{"provenance": made | {"started": f"{day}T01:02:03+00:00"}} for day in days]
-        records = [store.Record("a", Path(), info) for info in infos]
+        records = [Record("a", Path(), info) for info in infos]
         return page.Provenance(records)._repr_html_()
 
     assert "trained 2026-11-22</summary>" in box("2026-11-22", "2026-11-22")

@@ -10,7 +10,7 @@ import pytest
 
 from calibkit import cli
 from calibkit_companion.experiments import cost, papers, plan
-from calibkit_companion.experiments import protocol as protocols
+from calibkit_companion.experiments.papers import protocols
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.results import printed
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from calibkit_companion.experiments import plan
-from calibkit_companion.experiments import protocol as protocols
+from calibkit_companion.experiments.papers import protocols
 from calibkit_companion.experiments.protocol import Protocol
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from calibkit import cli, plots, terms
-from calibkit_companion import data
+from calibkit_companion import data, results
 from calibkit_companion.data import own
 from calibkit_companion.experiments import plan, plugins
-from calibkit_companion.records import folders as store
-from calibkit_companion.results import runs as results
+from calibkit_companion.records import folders
 from calibkit_companion.training import loop, networks, objectives, trials
 
 LOSS = """
@@ -307,7 +306,7 @@ def test_a_broken_file_is_one_line_and_leaves_no_record(kind, folder, capsys):
     said = capsys.readouterr().err
     assert said.startswith("calibkit: ") and said.count("\n") == 1 and "\x1b" not in said
     assert re.search(message, said), said
-    assert not [p for p in store.runs_root().glob("[!.]*")]
+    assert not [p for p in folders.runs_root().glob("[!.]*")]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +330,7 @@ def test_a_broken_network_is_one_line(text, message, capsys):
     assert cli.main([*call, "--network", "net.py:build"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and re.search(message, said), said
-    assert not [p for p in store.runs_root().glob("[!.]*")]
+    assert not [p for p in folders.runs_root().glob("[!.]*")]
 
 
 def test_options_are_those_of_the_function():
@@ -361,4 +360,4 @@ def test_a_loss_that_breaks_later_is_one_line_too():
     )
     with pytest.raises(plugins.PluginError, match='late.py, line 6, "raise Runtime.*out of pat'):
         loop.train(run_of("late.py:late", epochs=6))
-    assert not [p for p in store.runs_root().glob("[!.]*")]
+    assert not [p for p in folders.runs_root().glob("[!.]*")]

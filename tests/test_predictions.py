@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
-from calibkit.report import files, predictions
+from calibkit.report import predictions
+from calibkit.report.readers import content, npz
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(20, 3)).astype(np.float32)
@@ -456,7 +457,7 @@ def test_an_archive_larger_than_the_memory_is_not_opened(tmp_path, monkeypatch):
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, logits=np.zeros((1000, 1000)), labels=np.zeros(1000, int))
     assert path.stat().st_size < 20_000
-    monkeypatch.setattr(files, "_memory", lambda: 1_000_000)
+    monkeypatch.setattr(npz, "memory", lambda: 1_000_000)
     refused(path, "'logits' is 0 GB, more than the memory of this machine")
 
 
@@ -846,7 +847,7 @@ def test_json_of_arrays_or_of_rows_with_lists(tmp_path):
 
 def test_compressed_tables_larger_than_the_memory(tmp_path, monkeypatch):
     pd.DataFrame(PAIRS).to_csv(tmp_path / "p.csv.gz", index=False)
-    monkeypatch.setattr(files, "_memory", lambda: 100)
+    monkeypatch.setattr(content, "memory", lambda: 100)
     refused(tmp_path / "p.csv.gz", "too much for this machine")
 
 

@@ -16,14 +16,13 @@ from scipy.io import savemat
 torch = pytest.importorskip("torch")
 
 from calibkit import metrics, posthoc  # noqa: E402
-from calibkit_companion import data  # noqa: E402
+from calibkit_companion import data, results  # noqa: E402
 from calibkit_companion.data import catalogue, readers, shifts  # noqa: E402
 from calibkit_companion.data.torchvision import torchvision  # noqa: E402
 from calibkit_companion.experiments import papers  # noqa: E402
-from calibkit_companion.experiments import protocol as protocols  # noqa: E402
+from calibkit_companion.experiments.papers import protocols  # noqa: E402
 from calibkit_companion.experiments.run import Run  # noqa: E402
 from calibkit_companion.results import printed  # noqa: E402
-from calibkit_companion.results import runs as results  # noqa: E402
 from calibkit_companion.training import networks  # noqa: E402
 from calibkit_companion.training.loop import Training, train  # noqa: E402
 

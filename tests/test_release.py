@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from nbconvert import HTMLExporter
 
-from calibkit_companion.claims import judge as claims
+from calibkit_companion import claims, results
+from calibkit_companion.claims import theory
 from calibkit_companion.experiments import plan
-from calibkit_companion.records import folders as store
+from calibkit_companion.records import folders
 from calibkit_companion.results import derived
-from calibkit_companion.results import runs as results
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "book" / "notebooks"
@@ -64,7 +64,7 @@ def test_nbconvert_shows_no_raw_markup(name):
 def released():
     """The records of the released edition by name."""
     wanted = {run.name: run for run in plan.runs("all", RELEASED)}
-    found = {name: store.load(run) for name, run in wanted.items()}
+    found = {name: folders.load(run) for name, run in wanted.items()}
     return {name: record for name, record in found.items() if record}
 
 
@@ -118,7 +118,7 @@ def test_what_was_worked_out_is_of_these_records_and_this_code(released, monkeyp
     rows = claims.board(RELEASED)
     assert rows and not asked, "run `calibkit claims`, then `calibkit collect`"
     kept = json.loads((ROOT / "data_cache/released/derived.json").read_text())["mathematics"]
-    assert kept["arrays"] == claims.checksum(), "run `calibkit claims`"
+    assert kept["arrays"] == theory.checksum(), "run `calibkit claims`"
 
 
 def test_a_setting_of_a_few_methods_takes_no_column_from_one_of_all(released, monkeypatch):

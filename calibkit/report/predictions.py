@@ -47,7 +47,7 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
-from calibkit.report import files
+from calibkit.report import readers
 from calibkit.report.names import KEYS, few_of, is_number, one_line, text_of
 
 _NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
@@ -263,15 +263,15 @@ def read(
     path = Path(path)
     check_files(path, labels)  # before any library wraps the error
     if str(path) == "-":
-        with files.standard_input() as copy:
+        with readers.standard_input() as copy:
             try:
                 return replace(read(copy, labels, group=group, tokens=tokens), name="your model")
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
     try:
-        arrays, notes = files.arrays_of(path, tuple(group))
+        arrays, notes = readers.arrays_of(path, tuple(group))
         if labels is not None:
-            arrays["labels"] = files.label_file(Path(labels))
+            arrays["labels"] = readers.label_file(Path(labels))
         elif not {"labels", "correct"} & set(arrays):
             beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
             labels_file = next((file for file in beside if file.exists()), None)
@@ -280,7 +280,7 @@ def read(
                     "got scores without labels, expected labels.npy beside them or a file of "
                     "labels (--labels)"
                 )
-            arrays["labels"] = files.label_file(labels_file)
+            arrays["labels"] = readers.label_file(labels_file)
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
         result = from_arrays(arrays, stem or path.name, tokens=tokens)
     except ImportError:  # pandas is not installed

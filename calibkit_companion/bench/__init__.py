@@ -1,31 +1,14 @@
-"""A method, a recalibration, a score or a metric of one's own beside what there is."""
+"""Something of one's own beside what there is: a method, a recalibration, a score, a metric.
 
-from calibkit_companion.bench.page import (
-    QUESTIONS,
-    SHOWN,
-    answers,
-    apply,
-    build,
-    cost,
-    judged,
-    kind,
-    rows,
-    table,
-    trained,
-    tried,
-)
+`build` writes the page. Its parts serve in a notebook as well: `kind` says what a file holds,
+`trained` trains a method and plain training where they have no record, and `rows` compares, by
+`results.Results.compare` and nothing else. Within a setting all have the same data, network,
+protocol and seeds; methods are compared with plain training (ERM), a recalibration with one
+temperature, a score with the maximum probability.
+"""
 
-__all__ = [
-    "QUESTIONS",
-    "SHOWN",
-    "answers",
-    "apply",
-    "build",
-    "cost",
-    "judged",
-    "kind",
-    "rows",
-    "table",
-    "trained",
-    "tried",
-]
+# ruff: noqa: F401 (names for those who use the package)
+from calibkit_companion.bench.kinds import kind
+from calibkit_companion.bench.methods import SHOWN, cost, rows, trained
+from calibkit_companion.bench.page import QUESTIONS, answers, build, judged, table
+from calibkit_companion.bench.untrained import apply, tried

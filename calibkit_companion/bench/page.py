@@ -1,44 +1,24 @@
-"""Something of one's own beside what there is: a method, a recalibration, a score, a metric.
+"""The page of the bench: words, tables, figures."""
 
-`build` writes the page. Its parts serve in a notebook as well: `kind` says what a file holds,
-`trained` trains a method and plain training where they have no record, and `rows` compares, by
-`results.Results.compare` and nothing else. Within a setting all have the same data, network,
-protocol and seeds; methods are compared with plain training (ERM), a recalibration with one
-temperature, a score with the maximum probability.
-"""
-
-import ast
-import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 import calibkit
-from calibkit import metrics, plots, posthoc, stats, terms
-from calibkit.arrays import as_probs, softmax
+from calibkit import plots, terms
 from calibkit.report import html
-from calibkit_companion.data import catalogue
-from calibkit_companion.experiments import plan, plugins
-from calibkit_companion.experiments.cost import passes
+from calibkit_companion import results
+from calibkit_companion.bench.kinds import kind_and_source
+from calibkit_companion.bench.methods import SHOWN, cost, lacking_data, rows, trained
+from calibkit_companion.bench.untrained import tried
+from calibkit_companion.experiments import plan
 from calibkit_companion.pages import figures, page
-from calibkit_companion.records import folders as store
-from calibkit_companion.results import runs as results
-from calibkit_companion.results.runs import Number, Results, Row, Rows, Series
+from calibkit_companion.records import folders
+from calibkit_companion.results.rows import Row, Rows
+from calibkit_companion.results.runs import Results
 
-RANKING = ("auroc", "aurc", "eaurc", "aupr_error", "fpr_at_tpr", "risk_at_coverage_0.8")
-SHOWN = (
-    *("accuracy", "ece", "excess_ece", "nll", "nll_refinement", "nll_calibration", "brier"),
-    *RANKING,
-)
-SHIFTED = ("accuracy", "ece", "nll", "brier", "auroc", "aurc")
-RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc")
-SCALED = "ts_nll"
 # The questions at the head of the page, each answered by the row of one metric.
 QUESTIONS = {
     "method": {
@@ -50,235 +30,6 @@ QUESTIONS = {
     "recalibration": {"Calibration": "ece", "Likelihood": "nll", "Finding errors": "auroc"},
     "score": {"Finding errors": "auroc", "Risk of what is accepted": "aurc"},
 }
-
-
-def kind(text: str) -> str:
-    """What a name stands for: "method", "recalibration", "score" or "metric".
-
-    A class is a recalibration. Of a function the first arguments tell: ``(logits)`` is a score,
-    ``(logits, labels)`` or ``(probs, labels)`` a metric, anything else a method.
-    """
-    return _read(text)[0]
-
-
-def _read(text: str) -> tuple[str, plugins.Source | None]:
-    """What a name stands for, and its source if that is a file."""
-    name = plan.method(text).objective
-    if not plugins.own(name):
-        return "method", None
-    source = plugins.source(name)
-    if source.is_class:
-        return "recalibration", source
-    kinds = {"logits": "score", "logits labels": "metric", "probs labels": "metric"}
-    return kinds.get(" ".join(_arguments(source)), "method"), source
-
-
-def _arguments(source: plugins.Source) -> list[str]:
-    """Names of the arguments of a function that have no default; the file is read, not run."""
-    if not isinstance(source.definition, ast.FunctionDef):
-        return []
-    given = source.definition.args
-    names = [a.arg for a in (*given.posonlyargs, *given.args)]
-    return names[: len(names) - len(given.defaults)]
-
-
-# --- a method -------------------------------------------------------------------------------------
-
-
-def trained(
-    method: str,
-    selection: plan.Selection | str = "demo",
-    *,
-    device: str = "",
-    log: Callable = lambda line: None,
-    **changes,
-) -> Results:
-    """The results of a setting, in which a method and ERM are trained where they have no record.
-
-    Parameters
-    ----------
-    method : ``FILE.py:NAME``, or any method of `plan.METHODS`
-    selection : a selection, or the name of an edition; its seeds are those of these two methods
-    device, log : as `loop.train`
-    changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
-
-    Raises
-    ------
-    ValueError
-        An unknown name, something wrong with the file, or every run diverged; in one line.
-    """
-    selection = plan.Selection.of(selection, **changes)
-    both = _runs(method, selection)
-    if missing := [run for run in both if store.verify(run) is None]:
-        from calibkit_companion.training.loop import (
-            train,  # late: torch is slow to import, may be absent
-        )
-
-        began = time.perf_counter()
-        for done, run in enumerate(missing):
-            left = (time.perf_counter() - began) / done * (len(missing) - done) if done else 0
-            about = f", about {left / 60:.1f} min left" if left else ""
-            log(f"training {done + 1}/{len(missing)}: {run.name}{about}")
-            train(run, device=device, log=log)
-    runs = Results(selection, train=False)
-    for one in (both[0].method, "erm"):
-        if not runs.records(one):
-            raise ValueError(f"{terms.label(one)}: every run diverged, so there is nothing to rank")
-        for record in runs.records(one):
-            if not record.light and record.tables is None:
-                with suppress(OSError):  # it keeps its replicates then: they take seconds to make
-                    store.add_replicates(record)
-    return Results(selection, train=False)
-
-
-def _runs(method: str, at: plan.Selection) -> list[plan.Run]:
-    """Runs of a method, and those of plain training with the same seeds."""
-    own = at.runs([method])
-    seeds = {run.seed for run in own}  # plain training may be planned with more
-    return list(dict.fromkeys([*own, *(run for run in at.runs(["erm"]) if run.seed in seeds)]))
-
-
-def _lacking(method: str, at: plan.Selection) -> str:
-    """The command that gets the data of a setting; "" if they are there, or nothing is to train."""
-    for run in _runs(method, at):
-        if catalogue.source(run.dataset).places and store.verify(run) is None:
-            try:
-                catalogue.locate(run.dataset, catalogue.data_root())
-            except FileNotFoundError as error:
-                return str(error)
-    return ""
-
-
-def rows(runs: Results, method: str) -> dict[str, Rows]:
-    """A method minus ERM: ``before`` and ``after`` a temperature each, ``shifted``."""
-    after = [m for m in SHOWN if not m.startswith("nll_")]
-    return {
-        "before": runs.compare(method, metric=SHOWN),
-        "after": runs.compare(method, metric=after, recalibration=SCALED),
-        "shifted": runs.compare(method, metric=SHIFTED, test_set="shifted"),
-    }
-
-
-def cost(runs: Results, method: str) -> dict[str, float]:
-    """Forward and backward passes of a method, as multiples of those of ERM: it takes one each.
-
-    Seconds would say what else the machine did.
-    """
-    run, its = runs.runs(method)[0], runs.records(method)[0].info["provenance"]
-    if "passes" not in its:  # older records did not count them
-        return dict(zip(("forward", "backward"), map(float, passes(run)), strict=True))
-    scored = its["training_samples"] * run.protocol.epochs
-    return {way: counted / scored for way, counted in its["passes"].items()}
-
-
-# --- what needs no training -----------------------------------------------------------------------
-
-
-def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
-    """A recalibration, a score or a metric on every run of a setting that keeps its predictions.
-
-    Returns
-    -------
-    Rows
-        By method and metric: a recalibration minus one temperature (of lowest validation NLL), a
-        score minus the maximum probability; a metric of each method minus that of ERM.
-    """
-    of_kind, source = _read(text)
-    options = {k: int(v) if v == int(v) else v for k, v in plan.method(text).options}
-    function = plugins.guarded(source, plugins.load(source.name), **options)
-    measure, to = {
-        "recalibration": (_recalibrated, "temperature"),
-        "score": (_scored, "max probability"),
-        "metric": (_measured, "erm"),
-    }[of_kind]
-    by_method: dict[str, dict[str, Series]] = {}
-    for method in runs.drawable(runs.methods):
-        whole = [r for r in runs.records(method) if not r.light]
-        log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
-        by_method[method] = _by_seed(whole, partial(measure, source, function))
-    if of_kind == "metric":  # there is nothing of its own to compare it with, but another method
-        erm = by_method.pop("erm", {})
-        by_method = {m: {n: its[n] - erm[n] for n in erm} for m, its in by_method.items()}
-    found = Rows()
-    for method, series in by_method.items():
-        for name, own in series.items():
-            row = results.row(own, Number(name), runs.name, method, to, title=runs.title)
-            found[method, name] = row
-    return found
-
-
-def _by_seed(records: list[store.Record], measure: Callable) -> dict[str, Series]:
-    """What ``measure(record, labels)`` gives for each run: values and deviations, by name."""
-    each, found = {}, {}
-    for record in records:
-        labels = record.arrays["test_labels"].astype(np.int64)
-        each[record.info["run"]["seed"]] = measure(record, labels)
-    for name in next(iter(each.values())):
-        values, draws = ({seed: its[name][i] for seed, its in each.items()} for i in (0, 1))
-        found[name] = Series(values, draws, len(labels), "clean")
-    return found
-
-
-def _recalibrated(source, make: Callable, record: store.Record, labels: np.ndarray) -> dict:
-    logits = np.log(np.maximum(apply(source, make(), record.arrays), 1e-30))
-    summary, scaled = metrics.summary(logits, labels), record.replicates
-    many = scaled.deviations.shape[1]  # the same resamples
-    (drawn,) = stats.replicates([logits], labels, RECALIBRATED, n=many)
-    found = {}
-    for i, name in enumerate(RECALIBRATED):
-        usual = f"{name}_{SCALED}"
-        deviations = drawn[:, i] - summary[name] - scaled.deviation(usual)
-        found[name] = summary[name] - scaled.estimate(usual), deviations
-    return found
-
-
-def _scored(source, score: Callable, record: store.Record, labels: np.ndarray) -> dict:
-    logits = record.arrays["test_logits"]
-    usual = metrics.per_sample(logits, labels)
-    own = np.asarray(score(logits.copy()), dtype=np.float64)
-    if own.shape != labels.shape or not np.isfinite(own).all():
-        raise source.error(f"gives {own.shape}, expected {labels.shape}, finite numbers")
-    both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
-    drawn = stats.replicates(both, None, RANKING, n=record.replicates.deviations.shape[1])
-    functions = metrics.ranked_metrics(coverages=[0.8])
-    one, other = (metrics.Ranking.of(*its) for its in both)
-    gaps = {name: float(functions[name](one) - functions[name](other)) for name in RANKING}
-    return {n: (gaps[n], drawn[0, :, i] - drawn[1, :, i] - gaps[n]) for i, n in enumerate(RANKING)}
-
-
-def _measured(source, metric: Callable, record: store.Record, labels: np.ndarray) -> dict:
-    given = record.arrays["test_logits"]
-    given = softmax(given) if _arguments(source)[0] == "probs" else given
-    value, rng = float(metric(given, labels)), np.random.default_rng(0)  # the same resamples
-    n, many = record.replicates.deviations.shape[1], len(labels)
-    drawn = [metric(given[p], labels[p]) for p in (rng.integers(many, size=many) for _ in range(n))]
-    return {source.function: (value, np.array(drawn) - value)}
-
-
-def apply(source: plugins.Source, model: object, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Fit a recalibration on validation data and give its probabilities (n, k) of the test set.
-
-    Raises
-    ------
-    plugins.PluginError
-        In one line: it fails, or what it gives are no probabilities.
-    """
-    held_out, labels = arrays["validation_logits"], arrays["validation_labels"].astype(np.int64)
-    logits = arrays["test_logits"]
-    with plugins.quoted(source), warnings.catch_warnings():
-        warnings.simplefilter("ignore", posthoc.PosthocWarning)
-        fitted = model.fit(held_out.copy(), labels.copy())
-        probs = (model if fitted is None else fitted).predict_proba(logits.copy())
-    try:
-        probs = as_probs(probs, "probabilities")
-    except ValueError as error:
-        raise source.error(str(error)) from None
-    if probs.shape != logits.shape:
-        raise source.error(f"gives {probs.shape}, expected {logits.shape}")
-    return probs.astype(np.float64)
-
-
-# --- words and tables -----------------------------------------------------------------------------
 
 
 def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[dict]:
@@ -327,9 +78,6 @@ def table(found: Rows) -> pd.DataFrame:
     return frame.set_index(by).rename_axis(index=None, columns=by)
 
 
-# --- the page -------------------------------------------------------------------------------------
-
-
 def build(
     what: str,
     selection: plan.Selection | str = "demo",
@@ -367,11 +115,11 @@ def build(
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
     name = plan.method_name(plan.method(what))  # the file is read here, and not again
-    of_kind, source = _read(name)
+    of_kind, source = kind_and_source(name)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, name, of_kind)
     left = []  # settings whose data are missing: said before an evening of training, and after
     if of_kind == "method":
-        why = {at: _lacking(name, at) for at in places}
+        why = {at: lacking_data(name, at) for at in places}
         places, left = [at for at in places if not why[at]], [*filter(None, why.values())]
         if not places:
             raise FileNotFoundError(left[0])
@@ -467,7 +215,7 @@ def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str,
 def _notes(runs: Results, method: str) -> list[str]:
     seeds = len(runs.records(method))
     few = [f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds."] if seeds < 3 else []
-    missing = [run.name for run in runs.runs(method) if not store.has(run)]
+    missing = [run.name for run in runs.runs(method) if not folders.has(run)]
     return few + [f"Diverged or not trained: {name}." for name in missing]
 
 

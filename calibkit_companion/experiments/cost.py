@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from calibkit_companion.experiments import papers
-from calibkit_companion.experiments.run import PASSES, Run
+from calibkit_companion.experiments.method import PASSES
+from calibkit_companion.experiments.run import Run
 
 # Pixels a side.
 _SIDES = {"tiny_imagenet": 64, "imagenet": 224}

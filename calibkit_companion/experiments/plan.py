@@ -12,12 +12,12 @@ from math import inf
 from calibkit import terms
 from calibkit.terms import choose
 from calibkit_companion.experiments import papers
-from calibkit_companion.experiments import protocol as protocols
-from calibkit_companion.experiments.papers import PAPERS
+from calibkit_companion.experiments.method import METHODS, Method, method, method_name
+from calibkit_companion.experiments.papers import PAPERS, protocols
 from calibkit_companion.experiments.papers.blocks import FOUR, Need
 from calibkit_companion.experiments.papers.here import FASHION
 from calibkit_companion.experiments.protocol import Protocol
-from calibkit_companion.experiments.run import METHODS, Method, Run, Setting, method, method_name
+from calibkit_companion.experiments.run import Run, Setting
 
 __all__ = ["METHODS", "PAPERS", "Method", "Run", "Setting", "choose", "method", "method_name"]
 

@@ -20,7 +20,7 @@ from math import isnan
 from pathlib import Path
 
 from calibkit import terms
-from calibkit_companion.records import folders as store
+from calibkit_companion.records.record import Record
 
 # See `stats.Interval.outcome`.
 _WORDS = ("higher", "lower", "no difference", "unclear", "no data")
@@ -272,7 +272,7 @@ def _broken(line: str, room: int) -> str:
 class Provenance:
     """What the numbers of a page came from."""
 
-    records: list[store.Record]
+    records: list[Record]
 
     def _repr_html_(self) -> str:
         if not self.records:

@@ -6,120 +6,20 @@ then as rows of the released tables, so that a light record has them too.
 
 import json
 import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from calibkit import arrays, confidence, metrics, stats
-from calibkit_companion.records import folders as store
-from calibkit_companion.records import tables
-
-
-class Number(NamedTuple):
-    """Which number of a run.
-
-    Attributes
-    ----------
-    metric : a name in `calibkit.terms.METRICS` or in `METRICS` here
-    recalibration : "none"; "ts_nll", "ts_ece" (a temperature that minimises the NLL or the ECE of
-        the validation data), "ts_test" (the ECE of the test data), "binned" (histogram binning)
-    score : "max_probability", "p_norm", "trust_score" or "confidnet"
-    test_set : "clean"; "shifted" or "collected", the mean over every shifted or newly collected
-        set; or one of them by name and severity, such as "blur-3"
-    at : "end", an epoch, or a period of the training, over which it is averaged: "late" (its last
-        quarter), "settled" (all but its first tenth), "second_rate", "third_rate" (of the learning
-        rate)
-    since_best : a metric; the number is then the change since the epoch that is best by it, chosen
-        on the other seeds
-    validation : on how many validation samples the recalibration is fitted; 0: all
-    """
-
-    metric: str
-    recalibration: str = "none"
-    score: str = "max_probability"
-    test_set: str = "clean"
-    at: str | int = "end"
-    since_best: str = ""
-    validation: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """What one network says of the test samples, and of the validation samples.
-
-    ``logits`` (n, k), ``labels`` (n,), ``validation_logits``, ``validation_labels``; ``arrays`` are
-    all that its record keeps.
-    """
-
-    logits: np.ndarray
-    labels: np.ndarray
-    validation_logits: np.ndarray
-    validation_labels: np.ndarray
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, record: store.Record) -> "Predictions":
-        arrays = record.arrays
-        labels, held_out = (arrays[f"{p}_labels"].astype(np.int64) for p in ("test", "validation"))
-        return cls(arrays["test_logits"], labels, arrays["validation_logits"], held_out, arrays)
-
-    @cached_property
-    def probs(self) -> np.ndarray:
-        """Softmax of the logits (n, k)."""
-        return arrays.softmax(self.logits)
-
-    def confident(self) -> tuple[np.ndarray, np.ndarray]:
-        """Largest probability of each test sample (n,), and whether the prediction is right."""
-        return self.probs.max(axis=1), self.logits.argmax(axis=1) == self.labels
-
-    def summary(self) -> dict[str, float]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-            return metrics.summary(self.logits, self.labels)
-
-    def rescaled(self, temperature: float | None = None) -> "Predictions":
-        """The same network after a temperature; None: that of lowest NLL on its validation data."""
-        if temperature is None:
-            return self.behind("ts_nll")
-        return replace(
-            self,
-            logits=self.logits / temperature,
-            validation_logits=self.validation_logits / temperature,
-        )
-
-    def behind(self, recalibration: str, validation: int = 0) -> "Predictions":
-        """The same network behind a recalibration, fitted on the first so many; 0: on all."""
-        if recalibration == "none":
-            return self
-        part = slice(validation or None)
-        fitted_on = self.validation_logits[part], self.validation_labels[part]
-        if recalibration == "binned":
-            from calibkit import posthoc  # here, because it takes half a second to import
-
-            binned = posthoc.HistogramBinning().fit(*fitted_on).predict_proba(self.logits)
-            return replace(self, logits=np.log(np.maximum(binned, 1e-30)))
-        if recalibration == "ts_test":
-            return self.rescaled(temperature(self.logits, self.labels, "ece"))
-        return self.rescaled(temperature(*fitted_on, recalibration.removeprefix("ts_")))
-
-
-def temperature(logits: np.ndarray, labels: np.ndarray, objective: str) -> float:
-    """That of lowest NLL or ECE, without a word where it lies at an end of the search."""
-    from calibkit import posthoc  # here, because it takes half a second to import
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", posthoc.PosthocWarning)
-        return posthoc.optimal_temperature(logits, labels, objective)[0]
-
-
-# --- what is measured -----------------------------------------------------------------------------
+from calibkit import confidence, metrics, stats
+from calibkit_companion.records import folders
+from calibkit_companion.records.record import Record
+from calibkit_companion.records.replicates import KEY, joined, rows_of
+from calibkit_companion.results.number import Number
+from calibkit_companion.results.predictions import Predictions, temperature
 
 
 def _sure_when_wrong(of: Predictions) -> float:
@@ -237,13 +137,13 @@ METRICS: dict[str, Callable[[Predictions], float]] = {
 }
 
 
-def _ece_beyond_gap(record: store.Record) -> float:
+def _ece_beyond_gap(record: Record) -> float:
     """ECE (100 bins) beyond |confidence - accuracy|: 0 if every bin errs on the same side."""
     end = {name: column[-1] for name, column in record.history.items()}
     return float(end["eq9_ece"] - abs(end["confidence"] - end["accuracy"]))
 
 
-def _sharpness(record: store.Record) -> float:
+def _sharpness(record: Record) -> float:
     sharpness = record.info["provenance"].get("sharpness")
     return nan if sharpness is None else float(sharpness)
 
@@ -252,10 +152,7 @@ def _sharpness(record: store.Record) -> float:
 OF_RECORD = {"sharpness": _sharpness, "ece_beyond_gap": _ece_beyond_gap}
 
 
-# --- computed once, and kept beside the records ---------------------------------------------------
-
-
-def value(record: store.Record, number: Number) -> float:
+def value(record: Record, number: Number) -> float:
     """A number that takes the run's predictions, and that its record does not have; or nan.
 
     One of `METRICS`, or behind a recalibration fitted on few samples, is kept for `rows`.
@@ -276,44 +173,44 @@ def value(record: store.Record, number: Number) -> float:
     return known[name]
 
 
-def _file(record: store.Record) -> Path:
+def _file(record: Record) -> Path:
     """Where they are kept: of these predictions, and of none that are trained in their place."""
     of = record.info["sha256"].get("arrays.npz", "")
-    return store.runs_root() / f".derived-{record.name}-{of[:8]}.json"
+    return folders.runs_root() / f".derived-{record.name}-{of[:8]}.json"
 
 
-def _known(record: store.Record) -> dict[str, float]:
+def _known(record: Record) -> dict[str, float]:
     with suppress(OSError, ValueError):  # there is none yet, or half of one
         return json.loads(_file(record).read_text())
     return {}
 
 
-def _keep(record: store.Record, known: dict[str, float]) -> None:
+def _keep(record: Record, known: dict[str, float]) -> None:
     with suppress(OSError):  # where the folder can be written
-        store.runs_root().mkdir(parents=True, exist_ok=True)
+        folders.runs_root().mkdir(parents=True, exist_ok=True)
         _file(record).write_text(json.dumps(known, indent=0) + "\n")
 
 
-def rows(record: store.Record) -> list[dict]:
+def rows(record: Record) -> list[dict]:
     """What is known of a record and not in the released tables, as rows of them."""
     found = []
     for name, number in _known(record).items():
         metric, after, size = name.split()
         key = metric, after, "max_probability", int(size)
         if record.tables is None or record.tables.number(record.name, *key) is None:
-            found.append(dict(zip(tables.KEY, key, strict=True)) | {"value": number})
+            found.append(dict(zip(KEY, key, strict=True)) | {"value": number})
     return found + (epochs(record) if record.tables is None else [])
 
 
 THROUGH = ("accuracy", "auroc", "aurc", "ece", "nll")  # training, with replicates
 
 
-def epochs(record: store.Record) -> list[dict]:
+def epochs(record: Record) -> list[dict]:
     """What the predictions of every evaluated epoch say, where they were kept, as such rows.
 
     `THROUGH`, and the NLL after a temperature fitted at that epoch.
     """
-    file = store.epochs_file(record, record.path.parent)
+    file = folders.epochs_file(record, record.path.parent)
     if record.light or not file.exists():
         return []
     end, found = Predictions.of(record), []
@@ -329,19 +226,16 @@ def epochs(record: store.Record) -> list[dict]:
 def _at_epoch(of: Predictions) -> list[dict]:
     best = temperature(of.validation_logits, of.validation_labels, "nll")
     warm, summary = of.rescaled(best), of.summary()
-    names = (*THROUGH, tables.joined("nll", "ts_nll"))
+    names = (*THROUGH, joined("nll", "ts_nll"))
     values = np.array([*(summary[m] for m in THROUGH), metrics.nll(warm.probs, of.labels)])
     parts = (of, THROUGH), (warm, ("nll",))
     drawn = [stats.replicates([its.logits], of.labels, asked)[0] for its, asked in parts]
     deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
     kept = stats.Replicates(names, values, deviations, {"ts_nll": best})
-    return tables.rows_of(kept, *kept.quantised())
+    return rows_of(kept, *kept.quantised())
 
 
-# --- by another score -----------------------------------------------------------------------------
-
-
-def by_score(record: store.Record, number: Number) -> tuple[float, np.ndarray | None]:
+def by_score(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
     """A number by another score, and its deviations on the resamples that all numbers share.
 
     It is nan, and they are None, where a run does not have the score or the score not the number.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from calibkit import terms
 from calibkit_companion.experiments import papers, plan
 from calibkit_companion.experiments.run import Run
-from calibkit_companion.results.derived import Number
+from calibkit_companion.results.number import Number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,8 +26,10 @@ from calibkit import confidence, losses, metrics, posthoc
 from calibkit_companion import data
 from calibkit_companion.data import readers, shifts
 from calibkit_companion.experiments import plugins
-from calibkit_companion.experiments.run import PASSES, Run
-from calibkit_companion.records import folders as store
+from calibkit_companion.experiments.method import PASSES
+from calibkit_companion.experiments.run import Run
+from calibkit_companion.records import folders
+from calibkit_companion.records.record import Record
 from calibkit_companion.training import networks, trials
 from calibkit_companion.training.machine import (
     RoundedProducts,
@@ -72,7 +74,7 @@ def train(
     Parameters
     ----------
     run : what to train
-    root : folder of the records; default `store.runs_root()`
+    root : folder of the records; default `folders.runs_root()`
     device : torch device; default "cuda" if available, else "cpu"
     log : called with one line of text per evaluated epoch
     mode : as in `torch.compile`: "default", or "reduce-overhead" to capture CUDA graphs; empty to
@@ -82,7 +84,7 @@ def train(
 
     Returns
     -------
-    store.Record
+    Record
         With ``diverged`` true, and no arrays, when the loss stopped being a number.
 
     Notes
@@ -93,18 +95,18 @@ def train(
     A long run leaves a checkpoint each minute, after an epoch. If killed, it resumes from there
     and, on a CPU, ends with the record it would have left uninterrupted.
     """
-    checkpoint = (root or store.runs_root()) / f".checkpoint-{run.name}.pt"
+    checkpoint = (root or folders.runs_root()) / f".checkpoint-{run.name}.pt"
 
-    def enough(record: store.Record | None) -> bool:
+    def enough(record: Record | None) -> bool:
         return record is not None and not (again and record.light)
 
-    record = store.verify(run, root)  # reading it needs no lock and no writable cache
+    record = folders.verify(run, root)  # reading it needs no lock and no writable cache
     if enough(record):
         with suppress(OSError):
             checkpoint.unlink()  # left by a process killed just after writing the record
         return record
-    with store.locked(run, root, wait):
-        record = store.verify(run, root)  # another process may have trained it meanwhile
+    with folders.locked(run, root, wait):
+        record = folders.verify(run, root)  # another process may have trained it meanwhile
         if not enough(record):
             trials.try_once(run, lambda: Training(run, device), log)
             began, start = datetime.now(UTC), time.perf_counter()
@@ -135,8 +137,8 @@ def train(
                 **plugins.copies(run.recipe.objective, run.network),
             }
             if training.kept:
-                store.save_epochs(run, training.kept, root)
-            record = store.save(run, status, training.history, arrays, provenance, root, shifted)
+                folders.save_epochs(run, training.kept, root)
+            record = folders.save(run, status, training.history, arrays, provenance, root, shifted)
             checkpoint.unlink(missing_ok=True)
         return record
 
@@ -494,7 +496,7 @@ class Training:
         self.log(f"{self.run.name}: goes on after epoch {self.epoch}")
 
     def _maker(self) -> list[str]:
-        versions = [calibkit.__version__, store.VERSION, str(torch.__version__)]
+        versions = [calibkit.__version__, folders.VERSION, str(torch.__version__)]
         return [*versions, self.device.type, *CONTINUED]
 
     # --- measuring ---

@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from calibkit import losses
 from calibkit_companion.experiments import plugins
-from calibkit_companion.experiments.run import Method
+from calibkit_companion.experiments.method import Method
 
 Score = Callable[[nn.Module], Tensor]
 

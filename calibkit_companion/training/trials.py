@@ -9,7 +9,8 @@ from torch import Tensor
 
 from calibkit_companion import data
 from calibkit_companion.experiments import plugins
-from calibkit_companion.experiments.run import PASSES, Run
+from calibkit_companion.experiments.method import PASSES
+from calibkit_companion.experiments.run import Run
 from calibkit_companion.training.networks import Network
 from calibkit_companion.training.objectives import Batch
 

@@ -9,8 +9,8 @@ focal loss alone has no gamma in the text (3 here). The settings of figure 6 are
 
 from dataclasses import replace
 
-from calibkit_companion.experiments import protocol as p
 from calibkit_companion.experiments.papers import here
+from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import CIFARS, Block, Need, Paper, grid, settings
 
 _RUNS = (1, 42, 71)

@@ -11,8 +11,8 @@ without, a rate of 0.1 does not train it.
 from dataclasses import replace
 from functools import partial
 
-from calibkit_companion.experiments import protocol as p
 from calibkit_companion.experiments.papers import here
+from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import FOUR, Block, Need, Paper, settings
 
 _DECAY = p.DARKSIDE_DECAY

@@ -9,8 +9,8 @@ Its mobile nets are in the supplement, its corrupted test set is CIFAR-10-C.
 
 from dataclasses import replace
 
-from calibkit_companion.experiments import protocol as p
 from calibkit_companion.experiments.papers import here
+from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import CIFARS, FOUR, Block, Need, Paper, settings
 from calibkit_companion.experiments.run import Setting
 

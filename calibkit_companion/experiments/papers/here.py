@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from calibkit_companion.experiments import protocol as protocols
+from calibkit_companion.experiments.papers import protocols
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.experiments.run import Setting
 

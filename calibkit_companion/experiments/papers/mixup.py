@@ -9,8 +9,8 @@ three columns MIT-A, MIT-L, MIT-A, all with a margin of 1/2: names are kept, mar
 the README (MIT-L 0, MIT-A 0 and 1/2), and the last column is taken for the one with a margin.
 """
 
-from calibkit_companion.experiments import protocol as p
 from calibkit_companion.experiments.papers import here
+from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import (
     CIFARS,
     FOUR,

@@ -9,8 +9,8 @@ those of the public code (200 epochs of batches of 512, steps after 100 and 150,
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from calibkit_companion.experiments import protocol as p
 from calibkit_companion.experiments.papers import here
+from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import CIFARS, Block, Need, Paper, grid, settings
 from calibkit_companion.experiments.run import Setting
 
