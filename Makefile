@@ -1,4 +1,4 @@
-# make render · make book · make release · make archive · make test · make lab · make help
+# make render · make book · make release · make archive · make test · make lint · make lab · make help
 # Everything happens in .venv, which is set up when a lock file changes.
 PYTHON ?= python3
 EDITION ?= demo
@@ -8,7 +8,7 @@ export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: help render book release archive test lab clean
+.PHONY: help render book release archive test lint lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 	@echo "Settings: EDITION=$(EDITION) CORES=$(CORES) PYTHON=$(PYTHON); such as make book EDITION=released CORES=4"
@@ -48,6 +48,9 @@ archive: render  ## sources, records, the rendered book and their sums in one fi
 test: $(READY)  ## the whole test suite (FAST=1: without the slow tests)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder $(if $(FAST),-m "not slow")
+
+lint: $(READY)  ## style, and the rule that imports run downward
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
 
 lab: $(READY)  ## JupyterLab on the notebooks
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks

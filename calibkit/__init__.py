@@ -19,7 +19,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    if name in __all__:
+    if name in __all__ or name == "data":  # `data` moved
         with import_module("calibkit.terms").extras():
             return import_module(f"calibkit.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from calibkit import cli, report
+from calibkit_companion import cli as companion_cli
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
 from tests.records import write
@@ -146,9 +147,9 @@ def test_every_page_is_looked_at():
 
 @pytest.mark.parametrize("call", every("calibkit"))
 def test_calibkit_commands(call):
-    options = cli._parser().parse_args(call)
+    options = cli.parser().parse_args(call)
     if call[0] in ("train", "runs"):
-        assert cli._selected(options)
+        assert companion_cli.selected(options)
     elif call[:2] == ["data", "get"] and call[2] != "NAME":
         assert call[2] in {row["name"] for row in data.listing()}
     elif call[0] == "claims":

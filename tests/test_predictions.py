@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
 from calibkit.report import predictions
-from calibkit.report.readers import content, npz
+from calibkit.report.readers import content as file_content
+from calibkit.report.readers import npz
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(20, 3)).astype(np.float32)
@@ -847,7 +848,7 @@ def test_json_of_arrays_or_of_rows_with_lists(tmp_path):
 
 def test_compressed_tables_larger_than_the_memory(tmp_path, monkeypatch):
     pd.DataFrame(PAIRS).to_csv(tmp_path / "p.csv.gz", index=False)
-    monkeypatch.setattr(content, "memory", lambda: 100)
+    monkeypatch.setattr(file_content, "memory", lambda: 100)
     refused(tmp_path / "p.csv.gz", "too much for this machine")
 
 

@@ -153,10 +153,11 @@ def test_what_nobody_measured_is_no_data(plain):
 @pytest.mark.parametrize("metric", ["auroc", "ece", "nll_refinement"])
 def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain, metric):
     from calibkit_companion import bench
-    from calibkit_companion.claims import comparison, judging, settings, verdict
+    from calibkit_companion.claims import settings, verdict
+    from calibkit_companion.claims.comparison import Comparison, Side
 
     place = settings.Place(plain.name, plain, "cifar10", plain.title)
-    erm = comparison.Side("erm", Number(metric))
+    erm = Side("erm", Number(metric))
     said = {"higher": "holds", "lower": "reversed", "no difference": "falls short"}
     for method in METHODS:
         ours = plain.compare(method, metric=metric)[method]
@@ -164,9 +165,7 @@ def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain
         if metric in bench.SHOWN:
             theirs = theirs[method, metric]
             assert (theirs.interval, theirs.outcome) == (ours.interval, ours.outcome)
-        claim = comparison.Comparison(
-            comparison.Side(method, ours.number), erm, "above", ours.margin
-        )
+        claim = Comparison(Side(method, ours.number), erm, "above", ours.margin)
         part = place.part(claim)
         assert part.interval() == ours.interval and part.covers == ours.covers
         word = part.word()
