@@ -266,7 +266,7 @@ def close(a: str, b: str) -> bool:
 
 
 def compare(first: dict, second: dict, most: int = 20) -> int:
-    """Print the keys that differ, with the first of their lines; 1 if there are any."""
+    """Print the keys that differ, with the first of their lines; 1 if any do, or there are none."""
     counts = dict.fromkeys(("equal", "equal but for rounding", "different"), 0)
     keys = {(section, key) for its in (first, second) for section in its for key in its[section]}
     for section, key in sorted(keys):
@@ -285,7 +285,7 @@ def compare(first: dict, second: dict, most: int = 20) -> int:
             changes = [line[:LONG] for line in changes if not line.startswith("@@")]
             print(f"! {section} / {key}: {len(changes)} lines", *changes[:most], sep="\n    ")
     print(", ".join(f"{n:,} keys {how}" for how, n in counts.items()))
-    return int(counts["different"] > 0)
+    return int(counts["different"] > 0 or not keys)
 
 
 def main() -> int:
@@ -301,7 +301,7 @@ def main() -> int:
     chosen = [options.only] if options.only else names
     if options.diff:
         two = (json.loads(Path(path).read_text("utf-8")) for path in options.diff)
-        return compare(*({name: its[name] for name in chosen if name in its} for its in two))
+        return compare(*({k: v for k, v in its.items() if k in chosen} for its in two))
     if not options.out:
         parser.error("--out FILE or --diff A B")
 
