@@ -45,8 +45,8 @@ def extension(name):
 def test_a_formula_is_mathml(latex, parts):
     formulas = extension("formulas")
     config = SimpleNamespace(formula_macros=CONFIG["formula_macros"])
-    app = SimpleNamespace(config=config)
-    translator = SimpleNamespace(builder=SimpleNamespace(app=app))
+    translator = SimpleNamespace(builder=SimpleNamespace())
+    formulas.prepare(SimpleNamespace(config=config, builder=translator.builder))
     written = formulas.mathml(translator, nodes.math_block(latex, latex), True)
     assert written.startswith("<math")
     assert all(part in written for part in parts), written
