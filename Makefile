@@ -1,9 +1,11 @@
 # make render · make book · make release · make archive · make test · make lint · make lab · make help
 # Everything happens in .venv, which is set up when a lock file changes.
+# TORCH=cuda or TORCH=cpu: which build of torch; left out, .ci/torch_index.py decides.
 PYTHON ?= python3
 EDITION ?= demo
 CORES ?= all
 FAST ?=
+TORCH ?=
 export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 READY = .venv/.ready
@@ -19,7 +21,8 @@ $(READY): requirements.lock requirements-builds.lock pyproject.toml
 	@echo "Setting up .venv (once, a few minutes) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-builds.lock
+	@index=$$($(PYTHON) .ci/torch_index.py) && $(BIN)/pip install --quiet --disable-pip-version-check \
+		--no-deps -r requirements-builds.lock $$index
 	@# What a platform needs besides the pins: torch's CUDA on Linux, appnope on macOS.
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
