@@ -137,6 +137,31 @@ def test_the_glossary_has_the_methods_that_papers_abbreviate():
     assert all(its.endswith(".") for its in config.terms.values())
 
 
+def test_a_type_of_the_reference_links_to_no_attribute():
+    """As Sphinx 9 would: its `find_obj` is asked for an attribute where no class has the name."""
+    from docutils.utils import new_document
+    from sphinx.addnodes import pending_xref
+
+    known = {("Refinement", "class"), ("n", "attr")}
+    domain = SimpleNamespace(
+        find_obj=lambda _, module, outer, name, kind, mode: (name, kind) in known
+    )
+    page = new_document("api")
+    page.settings.env = SimpleNamespace(get_domain=lambda name: domain)
+    for word, kind in (
+        ("n", "class"),
+        ("Refinement", "class"),
+        ("misspelt", "class"),
+        ("n", "attr"),
+    ):
+        page += pending_xref("", nodes.emphasis(word, word),
+                             refdomain="py", reftype=kind, reftarget=word)  # fmt: skip
+    extension("links").TypesAreClasses(page).run()
+    left = [(link["reftarget"], link["reftype"]) for link in page.findall(pending_xref)]
+    assert left == [("Refinement", "class"), ("misspelt", "class"), ("n", "attr")]
+    assert page.astext().split() == ["n", "Refinement", "misspelt", "n"]
+
+
 # --- what a page does without ---
 
 
