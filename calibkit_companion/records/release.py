@@ -16,7 +16,7 @@ from calibkit_companion.records.tables import codes_of, decimal, read_table, rel
 
 
 def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -> None:
-    """Write the tables of one setting from `store.Record`, all of them or none.
+    """Write the tables of one setting from `record.Record`, all of them or none.
 
     Rows of records that are in tables already are taken over as they are. `more` gives rows that a
     record does not have: `KEY` and ``value``, and ``epoch`` if they are of one. A setting is
