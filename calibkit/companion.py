@@ -9,19 +9,19 @@ forward(
     {
         "": _NEW,
         "bench": f"{_NEW}.bench",
-        "claims": f"{_NEW}.claims {_NEW}.claims.comparison {_NEW}.claims.verdict "
+        "claims": f"{_NEW}.claims {_NEW}.claims.verdict "
         f"{_NEW}.claims.claim {_NEW}.claims.settings {_NEW}.claims.judging "
-        f"{_NEW}.claims.words {_NEW}.claims.theory {_NEW}.claims.display",
+        f"{_NEW}.claims.words {_NEW}.claims.display",
         "cost": f"{_NEW}.experiments.cost",
         "derivations": f"{_NEW}.claims.derivations",
-        "derived": f"{_NEW}.results.derived {_NEW}.results.number {_NEW}.results.predictions",
+        "derived": f"{_NEW}.results.derived {_NEW}.results.number",
         "figures": f"{_NEW}.pages.figures",
         "page": f"{_NEW}.pages.page",
         "papers": f"{_NEW}.experiments.papers",
         **{f"papers.{name}": f"{_NEW}.experiments.papers.{name}" for name in _PAPERS},
         "plan": f"{_NEW}.experiments.plan",
         "printed": f"{_NEW}.results.printed",
-        "results": f"{_NEW}.results {_NEW}.pages.start {_NEW}.pages.page",
+        "results": f"{_NEW}.results {_NEW}.pages.page",
         "toys": f"{_NEW}.training.toys",
     },
 )

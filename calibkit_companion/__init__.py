@@ -16,7 +16,6 @@ _HOMES = {  # of the names that pages import from here
     "plan": "experiments.plan",
     "printed": "results.printed",
     "results": "results",
-    "start": "pages.start",
     "toys": "training.toys",
 }
 __all__ = list(_HOMES)

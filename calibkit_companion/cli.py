@@ -14,7 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from functools import wraps
+from functools import partial
 from itertools import groupby
 
 from calibkit import arrays, terms
@@ -33,9 +33,7 @@ _RESUMES = "; the same command resumes from here"
 def add_commands(commands) -> None:
     """Add the commands of the book to those of a parser."""
 
-    def command(name: str, run: Callable, *shared: Callable, to=commands, **more) -> Callable:
-        return add_command(to, name, _told(run), *shared, **more)
-
+    command = partial(add_command, commands)
     add = command("bench", _bench, _changes, resumes=_RESUMES)
     add("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
     add("--edition", default="demo", help=_EDITIONS)
@@ -98,21 +96,8 @@ def add_commands(commands) -> None:
 
     sets = commands.add_parser("data", help="data sets: which are here, and how to get the others")
     actions = sets.add_subparsers(required=True, metavar="action")
-    command("list", _data_list, to=actions)
-    command("get", _data_get, to=actions)("name")
-
-
-def _told(run: Callable) -> Callable:
-    """The same command, which tells of a damaged record as of any file that cannot be read."""
-
-    @wraps(run)
-    def told(options) -> int | None:
-        try:
-            return run(options)
-        except DamagedRecord as error:
-            raise OSError(str(error)) from error
-
-    return told
+    add_command(actions, "list", _data_list)
+    add_command(actions, "get", _data_get)("name")
 
 
 # --- options that several commands share ---

@@ -23,8 +23,7 @@ from calibkit_companion.claims import (
     words,
 )
 from calibkit_companion.claims.claim import Claim
-from calibkit_companion.claims.comparison import Comparison, Computed, Side
-from calibkit_companion.claims.verdict import Joined, Part
+from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part, Side
 from calibkit_companion.experiments import papers, plan
 from calibkit_companion.records import folders
 from calibkit_companion.results import derived, printed

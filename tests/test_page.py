@@ -9,7 +9,7 @@ import pytest
 
 from calibkit_companion import results
 from calibkit_companion.experiments import plan
-from calibkit_companion.pages import page, start
+from calibkit_companion.pages import page
 from calibkit_companion.records.record import Record
 
 # --- what a page starts with ---
@@ -18,13 +18,13 @@ PARAMETERS = 'edition = "demo"  # which\nseeds = 0'
 
 
 def test_injected_parameters_must_exist():
-    start.check_parameters([PARAMETERS])
-    start.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
+    page.check_parameters([PARAMETERS])
+    page.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
     with pytest.raises(
         ValueError,
         match=r"unknown parameter 'sedes' .did you mean 'seeds'\?.; valid: edition, seeds",
     ):
-        start.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
+        page.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
 
 
 @pytest.mark.parametrize(

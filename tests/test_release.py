@@ -10,7 +10,7 @@ import pytest
 from nbconvert import HTMLExporter
 
 from calibkit_companion import claims, results
-from calibkit_companion.claims import theory
+from calibkit_companion.claims import settings
 from calibkit_companion.experiments import plan
 from calibkit_companion.records import folders
 from calibkit_companion.results import derived
@@ -118,7 +118,7 @@ def test_what_was_worked_out_is_of_these_records_and_this_code(released, monkeyp
     rows = claims.board(RELEASED)
     assert rows and not asked, "run `calibkit claims`, then `calibkit collect`"
     kept = json.loads((ROOT / "data_cache/released/derived.json").read_text())["mathematics"]
-    assert kept["arrays"] == theory.checksum(), "run `calibkit claims`"
+    assert kept["arrays"] == settings.checksum(), "run `calibkit claims`"
 
 
 def test_a_setting_of_a_few_methods_takes_no_column_from_one_of_all(released, monkeypatch):

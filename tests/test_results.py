@@ -14,9 +14,9 @@ from calibkit_companion.records import folders, release, tables
 from calibkit_companion.records.record import LightRecord
 from calibkit_companion.records.replicates import KEY, split
 from calibkit_companion.results import derived, printed
+from calibkit_companion.results.measure import Series
 from calibkit_companion.results.number import Number
 from calibkit_companion.results.rows import row
-from calibkit_companion.results.series import Series
 from tests import records
 
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
@@ -154,7 +154,7 @@ def test_what_nobody_measured_is_no_data(plain):
 def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain, metric):
     from calibkit_companion import bench
     from calibkit_companion.claims import settings, verdict
-    from calibkit_companion.claims.comparison import Comparison, Side
+    from calibkit_companion.claims.verdict import Comparison, Side
 
     place = settings.Place(plain.name, plain, "cifar10", plain.title)
     erm = Side("erm", Number(metric))

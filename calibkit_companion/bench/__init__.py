@@ -8,7 +8,5 @@ temperature, a score with the maximum probability.
 """
 
 # ruff: noqa: F401 (names for those who use the package)
-from calibkit_companion.bench.kinds import kind
-from calibkit_companion.bench.methods import SHOWN, cost, rows, trained
-from calibkit_companion.bench.page import QUESTIONS, answers, build, judged, table
-from calibkit_companion.bench.untrained import apply, tried
+from calibkit_companion.bench.methods import SHOWN, cost, kind, rows, trained
+from calibkit_companion.bench.page import QUESTIONS, answers, apply, build, judged, table, tried

@@ -1,16 +1,47 @@
-"""A method of one's own: trained beside plain training, and compared with it."""
+"""What a name stands for; a method of one's own trained beside plain training."""
 
+import ast
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from calibkit import terms
 from calibkit_companion.data import catalogue
-from calibkit_companion.experiments import plan
+from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.cost import passes
 from calibkit_companion.records import folders
-from calibkit_companion.results.rows import Rows
-from calibkit_companion.results.runs import Results
+from calibkit_companion.results import Results, Rows
+
+
+def kind(text: str) -> str:
+    """What a name stands for: "method", "recalibration", "score" or "metric".
+
+    A class is a recalibration. Of a function the first arguments tell: ``(logits)`` is a score,
+    ``(logits, labels)`` or ``(probs, labels)`` a metric, anything else a method.
+    """
+    return kind_and_source(text)[0]
+
+
+def kind_and_source(text: str) -> tuple[str, plugins.Source | None]:
+    """What a name stands for, and its source if that is a file."""
+    name = plan.method(text).objective
+    if not plugins.own(name):
+        return "method", None
+    source = plugins.source(name)
+    if source.is_class:
+        return "recalibration", source
+    kinds = {"logits": "score", "logits labels": "metric", "probs labels": "metric"}
+    return kinds.get(" ".join(arguments(source)), "method"), source
+
+
+def arguments(source: plugins.Source) -> list[str]:
+    """Names of the arguments of a function that have no default; the file is read, not run."""
+    if not isinstance(source.definition, ast.FunctionDef):
+        return []
+    given = source.definition.args
+    names = [a.arg for a in (*given.posonlyargs, *given.args)]
+    return names[: len(names) - len(given.defaults)]
+
 
 RANKING = ("auroc", "aurc", "eaurc", "aupr_error", "fpr_at_tpr", "risk_at_coverage_0.8")
 SHOWN = (

@@ -29,7 +29,7 @@ gives a row for each claim and setting.
 
 # ruff: noqa: F401 (names for those who use the package)
 from calibkit_companion.claims.claim import claims
-from calibkit_companion.claims.display import Card, card, counts, headline, titles
+from calibkit_companion.claims.display import COLORS, SIGNS, Card, card, counts, headline, titles
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.judging import board
 from calibkit_companion.claims.settings import places

@@ -7,10 +7,9 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
 
-from calibkit_companion.claims.comparison import Comparison, Computed, Side
-from calibkit_companion.claims.verdict import QUANTIFIERS, Joined
+from calibkit_companion.claims.verdict import QUANTIFIERS, Comparison, Computed, Joined, Side
 from calibkit_companion.experiments import plan
-from calibkit_companion.results.number import Number
+from calibkit_companion.results import Number
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from calibkit_companion.claims.settings import Place, places
 from calibkit_companion.claims.verdict import OUTCOMES
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
-from calibkit_companion.results.runs import Results
+from calibkit_companion.results import Results
 
 SIGNS = dict(zip([*OUTCOMES, "holds by printed means"], [*"●◐✕◇", "", "○"], strict=True))
 COLORS = {"holds": "#0072b2", "falls short": "#9a6c00", "reversed": "#c1440e",

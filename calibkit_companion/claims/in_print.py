@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from calibkit import stats, terms
 from calibkit_companion.claims.claim import Claim
-from calibkit_companion.claims.comparison import Comparison, Computed, Side
-from calibkit_companion.claims.verdict import Joined, Part, known
+from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part, Side, known
 from calibkit_companion.experiments import plan
+from calibkit_companion.results import Number
 from calibkit_companion.results import printed as tables
-from calibkit_companion.results.number import Number
 
 
 class Printed(NamedTuple):
@@ -40,6 +39,7 @@ class Printed(NamedTuple):
 def printed(claim: Claim) -> Printed:
     """Apply the check of a claim to the paper's own cells, data set by data set and network.
 
+    >>> from calibkit_companion.claims import claims
     >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
     'holds; holds in 8 of 8 by its means'
     """

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from calibkit import metrics, stats, terms
 from calibkit_companion.claims.claim import Claim, claims
-from calibkit_companion.claims.comparison import Comparison, Computed
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.settings import PUBLIC, UNFIT, Place, place_of, places
-from calibkit_companion.claims.verdict import Joined, Part
+from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part
 from calibkit_companion.claims.words import described
 from calibkit_companion.experiments import plan
 

@@ -1,7 +1,7 @@
 """A comparison in words."""
 
 from calibkit import terms
-from calibkit_companion.claims.comparison import Comparison, Computed, Side
+from calibkit_companion.claims.verdict import Comparison, Computed, Side
 from calibkit_companion.pages import page
 
 
@@ -27,6 +27,8 @@ def _side_label(side: Side) -> str:
 def described(leaf: Comparison | Computed) -> str:
     """A comparison in words, without its number.
 
+    >>> from calibkit_companion.claims.verdict import Comparison
+    >>> from calibkit_companion.results import Number
     >>> first, second = Side("cs_kd", Number("eaurc")), Side("erm", Number("eaurc"))
     >>> described(Comparison(first, second, "above"))
     'E-AURC, CS-KD minus ERM'

@@ -17,7 +17,7 @@ from calibkit_companion.records.replicates import joined
 SHIFTED = "shifted.csv.gz"
 
 
-class DamagedRecord(Exception):
+class DamagedRecord(OSError):
     """A record on disk that is not what was written."""
 
 

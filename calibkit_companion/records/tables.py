@@ -8,9 +8,9 @@
 - ``epochs.parquet``: a row for each evaluated epoch of runs whose predictions were kept then, and
   number of it, as in the results;
 
-`release.write` makes them from records, `find` gives a run's part of them. A folder of runs is local work;
-tables are what is released, and git checks them. The predictions of a run that keeps them stay
-where its training put them, beside the tables: ``runs/RUN/arrays.npz``.
+`release.write` makes them from records, `find` gives a run's part of them. A folder of runs is
+local work; tables are what is released, and git checks them. The predictions of a run that keeps
+them stay where its training put them, beside the tables: ``runs/RUN/arrays.npz``.
 """
 
 import json

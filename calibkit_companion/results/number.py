@@ -1,4 +1,4 @@
-"""Which number of a run."""
+"""Which number of a run, and which of its differences matter."""
 
 from typing import NamedTuple
 
@@ -29,3 +29,38 @@ class Number(NamedTuple):
     at: str | int = "end"
     since_best: str = ""
     validation: int = 0
+
+
+# The ± that the papers print, in natural units: the median over all cells that have one, also for
+# metrics of the same kind.
+MARGINS = {
+    "accuracy": 0.0035,
+    "auroc": 0.0031,
+    "aupr_error": 0.0112,
+    "aupr_success": 0.0008,
+    "fpr_at_tpr": 0.0125,
+    "aurc": 0.00102,
+    "eaurc": 0.0007,
+    "ece": 0.0019,
+    "brier": 0.0022,
+    "nll": 0.006,
+}
+LEARNS = 0.02  # how much less of its training set a method may know than plain training
+_ALIKE = {
+    "ece": "excess_ece adaptive_ece excess_adaptive_ece classwise_ece excess_classwise_ece "
+    "debiased_ece ece_correct",
+    "nll": "nll_refinement nll_calibration",
+    "aurc": "augrc",
+    "accuracy": "train_accuracy",
+}
+_LIKE = {name: kind for kind, names in _ALIKE.items() for name in names.split()}
+
+
+def margin(metric: str) -> float:
+    """The largest difference of a metric that would not matter; 0 where the papers print no ±.
+
+    >>> margin("auroc"), margin("excess_ece") == margin("ece"), margin("risk_at_coverage_0.8")
+    (0.0031, True, 0.00102)
+    """
+    kind = _LIKE.get(metric, "aurc" if metric.startswith("risk_at_coverage_") else metric)
+    return MARGINS.get(kind, 0.0)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from calibkit import stats, terms
 from calibkit_companion.pages import page
-from calibkit_companion.results.margins import margin
-from calibkit_companion.results.number import Number
-from calibkit_companion.results.series import Series
+from calibkit_companion.results.measure import Series
+from calibkit_companion.results.number import Number, margin
 
 if TYPE_CHECKING:
     import pandas as pd

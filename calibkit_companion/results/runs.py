@@ -10,17 +10,14 @@ import numpy as np
 from calibkit import terms
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
-from calibkit_companion.pages.page import NoRecords
-from calibkit_companion.pages.start import bring_records, check_parameters
+from calibkit_companion.pages.page import NoRecords, bring_records, check_parameters
 from calibkit_companion.records import folders
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, rows_of
-from calibkit_companion.results.margins import LEARNS
-from calibkit_companion.results.measure import SCORES
-from calibkit_companion.results.number import Number
-from calibkit_companion.results.predictions import Predictions
+from calibkit_companion.results.derived import Predictions
+from calibkit_companion.results.measure import SCORES, Series, by_seed
+from calibkit_companion.results.number import LEARNS, Number
 from calibkit_companion.results.rows import Row, Rows, row, unlike
-from calibkit_companion.results.series import Series, by_seed
 
 if TYPE_CHECKING:
     import pandas as pd
