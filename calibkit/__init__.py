@@ -1,11 +1,11 @@
-"""Trustworthy confidence of neural classifiers: metrics, losses, recalibration, training methods.
+"""Trustworthy confidence of neural classifiers: metrics, losses, recalibration, a report.
 
 Modules are imported on first use: ``calibkit.metrics`` loads NumPy and nothing heavier.
 """
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "confidence",
     "explorable",

@@ -187,6 +187,34 @@ def test_what_is_not_committed_or_not_rendered_is_not_archived(archive, tmp_path
         archive.main(tmp_path / "out", tmp_path / "html")
 
 
+# --- which build of torch ---
+
+
+@pytest.mark.parametrize(
+    ("wanted", "system", "driver", "named", "answers", "cpu"),
+    [
+        ("", "Linux", False, "", True, True),
+        ("", "Linux", False, "", False, False),
+        ("", "Linux", True, "", True, False),
+        ("", "Darwin", False, "", True, False),
+        ("cuda", "Linux", False, "", True, False),
+        ("cpu", "Linux", True, "", True, True),
+        ("", "Linux", False, "https://download.pytorch.org/whl/cu126", True, False),
+    ],
+)
+def test_without_a_driver_torch_is_the_build_for_cpus(wanted, system, driver, named, answers, cpu):
+    script = load("torch_index")
+    arguments, said = script.choose(wanted, system, driver, named, lambda: answers)
+    assert arguments == (f"--extra-index-url {script.CPU}" if cpu else "")
+    assert ("CPU build" in said) == cpu and len(said.splitlines()) <= 1
+    assert ("does not answer" in said) == (not answers)
+
+
+def test_only_a_build_that_is_known_can_be_wanted():
+    with pytest.raises(SystemExit, match="TORCH=gpu: it is cpu, cuda"):
+        load("torch_index").choose("gpu", "Linux", False, "", lambda: True)
+
+
 # --- profiles ---
 
 SHARE = """

@@ -209,6 +209,17 @@ def test_pages_train_what_is_planned_and_no_more(book):
     assert not [name for name in trained - planned if not own.fullmatch(name)]
 
 
+def test_types_of_the_reference_lead_to_classes(book):
+    """`make render STACK=newest` and .ci/stacks.py have the same of the newest Sphinx."""
+    spec = importlib.util.spec_from_file_location("stacks", ROOT / ".ci" / "stacks.py")
+    stacks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stacks)
+    html = book / "build" / "smoke" / "book" / "_build" / "html"
+    found = stacks.types(stacks.pages(html))
+    assert found["calibkit.curves.Refinement"] == "class"
+    assert set(found.values()) <= {"class", "exception"}, found
+
+
 def test_records_that_are_there_outlive_the_training_of_another(book):
     runs = book / "cache" / "runs"
     lost, other = (runs / run.name / "run.json" for run in plan.runs("book", "smoke")[:2])

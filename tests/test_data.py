@@ -27,7 +27,7 @@ from scipy.io import savemat
 from scipy.stats import multivariate_normal
 
 from calibkit_companion import data
-from calibkit_companion.data import cache, catalogue, readers
+from calibkit_companion.data import cache, catalogue, readers, stream
 from calibkit_companion.data.torchvision import torchvision
 from calibkit_companion.records import folders
 
@@ -414,6 +414,22 @@ def test_random_crops_are_drawn_by_seed_epoch_and_image(tmp_path, monkeypatch):
         assert torch.equal(torch.cat(list(inputs.batches(ramps.split(2), (0, 1)))), crops)
     mirrored = [c[0, 0, 0] > c[0, 0, -1] for c in inputs.read(ramps.repeat(8), (3, 1))]
     assert 0 < sum(map(bool, mirrored))  # the ramp runs the other way in some
+
+
+def test_a_worker_is_no_copy_of_a_process_with_threads(tmp_path, monkeypatch):
+    """It gets the files of its part, not those of the whole set; a fork would have all of both."""
+    make_imagenet(tmp_path)
+    make_imagenet(tmp_path, "val", 1)
+    monkeypatch.setenv("CALIBKIT_IN_MEMORY", "0")
+    monkeypatch.setenv("CALIBKIT_WORKERS", "1")
+    inputs = data.load("imagenet", tmp_path, validation=0).train.inputs
+    (before,) = inputs.batches([torch.arange(3)])
+    monkeypatch.setattr(stream, "_decode", lambda *part: 1 / 0)  # seen by a fork alone
+    (after,) = inputs.batches([torch.arange(3)])
+    assert torch.equal(before, after)
+    files, seeds = inputs._part(torch.tensor([4, 2]), (7, 1))
+    assert files.files.tolist() == [inputs.files[4], inputs.files[2]]
+    assert seeds == [(7, 1, 4), (7, 1, 2)]
 
 
 @pytest.mark.parametrize("count", ["0", "1"])

@@ -72,7 +72,7 @@ def _skip_plain_field(app, what, name, member, skip, options) -> bool:
 
 
 def _read(app, page: str, source: list[str]) -> None:
-    if app.env.doc2path(page).endswith(".ipynb"):
+    if str(app.env.doc2path(page)).endswith(".ipynb"):
         source[0] = figure_first(explained(stacked(labelled(source[0])), page))
 
 

@@ -5,10 +5,11 @@ epoch in advance; what a worker draws for an image depends only on seed, epoch a
 number of workers changes nothing.
 """
 
+import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,10 @@ _transforms = torchvision.transforms.v2
 def workers() -> int:
     """Processes that decode: `$CALIBKIT_WORKERS`, else one per core but one, at most 16."""
     return int(cache.number_from("CALIBKIT_WORKERS", min(16, max(1, (os.cpu_count() or 1) - 1))))
+
+
+# Images of a stream, as a stream of their own, and for each the seed of its crop, or ().
+Part = tuple["Stream", list[tuple[int, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,36 +72,30 @@ class Stream:
         -------
         (len(index), 3, height, width) uint8 Tensor on the device of `index`
         """
-        images = np.empty((len(index), 3, *self.size), np.uint8)
-        for image, i in zip(images, index.tolist(), strict=True):
-            image[:] = self._image(i, (*seed, i) if len(seed) else ())
-        return torch.from_numpy(images).to(index.device)
+        return _decode(*self._part(index, seed)).to(index.device)
 
     def batches(self, parts: Sequence[Tensor], seed: Sequence[int] = ()) -> Iterator[Tensor]:
         """What `read` gives for each part in turn, decoded in advance by `workers`."""
         if not parts:
             return
         loader = DataLoader(
-            [part.cpu() for part in parts],
-            batch_size=None,
-            collate_fn=partial(self._read_or_say, seed),  # each part whole, by one worker
+            _Parts(),
+            batch_size=None,  # each part whole, by one worker, which gets the files of it alone
+            sampler=(self._part(part, seed) for part in parts),
             num_workers=workers(),
             pin_memory=parts[0].device.type == "cuda",
-            multiprocessing_context="fork" if workers() else None,
+            multiprocessing_context=_processes() if workers() else None,
         )
         for batch in loader:
             if isinstance(batch, Exception):
                 raise batch
             yield batch.to(parts[0].device, non_blocking=True)
 
-    def _read_or_say(self, seed: Sequence[int], part: Tensor) -> Tensor | Exception:
-        try:
-            return self.read(part, seed)
-        except (OSError, ValueError) as error:  # raised by `batches`, in one line
-            return error
+    def _part(self, index: Tensor, seed: Sequence[int]) -> Part:
+        order = index.tolist()
+        return self[order], [(*seed, i) if len(seed) else () for i in order]
 
-    def _image(self, i: int, seed: Sequence[int]) -> np.ndarray:
-        path = Path(str(self.files[i]))
+    def _image(self, path: Path, seed: Sequence[int]) -> np.ndarray:
         if not seed:
             image = readers.decode_image(path, self.size[0] if self.crop else 0)
         else:
@@ -107,6 +106,36 @@ class Stream:
             size, usual = ("×".join(map(str, s[::-1])) for s in (image.shape[1:], self.size))
             raise ValueError(f"{path}: image of {size}, expected {usual} like the others")
         return image
+
+
+def _decode(stream: Stream, seeds: Sequence[Sequence[int]]) -> Tensor:
+    images = np.empty((len(seeds), 3, *stream.size), np.uint8)
+    for image, file, seed in zip(images, stream.files, seeds, strict=True):
+        image[:] = stream._image(Path(str(file)), seed)
+    return torch.from_numpy(images)
+
+
+class _Parts:
+    """What a `DataLoader` reads from."""
+
+    def __getitem__(self, part: Part) -> Tensor | Exception:
+        try:
+            return _decode(*part)
+        except (OSError, ValueError) as error:  # raised by `batches`, in one line
+            return error
+
+
+@lru_cache
+def _processes() -> multiprocessing.context.BaseContext:
+    """How workers start: as copies of a server that has loaded this module.
+
+    A copy of this process could hold a lock of one of its threads for ever.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
