@@ -141,12 +141,17 @@ def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
 # --- the archive ---
 
 
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def archive(tmp_path, monkeypatch):
     """Its script, for a project of two files and a rendered book of one page."""
-    spec = importlib.util.spec_from_file_location("archive", ROOT / ".ci" / "archive.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load("archive")
     (tmp_path / "html" / "sub").mkdir(parents=True)
     (tmp_path / "html" / "index.html").write_text("a page")
     (tmp_path / "html" / "sub" / "a.css").write_text("a style")
