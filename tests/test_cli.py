@@ -69,13 +69,6 @@ def test_runs_end_with_counts_and_hours(capsys):
     assert "0 damaged; 0.00 h spent, cost of the rest unknown" in capsys.readouterr().out
 
 
-def test_train_by_name_and_progress_per_epoch(capsys):
-    cli.main(["runs", *SMOKE, "--missing"])
-    name = capsys.readouterr().out.strip()
-    assert cli.main(["train", name, *SMOKE]) == 0
-    assert "epoch 1/1" in capsys.readouterr().out
-
-
 def test_count_and_time_are_those_of_the_run_asked_for(capsys):
     several = [*SMOKE[:2], "--seeds", "3", *SMOKE[4:]]
     cli.main(["runs", *several, "--missing"])
@@ -180,15 +173,6 @@ def test_completion_knows_the_commands(capsys):
     assert done.value.code == 0 and "--train-size" in capsys.readouterr().out
 
 
-def test_a_setting_of_the_protocol_makes_another_run(capsys):
-    cli.main(["runs", *SMOKE, "--missing"])
-    plain = capsys.readouterr().out.strip()
-    cli.main(["runs", *SMOKE, "--missing", "--set", "batch_size=32", "--set", "reduction=sum"])
-    assert capsys.readouterr().out.strip().split("-s0-")[0] == plain.split("-s0-")[0]
-    with pytest.raises(SystemExit):
-        cli.main(["runs", *SMOKE, "--set", "batch_size"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -224,10 +208,3 @@ def test_data_list_names_every_set(capsys):
     out = capsys.readouterr().out
     for name in ("mnist1d", "fashion_mnist", "cifar10", "tiny_imagenet", "20newsgroups"):
         assert name in out
-
-
-def test_help_teaches_by_example(capsys):
-    for arguments in (["--help"], ["train", "--help"]):
-        with pytest.raises(SystemExit, match="0"):
-            cli.main(arguments)
-        assert "Example" in capsys.readouterr().out

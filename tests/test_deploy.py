@@ -292,6 +292,7 @@ def test_what_makes_no_sense_is_refused(options, message):
     [
         (("precision", 1.5), "precision: got 1.5, expected a share"),
         (("budget", 0), "budget: got 0, expected a number above 0"),
+        (("recall", math.nan), "recall: got nan, expected a share"),
         (("lift", 2), "rules: got 'lift'"),
     ],
 )

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import pytest
 import yaml
 
-from calibkit import cli, report
+from calibkit import cli, confidence, losses, metrics, posthoc, report, stats
 from calibkit_companion import cli as companion_cli
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
@@ -217,16 +217,6 @@ def test_pages_load_no_script_unasked():
 # --- docstrings, which pytest runs as doctests ---
 
 
-def functions(module) -> dict:
-    """Those that the reference shows."""
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
-        if not name.startswith("_")
-    }
-
-
 def sections(value) -> dict[str, str]:
     parts = re.split(r"^(\w+)\n-+\n", inspect.getdoc(value), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -249,13 +239,24 @@ REFERENCE = re.findall(r"automodule:: calibkit\.(\w+)$", REFERENCE_PAGES, re.M)
 FUNCTIONS = [
     pytest.param(function, id=f"{module}.{name}")
     for module in (*REFERENCE, "report.assessment")
-    for name, function in functions(import_module(f"calibkit.{module}")).items()
+    for name, function in vars(import_module(f"calibkit.{module}")).items()
+    if inspect.isfunction(function) and function.__module__ == f"calibkit.{module}"
+    if not name.startswith("_")
 ]
 FUNCTIONS += [  # what a package hands on from its modules
     pytest.param(function, id=f"{package.__name__.rpartition('.')[2]}.{name}")
     for package in (data, report)
     for name in package.__all__
     if inspect.isfunction(function := getattr(package, name))
+]
+METHODS = [
+    pytest.param(method, id=method.__qualname__)
+    for module in (confidence, losses, metrics, posthoc, stats)
+    for kind, value in vars(module).items()
+    if inspect.isclass(value) and value.__module__ == module.__name__ and kind[0] != "_"
+    if value not in (metrics.Ranking, metrics.Bins)  # not in the reference
+    for name, method in vars(value).items()
+    if inspect.isfunction(method) and not name.startswith("_")
 ]
 
 
@@ -270,12 +271,14 @@ def test_help_of_a_function_has_an_example_that_runs(function):
 
 
 @pytest.mark.parametrize(
-    "function", [f for f in FUNCTIONS if f.id.split(".")[0] in ("curves", "explorable", "plots")]
+    "function", [f for f in FUNCTIONS if not f.id.startswith(("data.", "report."))] + METHODS
 )
-def test_help_of_a_figure_says_what_goes_in_and_out(function):
+def test_help_of_a_function_says_what_goes_in_and_out(function):
     described = re.findall(
         r"^\**(\w+(?:, \w+)*)(?: : .+)?\n {4}\S", sections(function).get("Parameters", ""), re.M
     )
     names = [name for names in described for name in names.split(", ")]
-    assert names == list(inspect.signature(function).parameters)
-    assert re.search(r"^.+\n {4}\S", sections(function).get("Returns", ""), re.MULTILINE)
+    signature = inspect.signature(function)
+    assert names == [name for name in signature.parameters if name != "self"]
+    returns = re.search(r"^.+\n {4}\S", sections(function).get("Returns", ""), re.MULTILINE)
+    assert returns or signature.return_annotation is None

@@ -15,7 +15,7 @@ from calibkit_companion import data, results
 from calibkit_companion.data import own
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.records import folders
-from calibkit_companion.training import loop, networks, objectives, trials
+from calibkit_companion.training import loop, networks, objectives
 
 LOSS = """
 import torch.nn.functional as F
@@ -71,7 +71,6 @@ SMOKE = {"seeds": 1, "epochs": 2}
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trials, "_TRIED", set())
     return tmp_path
 
 

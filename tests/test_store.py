@@ -63,21 +63,9 @@ def test_same_content_same_bytes(tmp_path):
         assert (first.path / file).read_bytes() == (second.path / file).read_bytes()
 
 
-@pytest.mark.parametrize("file", ["history.csv", "arrays.npz"])
-def test_one_changed_byte_is_found_and_the_record_set_aside(tmp_path, file, capsys):
-    path = save(tmp_path).path / file
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    record = folders.load(RUN, tmp_path)
-    with pytest.raises(DamagedRecord, match=f"{file}: missing or altered"):
-        _ = record.history, record.arrays
-    assert folders.verify(RUN, tmp_path) is None
-    assert "damaged record set aside" in capsys.readouterr().out
-    assert folders.load(RUN, tmp_path) is None  # free to be trained again
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"run": {}}', "null", '{"run": 1, "status": 2}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"run": {}}', "null", '{"run": 1, "status": 2}', "[" * 100_000]
+)
 def test_unreadable_run_json_is_a_named_error(tmp_path, text):
     (save(tmp_path).path / "run.json").write_text(text)
     with pytest.raises(DamagedRecord):
