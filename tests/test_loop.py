@@ -489,3 +489,12 @@ def test_a_compiled_network_learns_the_same(monkeypatch):
 def test_protocol_is_frozen():
     with pytest.raises(AttributeError):
         Protocol(epochs=1).epochs = 2
+
+
+def test_a_machine_without_the_module_resource_trains_and_knows_no_peak():
+    code = (
+        "import sys, torch; sys.modules['resource'] = None\n"
+        "from calibkit.training.machine import describe\n"
+        "assert describe(torch.device('cpu'))['peak_memory_mb'] is None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
