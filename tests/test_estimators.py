@@ -1,5 +1,8 @@
 """`CalibratedModel` keeps scikit-learn's contract, and no trained network is trained again."""
 
+import os
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -13,6 +16,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -27,12 +31,14 @@ from sklearn.model_selection import (
     StratifiedKFold,
     TimeSeriesSplit,
     cross_val_score,
+    cross_validate,
 )
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
 
 from calibkit import metrics, posthoc
 from calibkit.estimators import CalibratedModel, _of_pairs
@@ -151,6 +157,42 @@ def ids(x):
     return type(x).__name__
 
 
+# --- the contract ---------------------------------------------------------------------------------
+
+SKIPPED = {"check_array_api_input"}  # needs SCIPY_ARRAY_API, which has a test of its own
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CalibratedModel(LogisticRegression()),
+        CalibratedModel(SVC()),
+        CalibratedModel(DecisionTreeClassifier(random_state=0)),
+        CalibratedModel(LogisticRegression(), posthoc.HistogramBinning(), cv=3),
+        CalibratedModel(LogisticRegression(), posthoc.IsotonicCalibration()),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_all_checks_of_scikit_learn_pass(model):
+    found = check_estimator(model, on_skip=None)
+    assert len(found) > 55
+    assert {x["check_name"] for x in found if x["status"] != "passed"} <= SKIPPED
+    assert "failed" not in {x["status"] for x in found}
+
+
+def test_the_check_that_needs_a_setting_passes_too():
+    code = (
+        "from sklearn.linear_model import LogisticRegression\n"
+        "from sklearn.utils.estimator_checks import check_estimator\n"
+        "from calibkit.estimators import CalibratedModel\n"
+        "found = check_estimator(CalibratedModel(LogisticRegression()), on_skip=None)\n"
+        "assert {x['status'] for x in found} == {'passed'}\n"
+    )
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}
+    subprocess.run([sys.executable, "-Wignore", "-c", code], check=True, env=environment)
+
+
 # --- what is fitted is never fitted again ---------------------------------------------------------
 
 
@@ -184,7 +226,37 @@ def test_a_trained_estimator_is_never_trained_again(index):
 
     copied = clone(clone(model)).fit(X[REST], Y[REST])
     assert copied.map_.temperature_ == expected.temperature_
+    bagged = BaggingClassifier(CalibratedModel(estimator), n_estimators=2, random_state=0)
+    bagged.fit(X[REST], Y[REST])
     assert (Counted.fits, Network.fits) == (0, 0)
+
+
+def test_a_pipeline_with_routing_does_not_train_a_trained_network():
+    """Nor do cross-validation and a search around that pipeline, though the scaler is fitted."""
+    known = LogisticRegression().fit(StandardScaler().fit_transform(X[TRAIN]), Y[TRAIN])
+    network = Network(layer())
+    with torch.no_grad():
+        network.network.weight.copy_(torch.tensor(known.coef_))
+        network.network.bias.copy_(torch.tensor(known.intercept_))
+    groups, weights = np.arange(300) // 10, np.ones(300)
+    with config_context(enable_metadata_routing=True):
+        model = CalibratedModel(network, cv=GroupKFold(3)).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = Pipeline([("scale", scaler), ("model", model)])
+        pipeline.fit(X[REST], Y[REST], sample_weight=weights, groups=groups)
+        found = cross_validate(
+            pipeline,
+            X[REST],
+            Y[REST],
+            cv=GroupKFold(3),
+            params={"sample_weight": weights, "groups": groups},
+            error_score="raise",
+        )
+        search = GridSearchCV(pipeline, {"model__map": [posthoc.BetaCalibration(), None]}, cv=3)
+        search.fit(X[REST], Y[REST], sample_weight=weights, groups=groups)
+    assert Network.fits == 0
+    assert min(*found["test_score"], search.best_score_) > 0.5
 
 
 def test_a_copy_is_independent_of_what_it_is_a_copy_of():
@@ -350,6 +422,73 @@ def test_routing_wants_requests():
         model = CalibratedModel(LogisticRegression(), cv=3)
         with pytest.raises(TypeError, match=r"unexpected argument\(s\) {'groups'}"):
             model.fit(X, Y, groups=np.arange(len(X)) // 10)
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+WEIGHTS = np.random.default_rng(0).gamma(0.7, size=len(X))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_weights_count_as_in_scikit_learn(frozen):
+    estimator = LogisticRegression()
+    estimator = FrozenEstimator(estimator.fit(X[TRAIN], NAMES[TRAIN])) if frozen else estimator
+    ours = CalibratedModel(estimator, cv=3).fit(X, NAMES, sample_weight=WEIGHTS)
+    theirs = CalibratedClassifierCV(estimator, method="temperature", cv=3, ensemble=False)
+    theirs.fit(X, NAMES, sample_weight=WEIGHTS)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-4)
+    plain = CalibratedModel(estimator, cv=3).fit(X, NAMES)
+    assert np.abs(plain.predict_proba(X) - ours.predict_proba(X)).max() > 0.001
+
+
+def test_weights_of_folds_go_with_their_rows():
+    """Also where rows are held out several times, and in another order."""
+    cv = ShuffleSplit(4, random_state=0)
+    scores, rows = [], []
+    for train, test in cv.split(X):
+        fold = LogisticRegression().fit(X[train], Y[train], WEIGHTS[train])
+        scores.append(fold.decision_function(X[test]))
+        rows.append(test)
+    rows = np.concatenate(rows)
+    expected = posthoc.TemperatureScaling()
+    expected.fit(np.concatenate(scores), Y[rows], sample_weight=WEIGHTS[rows])
+    model = CalibratedModel(LogisticRegression(), cv=cv).fit(X, Y, sample_weight=WEIGHTS)
+    assert model.map_.temperature_ == pytest.approx(expected.temperature_, rel=1e-9)
+
+
+def test_an_estimator_that_takes_no_weights_is_named():
+    with pytest.warns(PosthocWarning, match="KNeighborsClassifier.fit takes no sample_weight"):
+        model = CalibratedModel(KNeighborsClassifier(30), cv=3).fit(X, Y, WEIGHTS)
+    plain = CalibratedModel(KNeighborsClassifier(30), cv=3).fit(X, Y)
+    assert model.map_.temperature_ != plain.map_.temperature_
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CalibratedModel(Network(layer())).fit(X, Y, WEIGHTS)  # it is not fitted, so nothing to say
+
+
+@pytest.mark.parametrize("requested", [True, False])
+def test_requests_decide_where_weights_go(requested):
+    with config_context(enable_metadata_routing=True):
+        estimator = LogisticRegression().set_fit_request(sample_weight=requested)
+        model = CalibratedModel(estimator, cv=3).fit(X, Y, sample_weight=WEIGHTS)
+        with pytest.raises(ValueError, match="not explicitly set as requested"):
+            CalibratedModel(LogisticRegression(), cv=3).fit(X, Y, sample_weight=WEIGHTS)
+    expected = LogisticRegression().fit(X, Y, WEIGHTS if requested else None)
+    np.testing.assert_array_equal(model.estimator_.coef_, expected.coef_)
+    plain = CalibratedModel(LogisticRegression(), cv=3).fit(X, Y)
+    assert model.map_.temperature_ != plain.map_.temperature_  # the map's, in any case
+
+
+def test_weights_that_are_refused():
+    for estimator in (LogisticRegression(), LogisticRegression().fit(X, Y)):
+        for weights, message in (
+            (np.ones(599), "got 599 values, expected 600"),
+            (-np.ones(600), "got -1, expected weights of at least 0"),
+            (np.zeros(600), "got weights that are all zero"),
+            (np.ma.array(np.ones(600), mask=Y == 1), "got masked values"),
+        ):
+            with pytest.raises(ValueError, match=f"^sample_weight: {message}"):
+                CalibratedModel(estimator).fit(X, Y, sample_weight=weights)
 
 
 # --- rare classes ---------------------------------------------------------------------------------
