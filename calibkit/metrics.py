@@ -50,6 +50,7 @@ from calibkit.arrays import (
 )
 
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
+MOST_CELLS = 20_000_000  # classes × bins: bounds the memory
 Scheme = Literal["equal_width", "equal_mass"]
 Binned = Literal["ece", "adaptive_ece", "classwise_ece"]
 _SCHEMES: dict[str, Scheme] = {"ece": "equal_width", "adaptive_ece": "equal_mass"}
@@ -932,6 +933,11 @@ class _Classes:
     """
 
     def __init__(self, n: int, k: int, bins: int, dtype: np.dtype) -> None:
+        if k * bins > MOST_CELLS:
+            raise ValueError(
+                f"bins: got {bins} for {k} classes, expected at most {MOST_CELLS // k:,}, since "
+                "there is a number for each class and bin"
+            )
         self.n, self.shape = n, (k, bins)
         self.inner = _edges(bins, dtype)[1:-1]
         self.lowest = self.inner[0] if bins > 1 else np.inf

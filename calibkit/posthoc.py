@@ -41,6 +41,7 @@ from calibkit.arrays import (
     ArrayOrTensor,
     as_labels,
     as_logits,
+    as_weights,
     blocks,
     check_bins,
     like,
@@ -88,7 +89,9 @@ class Recalibration:
     _needs_two_classes = False  # whether a fit needs labels of more than one class
     _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> Self:
+    def fit(
+        self, logits: ArrayLike, labels: ArrayLike, sample_weight: "ArrayLike | None" = None
+    ) -> Self:
         """Fit to predictions used neither to train the network nor to measure the result.
 
         Parameters
@@ -97,6 +100,9 @@ class Recalibration:
             Scores before the softmax of n held-out samples.
         labels : array or tensor of integers, shape (n,)
             True classes, 0 to k - 1.
+        sample_weight : array or tensor, shape (n,), optional
+            Weights of the samples, at least 0. A weight of 2 counts as the same row twice, and 0 as
+            no row.
 
         Returns
         -------
@@ -106,8 +112,9 @@ class Recalibration:
         Raises
         ------
         ValueError
-            If an argument is empty, malformed or not finite, a label is out of range, or all labels
-            are of one class but the method has to distinguish classes.
+            If an argument is empty, malformed or not finite, a label is out of range, a weight is
+            negative, all are 0, or all labels are of one class but the method has to distinguish
+            classes.
 
         Warns
         -----
@@ -120,9 +127,14 @@ class Recalibration:
         array([[0.75, 0.25]])
         """
         logits, labels = _data(logits, labels)
+        weights = None
+        if sample_weight is not None:
+            weights = as_weights(sample_weight, len(labels))
+            there = weights > 0
+            logits, labels, weights = logits[there], labels[there], weights[there]
         if self._needs_two_classes and labels.min() == labels.max():
             raise ValueError(f"labels: got class {labels[0]} only, expected at least two classes")
-        self._fit(logits, labels)
+        self._fit(logits, labels, weights)
         self.classes_ = np.arange(logits.shape[1])
         return self
 
@@ -331,7 +343,7 @@ class Recalibration:
         target = TargetTags(required=True)
         return Tags("classifier", target_tags=target, classifier_tags=ClassifierTags())
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         raise NotImplementedError
 
     def _probs(self, logits: Array) -> Array:
@@ -426,8 +438,8 @@ class TemperatureScaling(Recalibration):
     objective: Objective = "nll"
     _kept = {"temperature": ()}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
-        scaled, best = _best_temperature(logits, labels, self.objective)
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
+        scaled, best = _best_temperature(logits, labels, self.objective, weights=weights)
         self.temperature_ = best
         if best in (RANGE if self.objective == "nll" else (GRID[0], GRID[-1])):
             wrong = int((logits.argmax(axis=1) != labels).sum())
@@ -477,7 +489,7 @@ class FixedTemperature(Recalibration):
         """The temperature in use, under the same name as in `TemperatureScaling`."""
         return self.temperature
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         pass
 
     def _check_fitted(self, k: int) -> None:
@@ -646,15 +658,16 @@ class HistogramBinning(Recalibration):
         if self.scheme not in ("equal_width", "equal_mass"):
             raise ValueError(f"scheme: got {self.scheme!r}, expected 'equal_width' or 'equal_mass'")
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         probs = _probs64(logits)
         confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
         self.edges_ = np.linspace(0, 1, self.bins + 1)[1:-1]
         if self.scheme == "equal_mass":
-            self.edges_ = np.unique(np.quantile(confidence, self.edges_))
+            self.edges_ = np.unique(_quantiles(confidence, self.edges_, weights))
         index = np.searchsorted(self.edges_, confidence)
-        count = np.bincount(index, minlength=len(self.edges_) + 1)
-        hits = np.bincount(index, weights=correct, minlength=len(count))
+        count = np.bincount(index, weights, minlength=len(self.edges_) + 1)
+        hits = correct if weights is None else correct * weights
+        hits = np.bincount(index, weights=hits, minlength=len(count))
         self.values_ = np.divide(hits, count, out=np.full(len(count), np.nan), where=count > 0)
 
     def _probs(self, logits: Array) -> Array:
@@ -700,13 +713,16 @@ class IsotonicCalibration(Recalibration):
     _needs_two_classes = True
     _kept = {"points": ()}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         probs = _probs64(logits)
         self.points_ = [None] * logits.shape[1]
         for k in np.unique(labels):
             floored = np.maximum(probs[:, k], _FLOOR)
             x, group, count = np.unique(floored, return_inverse=True, return_counts=True)
-            share = np.bincount(group, labels == k) / count
+            event = labels == k
+            if weights is not None:
+                count, event = np.bincount(group, weights), event * weights
+            share = np.bincount(group, event) / count
             y = isotonic_regression(share, weights=count).x
             level = np.concatenate([[False], np.diff(y) == 0, [False]])
             corner = ~(level[:-1] & level[1:])  # inside a level stretch nothing bends
@@ -755,11 +771,11 @@ class BetaCalibration(Recalibration):
     _needs_two_classes = True
     _kept = {"parameters": ("k", 3)}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         probs = _probs64(logits)
         self.parameters_ = np.tile([1.0, 1.0, 0.0], (logits.shape[1], 1))  # the identity
         for k in np.unique(labels):
-            self.parameters_[k] = _beta(probs[:, k], labels == k)
+            self.parameters_[k] = _beta(probs[:, k], labels == k, weights)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
@@ -792,10 +808,10 @@ class TopVersusAll(Recalibration):
 
     _kept = {"parameters": (3,)}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         probs = _probs64(logits)
         right = probs.argmax(axis=1) == labels
-        self.parameters_ = _beta(probs.max(axis=1), right)
+        self.parameters_ = _beta(probs.max(axis=1), right, weights)
 
     def _probs(self, logits: Array) -> Array:
         probs = _probs64(logits)
@@ -828,12 +844,12 @@ class VectorScaling(Recalibration):
     _needs_two_classes = True
     _kept = {"scale": ("k",), "bias": ("k",)}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         logits, k = logits.astype(np.float64), logits.shape[1]
 
         def loss(parameters):
             scale, bias = parameters[:k], parameters[k:]
-            nll, residual = _nll_and_residual(logits * scale + bias, labels)
+            nll, residual = _nll_and_residual(logits * scale + bias, labels, weights)
             return nll, np.concatenate([(residual * logits).sum(axis=0), residual.sum(axis=0)])
 
         self.scale_, self.bias_ = np.split(_minimised(loss, np.repeat([1.0, 0.0], k)), 2)
@@ -876,10 +892,10 @@ class MatrixScaling(Recalibration):
         if not 0 <= self.l2 < inf:
             raise ValueError(f"l2: got {self.l2}, expected a finite number >= 0")
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         k = logits.shape[1]
         penalty = np.full((k + 1, k), float(self.l2))
-        self.matrix_, self.bias_ = _affine(logits.astype(np.float64), labels, penalty)
+        self.matrix_, self.bias_ = _affine(logits.astype(np.float64), labels, penalty, weights)
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_, kind=None)
@@ -893,7 +909,7 @@ class StructuredScaling(Recalibration):
     mixed with 1 / (n + 1) of the uniform distribution (Laplace's rule, for n held-out samples).
     D and b are fitted by likelihood under ridge penalties that follow from the shape of the data
     alone, so that nothing has to be chosen: k / n for b and the diagonal of D, k (k - 1) / n for
-    the rest of D. Predictions may change.
+    the rest of D. Of weighted samples, n is the sum of the weights. Predictions may change.
 
     Parameters
     ----------
@@ -928,13 +944,14 @@ class StructuredScaling(Recalibration):
         if self.structure not in ("matrix", "vector"):
             raise ValueError(f"structure: got {self.structure!r}, expected 'matrix' or 'vector'")
 
-    def _fit(self, logits: Array, labels: Array) -> None:
-        n, k = logits.shape
-        self.temperature_ = _lowest_nll(_Scaled(logits, labels))
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
+        scaled, k = _Scaled(logits, labels, weights=weights), logits.shape[1]
+        n = scaled.n  # the sum of the weights, where there are any
+        self.temperature_ = _lowest_nll(scaled)
         self.smoothing_ = 1 / (n + 1)
         penalty = np.full((k + 1, k), np.inf if self.structure == "vector" else k * (k - 1) / n)
         penalty[np.arange(k), np.arange(k)] = penalty[k] = k / n
-        self.matrix_, self.bias_ = _affine(self._scores(logits), labels, penalty)
+        self.matrix_, self.bias_ = _affine(self._scores(logits), labels, penalty, weights)
 
     def _scores(self, logits: Array) -> Array:
         probs = _probs64(logits.astype(np.float64) / self.temperature_)
@@ -1042,18 +1059,27 @@ class _Scaled:
     sums over classes run along memory.
     """
 
-    def __init__(self, logits: Array, labels: Array, dtype: Any = np.float64, bins: int = 15):
+    def __init__(
+        self,
+        logits: Array,
+        labels: Array,
+        dtype: Any = np.float64,
+        bins: int = 15,
+        weights: Array | None = None,
+    ):
         check_bins(bins)
-        self.logits, self.labels, self.bins = logits, labels, bins
+        self.logits, self.labels, self.bins, self.weights = logits, labels, bins, weights
         self.inner = np.linspace(0, 1, bins + 1).astype(dtype)[1:-1]
-        self.n, k = logits.shape
-        self.blocks = []
-        for rows in blocks(self.n, k):
+        n, k = logits.shape
+        self.n = n if weights is None else float(weights.sum())
+        self.blocks, self.sums = [], []  # sums: how to add up a number for each row of a block
+        for rows in blocks(n, k):
             block = np.ascontiguousarray(logits[rows].T, dtype=dtype)
             block -= block.max(axis=0)
             self.blocks.append(block)
-        true = logits[np.arange(self.n), labels].astype(np.float64)
-        self.true = float((true - logits.max(axis=1)).sum())
+            self.sums.append(np.sum if weights is None else weights[rows].dot)
+        true = logits[np.arange(n), labels].astype(np.float64) - logits.max(axis=1)
+        self.true = float(true.sum() if weights is None else weights @ true)
 
     @cached_property
     def correct(self) -> Array:
@@ -1065,35 +1091,41 @@ class _Scaled:
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
         index = np.searchsorted(self.inner, confidence)
-        gaps = np.bincount(index, confidence - self.correct, minlength=self.bins) / self.n
+        gaps = confidence - self.correct
+        gaps = gaps if self.weights is None else gaps * self.weights
+        gaps = np.bincount(index, gaps, minlength=self.bins) / self.n
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
     def nll(self, temperature: float) -> tuple[float, float, float]:
         """The mean NLL, and its first and second derivative in 1/T."""
         value = slope = curvature = 0.0
         room = np.empty_like(self.blocks[0])
-        for block in self.blocks:
+        for block, add in zip(self.blocks, self.sums, strict=True):
             weight = room.ravel()[: block.size].reshape(block.shape)
             np.divide(block, float(temperature), out=weight)
             total = np.exp(weight, out=weight).sum(axis=0)
             first = np.multiply(weight, block, out=weight).sum(axis=0) / total
             second = np.multiply(weight, block, out=weight).sum(axis=0) / total
-            value += np.log(total).sum()
-            slope += first.sum()
-            curvature += (second - first**2).sum()
+            value += add(np.log(total))
+            slope += add(first)
+            curvature += add(second - first**2)
         sums = value - self.true / temperature, slope - self.true, curvature
         return tuple(float(x / self.n) for x in sums)
 
 
 def _best_temperature(
-    logits: Array, labels: Array, objective: Objective, bins: int = 15
+    logits: Array,
+    labels: Array,
+    objective: Objective,
+    bins: int = 15,
+    weights: Array | None = None,
 ) -> tuple[_Scaled, float]:
     if objective not in ("ece", "nll"):
         raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
     if objective == "ece":
-        scaled = _Scaled(logits, labels, logits.dtype, bins)
+        scaled = _Scaled(logits, labels, logits.dtype, bins, weights)
         return scaled, _lowest_ece(scaled.ece)
-    scaled = _Scaled(logits, labels, bins=bins)
+    scaled = _Scaled(logits, labels, bins=bins, weights=weights)
     return scaled, _lowest_nll(scaled)
 
 
@@ -1151,6 +1183,21 @@ def _root(nll: Callable[[float], tuple[float, float, float]], start: float = 1.0
         x, last = new, abs(new - x)
 
 
+def _quantiles(values: Array, shares: Array, weights: Array | None) -> Array:
+    """Quantiles, linear between values; a whole-number weight is that many equal values.
+
+    >>> _quantiles(np.array([1.0, 4.0]), np.array([0.5, 0.75]), np.array([3.0, 1.0])).tolist()
+    [1.0, 1.75]
+    """
+    if weights is None:
+        return np.quantile(values, shares)
+    order = np.argsort(values)
+    end = np.cumsum(weights[order])
+    start = end - weights[order]
+    places = np.stack([start, np.maximum(start, end - 1)], axis=1).ravel()
+    return np.interp(shares * places[-1], places, np.repeat(values[order], 2))
+
+
 def _with_top(probs: Array, confidence: Array) -> Array:
     """Rows whose top class has `confidence` and stays on top where it can (`HistogramBinning`)."""
     n, k = probs.shape
@@ -1181,20 +1228,25 @@ def _beta_features(probs: Array) -> Array:
     return np.column_stack([np.log(probs), -np.log1p(-probs), np.ones_like(probs)])
 
 
-def _beta(probs: Array, target: Array) -> Array:
+def _beta(probs: Array, target: Array, weights: Array | None = None) -> Array:
     """The a, b and c of `BetaCalibration` for the probability of an event."""
     features = _beta_features(probs)
+    share = None if weights is None else weights / weights.sum()
 
     def loss(parameters):
         score = features @ parameters
-        nll = np.logaddexp(0, score) - target * score
-        return nll.mean(), features.T @ (expit(score) - target) / len(target)
+        nll, residual = np.logaddexp(0, score) - target * score, expit(score) - target
+        if share is None:
+            return nll.mean(), features.T @ residual / len(target)
+        return share @ nll, features.T @ (share * residual)
 
     bounds = [(0, None), (0, None), (None, None)]
     return _minimised(loss, np.array([1.0, 1.0, 0.0]), bounds)
 
 
-def _affine(scores: Array, labels: Array, penalty: Array) -> tuple[Array, Array]:
+def _affine(
+    scores: Array, labels: Array, penalty: Array, weights: Array | None = None
+) -> tuple[Array, Array]:
     """W and b of the lowest NLL of softmax(W z + b) under ridge penalties of W - 1 and b.
 
     A row of `penalty` (k + 1, k) belongs to a logit, the last to b; what has an infinite one stays.
@@ -1207,7 +1259,7 @@ def _affine(scores: Array, labels: Array, penalty: Array) -> tuple[Array, Array]
 
     def loss(parameters):
         change[free] = parameters / unit
-        nll, residual = _nll_and_residual(scores + inputs @ change, labels)
+        nll, residual = _nll_and_residual(scores + inputs @ change, labels, weights)
         gradient = (inputs.T @ residual)[free] / unit
         return nll + held @ parameters**2, gradient + 2 * held * parameters
 
@@ -1215,15 +1267,20 @@ def _affine(scores: Array, labels: Array, penalty: Array) -> tuple[Array, Array]
     return np.eye(k) + change[:k].T, change[k].copy()
 
 
-def _nll_and_residual(scores: Array, labels: Array) -> tuple[float, Array]:
+def _nll_and_residual(
+    scores: Array, labels: Array, weights: Array | None = None
+) -> tuple[float, Array]:
     """Mean NLL of softmax(scores), and its gradient in the scores, in their place."""
     true = np.arange(len(labels)), labels
+    mean, rows = np.mean, len(labels)  # a row counts as one of so many
+    if weights is not None:
+        mean, rows = (weights / weights.sum()).dot, weights.sum() / weights
     scores -= scores.max(axis=1, keepdims=True)
-    of_labels = scores[true].mean()
+    of_labels = mean(scores[true])
     total = row_sums(np.exp(scores, out=scores))
-    scores /= total[:, np.newaxis] * len(labels)
-    scores[true] -= 1 / len(labels)
-    return np.log(total).mean() - of_labels, scores
+    scores /= (total * rows)[:, np.newaxis]
+    scores[true] -= 1 / rows
+    return mean(np.log(total)) - of_labels, scores
 
 
 def _minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> Array:

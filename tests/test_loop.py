@@ -441,3 +441,12 @@ def test_a_compiled_network_learns_the_same(monkeypatch):
     assert np.abs(logits[0] - logits[1]).max() < 0.05
     assert compiled.network._compiled_call_impl and not plain.network._compiled_call_impl
     assert compiled.network.state_dict().keys() == plain.network.state_dict().keys()
+
+
+def test_a_machine_without_the_module_resource_trains_and_knows_no_peak():
+    code = (
+        "import sys, torch; sys.modules['resource'] = None\n"
+        "from calibkit_companion.training.machine import describe\n"
+        "assert describe(torch.device('cpu'))['peak_memory_mb'] is None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

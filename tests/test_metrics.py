@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 import tracemalloc
 import warnings
 from pathlib import Path
@@ -17,7 +18,7 @@ from scipy.special import softmax
 from sklearn import metrics as sk
 
 from calibkit import metrics
-from calibkit.arrays import BLOCK
+from calibkit.arrays import BLOCK, MOST_BINS
 from calibkit.metrics import UndefinedMetricWarning
 
 # What netcal has for `sample(2000)`; benchmarks/netcal_values.py.
@@ -968,6 +969,8 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
 
 @pytest.mark.parametrize("call, message", [
     (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=0), "bins: got 0, expected"),
+    (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=10**9), "bins: got 1000000000, expected a"),
+    (lambda: metrics.reliability_bins([0.5], [1], bins=100_001), ".* from 1 to 100,000"),
     (lambda: metrics.classwise_ece(GOOD_PROBS, GOOD_LABELS, bins=2.5), "bins: got 2.5, expected"),
     (lambda: metrics.summary(GOOD_LOGITS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], convention="x"), "convention: got 'x', expected"),
@@ -979,6 +982,25 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
 def test_bad_options_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+def test_the_numbers_per_class_and_bin_are_bounded_together():
+    """And the most that is allowed takes well under a second."""
+    probs = np.full((10, 400), 1 / 400)
+    for f in (metrics.classwise_ece, metrics.brier_decomposition, metrics.ece_floor):
+        more = {"of": "classwise_ece"} if f is metrics.ece_floor else {}
+        with pytest.raises(
+            ValueError, match="^bins: got 60000 for 400 classes, expected at most 50,"
+        ):
+            f(probs, np.arange(10), bins=60_000, **more)
+    with pytest.raises(ValueError, match="^bins: got 60000 for 400 classes, expected at most 50,"):
+        metrics.summary(np.log(probs), np.arange(10), bins=60_000)
+    started = time.process_time()
+    confidence, correct = np.linspace(0, 1, 1000), np.arange(1000) % 2
+    # A bin for each: the mean of the gaps.
+    gaps = np.abs(confidence - correct).mean()
+    assert metrics.ece(confidence, correct, bins=MOST_BINS) == pytest.approx(gaps)
+    assert time.process_time() - started < 1
 
 
 # ------------------------------------------------------------------------- contract

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
@@ -705,6 +706,131 @@ def test_a_calibrated_model_is_scored_searched_and_cloned():
     other = np.where(names == "cat", "cow", names)
     with pytest.raises(ValueError, match="y: got .*cow.*, expected classes the estimator knows"):
         CalibratedModel(fitted).fit(inputs, other)
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+# What L-BFGS fits, to a gradient of 1e-8; the others have a closed form, a root or three numbers.
+ITERATED = (
+    posthoc.BetaCalibration,
+    posthoc.VectorScaling,
+    posthoc.MatrixScaling,
+    posthoc.StructuredScaling,
+)
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+@pytest.mark.parametrize(("k", "n"), [(2, 300), (3, 500), (10, 2000)])
+def test_whole_number_weights_are_repeated_rows(model, k, n):
+    logits, labels = sampled(n=n, k=k, temperature=2.0)
+    weights = np.random.default_rng(1).integers(0, 5, size=n)
+    repeated = np.repeat(logits, weights, axis=0), np.repeat(labels, weights)
+    found, expected = clone(model).fit(logits, labels, weights), clone(model).fit(*repeated)
+    close = 1e-7 if isinstance(model, ITERATED) else 1e-9
+    test = sampled(n=1000, k=k, temperature=2.0, seed=2)[0]
+    for scores in (logits, test):
+        probs = found.predict_proba(scores)
+        np.testing.assert_allclose(probs, expected.predict_proba(scores), rtol=0, atol=close)
+    if "Fixed" not in repr(model) and "ece" not in repr(model):  # which is one of a grid
+        plain = clone(model).fit(logits, labels).predict_proba(test)
+        assert np.abs(plain - found.predict_proba(test)).max() > 1e-4  # they count
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+def test_weights_of_one_are_none_and_rows_of_none_are_not_there(model):
+    logits, labels = sampled(n=600, temperature=2.0)
+    plain = clone(model).fit(logits, labels).predict_proba(logits)
+    for ones in (np.ones(600), [1] * 600, torch.ones(600), np.ones(600, bool)):
+        found = clone(model).fit(logits, labels, sample_weight=ones).predict_proba(logits)
+        np.testing.assert_allclose(found, plain, rtol=0, atol=1e-7)
+    spoilt, wrong = np.append(logits, logits[:50] * -9, axis=0), np.append(labels, labels[:50])
+    found = clone(model).fit(spoilt, wrong, np.repeat([1, 0], [600, 50])).predict_proba(logits)
+    np.testing.assert_allclose(found, plain, rtol=0, atol=1e-7)
+    by_sum = (posthoc.StructuredScaling(s) for s in ("matrix", "vector"))
+    if model not in (*by_sum, posthoc.HistogramBinning(10, "equal_mass")):
+        some = np.random.default_rng(0).uniform(0.1, 3, 600)
+        one, ten = (clone(model).fit(logits, labels, c * some) for c in (1, 10))
+        np.testing.assert_allclose(
+            one.predict_proba(logits), ten.predict_proba(logits), rtol=0, atol=1e-6
+        )
+
+
+def test_weighted_fits_have_the_lowest_weighted_loss():
+    """By scipy and scikit-learn, which share nothing with them."""
+    from sklearn.isotonic import IsotonicRegression
+
+    logits, labels = sampled(n=800, k=3, temperature=1.7)
+    weights = np.random.default_rng(3).gamma(0.5, size=800)
+    every = np.arange(800)
+
+    def loss(scores):
+        return -weights @ log_softmax(scores, axis=1)[every, labels] / weights.sum()
+
+    found = posthoc.TemperatureScaling().fit(logits, labels, weights).temperature_
+    best = minimize_scalar(lambda t: loss(logits / t), bounds=(0.1, 10), options={"xatol": 1e-10})
+    assert found == pytest.approx(best.x, abs=1e-6)
+    vector = posthoc.VectorScaling().fit(logits, labels, weights)
+    start = np.repeat([1.0, 0.0], 3)
+    best = minimize(lambda p: loss(logits * p[:3] + p[3:]), start, tol=1e-10)
+    assert loss(logits * vector.scale_ + vector.bias_) <= best.fun + 1e-9
+    matrix = posthoc.MatrixScaling().fit(logits, labels, weights)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    theirs.fit(logits, labels, sample_weight=weights)
+    np.testing.assert_allclose(
+        matrix.predict_proba(logits), theirs.predict_proba(logits), atol=1e-5
+    )
+    probs = softmax(logits)
+    isotonic = posthoc.IsotonicCalibration().fit(logits, labels, weights)
+    theirs = IsotonicRegression().fit(probs[:, 1], labels == 1, sample_weight=weights)
+    np.testing.assert_allclose(
+        np.interp(probs[:, 1], *isotonic.points_[1]), theirs.predict(probs[:, 1]), atol=1e-12
+    )
+    p, right = probs.max(axis=1), probs.argmax(axis=1) == labels
+
+    def of_beta(parameters):
+        q = expit(np.column_stack([np.log(p), -np.log1p(-p), np.ones(800)]) @ parameters)
+        return -weights @ np.log(np.where(right, q, 1 - q)) / weights.sum()
+
+    bounds = [(0, None), (0, None), (None, None)]
+    best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
+    top = posthoc.TopVersusAll().fit(logits, labels, weights)
+    assert of_beta(top.parameters_) <= best.fun + 1e-9
+    one = posthoc.BetaCalibration().fit(logits, labels, weights)
+    p, right = probs[:, 1], labels == 1
+    best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
+    assert of_beta(one.parameters_[1]) <= best.fun + 1e-9
+
+
+def test_weighted_bins_by_hand():
+    logits = np.array([[4.0, 0.0]] * 4)
+    model = posthoc.HistogramBinning().fit(logits, [0, 0, 0, 1], [1.0, 1.0, 1.0, 5.0])
+    assert model.values_[-1] == 3 / 8
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 6)), min_size=1, max_size=12))
+def test_weighted_quantiles_are_those_of_repeated_values(rows):
+    values, weights = np.array(rows).T
+    shares = np.linspace(0, 1, 8)[1:-1]
+    expected = np.quantile(np.repeat(values, weights.astype(int)), shares)
+    np.testing.assert_allclose(posthoc._quantiles(values, shares, weights), expected, atol=1e-12)
+    tiny = posthoc._quantiles(values, shares, weights / 1e6)  # still in order, and inside
+    assert (np.diff(tiny) >= 0).all() and values.min() <= tiny[0] and tiny[-1] <= values.max()
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+def test_bad_weights_are_refused_by_every_map(model):
+    logits, labels = sampled(n=30)
+    for weights, message in (
+        (np.zeros(30), "got weights that are all zero"),
+        (np.full(30, -1.0), "got -1, expected weights of at least 0"),
+        (np.ones(29), "got 29 values, expected 30"),
+        (np.full(30, np.nan), "got NaN"),
+    ):
+        with pytest.raises(ValueError, match=f"^sample_weight: {message}"):
+            clone(model).fit(logits, labels, weights)
+    if model._needs_two_classes:
+        with pytest.raises(ValueError, match="got class 0 only"):
+            clone(model).fit(logits, labels, labels == 0)
 
 
 # --- files ----------------------------------------------------------------------------------------

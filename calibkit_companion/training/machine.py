@@ -2,7 +2,6 @@
 
 import ctypes
 import platform
-import resource
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 import calibkit
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 _aten = torch.ops.aten
 _PRODUCTS = {  # every sum of products in a network and in its gradient
@@ -79,10 +83,12 @@ def describe(device: torch.device) -> dict:
         torch.cuda.max_memory_allocated()
         if cuda
         else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        if resource
+        else 0
     )
     return {
         "device": torch.cuda.get_device_name(device) if cuda else _processor(),
-        "peak_memory_mb": round(peak / 2**20),
+        "peak_memory_mb": round(peak / 2**20) or None,  # None: not known
         "calibkit": calibkit.__version__,
         "commit": commit,
         "torch": torch.__version__,
