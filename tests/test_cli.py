@@ -1,5 +1,6 @@
 """The command line trains, lists, and refuses in one line."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -231,3 +232,12 @@ def test_help_teaches_by_example(capsys):
         with pytest.raises(SystemExit, match="0"):
             cli.main(arguments)
         assert "Example" in capsys.readouterr().out
+
+
+def test_a_sign_that_the_output_lacks_stops_no_command():
+    """As on Windows, where a file is written in cp1252, which has no arrow."""
+    command = [sys.executable, "-m", "calibkit", "plan"]
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert b" ? " in done.stdout and "×".encode("cp1252") in done.stdout
