@@ -80,7 +80,7 @@ def command_line(logits, labels):
         report = ("calibkit", "report", str(predictions), "--out", str(out))
         if "report" in EXTRAS:
             subprocess.run(report, check=True, stdout=subprocess.DEVNULL)
-            page = (out / "report.html").read_text()
+            page = (out / "report.html").read_text(encoding="utf-8")
             assert "</html>" in page and len(page) > 50_000
         else:
             assert "calibkit[report]" in refused(*report)

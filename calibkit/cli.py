@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 on success, 1 on failure, 2: wrong call, 3: ``--fail-if``, 130: Ctrl-C."""
     arguments = sys.argv[1:] if arguments is None else arguments
     resumes = ""
+    for stream in (sys.stdout, sys.stderr):  # into a file, Windows has no "→"
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     try:
         with terms.extras():
             options = parser(arguments).parse_args(arguments)

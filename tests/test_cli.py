@@ -1,5 +1,6 @@
 """The command line trains, lists, and refuses in one line."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -208,3 +209,12 @@ def test_data_list_names_every_set(capsys):
     out = capsys.readouterr().out
     for name in ("mnist1d", "fashion_mnist", "cifar10", "tiny_imagenet", "20newsgroups"):
         assert name in out
+
+
+def test_a_sign_that_the_output_lacks_stops_no_command():
+    """As on Windows, where a file is written in cp1252, which has no arrow."""
+    command = [sys.executable, "-m", "calibkit", "plan"]
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert b" ? " in done.stdout and "×".encode("cp1252") in done.stdout
