@@ -335,11 +335,20 @@ def scikit_plot(data: dict[str, np.ndarray]) -> Rows:
 
 
 def fastai(data: dict[str, np.ndarray]) -> Rows:
+    from fastai.data.core import DataLoaders
+    from fastai.learner import Learner
     from fastai.metrics import BrierScore
-    from torch import from_numpy
+    from torch import eye, from_numpy, nn
+    from torch.utils.data import TensorDataset
 
-    score = from_numpy(np.stack([np.zeros(N), data["score"]], axis=1))
-    return {"fastai_brier": ("fastai", BrierScore()(score, from_numpy(data["event"])))}
+    scores = from_numpy(np.stack([np.zeros(N), data["score"]], axis=1))
+    rows = TensorDataset(scores, from_numpy(data["event"]))
+    loaders = DataLoaders.from_dsets(rows, rows, bs=500, device="cpu")
+    network = nn.Linear(2, 2, bias=False, dtype=scores.dtype)
+    network.weight.data = eye(2, dtype=scores.dtype)  # hands the scores on
+    learner = Learner(loaders, network, nn.CrossEntropyLoss(), metrics=BrierScore())
+    _, found = learner.validate()
+    return {"fastai_brier": ("fastai", found)}
 
 
 def nannyml(data: dict[str, np.ndarray]) -> Rows:
