@@ -714,26 +714,25 @@ class IsotonicCalibration(Recalibration):
     _kept = {"points": ()}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        probs = _probs64(logits)
-        self.points_ = [None] * logits.shape[1]
-        for k in np.unique(labels):
-            floored = np.maximum(probs[:, k], _FLOOR)
-            x, group, count = np.unique(floored, return_inverse=True, return_counts=True)
-            event = labels == k
-            if weights is not None:
-                count, event = np.bincount(group, weights), event * weights
-            share = np.bincount(group, event) / count
-            y = isotonic_regression(share, weights=count).x
-            level = np.concatenate([[False], np.diff(y) == 0, [False]])
-            corner = ~(level[:-1] & level[1:])  # inside a level stretch nothing bends
-            self.points_[k] = x[corner], y[corner]
+        probs = _class_probs(logits)
+        np.maximum(probs, _FLOOR, out=probs)
+        self.points_, order = [None] * len(probs), None
+        for k in np.flatnonzero(np.bincount(labels)):
+            # Of two classes, one falls as the other rises. The sort is fast on what nearly ascends.
+            reuse = len(probs) == 2 and order is not None
+            order = order[::-1] if reuse else _coarse_order(probs[k])
+            order = order[np.argsort(probs[k, order], kind="stable")]
+            ordered = None if weights is None else weights[order]
+            self.points_[k] = _isotonic(probs[k, order], (labels == k)[order], ordered)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = _probs64(logits)
-        for k, points in enumerate(self.points_):
+        probs = _class_probs(logits)
+        # Of two classes one falls as the other rises: np.interp is fast on what nearly does either.
+        order = _coarse_order(probs[0]) if len(probs) == 2 else slice(None)
+        for own, points in zip(probs, self.points_, strict=True):
             if points is not None:
-                probs[:, k] = np.interp(np.maximum(probs[:, k], _FLOOR), *points)
+                own[order] = np.interp(own[order], *points)
         return _normalised(probs)
 
     def _restore(self, name: str, value: Any, k: int) -> Any:
@@ -772,16 +771,18 @@ class BetaCalibration(Recalibration):
     _kept = {"parameters": ("k", 3)}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        probs = _probs64(logits)
-        self.parameters_ = np.tile([1.0, 1.0, 0.0], (logits.shape[1], 1))  # the identity
-        for k in np.unique(labels):
-            self.parameters_[k] = _beta(probs[:, k], labels == k, weights)
+        probs = _class_probs(logits)
+        self.parameters_ = np.tile(_IDENTITY, (len(probs), 1))
+        for k in np.flatnonzero(np.bincount(labels)):
+            # Of two classes, the second has the parameters of the first mirrored, but for rounding.
+            start = self.parameters_[0, [1, 0, 2]] * [1, 1, -1] if len(probs) == 2 else _IDENTITY
+            self.parameters_[k] = _beta(probs[k], labels == k, weights, start)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = _probs64(logits)
-        for k, parameters in enumerate(self.parameters_):
-            probs[:, k] = expit(_beta_features(probs[:, k]) @ parameters)
+        probs = _class_probs(logits)
+        for own, parameters in zip(probs, self.parameters_, strict=True):
+            own[:] = expit(parameters @ _beta_features(own))
         return _normalised(probs)
 
 
@@ -815,7 +816,7 @@ class TopVersusAll(Recalibration):
 
     def _probs(self, logits: Array) -> Array:
         probs = _probs64(logits)
-        return _with_top(probs, expit(_beta_features(probs.max(axis=1)) @ self.parameters_))
+        return _with_top(probs, expit(self.parameters_ @ _beta_features(probs.max(axis=1))))
 
 
 # --- affine functions of the logits ---------------------------------------------------------------
@@ -1216,32 +1217,135 @@ def _with_top(probs: Array, confidence: Array) -> Array:
     return rows
 
 
-def _normalised(rows: Array) -> Array:
-    """Rows that sum to 1; uniform where all are 0, as scikit-learn does."""
-    total = rows.sum(axis=1, keepdims=True)
-    return np.divide(rows, total, out=np.full_like(rows, 1 / rows.shape[1]), where=total > 0)
+def _class_probs(logits: Array) -> Array:
+    """`_probs64` by class, (k, n): what is done to each class is faster along memory."""
+    if logits.shape[1] > 2:
+        return np.ascontiguousarray(_probs64(logits).T)
+    # The same numbers several times faster. Of more classes the sums would differ in the last bit.
+    probs = np.array(logits.T, dtype=np.float64, order="C")
+    probs -= probs.max(axis=0)
+    np.exp(probs, out=probs)
+    probs /= probs.sum(axis=0)
+    return probs
+
+
+def _normalised(probs: Array) -> Array:
+    """Rows (n, k) that sum to 1, from (k, n); uniform where all are 0, as scikit-learn does."""
+    total = probs.sum(axis=0)
+    empty = total == 0
+    probs[:, empty], total[empty] = 1, len(probs)
+    probs /= total
+    return np.stack(probs, axis=1)
+
+
+def _isotonic(x: Array, right: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    """Corners of the isotonic regression of booleans on `x`, which ascends."""
+    new = np.concatenate([[True], x[1:] != x[:-1], [True]])
+    single = new[:-1] & new[1:]
+    # A mean that rises begins neither after a single right answer nor with a single wrong one.
+    new[1:-1] &= ~(single & right)[:-1] & ~(single & ~right)[1:]
+    starts = np.flatnonzero(new)
+    if weights is None:
+        count = np.diff(starts)
+    else:
+        count, right = np.add.reduceat(weights, starts[:-1]), right * weights
+    share = np.add.reduceat(right, starts[:-1], dtype=np.float64) / count
+    found = isotonic_regression(share, weights=count)
+    starts = starts[found.blocks]
+    ends = np.stack([starts[:-1], starts[1:] - 1], axis=1).ravel()  # of each level stretch
+    x, y = x[ends], np.repeat(found.x[found.blocks[:-1]], 2)
+    kept = np.append(True, x[1:] > x[:-1])
+    return x[kept], y[kept]
+
+
+def _coarse_order(probs: Array) -> Array:
+    """Indices that sort probabilities by the first 16 bits, which takes linear time."""
+    return np.argsort((probs * 65535).astype(np.uint16), kind="stable")
+
+
+_IDENTITY = np.array([1.0, 1.0, 0.0])
 
 
 def _beta_features(probs: Array) -> Array:
+    """Rows ln p, -ln(1 - p) and 1, (3, n)."""
     eps = np.finfo(np.float64).eps
-    probs = np.clip(probs, eps, 1 - eps)
-    return np.column_stack([np.log(probs), -np.log1p(-probs), np.ones_like(probs)])
+    features = np.ones((3, len(probs)))
+    np.clip(probs, eps, 1 - eps, out=features[0])
+    np.subtract(1, features[0], out=features[1])
+    np.log(features[:2], out=features[:2])
+    features[1] *= -1
+    return features
 
 
-def _beta(probs: Array, target: Array, weights: Array | None = None) -> Array:
+def _beta(
+    probs: Array, target: Array, weights: Array | None = None, start: Array = _IDENTITY
+) -> Array:
     """The a, b and c of `BetaCalibration` for the probability of an event."""
     features = _beta_features(probs)
+    features *= np.where(target, 1.0, -1.0)  # times the parameters: the logit of what happened
     share = None if weights is None else weights / weights.sum()
+    # The NLL is convex. So its minimum under a, b >= 0 is the lowest of the minima without a bound,
+    # of all and of some parameters while the others are 0, that keep to the bounds.
+    allowed = []
+    for free in (slice(None), [1, 2], [0, 2], [2]):
+        found = _newton(features[free], start[free], share)
+        if found is None:
+            return _beta_by_lbfgs(features, share)
+        parameters = np.zeros(3)
+        nll, parameters[free] = found
+        if parameters[:2].min() >= 0:
+            allowed.append((nll, parameters))
+            if free == slice(None):
+                break
+    return min(allowed, key=lambda pair: pair[0])[1]
+
+
+def _newton(
+    features: Array, start: Array, share: Array | None = None
+) -> tuple[float, Array] | None:
+    """The lowest mean of ln(1 + exp(-x @ features)), and where: Newton's method, steps halved.
+
+    The mean is weighted by `share` (n,), which sums to 1; None: every sample counts alike.
+
+    None where there is no such x, since the terms can be made as small as one likes, or more than
+    one, and where the method does not settle.
+    """
+    lowest, x, step = inf, start, np.zeros(len(start))
+    scaled = np.empty_like(features)
+    for _ in range(50):
+        with np.errstate(over="ignore"):
+            odds = -(x + step) @ features
+            np.exp(odds, out=odds)  # of the wrong answer
+        total = 1 + odds
+        losses = np.log(total)
+        value = float(losses.mean() if share is None else share @ losses)
+        if value == inf or value > lowest * (1 + 1e-12):
+            step /= 2
+            continue
+        lowest, x = value, x + step
+        wrong = odds / total
+        if share is not None:
+            wrong *= share
+        curvature = np.multiply(features, wrong / total, out=scaled) @ features.T
+        step, _, rank, _ = np.linalg.lstsq(curvature, features @ wrong, rcond=1e-13)
+        if rank < len(x) or odds.max() < 1:
+            return None
+        if np.abs(step).max() <= 1e-7 * max(1, np.abs(x).max()):
+            return lowest, x + step
+    return None
+
+
+def _beta_by_lbfgs(features: Array, share: Array | None = None) -> Array:
+    """As `_beta`, where no single parameters have the lowest NLL: some that nearly reach it."""
 
     def loss(parameters):
-        score = features @ parameters
-        nll, residual = np.logaddexp(0, score) - target * score, expit(score) - target
+        score = parameters @ features
+        losses, wrong = np.logaddexp(0, -score), expit(-score)
         if share is None:
-            return nll.mean(), features.T @ residual / len(target)
-        return share @ nll, features.T @ (share * residual)
+            return losses.mean(), -features @ wrong / len(score)
+        return share @ losses, -features @ (share * wrong)
 
-    bounds = [(0, None), (0, None), (None, None)]
-    return _minimised(loss, np.array([1.0, 1.0, 0.0]), bounds)
+    return _minimised(loss, _IDENTITY, [(0, None), (0, None), (None, None)])
 
 
 def _affine(

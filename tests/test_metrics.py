@@ -369,6 +369,47 @@ def test_aurc_is_that_of_the_papers_code_without_ties():
     assert metrics.aurc(confidence, correct) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("decimals", [1, 3, 12])
+def test_areas_of_many_predictions_with_ties(dtype, decimals):
+    """Group by group: every order of a tie has the same risk on average, at each of its places."""
+    confidence, correct = ranked(5000, decimals=decimals)
+    confidence = confidence.astype(dtype)
+    risks, accepted, failed, caught = [], 0, 0, 0.0
+    for value in np.unique(confidence)[::-1]:
+        wrong = ~correct[confidence == value]
+        step = np.arange(1, len(wrong) + 1)
+        risks += list((failed + wrong.mean() * step) / (accepted + step))
+        caught += (failed + wrong.sum() / 2) * (len(wrong) - wrong.sum())
+        accepted, failed = accepted + len(wrong), failed + wrong.sum()
+    area = 1 - caught / (failed * (accepted - failed))
+    expected = {
+        "aurc": np.mean(risks),
+        "auroc": area,
+        "augrc": (1 - area) * (failed / 5000) * (1 - failed / 5000) + (failed / 5000) ** 2 / 2,
+    }
+    for name, value in expected.items():
+        assert getattr(metrics, name)(confidence, correct) == pytest.approx(value, abs=1e-13), name
+
+
+@given(judged, st.integers(0, 2**32 - 1))
+@quick
+@undefined
+def test_areas_of_a_ranking_are_those_of_its_samples(data, seed):
+    """Also of a replicate, which has no sample at some confidences."""
+    confidence, correct = data
+    drawn = np.random.default_rng(seed).integers(0, 2, len(correct)) > 0
+    drawn[0] = True
+    distinct, place = np.unique(-confidence, return_inverse=True)
+    right, wrong = (np.bincount(place[drawn & z], minlength=len(distinct))
+                    for z in (correct, ~correct))  # fmt: skip
+    ranking = metrics.Ranking(-distinct, right, wrong)
+    for name in ("auroc", "aurc", "eaurc", "augrc"):
+        value = getattr(metrics, name)(confidence[drawn], correct[drawn])
+        expected = metrics.ranked_metrics()[name](ranking)
+        assert value == pytest.approx(expected, abs=1e-15, nan_ok=True), name
+
+
 @given(judged)
 @quick
 def test_augrc_is_the_trapezoid_area(data):

@@ -13,12 +13,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import isotonic_regression, minimize, minimize_scalar
 from scipy.special import expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
@@ -350,6 +351,48 @@ def test_isotonic_against_scikit_learn(k):
     np.testing.assert_allclose(got, theirs.predict_proba(test), atol=1e-9)
 
 
+@given(st.integers(0, 10_000), st.integers(2, 300), st.integers(0, 4), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_isotonic_of_two_classes_is_scikit_learns_regression(seed, n, decimals, single):
+    """Ties included: probabilities of few decimals, rights and wrongs among the same."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.7, 0.7, n).round(decimals).clip(0.001, 0.999)
+    labels = (rng.random(n) < p**2).astype(int)
+    labels[:2] = 0, 1
+    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    logits = logits.astype(np.float32) if single else logits
+    p = softmax(logits.astype(float))[:, 1]
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(p, labels)
+    test = np.column_stack([np.zeros(200), rng.normal(size=200)]) + 1
+    model = posthoc.IsotonicCalibration().fit(logits, labels)
+    for z in (logits, test):
+        expected = theirs.predict(softmax(z.astype(float))[:, 1])
+        probs = model.predict_proba(z)
+        np.testing.assert_allclose(probs, np.column_stack([1 - expected, expected]), atol=1e-9)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 60), st.integers(2, 5), st.floats(-1, 2.5))
+@settings(max_examples=200, deadline=None)
+def test_isotonic_corners_are_those_of_a_regression_on_every_value(seed, n, k, scale):
+    """From rounded logits, which tie, and up to saturated ones."""
+    rng = np.random.default_rng(seed)
+    logits = (10**scale * rng.normal(size=(n, k))).round(seed % 3) + 5
+    labels = rng.integers(k, size=n)
+    labels[:k] = np.arange(min(n, k))
+    model = posthoc.IsotonicCalibration()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosthocWarning)
+        model.fit(logits, labels)
+    probs = np.maximum(softmax(logits), 1e-200)
+    for c in np.unique(labels):
+        x, group, count = np.unique(probs[:, c], return_inverse=True, return_counts=True)
+        y = isotonic_regression(np.bincount(group, labels == c) / count, weights=count).x
+        level = np.r_[False, np.diff(y) == 0, False]
+        corner = ~(level[:-1] & level[1:])
+        np.testing.assert_array_equal(model.points_[c][0], x[corner])
+        np.testing.assert_allclose(model.points_[c][1], y[corner], atol=1e-12)
+
+
 def beta_features(logits):
     p = softmax(logits)[:, 1]
     return np.column_stack([np.log(p), -np.log(1 - p)])
@@ -368,6 +411,102 @@ def test_beta_against_scikit_learn():
     test, _ = sampled(k=2, temperature=2.0, seed=1)
     expected = theirs.predict_proba(beta_features(test))
     np.testing.assert_allclose(model.predict_proba(test), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("temperature", [0.7, 2.0])
+def test_beta_is_the_lowest_nll_to_nine_digits(k, temperature):
+    """Against Newton's method of scikit-learn, on each class against the rest."""
+    logits, labels = sampled(n=5000, k=k, temperature=temperature)
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    p = softmax(logits)
+    expected = np.empty_like(p)
+    for c in range(k):
+        features = np.column_stack([np.log(p[:, c]), -np.log1p(-p[:, c])])
+        theirs = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12)
+        theirs.fit(features, labels == c)
+        assert (theirs.coef_ > 0).all()
+        found = [*theirs.coef_[0], theirs.intercept_[0]]
+        np.testing.assert_allclose(model.parameters_[c], found, atol=1e-9)
+        expected[:, c] = theirs.predict_proba(features)[:, 1]
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(logits), expected, atol=1e-9)
+
+
+def test_beta_is_that_of_betacal():
+    """Of version 1.1.0, with scikit-learn 1.9.1, whose optimiser stops at a gradient of 1e-4."""
+    model = posthoc.BetaCalibration().fit(*sampled(n=10_000, k=2, temperature=2.0))
+    theirs = [0.514184, 0.497118, -0.013484]
+    np.testing.assert_allclose(model.parameters_[1], theirs, atol=3e-4)
+
+
+def lowest_with_bounds(logits, labels):
+    """The a, b and c of class 1 by a general optimiser with bounds, and their NLL."""
+    features = np.column_stack([beta_features(logits), np.ones(len(labels))])
+
+    def loss(parameters):
+        score = features @ parameters
+        residual = 1 / (1 + np.exp(-score)) - labels
+        return (np.logaddexp(0, score) - labels * score).mean(), features.T @ residual / len(labels)
+
+    bounds = [(0, None), (0, None), (None, None)]
+    options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-8}
+    found = minimize(loss, [1, 1, 0], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return found.x, found.fun, loss
+
+
+@pytest.mark.parametrize(
+    ("chance", "zero"),
+    [
+        (lambda p: 0.5 * np.exp(-6 * p) + 0.8 * p**6, [0]),
+        (lambda p: 1 - 0.5 * np.exp(-6 * (1 - p)) - 0.8 * (1 - p) ** 6, [1]),
+        (lambda p: 0.9 - 0.8 * p, [0, 1]),
+        (lambda p: 0.2 + 0 * p, None),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_beta_at_its_bounds_is_that_of_a_general_optimiser(chance, zero, seed):
+    """Where the free fit has a negative slope: each is held at 0 where, and only where, it must."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.5, 0.5, size=3000)
+    labels = (rng.random(3000) < chance(p)).astype(int)
+    logits = np.column_stack([np.log1p(-p), np.log(p)])
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    expected, lowest, loss = lowest_with_bounds(logits, labels)
+    np.testing.assert_allclose(model.parameters_[1], expected, atol=1e-5)
+    assert loss(model.parameters_[1])[0] <= lowest + 1e-12
+    if zero is not None:
+        assert np.flatnonzero(model.parameters_[1, :2] == 0).tolist() == zero
+    if zero == [0, 1]:
+        assert model.parameters_[1, 2] == pytest.approx(np.log(labels.mean() / (1 - labels.mean())))
+    mirrored = model.parameters_[1, [1, 0, 2]] * [1, 1, -1]
+    np.testing.assert_allclose(model.parameters_[0], mirrored, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", [[0.3], [0.3, 0.8]])
+def test_beta_of_few_distinct_probabilities(values):
+    """Fewer than the parameters, so that several fits are as good: the frequencies are met."""
+    rng = np.random.default_rng(0)
+    p = rng.choice(values, 400)
+    labels = (rng.random(400) < p**2).astype(int)
+    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    np.testing.assert_allclose(
+        model.parameters_[1], lowest_with_bounds(logits, labels)[0], atol=1e-5
+    )
+    for value in values:
+        found = model.predict_proba(logits)[p == value, 1]
+        np.testing.assert_allclose(found, labels[p == value].mean(), atol=1e-6)
+
+
+def test_beta_of_separable_data_nearly_reaches_an_nll_of_zero():
+    logits = np.column_stack([np.zeros(40), np.linspace(-3, 3, 40)])
+    labels = (logits[:, 1] > 0).astype(int)
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    _, lowest, loss = lowest_with_bounds(logits, labels)
+    assert max(lowest, loss(model.parameters_[1])[0]) < 1e-6
+    probs = model.predict_proba(logits)
+    np.testing.assert_allclose(probs, np.eye(2)[labels], atol=1e-5)
 
 
 def test_beta_slopes_stay_nonnegative_and_optimal():
