@@ -272,7 +272,9 @@ def test_rounded_products_are_those_of_rounded_numbers():
 
 @pytest.mark.parametrize("has_it", [True, False])
 def test_a_run_in_bfloat16_trains_where_the_processor_lacks_it(has_it, monkeypatch, tmp_path):
-    monkeypatch.setattr("calibkit_companion.training.loop.computes_bfloat16", lambda device: has_it)
+    monkeypatch.setattr(
+        "calibkit_companion.training.machine.computes_bfloat16", lambda device: has_it
+    )
     rounded, multiplied = run(precision="bfloat16"), []
     dispatch = RoundedProducts.__torch_dispatch__
 

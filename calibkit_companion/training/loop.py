@@ -30,13 +30,7 @@ from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import folders
 from calibkit_companion.records.record import Record
-from calibkit_companion.training import networks, trials
-from calibkit_companion.training.machine import (
-    RoundedProducts,
-    computes_bfloat16,
-    describe,
-    keep_memory,
-)
+from calibkit_companion.training import machine, networks, trials
 from calibkit_companion.training.objectives import (
     Batch,
     TrainingSet,
@@ -128,7 +122,7 @@ def train(
                 "seconds_in_epochs": round(training.seconds, 2),
                 "samples_per_second": round(training.samples / max(training.seconds, 1e-9), 1),
                 "training_samples": len(training.labels),
-                **describe(training.device),
+                **machine.describe(training.device),
                 "precision": run.protocol.precision,
                 "sharpness": sharpness,
                 "passes": dict(zip(("forward", "backward"), training.passes, strict=True)),
@@ -154,10 +148,10 @@ class Training:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         if self.device.type == "cpu":
             torch.set_num_threads(1)
-            keep_memory()
+            machine.keep_memory()
         self.bfloat16 = protocol.precision == "bfloat16"
-        rounded = self.bfloat16 and not computes_bfloat16(self.device)
-        self.products = RoundedProducts() if rounded else nullcontext()
+        rounded = self.bfloat16 and not machine.computes_bfloat16(self.device)
+        self.products = machine.RoundedProducts() if rounded else nullcontext()
 
         self.data = data.load(
             run.dataset,
