@@ -666,3 +666,30 @@ def test_a_column_of_truth_under_another_name_is_guessed(tmp_path):
 def test_log_probabilities_of_choices_are_logits(tmp_path):
     columns = of_classes("logprob_", scores=np.log(PROBS) - 3) | {"gold": INSECTS[LABELS]}
     same_probs(table(tmp_path, columns))
+
+
+def test_names_cannot_move_the_cursor_and_none_comes_twice(tmp_path):
+    rows = [{"label": 0, "\x1b[2Jp": 0.1 * i, "prob_1": 0.5} for i in range(10)]
+    data = lines(tmp_path, rows)
+    assert "\x1b" not in "".join(data.notes) and "2Jp" in str(data.notes)
+    rows = [{"label": 0, "a.b": 1, "a": {"b": 2}, "prob_1": 0.5}]
+    with pytest.raises(ValueError, match="no column twice"):
+        lines(tmp_path, rows)
+
+
+def test_the_order_of_very_many_classes_is_not_checked():
+    k = doubts.MOST + 1
+    logits = np.zeros((50, k), np.float32)
+    logits[np.arange(50), np.arange(50) * 7] = 9
+    answers = np.roll(np.arange(50) * 7, 1).astype(str)
+    data = predictions.from_arrays(
+        {"logits": logits, "labels": np.arange(50) * 7, "answers": answers}
+    )
+    assert not data.doubts and "answers differ" in data.notes[0]
+
+
+def test_a_number_under_the_prefix_of_the_classes_is_no_class(tmp_path):
+    columns = {"Class_id": np.arange(N)} | of_classes("Class_", names=range(3))
+    data = table(tmp_path, columns | {"target": [f"Class_{i}" for i in LABELS]})
+    same_probs(data)
+    assert data.notes == ("Columns not used: 'Class_id'.",)

@@ -12,6 +12,7 @@ from calibkit.report.names import few_of
 
 CELLS = 4_000_000  # of scores that are looked at; of more, a random part of the rows
 LEAST = 40  # rows
+MOST = 2000  # classes whose order is checked: a table of all pairs must fit
 GAIN = 0.05  # of accuracy, on rows that an order was not chosen on
 EXPECTED = 20  # errors that confidences imply, where there is none
 
@@ -116,6 +117,8 @@ def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
                 f"{_share(own)}. Are they counted from {1 if step < 0 else 0}, and the columns "
                 f"from {0 if step < 0 else 1}?{' (A label of -1: --minus-one class.)' * (step > 0)}"
             )
+    if k > MOST:
+        return ""
     fair = _centred(logits).argmax(axis=1)  # a bias for a class is no order
     half = np.random.default_rng(0).permutation(n) < n // 2
     for guess in (answer, fair):
@@ -184,6 +187,8 @@ def of_answers(
         return [], []
     k, share = logits.shape[1], f"{int(differ.sum()):,} of {len(answers):,}"
     words = f"The file's own answers differ from the most probable class in {share} rows"
+    if k > MOST:
+        return [f"{words}. Accuracy is of the most probable class."], []
     if k == 2 and (cut := _threshold(logits[known], answers)):
         return [f"{words}, {cut}. Accuracy is of the most probable class."], []
     other = _assigned(own, answers, k)

@@ -145,6 +145,7 @@ def choose(frame, rest: list[str], labels: list[str], notes: list[str]) -> Famil
         yes = {"0": "False", "1": "True"}
         found = [x for x in families(columns, ["0", "1"]) if len(x.columns) == 2]
         found = [x._replace(names=[yes[n] for n in x.names]) for x in found]
+    found = [_without_strangers(frame, x, labels) for x in found]
     # A suffix alone is a weak sign: the columns must be a distribution.
     found = [x for x in found if not x.suffix or x.kind or is_distribution(frame, x.columns)]
     found = [x for i, x in enumerate(found) if x.columns not in [o.columns for o in found[:i]]]
@@ -154,6 +155,16 @@ def choose(frame, rest: list[str], labels: list[str], notes: list[str]) -> Famil
             x for x in known if len(x.columns) > 1 and is_distribution(frame, x.columns)
         ]
     return _one_of(frame, found, notes) if found else None
+
+
+def _without_strangers(frame, family: Family, labels: list[str]) -> Family:
+    """Only the labels' own columns, where these are a distribution: ``Class_id`` is no class."""
+    own = [(c, n) for c, n in zip(family.columns, family.names, strict=True) if n in labels]
+    if len(own) == len(family.names) or len(own) < 2:
+        return family
+    columns, names = (list(x) for x in zip(*own, strict=True))
+    fits = is_distribution(frame, columns) and not is_distribution(frame, family.columns)
+    return family._replace(columns=columns, names=names) if fits else family
 
 
 def _says_scores(column: str) -> bool:

@@ -18,6 +18,8 @@ def flattened(frame):
     import pandas as pd
 
     for _ in range(DEPTH):
+        if frame.empty or frame.columns.has_duplicates:
+            return frame
         nested = [c for c in frame.columns if _holds(frame[c], dict) or _scored(frame[c])]
         if not nested:
             break

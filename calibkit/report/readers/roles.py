@@ -139,7 +139,7 @@ def unnamed(frame, roles: Roles) -> str:
 def _label_of_classes(frame, free: list[str]) -> str | None:
     """The one column whose values are what other columns, which are a distribution, are called."""
     found = []
-    for name in free:
+    for name in (c for c in free if frame[c].dtype.kind != "f"):
         values = np.unique(cells.texts(frame[name].drop_duplicates())).tolist()
         if not 2 <= len(values) <= 1000:
             continue

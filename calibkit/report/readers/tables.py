@@ -59,12 +59,13 @@ def _form(content: bytes) -> tuple[dict[str, str], list[str]]:
 def frame_arrays(frame, asked: Asked) -> Arrays:
     """Arrays of a table with a row for each sample."""
     frame.columns = [str(column).strip() for column in frame.columns]
+    frame = records.flattened(frame)
+    frame.columns = [_printable(column) for column in frame.columns]
     if frame.empty or frame.columns.has_duplicates:
         raise ValueError(
             f"got {len(frame)} rows and columns {few_of(frame.columns)}, expected at least one row "
             "and no column twice"
         )
-    frame = records.flattened(frame)
     among(asked.group, frame.columns, "columns ")
     roles = roles_of(frame, asked)
     notes: list[str] = []
@@ -87,6 +88,11 @@ def frame_arrays(frame, asked: Asked) -> Arrays:
     rest = [c for c in frame.columns if c not in {*ours, *used} and not c.startswith("Unnamed:")]
     notes += [f"Columns not used: {few_of(rest)}."] if rest else []
     return arrays, notes
+
+
+def _printable(name: str) -> str:
+    """A name without what could move a terminal's cursor."""
+    return "".join(x if x.isprintable() else "\N{REPLACEMENT CHARACTER}" for x in name)
 
 
 def _samples(
