@@ -119,6 +119,9 @@ def _other_order(logits: Array, labels: Array, names: tuple[str, ...]) -> str:
             )
     if k > MOST:
         return ""
+    best = (_assigned(answer, labels, k)[answer] == labels).mean()
+    if best - own.mean() <= GAIN:  # no order is better by that much
+        return ""
     fair = _centred(logits).argmax(axis=1)  # a bias for a class is no order
     half = np.random.default_rng(0).permutation(n) < n // 2
     for guess in (answer, fair):
