@@ -58,12 +58,15 @@ def add_command(
     ----------
     commands : what ``ArgumentParser.add_subparsers`` returns
     name : of the command
-    run : takes the options and returns an exit code or None; its docstring is the help
+    run : takes the options and returns an exit code or None; its docstring is the help: the line in
+        the list of commands, the description, examples
     shared : functions that add options to the command's parser
     resumes : what to say after an interruption, if the same command goes on from there
     """
-    summary, description, *more = inspect.getdoc(run).split("\n\n")
-    made = commands.add_parser(name, help=summary, description=description, epilog=" ".join(more))
+    summary, *more = (inspect.getdoc(run) or name).split("\n\n")
+    description = more[0] if more else summary
+    epilog = " ".join(more[1:])
+    made = commands.add_parser(name, help=summary, description=description, epilog=epilog)
     made.set_defaults(command=run, resumes=resumes)
     for options in shared:
         options(made)
@@ -103,7 +106,13 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     called = next((word for word in arguments if not word.startswith("-")), "")
     if called not in OWN:
         for point in entry_points(group=GROUP):
-            point.load()(commands)
+            try:
+                point.load()(commands)
+            except Exception as error:  # whatever another package does, our commands stay
+                print(
+                    f"calibkit: the commands of {point.value} are left out: {error}",
+                    file=sys.stderr,
+                )
     return made
 
 
