@@ -192,7 +192,7 @@ def of_answers(
     words = f"The file's own answers differ from the most probable class in {share} rows"
     if k > MOST:
         return [f"{words}. Accuracy is of the most probable class."], []
-    if k == 2 and (cut := _threshold(logits[known], answers)):
+    if k == 2 and (cut := _threshold(logits[known], answers, names[1])):
         return [f"{words}, {cut}. Accuracy is of the most probable class."], []
     other = _assigned(own, answers, k)
     better = _far_better(other[own] == answers, own == answers) and len(answers) >= LEAST
@@ -203,13 +203,13 @@ def of_answers(
     return [f"{words}. Accuracy is of the most probable class."], []
 
 
-def _threshold(logits: Array, answers: Array) -> str:
+def _threshold(logits: Array, answers: Array, name: str) -> str:
     """Words for a threshold on the probability of class 1 that gives the answers; "" if none."""
     p = _probs(logits.astype(np.float64))[:, 1]
     yes, no = p[answers == 1], p[answers == 0]
     if not len(yes) or not len(no) or yes.min() < no.max():
         return ""
-    return f"as by a threshold of {yes.min():.3g} on the probability of class 1"
+    return f"as by a threshold of {yes.min():.3g} on the probability of {name!r}"
 
 
 def to_classes(answers: Array, names: tuple[str, ...], k: int) -> Array:
