@@ -1,14 +1,19 @@
-# make render · make book · make release · make archive · make test · make lab · make help
+# make render · make book · make release · make archive · make test · make lint · make lab · make help
 # Everything happens in .venv, which is set up when a lock file changes.
+# `make render STACK=newest` alone has an environment of its own, .venv-newest.
+# TORCH=cuda or TORCH=cpu: which build of torch; left out, .ci/torch_index.py decides.
 PYTHON ?= python3
 EDITION ?= demo
 CORES ?= all
 FAST ?=
+TORCH ?=
+STACK ?=
 export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
+NEWEST = .venv-newest/bin
 READY = .venv/.ready
 
-.PHONY: help render book release archive test lab clean
+.PHONY: help render book release archive test lint lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 	@echo "Settings: EDITION=$(EDITION) CORES=$(CORES) PYTHON=$(PYTHON); such as make book EDITION=released CORES=4"
@@ -19,13 +24,30 @@ $(READY): requirements.lock requirements-builds.lock pyproject.toml
 	@echo "Setting up .venv (once, a few minutes) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-builds.lock
+	@index=$$($(PYTHON) .ci/torch_index.py) && $(BIN)/pip install --quiet --disable-pip-version-check \
+		--no-deps -r requirements-builds.lock $$index
 	@# What a platform needs besides the pins: torch's CUDA on Linux, appnope on macOS.
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
-render: $(READY)  ## render the released pages as they are; run nothing
+render: $(if $(filter newest,$(STACK)),.venv-newest/.ready,$(READY))  ## render the released pages as they are; run nothing (STACK=newest: by the newest Sphinx)
+ifeq ($(STACK),newest)
+	@rm -rf build/newest && mkdir -p build/newest
+	@cp -r book/*.* book/_static book/_ext book/notebooks build/newest/
+	@cd build/newest && "$(CURDIR)/$(NEWEST)/jupyter-book" config sphinx . \
+		&& PYTHONPATH=_ext "$(CURDIR)/$(NEWEST)/sphinx-build" -q -W -n --keep-going -d _build/doctrees . _build/html
+	@echo "The book: $(CURDIR)/build/newest/_build/html/index.html"
+else
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter-book build book
+endif
+
+.venv-newest/.ready: .ci/newest.txt pyproject.toml
+	@echo "Setting up .venv-newest (once, a few minutes) ..."
+	@$(PYTHON) -m venv .venv-newest
+	@index=$$($(PYTHON) .ci/torch_index.py) && $(NEWEST)/pip install --quiet --disable-pip-version-check \
+		-r .ci/newest.txt -e ".[train,report]" $$index
+	@$(NEWEST)/pip install --quiet --disable-pip-version-check --no-deps "jupyter-book>=1.0.4,<2"
+	@touch $@
 
 book: $(READY)  ## train the demo, run the notebooks, render the book (EDITION=cifar10 [TRAIN=1 [YES=1]])
 	@$(if $(TRAIN),$(BIN)/python book/before.py $(EDITION) --cores $(CORES) $(if $(YES),--yes))
@@ -48,6 +70,9 @@ archive: render  ## sources, records, the rendered book and their sums in one fi
 test: $(READY)  ## the whole test suite (FAST=1: without the slow tests)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder $(if $(FAST),-m "not slow")
+
+lint: $(READY)  ## style, and the rule that imports run downward
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
 
 lab: $(READY)  ## JupyterLab on the notebooks
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks

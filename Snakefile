@@ -11,7 +11,7 @@ from glob import glob
 
 from filelock import FileLock, Timeout
 
-from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs
+from calibkit_companion.experiments.plan import EDITIONS, NOTEBOOKS, choose, runs
 from snakemake.logging import logger
 
 sys.path.append("book")
@@ -28,7 +28,7 @@ CHEAP = EDITIONS[EDITION].on_the_spot
 os.makedirs(BUILD, exist_ok=True)
 INDEX = f"{BUILD}/tables.json"  # by run, the table that it is a row of: nothing to train
 if workflow.is_main_process:  # its jobs need not open every table again
-    from calibkit.training import tables
+    from calibkit_companion.records import tables
     TABLES = {name: str(path) for name, path in tables.where().items()}
     with open(f"{INDEX}.{os.getpid()}", "w") as file:
         json.dump(TABLES, file)

@@ -27,7 +27,8 @@ BUILDS = """\
 CONDA = """\
 # The same pins as requirements.lock and requirements-builds.lock, for conda users:
 #   conda env create -f environment.yml
-# jupyter-book stays below 2, which downloads its theme at build time and drops glue.
+# jupyter-book stays below 2, another program, which needs a service while it builds and loses
+# figure captions, anchors and our extensions.
 name: calibkit
 channels: [conda-forge, nodefaults]
 dependencies:

@@ -57,16 +57,20 @@ def library():
 
 
 def package_data():
-    files = resources.files("calibkit")
-    for name in (
-        *("py.typed", "report/page.html.jinja", "companion/papers/fmfp.json"),
-        *("companion/ledger/numbers.csv", "companion/ledger/exhibits.csv"),
-    ):
-        assert files.joinpath(name).is_file(), name
+    files = {
+        "calibkit": ("py.typed", "report/page.html.jinja"),
+        "calibkit_companion": (
+            *("py.typed", "experiments/papers/fmfp.json"),
+            *("experiments/ledger/numbers.csv", "experiments/ledger/exhibits.csv"),
+        ),
+    }
+    for package, names in files.items():
+        for name in names:
+            assert resources.files(package).joinpath(name).is_file(), name
     everything = [str(file) for file in metadata.files("calibkit")]
     assert not [file for file in everything if file.endswith((".ipynb", ".npz", ".png"))]
     owned = {file.split("/")[0] for file in everything if ".dist-info" not in file}
-    assert owned <= {"calibkit", ".."}, owned  # ../../../bin/calibkit
+    assert owned <= {"calibkit", "calibkit_companion", ".."}, owned  # ../../../bin/calibkit
 
 
 def command_line(logits, labels):
@@ -76,7 +80,7 @@ def command_line(logits, labels):
         report = ("calibkit", "report", str(predictions), "--out", str(out))
         if "report" in EXTRAS:
             subprocess.run(report, check=True, stdout=subprocess.DEVNULL)
-            page = (out / "report.html").read_text()
+            page = (out / "report.html").read_text(encoding="utf-8")
             assert "</html>" in page and len(page) > 50_000
         else:
             assert "calibkit[report]" in refused(*report)
@@ -85,6 +89,10 @@ def command_line(logits, labels):
     version = subprocess.check_output(["calibkit", "--version"], text=True)
     assert version.strip() == f"calibkit {calibkit.__version__}"
     subprocess.run(["calibkit", "runs", "--help"], check=True, stdout=subprocess.DEVNULL)
+    old = [sys.executable, "-c", "from calibkit.companion.plan import runs"]
+    assert (
+        "DeprecationWarning" in subprocess.run(old, check=True, capture_output=True).stderr.decode()
+    )
 
 
 def losses():

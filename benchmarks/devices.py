@@ -10,14 +10,15 @@ import argparse
 import json
 from pathlib import Path
 
-from calibkit.companion import plan
-from calibkit.training import store
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders
+from calibkit_companion.records.record import Record
 
 RESULTS = Path(__file__).parent / "results" / "devices.json"
 METRICS = ("accuracy", "ece", "auroc", "nll")
 
 
-def end(record: store.Record) -> dict:
+def end(record: Record) -> dict:
     """What a run came to, where and in how many seconds."""
     made = record.info["provenance"]
     ends = {name: float(record.history[name][-1]) for name in METRICS}
@@ -32,7 +33,7 @@ def main() -> None:
     rows = []
     for run in plan.runs("all", "released"):
         if (options.folder / run.name).is_dir():
-            there, here = store.load(run, options.folder), store.load(run)
+            there, here = folders.load(run, options.folder), folders.load(run)
             rows.append({"run": run.name, "there": end(there), "here": end(here)})
     options.out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
 

@@ -21,10 +21,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from calibkit.companion import plan  # noqa: E402
+from calibkit_companion.experiments import plan  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "engine.json"
-IMPORT = "from calibkit.companion.plan import EDITIONS, NOTEBOOKS, choose, runs\n"
+IMPORT = "from calibkit_companion.experiments.plan import EDITIONS, NOTEBOOKS, choose, runs\n"
 MADE_UP = """
 from types import SimpleNamespace
 MADE_UP = [SimpleNamespace(name=f"run-{{i}}") for i in range({count})]

@@ -27,7 +27,7 @@ import numpy as np
 
 from calibkit import metrics, posthoc, stats
 from calibkit.arrays import softmax
-from calibkit.training import store
+from calibkit_companion.records import folders
 
 ROOT = Path(__file__).resolve().parent
 SKIP_MATRIX = 40  # classes from which a free matrix is not fitted: k² parameters, hours of overfit
@@ -124,7 +124,7 @@ def candidates(k: int) -> dict[str, object]:
 def networks() -> Iterator[tuple[str, str, dict]]:
     """Group, name and arrays (``val`` and ``test`` logits and labels) of each network."""
     names = ("validation_logits", "validation_labels", "test_logits", "test_labels")
-    for file in sorted(store.runs_root().glob("*/arrays.npz")):
+    for file in sorted(folders.runs_root().glob("*/arrays.npz")):
         run = file.parent.name
         if not run.startswith("gaussians"):  # a toy
             with np.load(file) as kept:

@@ -301,7 +301,9 @@ def versions() -> dict:
 def main(path: Path) -> None:
     """Run all and write one JSON file."""
     other = Other()
-    other("calibkit.data.torchvision")  # makes torchvision importable, which torchmetrics needs
+    other(
+        "calibkit_companion.data.torchvision"
+    )  # makes torchvision importable, which torchmetrics needs
     if torch := other("torch"):
         torch.set_num_threads(1)
     rows, summaries = [], []

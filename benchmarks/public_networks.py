@@ -26,9 +26,11 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
-from calibkit.companion import derived
-from calibkit.data import catalogue, splits
-from calibkit.training import networks, tables
+from calibkit_companion.data import catalogue, splits
+from calibkit_companion.records import tables
+from calibkit_companion.records.replicates import split
+from calibkit_companion.results import derived
+from calibkit_companion.training import networks
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # theirs, which are ImageNet's
 DEPTHS = (20, 32, 44, 56)
@@ -234,7 +236,7 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     own, correct = Measured(given), z.argmax(axis=1) == y
     found = stats.replicates_of_run(z, y, given.val_logits, given.val_labels, n=DRAWS)
     kept = [i for i, name in enumerate(found.names) if not name.endswith("_p_norm")]
-    numbers = [tables.split(found.names[i]) for i in kept]
+    numbers = [split(found.names[i]) for i in kept]
     values, deviations = [*found.estimates[kept]], [*found.deviations[kept]]
     fits = {key: [value] for key, value in found.temperatures.items()}
     scaled = {}

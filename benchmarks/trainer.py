@@ -25,11 +25,11 @@ from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from calibkit import data
-from calibkit.companion import plan
-from calibkit.data.torchvision import torchvision
-from calibkit.training import networks
-from calibkit.training.loop import Training, describe
+from calibkit_companion import data
+from calibkit_companion.data.torchvision import torchvision
+from calibkit_companion.experiments import plan
+from calibkit_companion.training import networks
+from calibkit_companion.training.loop import Training, describe
 
 RESULTS = Path(__file__).parent / "results" / "trainer.json"
 
@@ -123,7 +123,7 @@ def sharing(network: str, epochs: int, train_size: int, processes: tuple[int, ..
     """Total samples per second of several concurrent runs."""
     code = (
         "import sys; from benchmarks.trainer import wanted\n"
-        "from calibkit.training.loop import Training\n"
+        "from calibkit_companion.training.loop import Training\n"
         f"t = Training(wanted({network!r}, {epochs}, {train_size}))\n"
         f"[t.learn(e) for e in (1,)]; print('ready', flush=True); sys.stdin.readline()\n"
         f"[t.learn(e) for e in range(2, {epochs} + 1)]"

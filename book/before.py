@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from calibkit.companion import plan
-from calibkit.companion.cost import samples
+from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.cost import samples
 
 # What the parts of a cheap edition cost, in seconds of a core that others keep busy (AMD, AVX2).
 RUN, PAGE, BOOK = 1.7, 7.0, 40.0
@@ -44,7 +44,7 @@ def seconds_a_sample(network: str, batch: int = 64) -> float:
     """What a sample of 32 by 32 pixels costs one core, timed on the second of two steps."""
     import torch  # late: slow to import
 
-    from calibkit.training import networks
+    from calibkit_companion.training import networks
 
     torch.set_num_threads(1)
     built = networks.build(network, (3, 32, 32), 10)
@@ -60,9 +60,9 @@ def confirmed(
     """Whether to train an edition here: without asking where that is cheap or there is a GPU."""
     import torch
 
-    from calibkit.training import store
+    from calibkit_companion.records import folders
 
-    runs = [run for run in plan.runs("book", edition) if not store.has(run)]
+    runs = [run for run in plan.runs("book", edition) if not folders.has(run)]
     long = Counter(r.network for r in runs if r.dataset not in plan.GENERATED + plan.TEXTS)
     if plan.EDITIONS[edition].on_the_spot or torch.cuda.is_available() or not long:
         return True

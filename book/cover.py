@@ -15,7 +15,8 @@ from PIL import Image
 from playwright.sync_api import Error, sync_playwright
 
 from calibkit import plots, report
-from calibkit.companion import page, results
+from calibkit_companion import results
+from calibkit_companion.pages import page
 
 BOOK = Path(__file__).resolve().parent
 ONCE = {"recalibration": "ts_nll", "against": {"recalibration": "none"}}

@@ -1,14 +1,13 @@
-"""Trustworthy confidence of neural classifiers: metrics, losses, recalibration, training methods.
+"""Trustworthy confidence of neural classifiers: metrics, losses, recalibration, a report.
 
 Modules are imported on first use: ``calibkit.metrics`` loads NumPy and nothing heavier.
 """
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "confidence",
-    "data",
     "explorable",
     "losses",
     "metrics",
@@ -20,7 +19,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    if name in __all__:
+    if name in __all__ or name == "data":  # `data` moved
         with import_module("calibkit.terms").extras():
             return import_module(f"calibkit.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

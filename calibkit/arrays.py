@@ -1,7 +1,8 @@
 """Arrays in and out: convert and check inputs once, on entry, so that the rest is arithmetic.
 
-NumPy arrays, lists and torch tensors (any device, float16 and bfloat16 included) come in; NumPy
-arrays are passed on. torch is never imported: a tensor is recognised by what it can do.
+NumPy arrays, lists, pandas objects and torch tensors (any device, float16 and bfloat16 included)
+come in; NumPy arrays are passed on. Neither torch nor pandas is imported: a tensor is recognised by
+what it can do. What is missing, behind a mask or as pandas' <NA>, is refused.
 """
 
 import sys
@@ -28,11 +29,20 @@ Kind: TypeAlias = Literal["logits", "probs"]
 # Elements in a block of rows: half a megabyte of float32, so that every pass over a block after
 # the first finds it in the processor's second-level cache.
 BLOCK = 1 << 17
+# More bins than this cost time and memory, and tell no more.
+MOST_BINS = 100_000
 
 
-def to_numpy(x: ArrayLike) -> Array:
+def to_numpy(x: ArrayLike, name: str = "array") -> Array:
     """Return `x` as a NumPy array, without a copy where possible; 16-bit floats become float32.
 
+    Raises
+    ------
+    ValueError
+        If values of `x`, which errors call `name`, are masked or missing.
+
+    Examples
+    --------
     >>> to_numpy([1, 2]).tolist()
     [1, 2]
     """
@@ -41,8 +51,40 @@ def to_numpy(x: ArrayLike) -> Array:
         if x.is_floating_point() and x.element_size() < 4:
             x = x.float()
         x = x.numpy()
+    _refuse_masked(x, name)
     array = np.asarray(x)
-    return array.astype(np.float32) if array.dtype == np.float16 else array
+    if hasattr(x, "isna"):
+        array = _of_pandas(x, array, name)
+    return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
+
+
+def _refuse_masked(x: Any, name: str) -> None:
+    """Raise if `x`, or an element of that list, is an array with masked values."""
+    parts = x if isinstance(x, list | tuple) else [x]
+    masked = sum(int(np.ma.count_masked(part)) for part in parts if np.ma.isMaskedArray(part))
+    if masked:
+        raise ValueError(
+            f"{name}: got masked values ({masked:,} of them), expected none: leave their rows out "
+            "of every argument, as in x[~mask]"
+        )
+
+
+def _of_pandas(x: Any, array: Array, name: str) -> Array:
+    """`array` of a frame or series, as numbers also if its types are pandas' nullable ones."""
+    found = x.dtypes if hasattr(x, "dtypes") else x.dtype  # an index has no dtypes
+    types = np.atleast_1d(np.asarray(found, dtype=object))
+    numbers = all(getattr(of_column, "kind", "O") in "biuf" for of_column in types)
+    if not numbers or all(isinstance(of_column, np.dtype) for of_column in types):
+        return array
+    missing = np.argwhere(np.asarray(x.isna()))
+    if len(missing):
+        row, *column = missing[0]
+        place = f"row {row}" + "".join(f", column {x.columns[i]!r}" for i in column)
+        raise ValueError(
+            f"{name}: got missing values (pandas' <NA>; {len(missing):,} of them, the first in "
+            f"{place}), expected none: leave their rows out of every argument"
+        )
+    return np.array(array.tolist()) if array.dtype == object else array
 
 
 def like(array: Array, reference: ArrayLike) -> ArrayOrTensor:
@@ -110,7 +152,7 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     if kind not in ("logits", None):
         raise ValueError(f"kind: got {kind!r}, expected 'logits' or 'probs'")
     array = _matrix(logits, name)
-    _check_range(array, name)
+    _check_range(array, name, hint=_OF_LOGITS)
     if kind:
         _refuse_probs(array, name, _tolerance(logits))
     return array
@@ -204,7 +246,7 @@ def as_labels(labels: ArrayLike, k: int, n: int | None = None, name: str = "labe
     ...
     ValueError: labels: got values from 0 to 3, expected classes 0 to 2
     """
-    array = _vector(to_numpy(labels), name, n)
+    array = _vector(to_numpy(labels, name), name, n)
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name}: got type {array.dtype}, expected integers 0 to {k - 1}")
     low, high = int(array.min()), int(array.max())
@@ -233,8 +275,8 @@ def as_confidence_correct(
     (array([0.9, 0.6]), array([ True, False]))
     """
     confidence = _vector(_floats(confidence, "confidence"), "confidence")
-    _check_range(confidence, "confidence", unit)
-    correct = _vector(to_numpy(correct), "correct", len(confidence))
+    _check_range(confidence, "confidence", unit, _OF_CONFIDENCE)
+    correct = _vector(to_numpy(correct, "correct"), "correct", len(confidence))
     if correct.dtype.kind != "b":
         if correct.dtype.kind not in "iuf" or not np.isin(correct, (0, 1)).all():
             raise ValueError(
@@ -242,6 +284,31 @@ def as_confidence_correct(
             )
         correct = correct.astype(bool)
     return confidence, correct
+
+
+def as_weights(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
+    """Return `weights` as a float array (n,) after checking that they weigh samples.
+
+    Raises
+    ------
+    ValueError
+        If they are not `n` finite numbers, one is negative, or all are 0.
+
+    Examples
+    --------
+    >>> as_weights([1, 0], n=2)
+    array([1., 0.])
+    """
+    array = to_numpy(weights, name)
+    if array.dtype.kind == "b":
+        array = array.astype(np.float64)
+    array = _vector(_floats(array, name), name, n).astype(np.float64)
+    _check_range(array, name)
+    if array.min() < 0:
+        raise ValueError(f"{name}: got {array.min():.6g}, expected weights of at least 0")
+    if array.max() == 0:
+        raise ValueError(f"{name}: got weights that are all zero, expected some above 0")
+    return array
 
 
 def softmax(logits: ArrayLike, kind: "Kind | None" = "logits") -> Array:
@@ -282,10 +349,10 @@ def check_bins(bins: int) -> None:
     >>> check_bins(0)
     Traceback (most recent call last):
     ...
-    ValueError: bins: got 0, expected a whole number from 1
+    ValueError: bins: got 0, expected a whole number from 1 to 100,000
     """
-    if not isinstance(bins, int | np.integer) or bins < 1:
-        raise ValueError(f"bins: got {bins!r}, expected a whole number from 1")
+    if not isinstance(bins, int | np.integer) or not 1 <= bins <= MOST_BINS:
+        raise ValueError(f"bins: got {bins!r}, expected a whole number from 1 to {MOST_BINS:,}")
 
 
 def _check_rows(block: Array, total: Array, tolerance: float, start: int, name: str) -> None:
@@ -302,9 +369,16 @@ def _check_rows(block: Array, total: Array, tolerance: float, start: int, name: 
 
 def _floats(x: ArrayLike, name: str) -> Array:
     try:
-        array = to_numpy(x)
-    except ValueError as error:  # nested sequences of different lengths
+        array = to_numpy(x, name)
+    except ValueError as error:
+        if str(error).startswith(f"{name}: "):
+            raise
         raise ValueError(f"{name}: got a ragged sequence, expected an array") from error
+    if array.dtype.kind == "V":
+        raise ValueError(
+            f"{name}: got type {array.dtype}, bytes of unknown meaning, expected real numbers: so "
+            "NumPy reads bfloat16 (of ml_dtypes, JAX) from a file; save x.astype(np.float32)"
+        )
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name}: got type {array.dtype}, expected real numbers")
     if array.dtype not in (np.float32, np.float64):
@@ -329,13 +403,23 @@ def _vector(array: Array, name: str, n: int | None = None) -> Array:
     return array
 
 
-def _check_range(array: Array, name: str, unit: bool = False) -> None:
+# What to do about infinite values.
+_OF_LOGITS = (
+    ": -inf is the logit of a probability of 0, so pass the probabilities, with "
+    'kind="probs" to what has it, or put a finite number in its place, as in np.maximum(x, -1e6)'
+)
+_OF_CONFIDENCE = (
+    ": pass probabilities, or put a finite number in its place, as in np.clip(x, -1e30, 1e30)"
+)
+
+
+def _check_range(array: Array, name: str, unit: bool = False, hint: str = "") -> None:
     # The extremes are enough, since a NaN becomes both: no array of booleans is built.
     low, high = array.min(), array.max()
     if np.isnan(low):
         raise ValueError(f"{name}: got NaN, expected finite numbers")
     if np.isinf(low) or np.isinf(high):
-        raise ValueError(f"{name}: got infinity, expected finite numbers")
+        raise ValueError(f"{name}: got infinity, expected finite numbers{hint}")
     # An average of probabilities may round to just above 1.
     if unit and (low < 0 or high > 1 + 1e-6):
         raise ValueError(f"{name}: got values from {low:.6g} to {high:.6g}, expected [0, 1]")

@@ -1,4 +1,4 @@
-"""An honest report on your own predictions; the runs, data and claims of the book.
+"""An honest report on your own predictions; and whatever commands other packages add.
 
 Examples: calibkit report preds.npz · calibkit train --paper fmfp · calibkit claims. Records are
 kept in $CALIBKIT_CACHE (default: data_cache), data sets in $CALIBKIT_DATA. Exit codes: 0 success, 1
@@ -9,150 +9,102 @@ failure, 2 wrong call, 3 a --fail-if holds, 130 interrupted.
 # the list of commands, a description, examples.
 
 import argparse
-import ast
-import csv
 import inspect
 import json
 import os
-import shutil
 import sys
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 
-from calibkit import __version__, arrays, data, terms
-from calibkit.companion import plan
-from calibkit.training import store, tables
+from calibkit import __version__, terms
+
+OWN = ("report", "recalibrate", "compare")  # these start without any other package
+# An entry point of this group is a function. It takes the parser's commands and adds some of its
+# own by `add_command`.
+GROUP = "calibkit.commands"
+FLAG = {"action": "store_true"}
+SEVERAL = {"action": "append", "default": []}
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 on success, 1 on failure, 2: wrong call, 3: ``--fail-if``, 130: Ctrl-C."""
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    resumes = ""
+    for stream in (sys.stdout, sys.stderr):  # into a file, Windows has no "→"
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     try:
         with terms.extras():
+            options = parser(arguments).parse_args(arguments)
+            resumes = options.resumes
             return options.command(options) or 0
     except KeyboardInterrupt:
-        resumes = "; the same command resumes from here" * (options.command in (_train, _bench))
         print(f"calibkit: interrupted{resumes}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the pipe, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return 0
-    except (ValueError, OSError, ModuleNotFoundError, store.DamagedRecord) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"calibkit: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError | ModuleNotFoundError) else 1
 
 
-_FLAG = {"action": "store_true"}
-_SEVERAL = {"action": "append", "default": []}
-_NUMBER = {"type": int, "default": 0}
-_EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
+def add_command(
+    commands, name: str, run: Callable, *shared: Callable, resumes: str = ""
+) -> Callable:
+    """Add a command to those of a parser; return the function that adds an option to it.
+
+    Parameters
+    ----------
+    commands : what ``ArgumentParser.add_subparsers`` returns
+    name : of the command
+    run : takes the options and returns an exit code or None; its docstring is the help
+    shared : functions that add options to the command's parser
+    resumes : what to say after an interruption, if the same command goes on from there
+    """
+    summary, description, *more = inspect.getdoc(run).split("\n\n")
+    made = commands.add_parser(name, help=summary, description=description, epilog=" ".join(more))
+    made.set_defaults(command=run, resumes=resumes)
+    for options in shared:
+        options(made)
+    return made.add_argument
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of all commands; of our own alone, where one of them is called."""
     description, epilog = __doc__.split("\n\n")
-    parser = argparse.ArgumentParser("calibkit", description=description, epilog=epilog)
+    made = argparse.ArgumentParser("calibkit", description=description, epilog=epilog)
     try:
         import shtab
 
-        shtab.add_argument_to(parser, ["--print-completion"])
+        shtab.add_argument_to(made, ["--print-completion"])
     except ImportError:  # completion needs shtab, which is optional
         pass
-    parser.add_argument("--version", action="version", version=f"calibkit {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    made.add_argument("--version", action="version", version=f"calibkit {__version__}")
+    commands = made.add_subparsers(required=True, metavar="command")
 
-    def command(name: str, run: Callable, *shared: Callable, to=commands) -> Callable:
-        summary, description, *more = inspect.getdoc(run).split("\n\n")
-        made = to.add_parser(name, help=summary, description=description, epilog=" ".join(more))
-        made.set_defaults(command=run)
-        for options in shared:
-            options(made)
-        return made.add_argument
-
-    add = command("report", _report, _labels, _tokens, _rules, _gate)
+    add = add_command(commands, "report", _report, _labels, _tokens, _rules, _gate)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
-    add("--group", **_SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
+    add("--group", **SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
 
-    add = command("bench", _bench, _changes)
-    add("method", help="FILE.py:NAME, optionally with NAME(gamma=3), +sam, +swa")
-    add("--edition", default="demo", help=_EDITIONS)
-    add("--out", default="bench", help="folder to write to (default: bench)")
-    add("--setting", **_SEVERAL, dest="settings", help="a setting of the edition; repeatable")
-    add("--device", default="", help="torch device (default: cuda if available)")
-    add("--chosen", default="", help="how its coefficients were chosen, in words, for the page")
-    add("--quiet", **_FLAG, help="print no line per epoch")
-
-    add = command("recalibrate", _recalibrate, _labels, _tokens, _rules, _output)
+    add = add_command(commands, "recalibrate", _recalibrate, _labels, _tokens, _rules, _output)
     maps = "temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
     add("--map", default="temperature", choices=maps, help="default: %(default)s")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = command("compare", _compare, _labels, _gate)
+    add = add_command(commands, "compare", _compare, _labels, _gate)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
     add("--out", default="compare", help="folder to write to (default: compare)")
-    add("--unpaired", **_FLAG, help="the files are of other samples, the oldest first")
+    add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
 
-    add = command("train", _train, _selection, _names)
-    add("--device", default="", help="torch device (default: cuda if available)")
-    add(
-        "--compile",
-        nargs="?",
-        const="default",
-        default="",
-        choices=("default", "reduce-overhead"),
-        metavar="MODE",
-        dest="mode",
-        help="torch.compile the network: default, or reduce-overhead for CUDA graphs; worth it "
-        "for long runs on a GPU, since compiling takes a while",
-    )
-    add("--quiet", **_FLAG, help="one line per run, none per epoch")
-    add("--again", **_FLAG, help="retrain runs whose record keeps no predictions")
-    add("--replicates", **_FLAG, help="keep metrics on resamples, which pages compute otherwise")
-
-    add = command("runs", _runs, _selection)
-    add("--missing", **_FLAG, help="only the names of runs still to train")
-
-    add = command("claims", _claims)
-    add("--edition", default="released", help=_EDITIONS)
-    add("--paper", help=", ".join(plan.PAPERS))
-    add("--seeds", **_NUMBER, help="only so many (default: all)")
-    add("--json", **_FLAG, help="a list of rows, a claim and setting")
-
-    add = command("results", _results)
-    add("--edition", default="released", help=_EDITIONS)
-    add("--setting", **_SEVERAL, dest="settings", help="repeatable (default: every one)")
-    add("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
-    add("--against", default="erm", metavar="METHOD", help="(default: erm)")
-    add("--method", **_SEVERAL, help="only these; repeatable")
-    add(
-        "--recalibration",
-        default="none",
-        choices=tables.RECALIBRATIONS,
-        help="of both sides: a temperature of lowest NLL or ECE on validation data, that of lowest "
-        "ECE on the test set, or histogram binning",
-    )
-    add("--seeds", **_NUMBER, help="only so many (default: all)")
-    add("--csv", **_FLAG, help="as CSV")
-
-    command("collect", _collect)("--edition", default="released", help=_EDITIONS)
-
-    command("delete", _delete, _selection, _names)("--yes", **_FLAG, help="do not ask")
-
-    add = command("plan", _plan)
-    add("--edition", default="paper", help=_EDITIONS)
-    add("--paper", default="", help=", ".join(plan.PAPERS))
-    add("--csv", **_FLAG, help="only the cells, as CSV")
-
-    sets = commands.add_parser("data", help="data sets: which are here, and how to get the others")
-    actions = sets.add_subparsers(required=True, metavar="action")
-    command("list", _data_list, to=actions)
-    command("get", _data_get, to=actions)("name")
-    return parser
+    called = next((word for word in arguments if not word.startswith("-")), "")
+    if called not in OWN:
+        for point in entry_points(group=GROUP):
+            point.load()(commands)
+    return made
 
 
 # --- options that several commands share ---
@@ -164,13 +116,13 @@ def _labels(parser: argparse.ArgumentParser) -> None:
 
 def _tokens(parser: argparse.ArgumentParser) -> None:
     words = "take scores (texts, tokens, classes) token by token"
-    parser.add_argument("--tokens", **_FLAG, help=words)
+    parser.add_argument("--tokens", **FLAG, help=words)
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", **_FLAG, help="print the JSON file and no words")
-    output.add_argument("--quiet", **_FLAG, help="print nothing")
+    output.add_argument("--json", **FLAG, help="print the JSON file and no words")
+    output.add_argument("--quiet", **FLAG, help="print nothing")
 
 
 def _rules(parser: argparse.ArgumentParser) -> None:
@@ -199,7 +151,7 @@ def _gate(parser: argparse.ArgumentParser) -> None:
     _output(parser)
     parser.add_argument(
         "--fail-if",
-        **_SEVERAL,
+        **SEVERAL,
         type=_condition,
         metavar="CONDITION",
         help="exit with code 3 if a number of the JSON file is so, such as 'excess_ece>0.05'; "
@@ -216,351 +168,7 @@ def _condition(text: str):
         raise argparse.ArgumentTypeError(error) from error
 
 
-def _changes(parser: argparse.ArgumentParser) -> None:
-    """What may differ from an edition."""
-    add = parser.add_argument
-    add("--dataset", default="", help="instead of the edition's")
-    add("--network", default="", help="instead of the edition's")
-    add("--seeds", **_NUMBER, help="how many, from 0 (default: the edition's)")
-    add("--epochs", **_NUMBER, help="run the protocol in this many")
-    add(
-        "--set",
-        **_SEVERAL,
-        type=_setting,
-        metavar="NAME=VALUE",
-        dest="protocol",
-        help="with a method: a protocol setting, such as batch_size=512; repeatable",
-    )
-
-
-def _setting(text: str) -> tuple[str, object]:
-    """``batch_size=512`` as a name and a Python value; anything else is a word."""
-    name, _, value = text.partition("=")
-    if not value:
-        raise argparse.ArgumentTypeError(f"got {text!r}, expected NAME=VALUE")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
-
-
-def _names(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", help="names of runs, as `calibkit runs` prints them")
-
-
-def _selection(parser: argparse.ArgumentParser) -> None:
-    _changes(parser)
-    add = parser.add_argument_group("which runs").add_argument
-    pages = ", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
-    add("--edition", default="demo", help=_EDITIONS)
-    add("--paper", default="book", help=f"{pages}, book (the default: every notebook), all")
-    add("--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1")
-    add("--method", action="append", help="these methods instead; repeatable")
-    add("--setting", default="", help="one setting of the edition, such as cifar10-plain")
-    add("--train-size", **_NUMBER, help="with --method: number of training samples")
-    add("--variant", default="code", help="with --method: code (default) or paper")
-
-
-def _selection_of(options) -> plan.Selection:
-    return plan.Selection(*(getattr(options, f.name, None) for f in fields(plan.Selection)))
-
-
-def _selected(options) -> list[plan.Run]:
-    selection = _selection_of(options)
-    if options.method:
-        return selection.runs(options.method)
-    if options.exhibit:
-        paper = options.paper if options.paper in plan.PAPERS else ""
-        return selection.of_exhibit(options.exhibit, paper)
-    return selection.of_page(options.paper)
-
-
-def _print_table(rows: Iterable[Sequence[str]]) -> None:
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(f"{v:{width}}" for v, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _log(options) -> Callable:
-    """Prints the lines of a training, unless it is to be quiet."""
-    return lambda line: None if options.quiet else print(f"  {line}", flush=True)
-
-
-# --- runs ---
-
-
-def _train(options) -> None:
-    """Train runs; finished ones are skipped.
-
-    Train runs one after another. Finished runs are skipped; processes with the same selection share
-    the work.
-
-    Examples: calibkit train --paper fmfp · calibkit train --edition cifar10 --method
-    'focal(gamma=5)' --method fmfp --seeds 1 --epochs 10
-    """
-    asked = _selected(options)
-    if options.names:
-        by_name = {run.name: run for run in asked}
-        if not by_name.keys() >= set(options.names):  # perhaps from another edition
-            editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
-            by_name |= {run.name: run for runs in editions for run in runs}
-        for name in options.names:
-            plan.choose("run", name, by_name)
-        asked = [by_name[name] for name in options.names]
-    from filelock import Timeout
-
-    from calibkit.training import loop  # late: torch is slow to import and may be absent
-
-    # A run that another process is training goes to the end of the queue: they share the work.
-    queue, last, start = deque(asked), set(), time.time()
-    while queue:
-        run = queue.popleft()
-        how = {"device": options.device, "mode": options.mode, "again": options.again}
-        try:
-            record = loop.train(run, log=_log(options), wait=run in last, **how)
-        except Timeout:
-            last.add(run)
-            queue.append(run)
-            print(_row("running", run, "in another process; comes last here"), flush=True)
-            continue
-        if options.replicates:
-            with store.locked(run):
-                store.add_replicates(record)
-        print(_row(*_state(run), _progress(asked, start)), flush=True)
-    # A diverged run is a result, with a record that says so.
-
-
-def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
-    """How it stands with a run, and what is known of it."""
-    try:
-        if record := store.load(run):
-            record.check()
-    except store.DamagedRecord:
-        return "damaged", run, ""
-    if record is None:
-        return "running" if store.held(run) else "missing", run, ""
-    if record.diverged:
-        return "diverged", run, ""
-    last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]
-    numbers = "  ".join(f"{name} {last[name]:.4f}" for name in ("accuracy", "ece", "auroc"))
-    return "done", run, f"{numbers}  {cost['seconds']:7.1f} s on {cost['device']}"
-
-
-def _row(state: str, run: plan.Run, known: str, progress: str = "") -> str:
-    """A line of the table that `train` and `runs` print."""
-    return f"{state:8} {run.name:56} {known}  {progress}".rstrip()
-
-
-def _progress(runs: list[plan.Run], start: float) -> str:
-    """How many of the requested runs are done, and about how long the rest takes.
-
-    Several processes may work on the same runs, so the pace is read off the records: how many were
-    written since `start`, when this process began.
-    """
-    files = [store.runs_root() / run.name / "run.json" for run in runs]
-    new = sum(file.exists() and file.stat().st_mtime >= start for file in files)
-    left = sum(not store.has(run) for run in runs)
-    rest = left * (time.time() - start) / max(new, 1) / 60
-    return f"[{len(runs) - left}/{len(runs)}]" + f" about {rest:.1f} min left" * bool(left and new)
-
-
-def _runs(options) -> None:
-    """List runs: done, running, missing, diverged or damaged; hours spent and left.
-
-    What is known of each run, and at the end their number, the hours spent and an estimate of those
-    left, at the pace of the runs so far.
-
-    Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
-    """
-    from calibkit.companion import cost
-
-    runs, states = _selected(options), Counter()
-    spent = expected = left = 0.0  # hours; those spent, and what had been expected of them
-    for run in runs:
-        state, _, known = _state(run)
-        states[state] += 1
-        if state in ("done", "diverged"):
-            spent += store.load(run).info["provenance"]["seconds"] / 3600
-            expected += cost.hours(run)
-        else:
-            left += cost.hours(run)
-        if not options.missing:
-            print(_row(state, run, known))
-        elif state in ("missing", "damaged"):
-            print(run.name)
-    if options.missing:
-        return
-    kinds = ("done", "running", "missing", "diverged", "damaged")
-    counts = ", ".join(f"{states[kind]} {kind}" for kind in kinds)
-    line = f"{len(runs)} runs: {counts}; {spent:.2f} h spent"
-    if left and expected:
-        line += f", about {left * spent / expected:.2f} h left"
-    elif left:
-        line += ", cost of the rest unknown"
-    print(line)
-
-
-def _delete(options) -> None:
-    """Delete run folders: a selection is listed, then asked for.
-
-    Delete the folders of runs, by name or by selection; released tables stay.
-
-    Examples: calibkit delete --edition demo --method mixup · calibkit delete
-    mnist1d-cnn-erm-s0-1a2b3c4d
-    """
-    root, released = store.runs_root(), tables.where()
-    folders = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
-    kept = {name for name in folders & released.keys() if os.listdir(root / name) == ["arrays.npz"]}
-    folders -= kept  # of what is released, predictions stay
-    if options.names:
-        for name in options.names:
-            plan.choose("run", name, folders)
-        chosen = set(options.names)
-    else:
-        if not (options.method or options.exhibit or options.setting) and options.paper == "book":
-            raise ValueError("delete: say which runs: names, --paper, --method, --setting …")
-        chosen = {run.name for run in _selected(options)} & folders
-    for name in sorted(chosen):
-        print(name)
-    if not chosen:
-        return print("nothing to delete")
-    if not options.yes:
-        answer = input(f"delete these {len(chosen)} folders in {root}? [y/N] ")
-        if answer.strip().lower() not in ("y", "yes"):
-            return print("nothing deleted")
-    for name in sorted(chosen):
-        for file in (root / name).iterdir():  # of a released run its predictions stay
-            if name not in released or file.name != "arrays.npz":
-                file.unlink() if file.is_file() else shutil.rmtree(file)
-        if not any((root / name).iterdir()):
-            (root / name).rmdir()
-    print(f"deleted {len(chosen)} folders")
-
-
-# --- what records say ---
-
-_CLONE = (
-    "they come with the repository, and are found from inside it: git clone --depth 1 "
-    "https://github.com/calibkit/calibkit"
-)
-
-
-def _claims(options) -> None:
-    """The papers' claims in every setting that has records.
-
-    How each claim of the five papers fares, from the records: settings as columns, and the paper's
-    own table from its printed ±. Trains nothing.
-
-    Example: calibkit claims --edition released --paper overconf
-    """
-    from calibkit.companion import claims
-
-    rows = claims.board(options.edition, options.paper, options.seeds)
-    if options.json:
-        names = "claim setting precondition outcome comparison estimate low high seeds printed"
-        table = [{name: getattr(row, name) for name in names.split()} for row in rows]
-        return print(json.dumps(arrays.plain(table), indent=1, ensure_ascii=False))
-    statements = {claim.id: claim for claim in claims.claims(options.paper)}
-    for identity, its in groupby((r for r in rows if r.shown), key=lambda row: row.claim):
-        claim = statements[identity]
-        print(f"{identity}  {claim.statement}")
-        print(f"  {'its own table':18} {claims.printed(claim)}")
-        for row in its:
-            found = ", ".join(filter(None, [row.comparison, row.measured]))
-            why = f"({row.precondition})" if row.precondition else ""
-            print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
-    print()
-    print(claims.headline(rows).replace("**", ""))
-    if not any(row.seeds for row in rows):
-        root = os.environ.get("CALIBKIT_CACHE", "data_cache")
-        print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
-        if options.edition == "released":
-            print(_CLONE)
-
-
-def _results(options) -> None:
-    """Compare the methods of a setting by any metric.
-
-    Methods minus another, paired by seed, with 95 % intervals, in natural units.
-
-    Example: calibkit results --setting cifar10-plain --metric auroc --against erm
-    """
-    from calibkit.companion import results
-
-    names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
-    columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
-    lines = []
-    for name in names:
-        plan.setting(options.edition, name)  # there is such a one
-        selection = plan.Selection(options.edition, name, seeds=options.seeds)
-        runs = results.Results(selection, train=False)
-        methods = options.method or [m for m in runs.methods if m != options.against]
-        found = runs.compare(
-            methods, options.against, options.metric, recalibration=options.recalibration
-        )
-        lines += [[getattr(row, column) for column in columns] for row in found.values()]
-    if not lines:  # where runs have it, any metric will do
-        plan.choose("metric", options.metric, terms.METRICS)
-    if options.csv:
-        return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
-    text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
-    _print_table([columns, *text])
-
-
-def _collect(options) -> None:
-    """Turn run folders into the tables of an edition.
-
-    Write the records of each setting into data_cache/released/SETTING, beside what its tables hold
-    already; settings without a new run or number are not touched. The folders stay; calibkit delete
-    removes all of them but the predictions.
-    """
-    from calibkit.companion import results
-
-    results.collect(options.edition, say=lambda line: print(line, flush=True))
-
-
-def _plan(options) -> None:
-    """For each published cell, the run that fills it or why none can; and the total cost.
-
-    For every number in the papers' tables, the first of the runs (one per seed) whose mean fills
-    it, named as `calibkit runs` prints it, or why there is none. Trains nothing.
-
-    Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv
-    """
-    from calibkit.companion import cost, printed
-
-    table = printed.planned(options.paper, options.edition)
-    if not options.csv:
-        _print_table(printed.lines(table))
-        return print("", *cost.totals(table), sep="\n")
-    columns = printed.COLUMNS
-    writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table)
-
-
-def _data_list(options) -> None:
-    """List every data set.
-
-    Where each is from, its licence and size, and where a copy lies.
-
-    Example: calibkit data list
-    """
-    _print_table([str(value) for value in row.values()] for row in data.listing())
-
-
-def _data_get(options) -> None:
-    """Download or generate a data set.
-
-    It is decoded, and checked that it loads; a copy that is there already is used first.
-
-    Example: calibkit data get cifar10
-    """
-    data.get(options.name)
-
-
-# --- one's own predictions and methods ---
+# --- the commands ---
 
 
 def _report(options) -> int:
@@ -658,38 +266,6 @@ def _show_step(words: str) -> None:
         print(f"\r{words:70}" if words else f"\r{'':70}\r", end="", file=sys.stderr, flush=True)
 
 
-def _bench(options) -> None:
-    """Compare your own method, recalibration, score or metric with what there is.
-
-    Train your method, and ERM if missing, under one protocol, on the data of the edition that are
-    here; compare the two; write an HTML page, and its numbers as JSON.
-
-    A method is a function (logits, targets) -> one loss per sample, or a factory; a recalibration
-    is a class with fit and predict_proba, and needs no training. Examples: calibkit bench
-    'my_loss.py:my_loss(gamma=3)+swa' · calibkit bench my_map.py:MyMap --edition released
-    """
-    from calibkit.companion import bench  # late: it draws
-
-    if options.edition == "released" and not any(
-        path.exists() for path in (store.runs_root(), tables.released_root())
-    ):
-        print(f"no records of the published methods here; {_CLONE}")
-    page = bench.build(
-        options.method,
-        _selection_of(options),
-        options.out,
-        options.settings,
-        device=options.device,
-        chosen=options.chosen,
-        log=_log(options),
-    )
-    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
-    _print_verdicts(numbers)
-    for line in numbers["left_out"]:
-        print(f"left out: {line}")
-    print(page)
-
-
 def _compare(options) -> int:
     """Compare models on the same samples, or one model over time.
 
@@ -703,10 +279,10 @@ def _compare(options) -> int:
     from calibkit.report import comparison  # late: it draws
 
     page = comparison.build(options.predictions, options.out, options.labels, options.unpaired)
-    return _gated(options, page, _print_verdicts)
+    return _gated(options, page, print_verdicts)
 
 
-def _print_verdicts(numbers: dict) -> None:
+def print_verdicts(numbers: dict) -> None:
     for block in numbers["verdicts"]:
         print(block["title"])
         for answer in block["verdict"]:

@@ -543,7 +543,7 @@ def _targets(
 
 
 def _as_features(features: ArrayLike, width: int | None = None) -> Array:
-    array = to_numpy(features)
+    array = to_numpy(features, "features")
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
         raise ValueError(
             f"features: got shape {array.shape} and type {array.dtype}, expected numbers (n, d)"
@@ -556,7 +556,7 @@ def _as_features(features: ArrayLike, width: int | None = None) -> Array:
 
 
 def _as_classes(labels: ArrayLike, n: int, name: str) -> Array:
-    array = to_numpy(labels)
+    array = to_numpy(labels, name)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"{name}: got shape {array.shape} and type {array.dtype}, expected {n} integers"

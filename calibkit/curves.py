@@ -371,7 +371,7 @@ def prepare_overfitting(histories, metric: str, best_by: str = "") -> Overfittin
     if any(not np.array_equal(e, epochs[0]) for e in epochs):
         raise ValueError("histories: got seeds with different epochs, expected the same in all")
     values, judged = (
-        np.array([np.asarray(history[name], dtype=float) for history in histories])
+        np.array([np.asarray(to_numpy(history[name], name), float) for history in histories])
         for name in (metric, best_by or metric)
     )
     mean, total = values.mean(axis=0), judged.sum(axis=0) * (1 if higher_is_better else -1)
@@ -428,7 +428,7 @@ def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refi
     epochs = [sorted(run) for run in runs]
     if not epochs or not epochs[0] or any(e != epochs[0] for e in epochs):
         raise ValueError(f"snapshots: got epochs {epochs}, expected some, the same for all seeds")
-    labels = np.asarray(to_numpy(labels))
+    labels = to_numpy(labels, "labels")
     samples = len(labels)
     part = np.arange(samples) % folds
     if not 2 <= folds <= samples:
@@ -436,7 +436,7 @@ def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refi
 
     def losses(logits):
         """NLL of each sample, and the same after the temperature of the other folds."""
-        logits, left = np.asarray(to_numpy(logits), float), np.empty(samples)
+        logits, left = np.asarray(to_numpy(logits, "logits"), float), np.empty(samples)
         for fold in range(folds):
             here = part == fold
             temperature, _ = posthoc.optimal_temperature(logits[~here], labels[~here])

@@ -235,7 +235,9 @@ def entropy_regularization(logits: Tensor, targets: Tensor, beta: float = 0.1) -
     tensor([0.6931])
     """
     log_probs = F.log_softmax(logits, dim=1)
-    entropy = -(log_probs.exp() * log_probs).sum(dim=1)
+    # The clamp makes 0 of 0 · -inf, in the value and in the gradient.
+    finite = log_probs.clamp_min(torch.finfo(log_probs.dtype).min)
+    entropy = -(log_probs.exp() * finite).sum(dim=1)
     return cross_entropy(logits, targets) - beta * entropy
 
 

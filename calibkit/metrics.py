@@ -50,6 +50,7 @@ from calibkit.arrays import (
 )
 
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
+MOST_CELLS = 20_000_000  # classes × bins: bounds the memory
 Scheme = Literal["equal_width", "equal_mass"]
 Binned = Literal["ece", "adaptive_ece", "classwise_ece"]
 _SCHEMES: dict[str, Scheme] = {"ece": "equal_width", "adaptive_ece": "equal_mass"}
@@ -102,6 +103,19 @@ class Ranking:
         wrong = np.bincount(place, minlength=len(distinct))
         return cls(distinct[::-1], (count - wrong)[::-1], wrong[::-1])
 
+    @property
+    def wins(self) -> float:
+        """Pairs in which the right prediction is the more confident; a tie is half a win."""
+        return float(self.wrong @ (self.accepted_right - self.right / 2))
+
+    @functools.cached_property
+    def failures(self) -> "_Failures":
+        """Where its wrong predictions stand."""
+        some = np.flatnonzero(self.wrong > 0)
+        upto = self.accepted[some].astype(np.intp)
+        before = upto - self.count[some].astype(np.intp)
+        return _Failures(before, upto, self.wrong[some], int(self.n))
+
     def risk(self) -> Array:
         """Error rate of the accepted; 0 before the first, which a replicate may not have drawn."""
         return self.accepted_wrong / np.maximum(self.accepted, 1)
@@ -117,6 +131,47 @@ class Ranking:
         return _short_decimal(float(lowest), float(lower), self.dtype)
 
 
+class _Failures(NamedTuple):
+    """Where the wrong predictions stand in the ranking: enough for the areas, and found faster.
+
+    Per distinct confidence of a wrong prediction, highest first: how many predictions have a higher
+    one, how many have at least this one, and how many wrong ones have it. And how many there are.
+    """
+
+    before: Array
+    upto: Array
+    wrong: Array
+    n: int
+
+    @classmethod
+    def of(cls, confidence: Array, correct: Array) -> "_Failures":
+        """Rank checked arrays: right and wrong predictions are sorted apart."""
+        negative = -confidence  # so that the highest confidence is first, as in `Ranking`
+        right = np.sort(negative[correct])
+        failed = negative[np.flatnonzero(~correct)]  # indices of a few are faster than a mask
+        distinct, wrong = np.unique(failed, return_counts=True)
+        accepted_wrong = np.cumsum(wrong)
+        before = np.searchsorted(right, distinct) + accepted_wrong - wrong
+        upto = np.searchsorted(right, distinct, side="right") + accepted_wrong
+        return cls(before, upto, wrong, len(confidence))
+
+    @property
+    def all_wrong(self) -> float:
+        """How many predictions are wrong."""
+        return float(self.wrong.sum())
+
+    @property
+    def all_right(self) -> float:
+        """How many predictions are right."""
+        return self.n - self.all_wrong
+
+    @property
+    def wins(self) -> float:
+        """As `Ranking.wins`."""
+        # The mean of both places counts those above and half of the tied, of which e²/2 are wrong.
+        return float(self.wrong @ (self.before + self.upto)) / 2 - self.all_wrong**2 / 2
+
+
 class Bins(NamedTuple):
     """Per bin: number of samples, number right, sum of the confidences."""
 
@@ -127,6 +182,10 @@ class Bins(NamedTuple):
 
 def _ranking(confidence: ArrayLike, correct: ArrayLike, unit: bool = False) -> Ranking:
     return Ranking.of(*as_confidence_correct(confidence, correct, unit))
+
+
+def _failures(confidence: ArrayLike, correct: ArrayLike) -> _Failures:
+    return _Failures.of(*as_confidence_correct(confidence, correct))
 
 
 @functools.lru_cache(maxsize=8)
@@ -932,6 +991,11 @@ class _Classes:
     """
 
     def __init__(self, n: int, k: int, bins: int, dtype: np.dtype) -> None:
+        if k * bins > MOST_CELLS:
+            raise ValueError(
+                f"bins: got {bins} for {k} classes, expected at most {MOST_CELLS // k:,}, since "
+                "there is a number for each class and bin"
+            )
         self.n, self.shape = n, (k, bins)
         self.inner = _edges(bins, dtype)[1:-1]
         self.lowest = self.inner[0] if bins > 1 else np.inf
@@ -1042,17 +1106,12 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> auroc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     0.6666666666666666
     """
-    return _defined("auroc", _auroc(_ranking(confidence, correct)))
+    return _defined("auroc", _auroc(_failures(confidence, correct)))
 
 
-def _auroc(ranking: Ranking) -> float:
+def _auroc(ranking: Ranking | _Failures) -> float:
     pairs = ranking.all_right * ranking.all_wrong
-    return _wins(ranking) / pairs if pairs else math.nan
-
-
-def _wins(ranking: Ranking) -> float:
-    """Count pairs in which the right prediction is the more confident; a tie is half a win."""
-    return float(ranking.wrong @ (ranking.accepted_right - ranking.right / 2))
+    return ranking.wins / pairs if pairs else math.nan
 
 
 def aupr_success(confidence: ArrayLike, correct: ArrayLike) -> float:
@@ -1201,7 +1260,7 @@ def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> round(aurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
     0.145833
     """
-    return _aurc(_ranking(confidence, correct))
+    return _aurc(_failures(confidence, correct))
 
 
 @functools.lru_cache(maxsize=1)
@@ -1210,13 +1269,14 @@ def _harmonic(n: int) -> Array:
     return np.cumsum(np.r_[0.0, 1 / np.arange(1, n + 1)])
 
 
-def _aurc(ranking: Ranking) -> float:
-    # A group of m with e wrong, after a accepted with w wrong: on average the j-th of the group
-    # has risk (w + e j / m) / (a + j) = e / m + (w - a e / m) / (a + j), to be summed over j.
-    before, wrong_before = ranking.accepted - ranking.count, ranking.accepted_wrong - ranking.wrong
-    excess = wrong_before - before * ranking.wrong / np.maximum(ranking.count, 1)
-    harmonic = _harmonic(int(ranking.n))[ranking.accepted.astype(np.intp)]
-    return float((ranking.all_wrong + excess @ np.diff(harmonic, prepend=0.0)) / ranking.n)
+def _aurc(failures: _Failures) -> float:
+    # A wrong prediction at place r adds 1/r + ... + 1/n = H_n - H_(r-1) to the sum of the risks: on
+    # average over the places a + 1 to b of a tie, H_n - H_b + 1 - a (H_b - H_a) / (b - a).
+    before, upto, wrong, n = failures
+    harmonic = _harmonic(n)
+    last = harmonic[upto]
+    tied = before * (last - harmonic[before]) / (upto - before)
+    return float(wrong @ (harmonic[n] - last + 1 - tied) / n)
 
 
 def eaurc(confidence: ArrayLike, correct: ArrayLike) -> float:
@@ -1249,13 +1309,13 @@ def eaurc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> round(eaurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
     0.111595
     """
-    return _eaurc(_ranking(confidence, correct))
+    return _eaurc(_failures(confidence, correct))
 
 
-def _eaurc(ranking: Ranking) -> float:
-    risk = ranking.all_wrong / ranking.n
+def _eaurc(failures: _Failures) -> float:
+    risk = failures.all_wrong / failures.n
     optimal = risk + (1 - risk) * math.log1p(-risk) if risk < 1 else 1.0
-    return _aurc(ranking) - optimal
+    return _aurc(failures) - optimal
 
 
 def augrc(confidence: ArrayLike, correct: ArrayLike) -> float:
@@ -1289,11 +1349,11 @@ def augrc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> augrc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     0.09375
     """
-    return _augrc(_ranking(confidence, correct))
+    return _augrc(_failures(confidence, correct))
 
 
-def _augrc(ranking: Ranking) -> float:
-    losses = ranking.all_right * ranking.all_wrong - _wins(ranking)
+def _augrc(ranking: Ranking | _Failures) -> float:
+    losses = ranking.all_right * ranking.all_wrong - ranking.wins
     return (losses + ranking.all_wrong**2 / 2) / ranking.n**2
 
 
@@ -1534,7 +1594,7 @@ def refinement_decomposition(
 def _refinement_decomposition(ranking: Ranking, bins: int = 100) -> dict[str, float]:
     error = _ece(_binned(ranking, bins))
     mean = _mean_confidence(ranking)
-    refinement = 2 * _wins(ranking) / ranking.n**2
+    refinement = 2 * ranking.wins / ranking.n**2
     constant = (ranking.all_right**2 + ranking.all_wrong**2) / (2 * ranking.n**2)
     return {
         "ece": error,
@@ -1808,8 +1868,8 @@ def ranked_metrics(
         "auroc": _auroc,
         "aupr_success": _aupr_success,
         "aupr_error": _aupr_error,
-        "aurc": _aurc,
-        "eaurc": _eaurc,
+        "aurc": lambda r: _aurc(r.failures),
+        "eaurc": lambda r: _eaurc(r.failures),
         "augrc": _augrc,
         "fpr_at_tpr": _fpr_at_tpr,
         **{

@@ -41,6 +41,7 @@ from calibkit.arrays import (
     ArrayOrTensor,
     as_labels,
     as_logits,
+    as_weights,
     blocks,
     check_bins,
     like,
@@ -88,7 +89,9 @@ class Recalibration:
     _needs_two_classes = False  # whether a fit needs labels of more than one class
     _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
 
-    def fit(self, logits: ArrayLike, labels: ArrayLike) -> Self:
+    def fit(
+        self, logits: ArrayLike, labels: ArrayLike, sample_weight: "ArrayLike | None" = None
+    ) -> Self:
         """Fit to predictions used neither to train the network nor to measure the result.
 
         Parameters
@@ -97,6 +100,9 @@ class Recalibration:
             Scores before the softmax of n held-out samples.
         labels : array or tensor of integers, shape (n,)
             True classes, 0 to k - 1.
+        sample_weight : array or tensor, shape (n,), optional
+            Weights of the samples, at least 0. A weight of 2 counts as the same row twice, and 0 as
+            no row.
 
         Returns
         -------
@@ -106,8 +112,9 @@ class Recalibration:
         Raises
         ------
         ValueError
-            If an argument is empty, malformed or not finite, a label is out of range, or all labels
-            are of one class but the method has to distinguish classes.
+            If an argument is empty, malformed or not finite, a label is out of range, a weight is
+            negative, all are 0, or all labels are of one class but the method has to distinguish
+            classes.
 
         Warns
         -----
@@ -120,9 +127,14 @@ class Recalibration:
         array([[0.75, 0.25]])
         """
         logits, labels = _data(logits, labels)
+        weights = None
+        if sample_weight is not None:
+            weights = as_weights(sample_weight, len(labels))
+            there = weights > 0
+            logits, labels, weights = logits[there], labels[there], weights[there]
         if self._needs_two_classes and labels.min() == labels.max():
             raise ValueError(f"labels: got class {labels[0]} only, expected at least two classes")
-        self._fit(logits, labels)
+        self._fit(logits, labels, weights)
         self.classes_ = np.arange(logits.shape[1])
         return self
 
@@ -331,7 +343,7 @@ class Recalibration:
         target = TargetTags(required=True)
         return Tags("classifier", target_tags=target, classifier_tags=ClassifierTags())
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         raise NotImplementedError
 
     def _probs(self, logits: Array) -> Array:
@@ -426,8 +438,8 @@ class TemperatureScaling(Recalibration):
     objective: Objective = "nll"
     _kept = {"temperature": ()}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
-        scaled, best = _best_temperature(logits, labels, self.objective)
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
+        scaled, best = _best_temperature(logits, labels, self.objective, weights=weights)
         self.temperature_ = best
         if best in (RANGE if self.objective == "nll" else (GRID[0], GRID[-1])):
             wrong = int((logits.argmax(axis=1) != labels).sum())
@@ -477,7 +489,7 @@ class FixedTemperature(Recalibration):
         """The temperature in use, under the same name as in `TemperatureScaling`."""
         return self.temperature
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         pass
 
     def _check_fitted(self, k: int) -> None:
@@ -646,15 +658,16 @@ class HistogramBinning(Recalibration):
         if self.scheme not in ("equal_width", "equal_mass"):
             raise ValueError(f"scheme: got {self.scheme!r}, expected 'equal_width' or 'equal_mass'")
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         probs = _probs64(logits)
         confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
         self.edges_ = np.linspace(0, 1, self.bins + 1)[1:-1]
         if self.scheme == "equal_mass":
-            self.edges_ = np.unique(np.quantile(confidence, self.edges_))
+            self.edges_ = np.unique(_quantiles(confidence, self.edges_, weights))
         index = np.searchsorted(self.edges_, confidence)
-        count = np.bincount(index, minlength=len(self.edges_) + 1)
-        hits = np.bincount(index, weights=correct, minlength=len(count))
+        count = np.bincount(index, weights, minlength=len(self.edges_) + 1)
+        hits = correct if weights is None else correct * weights
+        hits = np.bincount(index, weights=hits, minlength=len(count))
         self.values_ = np.divide(hits, count, out=np.full(len(count), np.nan), where=count > 0)
 
     def _probs(self, logits: Array) -> Array:
@@ -700,24 +713,26 @@ class IsotonicCalibration(Recalibration):
     _needs_two_classes = True
     _kept = {"points": ()}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
-        probs = _probs64(logits)
-        self.points_ = [None] * logits.shape[1]
-        for k in np.unique(labels):
-            floored = np.maximum(probs[:, k], _FLOOR)
-            x, group, count = np.unique(floored, return_inverse=True, return_counts=True)
-            share = np.bincount(group, labels == k) / count
-            y = isotonic_regression(share, weights=count).x
-            level = np.concatenate([[False], np.diff(y) == 0, [False]])
-            corner = ~(level[:-1] & level[1:])  # inside a level stretch nothing bends
-            self.points_[k] = x[corner], y[corner]
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
+        probs = _class_probs(logits)
+        np.maximum(probs, _FLOOR, out=probs)
+        self.points_, order = [None] * len(probs), None
+        for k in np.flatnonzero(np.bincount(labels)):
+            # Of two classes, one falls as the other rises. The sort is fast on what nearly ascends.
+            reuse = len(probs) == 2 and order is not None
+            order = order[::-1] if reuse else _coarse_order(probs[k])
+            order = order[np.argsort(probs[k, order], kind="stable")]
+            ordered = None if weights is None else weights[order]
+            self.points_[k] = _isotonic(probs[k, order], (labels == k)[order], ordered)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = _probs64(logits)
-        for k, points in enumerate(self.points_):
+        probs = _class_probs(logits)
+        # Of two classes one falls as the other rises: np.interp is fast on what nearly does either.
+        order = _coarse_order(probs[0]) if len(probs) == 2 else slice(None)
+        for own, points in zip(probs, self.points_, strict=True):
             if points is not None:
-                probs[:, k] = np.interp(np.maximum(probs[:, k], _FLOOR), *points)
+                own[order] = np.interp(own[order], *points)
         return _normalised(probs)
 
     def _restore(self, name: str, value: Any, k: int) -> Any:
@@ -755,17 +770,19 @@ class BetaCalibration(Recalibration):
     _needs_two_classes = True
     _kept = {"parameters": ("k", 3)}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
-        probs = _probs64(logits)
-        self.parameters_ = np.tile([1.0, 1.0, 0.0], (logits.shape[1], 1))  # the identity
-        for k in np.unique(labels):
-            self.parameters_[k] = _beta(probs[:, k], labels == k)
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
+        probs = _class_probs(logits)
+        self.parameters_ = np.tile(_IDENTITY, (len(probs), 1))
+        for k in np.flatnonzero(np.bincount(labels)):
+            # Of two classes, the second has the parameters of the first mirrored, but for rounding.
+            start = self.parameters_[0, [1, 0, 2]] * [1, 1, -1] if len(probs) == 2 else _IDENTITY
+            self.parameters_[k] = _beta(probs[k], labels == k, weights, start)
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = _probs64(logits)
-        for k, parameters in enumerate(self.parameters_):
-            probs[:, k] = expit(_beta_features(probs[:, k]) @ parameters)
+        probs = _class_probs(logits)
+        for own, parameters in zip(probs, self.parameters_, strict=True):
+            own[:] = expit(parameters @ _beta_features(own))
         return _normalised(probs)
 
 
@@ -792,14 +809,14 @@ class TopVersusAll(Recalibration):
 
     _kept = {"parameters": (3,)}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         probs = _probs64(logits)
         right = probs.argmax(axis=1) == labels
-        self.parameters_ = _beta(probs.max(axis=1), right)
+        self.parameters_ = _beta(probs.max(axis=1), right, weights)
 
     def _probs(self, logits: Array) -> Array:
         probs = _probs64(logits)
-        return _with_top(probs, expit(_beta_features(probs.max(axis=1)) @ self.parameters_))
+        return _with_top(probs, expit(self.parameters_ @ _beta_features(probs.max(axis=1))))
 
 
 # --- affine functions of the logits ---------------------------------------------------------------
@@ -828,12 +845,12 @@ class VectorScaling(Recalibration):
     _needs_two_classes = True
     _kept = {"scale": ("k",), "bias": ("k",)}
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         logits, k = logits.astype(np.float64), logits.shape[1]
 
         def loss(parameters):
             scale, bias = parameters[:k], parameters[k:]
-            nll, residual = _nll_and_residual(logits * scale + bias, labels)
+            nll, residual = _nll_and_residual(logits * scale + bias, labels, weights)
             return nll, np.concatenate([(residual * logits).sum(axis=0), residual.sum(axis=0)])
 
         self.scale_, self.bias_ = np.split(_minimised(loss, np.repeat([1.0, 0.0], k)), 2)
@@ -876,10 +893,10 @@ class MatrixScaling(Recalibration):
         if not 0 <= self.l2 < inf:
             raise ValueError(f"l2: got {self.l2}, expected a finite number >= 0")
 
-    def _fit(self, logits: Array, labels: Array) -> None:
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         k = logits.shape[1]
         penalty = np.full((k + 1, k), float(self.l2))
-        self.matrix_, self.bias_ = _affine(logits.astype(np.float64), labels, penalty)
+        self.matrix_, self.bias_ = _affine(logits.astype(np.float64), labels, penalty, weights)
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_, kind=None)
@@ -893,7 +910,7 @@ class StructuredScaling(Recalibration):
     mixed with 1 / (n + 1) of the uniform distribution (Laplace's rule, for n held-out samples).
     D and b are fitted by likelihood under ridge penalties that follow from the shape of the data
     alone, so that nothing has to be chosen: k / n for b and the diagonal of D, k (k - 1) / n for
-    the rest of D. Predictions may change.
+    the rest of D. Of weighted samples, n is the sum of the weights. Predictions may change.
 
     Parameters
     ----------
@@ -928,13 +945,14 @@ class StructuredScaling(Recalibration):
         if self.structure not in ("matrix", "vector"):
             raise ValueError(f"structure: got {self.structure!r}, expected 'matrix' or 'vector'")
 
-    def _fit(self, logits: Array, labels: Array) -> None:
-        n, k = logits.shape
-        self.temperature_ = _lowest_nll(_Scaled(logits, labels))
+    def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
+        scaled, k = _Scaled(logits, labels, weights=weights), logits.shape[1]
+        n = scaled.n  # the sum of the weights, where there are any
+        self.temperature_ = _lowest_nll(scaled)
         self.smoothing_ = 1 / (n + 1)
         penalty = np.full((k + 1, k), np.inf if self.structure == "vector" else k * (k - 1) / n)
         penalty[np.arange(k), np.arange(k)] = penalty[k] = k / n
-        self.matrix_, self.bias_ = _affine(self._scores(logits), labels, penalty)
+        self.matrix_, self.bias_ = _affine(self._scores(logits), labels, penalty, weights)
 
     def _scores(self, logits: Array) -> Array:
         probs = _probs64(logits.astype(np.float64) / self.temperature_)
@@ -1042,18 +1060,27 @@ class _Scaled:
     sums over classes run along memory.
     """
 
-    def __init__(self, logits: Array, labels: Array, dtype: Any = np.float64, bins: int = 15):
+    def __init__(
+        self,
+        logits: Array,
+        labels: Array,
+        dtype: Any = np.float64,
+        bins: int = 15,
+        weights: Array | None = None,
+    ):
         check_bins(bins)
-        self.logits, self.labels, self.bins = logits, labels, bins
+        self.logits, self.labels, self.bins, self.weights = logits, labels, bins, weights
         self.inner = np.linspace(0, 1, bins + 1).astype(dtype)[1:-1]
-        self.n, k = logits.shape
-        self.blocks = []
-        for rows in blocks(self.n, k):
+        n, k = logits.shape
+        self.n = n if weights is None else float(weights.sum())
+        self.blocks, self.sums = [], []  # sums: how to add up a number for each row of a block
+        for rows in blocks(n, k):
             block = np.ascontiguousarray(logits[rows].T, dtype=dtype)
             block -= block.max(axis=0)
             self.blocks.append(block)
-        true = logits[np.arange(self.n), labels].astype(np.float64)
-        self.true = float((true - logits.max(axis=1)).sum())
+            self.sums.append(np.sum if weights is None else weights[rows].dot)
+        true = logits[np.arange(n), labels].astype(np.float64) - logits.max(axis=1)
+        self.true = float(true.sum() if weights is None else weights @ true)
 
     @cached_property
     def correct(self) -> Array:
@@ -1065,35 +1092,41 @@ class _Scaled:
             [1 / np.exp(block / float(temperature)).sum(axis=0) for block in self.blocks]
         )
         index = np.searchsorted(self.inner, confidence)
-        gaps = np.bincount(index, confidence - self.correct, minlength=self.bins) / self.n
+        gaps = confidence - self.correct
+        gaps = gaps if self.weights is None else gaps * self.weights
+        gaps = np.bincount(index, gaps, minlength=self.bins) / self.n
         return float(np.abs(gaps).sum()), float(gaps.sum())
 
     def nll(self, temperature: float) -> tuple[float, float, float]:
         """The mean NLL, and its first and second derivative in 1/T."""
         value = slope = curvature = 0.0
         room = np.empty_like(self.blocks[0])
-        for block in self.blocks:
+        for block, add in zip(self.blocks, self.sums, strict=True):
             weight = room.ravel()[: block.size].reshape(block.shape)
             np.divide(block, float(temperature), out=weight)
             total = np.exp(weight, out=weight).sum(axis=0)
             first = np.multiply(weight, block, out=weight).sum(axis=0) / total
             second = np.multiply(weight, block, out=weight).sum(axis=0) / total
-            value += np.log(total).sum()
-            slope += first.sum()
-            curvature += (second - first**2).sum()
+            value += add(np.log(total))
+            slope += add(first)
+            curvature += add(second - first**2)
         sums = value - self.true / temperature, slope - self.true, curvature
         return tuple(float(x / self.n) for x in sums)
 
 
 def _best_temperature(
-    logits: Array, labels: Array, objective: Objective, bins: int = 15
+    logits: Array,
+    labels: Array,
+    objective: Objective,
+    bins: int = 15,
+    weights: Array | None = None,
 ) -> tuple[_Scaled, float]:
     if objective not in ("ece", "nll"):
         raise ValueError(f"objective: got {objective!r}, expected 'nll' or 'ece'")
     if objective == "ece":
-        scaled = _Scaled(logits, labels, logits.dtype, bins)
+        scaled = _Scaled(logits, labels, logits.dtype, bins, weights)
         return scaled, _lowest_ece(scaled.ece)
-    scaled = _Scaled(logits, labels, bins=bins)
+    scaled = _Scaled(logits, labels, bins=bins, weights=weights)
     return scaled, _lowest_nll(scaled)
 
 
@@ -1151,6 +1184,21 @@ def _root(nll: Callable[[float], tuple[float, float, float]], start: float = 1.0
         x, last = new, abs(new - x)
 
 
+def _quantiles(values: Array, shares: Array, weights: Array | None) -> Array:
+    """Quantiles, linear between values; a whole-number weight is that many equal values.
+
+    >>> _quantiles(np.array([1.0, 4.0]), np.array([0.5, 0.75]), np.array([3.0, 1.0])).tolist()
+    [1.0, 1.75]
+    """
+    if weights is None:
+        return np.quantile(values, shares)
+    order = np.argsort(values)
+    end = np.cumsum(weights[order])
+    start = end - weights[order]
+    places = np.stack([start, np.maximum(start, end - 1)], axis=1).ravel()
+    return np.interp(shares * places[-1], places, np.repeat(values[order], 2))
+
+
 def _with_top(probs: Array, confidence: Array) -> Array:
     """Rows whose top class has `confidence` and stays on top where it can (`HistogramBinning`)."""
     n, k = probs.shape
@@ -1169,32 +1217,140 @@ def _with_top(probs: Array, confidence: Array) -> Array:
     return rows
 
 
-def _normalised(rows: Array) -> Array:
-    """Rows that sum to 1; uniform where all are 0, as scikit-learn does."""
-    total = rows.sum(axis=1, keepdims=True)
-    return np.divide(rows, total, out=np.full_like(rows, 1 / rows.shape[1]), where=total > 0)
+def _class_probs(logits: Array) -> Array:
+    """`_probs64` by class, (k, n): what is done to each class is faster along memory."""
+    if logits.shape[1] > 2:
+        return np.ascontiguousarray(_probs64(logits).T)
+    # The same numbers several times faster. Of more classes the sums would differ in the last bit.
+    probs = np.array(logits.T, dtype=np.float64, order="C")
+    probs -= probs.max(axis=0)
+    np.exp(probs, out=probs)
+    probs /= probs.sum(axis=0)
+    return probs
+
+
+def _normalised(probs: Array) -> Array:
+    """Rows (n, k) that sum to 1, from (k, n); uniform where all are 0, as scikit-learn does."""
+    total = probs.sum(axis=0)
+    empty = total == 0
+    probs[:, empty], total[empty] = 1, len(probs)
+    probs /= total
+    return np.stack(probs, axis=1)
+
+
+def _isotonic(x: Array, right: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    """Corners of the isotonic regression of booleans on `x`, which ascends."""
+    new = np.concatenate([[True], x[1:] != x[:-1], [True]])
+    single = new[:-1] & new[1:]
+    # A mean that rises begins neither after a single right answer nor with a single wrong one.
+    new[1:-1] &= ~(single & right)[:-1] & ~(single & ~right)[1:]
+    starts = np.flatnonzero(new)
+    if weights is None:
+        count = np.diff(starts)
+    else:
+        count, right = np.add.reduceat(weights, starts[:-1]), right * weights
+    share = np.add.reduceat(right, starts[:-1], dtype=np.float64) / count
+    found = isotonic_regression(share, weights=count)
+    starts = starts[found.blocks]
+    ends = np.stack([starts[:-1], starts[1:] - 1], axis=1).ravel()  # of each level stretch
+    x, y = x[ends], np.repeat(found.x[found.blocks[:-1]], 2)
+    kept = np.append(True, x[1:] > x[:-1])
+    return x[kept], y[kept]
+
+
+def _coarse_order(probs: Array) -> Array:
+    """Indices that sort probabilities by the first 16 bits, which takes linear time."""
+    return np.argsort((probs * 65535).astype(np.uint16), kind="stable")
+
+
+_IDENTITY = np.array([1.0, 1.0, 0.0])
 
 
 def _beta_features(probs: Array) -> Array:
+    """Rows ln p, -ln(1 - p) and 1, (3, n)."""
     eps = np.finfo(np.float64).eps
-    probs = np.clip(probs, eps, 1 - eps)
-    return np.column_stack([np.log(probs), -np.log1p(-probs), np.ones_like(probs)])
+    features = np.ones((3, len(probs)))
+    np.clip(probs, eps, 1 - eps, out=features[0])
+    np.subtract(1, features[0], out=features[1])
+    np.log(features[:2], out=features[:2])
+    features[1] *= -1
+    return features
 
 
-def _beta(probs: Array, target: Array) -> Array:
+def _beta(
+    probs: Array, target: Array, weights: Array | None = None, start: Array = _IDENTITY
+) -> Array:
     """The a, b and c of `BetaCalibration` for the probability of an event."""
     features = _beta_features(probs)
+    features *= np.where(target, 1.0, -1.0)  # times the parameters: the logit of what happened
+    share = None if weights is None else weights / weights.sum()
+    # The NLL is convex. So its minimum under a, b >= 0 is the lowest of the minima without a bound,
+    # of all and of some parameters while the others are 0, that keep to the bounds.
+    allowed = []
+    for free in (slice(None), [1, 2], [0, 2], [2]):
+        found = _newton(features[free], start[free], share)
+        if found is None:
+            return _beta_by_lbfgs(features, share)
+        parameters = np.zeros(3)
+        nll, parameters[free] = found
+        if parameters[:2].min() >= 0:
+            allowed.append((nll, parameters))
+            if free == slice(None):
+                break
+    return min(allowed, key=lambda pair: pair[0])[1]
+
+
+def _newton(
+    features: Array, start: Array, share: Array | None = None
+) -> tuple[float, Array] | None:
+    """The lowest mean of ln(1 + exp(-x @ features)), and where: Newton's method, steps halved.
+
+    The mean is weighted by `share` (n,), which sums to 1; None: every sample counts alike.
+
+    None where there is no such x, since the terms can be made as small as one likes, or more than
+    one, and where the method does not settle.
+    """
+    lowest, x, step = inf, start, np.zeros(len(start))
+    scaled = np.empty_like(features)
+    for _ in range(50):
+        with np.errstate(over="ignore"):
+            odds = -(x + step) @ features
+            np.exp(odds, out=odds)  # of the wrong answer
+        total = 1 + odds
+        losses = np.log(total)
+        value = float(losses.mean() if share is None else share @ losses)
+        if value == inf or value > lowest * (1 + 1e-12):
+            step /= 2
+            continue
+        lowest, x = value, x + step
+        wrong = odds / total
+        if share is not None:
+            wrong *= share
+        curvature = np.multiply(features, wrong / total, out=scaled) @ features.T
+        step, _, rank, _ = np.linalg.lstsq(curvature, features @ wrong, rcond=1e-13)
+        if rank < len(x) or odds.max() < 1:
+            return None
+        if np.abs(step).max() <= 1e-7 * max(1, np.abs(x).max()):
+            return lowest, x + step
+    return None
+
+
+def _beta_by_lbfgs(features: Array, share: Array | None = None) -> Array:
+    """As `_beta`, where no single parameters have the lowest NLL: some that nearly reach it."""
 
     def loss(parameters):
-        score = features @ parameters
-        nll = np.logaddexp(0, score) - target * score
-        return nll.mean(), features.T @ (expit(score) - target) / len(target)
+        score = parameters @ features
+        losses, wrong = np.logaddexp(0, -score), expit(-score)
+        if share is None:
+            return losses.mean(), -features @ wrong / len(score)
+        return share @ losses, -features @ (share * wrong)
 
-    bounds = [(0, None), (0, None), (None, None)]
-    return _minimised(loss, np.array([1.0, 1.0, 0.0]), bounds)
+    return _minimised(loss, _IDENTITY, [(0, None), (0, None), (None, None)])
 
 
-def _affine(scores: Array, labels: Array, penalty: Array) -> tuple[Array, Array]:
+def _affine(
+    scores: Array, labels: Array, penalty: Array, weights: Array | None = None
+) -> tuple[Array, Array]:
     """W and b of the lowest NLL of softmax(W z + b) under ridge penalties of W - 1 and b.
 
     A row of `penalty` (k + 1, k) belongs to a logit, the last to b; what has an infinite one stays.
@@ -1207,7 +1363,7 @@ def _affine(scores: Array, labels: Array, penalty: Array) -> tuple[Array, Array]
 
     def loss(parameters):
         change[free] = parameters / unit
-        nll, residual = _nll_and_residual(scores + inputs @ change, labels)
+        nll, residual = _nll_and_residual(scores + inputs @ change, labels, weights)
         gradient = (inputs.T @ residual)[free] / unit
         return nll + held @ parameters**2, gradient + 2 * held * parameters
 
@@ -1215,15 +1371,20 @@ def _affine(scores: Array, labels: Array, penalty: Array) -> tuple[Array, Array]
     return np.eye(k) + change[:k].T, change[k].copy()
 
 
-def _nll_and_residual(scores: Array, labels: Array) -> tuple[float, Array]:
+def _nll_and_residual(
+    scores: Array, labels: Array, weights: Array | None = None
+) -> tuple[float, Array]:
     """Mean NLL of softmax(scores), and its gradient in the scores, in their place."""
     true = np.arange(len(labels)), labels
+    mean, rows = np.mean, len(labels)  # a row counts as one of so many
+    if weights is not None:
+        mean, rows = (weights / weights.sum()).dot, weights.sum() / weights
     scores -= scores.max(axis=1, keepdims=True)
-    of_labels = scores[true].mean()
+    of_labels = mean(scores[true])
     total = row_sums(np.exp(scores, out=scores))
-    scores /= total[:, np.newaxis] * len(labels)
-    scores[true] -= 1 / len(labels)
-    return np.log(total).mean() - of_labels, scores
+    scores /= (total * rows)[:, np.newaxis]
+    scores[true] -= 1 / rows
+    return mean(np.log(total)) - of_labels, scores
 
 
 def _minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> Array:

@@ -262,7 +262,10 @@ def wilson(successes: ArrayLike, trials: ArrayLike, level: float = 0.95) -> Inte
     '80 % [49, 94]'
     """
     _check_level(level)
-    successes, n = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    successes, n = (
+        np.asarray(to_numpy(x, name), dtype=float)
+        for x, name in ((successes, "successes"), (trials, "trials"))
+    )
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.where(n > 0, successes / n, np.nan)
@@ -738,7 +741,7 @@ def replicates_of_run(
         warnings.simplefilter("ignore", posthoc.PosthocWarning)
         if val_logits is not None:
             held_out = as_logits(val_logits, "val_logits", kind), val_labels
-            right = held_out[0].argmax(axis=1) == to_numpy(val_labels)
+            right = held_out[0].argmax(axis=1) == to_numpy(val_labels, "val_labels")
             if logits.shape[1] > 2 and right.any() and not right.all():  # two classes: all the same
                 p = confidence.choose_p(*held_out)
             for objective in ("nll", "ece"):
@@ -882,7 +885,7 @@ def mean_over_seeds(
     [0.0233, 0.009, 0.0377]
     """
     values = _values(values)
-    draws = np.zeros((len(values), 2)) if deviations is None else np.asarray(deviations, float)
+    draws = np.zeros((len(values), 2)) if deviations is None else to_numpy(deviations, "deviations")
     if draws.ndim != 2 or len(draws) != len(values):
         raise ValueError(f"deviations: got shape {draws.shape}, expected ({len(values)}, n)")
     there = ~np.isnan(values)
@@ -896,7 +899,7 @@ def mean_over_seeds(
     if k > 1:
         differing = max(k / (k - 1) * (float(draws.var(axis=1, ddof=1).mean()) - shared), 0.0)
         shared = max(shared - differing / k, 0.0)
-    runs = values if k > 1 or spread is None else np.asarray(spread, dtype=np.float64)
+    runs = values if k > 1 or spread is None else to_numpy(spread, "spread").astype(np.float64)
     runs = runs[~np.isnan(runs)]
     own, freedom = math.nan, 0.0
     if len(runs) > 1:
@@ -960,7 +963,7 @@ def _evaluator(
         by_sample["confidence"], by_sample["correct"] = as_confidence_correct(*logits[:2])
         if isinstance(logits, Samples):
             valid = ["nll", "brier"]
-            by_sample |= {name: np.asarray(getattr(logits, name)) for name in valid}
+            by_sample |= {name: to_numpy(getattr(logits, name), name) for name in valid}
     else:
         logits = as_logits(logits, kind=kind)
         labels = as_labels(labels, logits.shape[1], len(logits))
@@ -1121,7 +1124,7 @@ def _warned(found: dict[str, Interval]) -> dict[str, Interval]:
 
 
 def _values(values: ArrayLike) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(to_numpy(values, "values"), dtype=np.float64)
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"values: got shape {array.shape}, expected (seeds,) with at least one")
     return array

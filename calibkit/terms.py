@@ -18,7 +18,8 @@ class Entry(NamedTuple):
     Attributes
     ----------
     label, color, marker : on pages and in figures
-    objective : a function of `calibkit.losses`, or of `training.objectives`; empty: of its own name
+    objective : a function of `calibkit.losses`, or of `training.objectives` of the
+        companion; empty: of its own name
     options : coefficients of the objective
     update : of the weights, "sgd" or "sam"
     averaging : of the weights, "none" or "swa"

@@ -40,9 +40,10 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from calibkit import cli, data  # noqa: E402
-from calibkit.companion import plan  # noqa: E402
-from calibkit.training import store  # noqa: E402
+from calibkit import cli  # noqa: E402
+from calibkit_companion import data  # noqa: E402
+from calibkit_companion.experiments import plan  # noqa: E402
+from calibkit_companion.records import folders  # noqa: E402
 
 fork = multiprocessing.get_context("fork")
 METHODS = ("erm", "fmfp", "crl", "mixup", "cs_kd")  # each has a state of its own to lose
@@ -138,7 +139,7 @@ class Child:
 
 
 def checkpoint_each_epoch() -> None:
-    sys.modules["calibkit.training.loop"].CHECKPOINT_SECONDS = 0.0
+    sys.modules["calibkit_companion.training.loop"].CHECKPOINT_SECONDS = 0.0
 
 
 def die_at(step: int, events: list | None = None) -> Callable:
@@ -214,7 +215,7 @@ def check_record(cache: Path, method: str, reference: Reference) -> None:
     known = {name, f".{name}.lock", f".damaged-{name}"}
     left = {p.name for p in (cache / "runs").iterdir()} - known
     must(not left, f"scratch files left: {left}")
-    must(store.load(run_of(method), cache / "runs").info["status"] == "done", "not done")
+    must(folders.load(run_of(method), cache / "runs").info["status"] == "done", "not done")
 
 
 def train_again(cache: Path, method: str, reference: Reference) -> Child:
@@ -262,13 +263,13 @@ def kill_record_write(rng: random.Random, folder: Path, reference: Reference) ->
     arrays = {"test_logits": np.random.default_rng(0).random((130_000, 10))}
 
     def write():
-        with store.locked(run, root):
-            store.verify(run, root) or store.save(run, "done", [{"epoch": 1}], arrays, {}, root)
+        with folders.locked(run, root):
+            folders.verify(run, root) or folders.save(run, "done", [{"epoch": 1}], arrays, {}, root)
 
     child = Child(write, folder / "cache")
     child.kill_after(rng.uniform(0, 0.7))
     Child(write, folder / "cache").complete()
-    stored = store.load(run, root).arrays["test_logits"]
+    stored = folders.load(run, root).arrays["test_logits"]
     must(np.array_equal(stored, arrays["test_logits"]), "other numbers than written")
     must({p.name for p in root.iterdir()} == {run.name, f".{run.name}.lock"}, "scratch files left")
     return "complete"
@@ -402,7 +403,7 @@ def damaged_checkpoint(rng: random.Random, folder: Path, reference: Reference) -
 
     def stop_later():
         checkpoint_each_epoch()
-        module = sys.modules["calibkit.training.loop"]
+        module = sys.modules["calibkit_companion.training.loop"]
         after, learn = rng.randint(2, 5), module.Training.learn
 
         def learn_or_die(self, epoch):
@@ -506,7 +507,7 @@ NOTEBOOK = {
                 (
                     "code",
                     {},
-                    'from calibkit.companion import results\nruns = results.load("tour", edition)',
+                    'from calibkit_companion import results\nruns = results.load("tour", edition)',
                 ),
                 ("code", {}, "runs.frame.round(4)"),
             )
@@ -750,7 +751,7 @@ def inject(names: list[str], rounds: int, seed: int) -> Iterator[dict]:
     # Here, so that children find them loaded; the first is what the first optimiser loads.
     import torch._dynamo  # noqa: F401
 
-    import calibkit.training.loop  # noqa: F401
+    import calibkit_companion.training.loop  # noqa: F401
 
     with tempfile.TemporaryDirectory(prefix="calibkit-faults-") as base:
         reference = Reference(Path(base, "reference"))

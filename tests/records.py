@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from calibkit import metrics, posthoc, stats
-from calibkit.training import store
+from calibkit_companion.records import folders
 
 TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
 TRAINED |= dict.fromkeys(("device", "torch", "numpy", "python", "calibkit", "commit"), "some")
@@ -49,7 +49,7 @@ def write(
         shifted.append(
             {"shift": kind, "severity": severity} | metrics.summary(harder, labels) | scaled
         )
-    return store.save(run, "done", history, arrays, TRAINED, shifted=shifted)
+    return folders.save(run, "done", history, arrays, TRAINED, shifted=shifted)
 
 
 @cache

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from calibkit.companion import plan
+from calibkit_companion.experiments import plan
 
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -33,11 +33,12 @@ def steps(path: Path) -> list[dict]:
 
 def test_each_python_that_is_promised_is_tested():
     promised = [c.split(" :: ")[-1] for c in PROJECT["classifiers"] if re.search(r"3\.\d+$", c)]
-    for name, job in (("tests", "suite"), ("wheel", "smoke")):
+    unix = {"ubuntu", "macos"}  # where there is make
+    for name, job, systems in (("tests", "suite", unix), ("wheel", "smoke", unix | {"windows"})):
         path = ROOT / ".github" / "workflows" / f"{name}.yml"
         matrix = yaml.safe_load(path.read_text())["jobs"][job]["strategy"]["matrix"]
         assert matrix["python"] == promised
-        assert {os.split("-")[0] for os in matrix["os"]} == {"ubuntu", "macos"}
+        assert {os.split("-")[0] for os in matrix["os"]} == systems
     assert PROJECT["requires-python"] == f">={promised[0]}"
 
 
@@ -115,7 +116,8 @@ def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
     """A package that is installed alone, a source to clone, an empty folder: as on Colab."""
     source, site, here = (tmp_path / name for name in ("source", "site", "here"))
     here.mkdir()
-    shutil.copytree(ROOT / "calibkit", site / "calibkit")
+    for package in ("calibkit", "calibkit_companion"):
+        shutil.copytree(ROOT / package, site / package)
     record = "cifar10-resnet18_w16-erm-s0-a038bbd2"
     parts = f"runs/{record}", "released/cifar10-plain"
     for part in parts:
@@ -125,7 +127,7 @@ def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
         subprocess.run(["git", *command], cwd=source, check=True)
     code = (
         "from IPython.core.interactiveshell import InteractiveShell; InteractiveShell.instance();"
-        "from calibkit.companion import results;"
+        "from calibkit_companion import results;"
         "found = results.load('tour', setting='cifar10-plain').records('erm')[0];"
         "print(len(found.arrays['test_labels']), found.name)"
     )
@@ -189,6 +191,34 @@ def test_what_is_not_committed_or_not_rendered_is_not_archived(archive, tmp_path
     archive.answers["status"] = b" M README.md"
     with pytest.raises(SystemExit, match="README.md"):
         archive.main(tmp_path / "out", tmp_path / "html")
+
+
+# --- which build of torch ---
+
+
+@pytest.mark.parametrize(
+    ("wanted", "system", "driver", "named", "answers", "cpu"),
+    [
+        ("", "Linux", False, "", True, True),
+        ("", "Linux", False, "", False, False),
+        ("", "Linux", True, "", True, False),
+        ("", "Darwin", False, "", True, False),
+        ("cuda", "Linux", False, "", True, False),
+        ("cpu", "Linux", True, "", True, True),
+        ("", "Linux", False, "https://download.pytorch.org/whl/cu126", True, False),
+    ],
+)
+def test_without_a_driver_torch_is_the_build_for_cpus(wanted, system, driver, named, answers, cpu):
+    script = load("torch_index")
+    arguments, said = script.choose(wanted, system, driver, named, lambda: answers)
+    assert arguments == (f"--extra-index-url {script.CPU}" if cpu else "")
+    assert ("CPU build" in said) == cpu and len(said.splitlines()) <= 1
+    assert ("does not answer" in said) == (not answers)
+
+
+def test_only_a_build_that_is_known_can_be_wanted():
+    with pytest.raises(SystemExit, match="TORCH=gpu: it is cpu, cuda"):
+        load("torch_index").choose("gpu", "Linux", False, "", lambda: True)
 
 
 # --- profiles ---

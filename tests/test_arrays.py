@@ -1,12 +1,11 @@
 """Inputs become checked NumPy arrays; results go back as the kind that came."""
 
 import inspect
-import subprocess
-import sys
 import typing
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import softmax as scipy_softmax
 
 from calibkit import arrays, confidence, metrics, posthoc, stats
+from calibkit.report.predictions import from_arrays, read
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,6 @@ def test_types_name_arrays_and_tensors_without_torch():
     returned = typing.get_type_hints(arrays.like, names)["return"]
     assert set(typing.get_args(returned)) == {np.ndarray, torch.Tensor}
     assert "torch.Tensor" in str(inspect.signature(metrics.ece))  # as `help` shows it
-    code = "import calibkit.arrays, sys; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_float32_and_float64_are_not_copied():
@@ -100,7 +98,7 @@ def test_blocks_cover_every_row_once(n, k):
     "bad, message",
     [
         ([[1.0, np.nan]], "logits: got NaN, expected finite numbers"),
-        ([[1.0, -np.inf]], "logits: got infinity, expected finite numbers"),
+        ([[1.0, -np.inf]], 'logits: got infinity, expected finite numbers: -inf is .*kind="probs'),
         ([[np.inf, np.nan]], "logits: got NaN, expected finite numbers"),
         ([1.0, 2.0], r"logits: got shape \(2,\), expected \(n, k\) with k >= 2 classes"),
         ([[1.0], [2.0]], r"logits: got shape \(2, 1\), expected"),
@@ -173,7 +171,7 @@ def test_correct_may_be_booleans_or_zeros_and_ones(correct):
     "confidence, correct, message",
     [
         ([0.5, np.nan], [1, 0], "confidence: got NaN, expected finite numbers"),
-        ([0.5, np.inf], [1, 0], "confidence: got infinity, expected finite numbers"),
+        ([0.5, np.inf], [1, 0], "confidence: got infinity, expected finite numbers: pass prob"),
         ([0.5, 1.5], [1, 0], r"confidence: got values from 0.5 to 1.5, expected \[0, 1\]"),
         ([[0.5, 0.6]], [1, 0], r"confidence: got shape \(1, 2\), expected \(n,\)"),
         ([], [], r"confidence: got an empty array of shape \(0,\), expected numbers"),
@@ -186,6 +184,117 @@ def test_correct_may_be_booleans_or_zeros_and_ones(correct):
 def test_bad_confidence_and_correct_are_named(confidence, correct, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         arrays.as_confidence_correct(confidence, correct, unit=True)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([1.0, -0.5], "got -0.5, expected weights of at least 0"),
+        ([0, 0], "got weights that are all zero"),
+        ([1.0, np.nan], "got NaN"),
+        ([1.0, np.inf], "got infinity, expected finite numbers$"),
+        ([1.0], "got 1 values, expected 2"),
+        ([[1.0], [2.0]], r"got shape \(2, 1\)"),
+        (["a", "b"], "got type <U1"),
+    ],
+)
+def test_bad_weights_are_named(bad, message):
+    with pytest.raises(ValueError, match=f"^sample_weight: {message}"):
+        arrays.as_weights(bad, n=2)
+
+
+def test_weights_may_be_booleans_integers_or_a_series():
+    for weights in ([True, False], [1, 0], torch.tensor([1.0, 0.0]), pd.Series([1, 0])):
+        found = arrays.as_weights(weights, n=2)
+        assert found.dtype == np.float64 and found.tolist() == [1.0, 0.0]
+
+
+# --- what is missing: masks, and pandas' <NA> ---
+
+TABLE = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.2, 0.3, 0.5], [0.5, 0.1, 0.4]])
+TRUE = np.array([0, 1, 0, 2])
+MASK = np.array([False, False, True, True])
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda m: metrics.ece(m(TABLE), TRUE), "probs"),
+        (lambda m: metrics.ece(TABLE, m(TRUE)), "labels"),
+        (lambda m: metrics.ece(list(m(TABLE)), TRUE), "probs"),
+        (lambda m: metrics.brier(m(TABLE), TRUE), "probs"),
+        (lambda m: metrics.summary(m(np.log(TABLE)), TRUE), "logits"),
+        (lambda m: metrics.auroc(m(TABLE[:, 0]), TRUE == 0), "confidence"),
+        (lambda m: metrics.auroc(TABLE[:, 0], m(TRUE == 0)), "correct"),
+        (lambda m: confidence.TrustScore().fit(m(TABLE), TRUE), "features"),
+        (lambda m: posthoc.TemperatureScaling().fit(m(np.log(TABLE)), TRUE), "logits"),
+        (lambda m: posthoc.TemperatureScaling().fit(np.log(TABLE), m(TRUE)), "labels"),
+        (lambda m: stats.bootstrap(m(np.log(TABLE)), TRUE, ["nll"], n=5), "logits"),
+        (lambda m: stats.seed_interval(m(TABLE[:, 0])), "values"),
+        (lambda m: arrays.as_weights(m(TRUE), n=4), "sample_weight"),
+        (lambda m: from_arrays({"logits": m(np.log(TABLE)), "labels": TRUE}), "logits"),
+        (lambda m: from_arrays({"probs": TABLE, "labels": m(TRUE)}), "labels"),
+        (lambda m: from_arrays({"probs": TABLE, "labels": TRUE, "weights": m(TRUE)}), "weights"),
+    ],
+)
+def test_no_mask_is_lost(call, name):
+    def masked(array):
+        return np.ma.array(
+            array, mask=np.broadcast_to(MASK.reshape(-1, *[1] * (array.ndim - 1)), array.shape)
+        )
+
+    with pytest.raises(ValueError, match=rf"^{name}: got masked values \([26] of them\), expected"):
+        call(masked)
+
+
+def test_a_mask_that_hides_nothing_is_no_mask():
+    assert metrics.ece(np.ma.array(TABLE), np.ma.array(TRUE)) == metrics.ece(TABLE, TRUE)
+    kept = np.ma.array(TABLE, mask=np.zeros_like(TABLE, bool))[~MASK]
+    assert metrics.ece(kept, TRUE[~MASK]) == metrics.ece(TABLE[~MASK], TRUE[~MASK])
+
+
+@pytest.mark.parametrize("types", ["numpy_nullable", "pyarrow"])
+def test_nullable_frames_are_read_where_no_value_is_missing(types):
+    frame = pd.DataFrame(TABLE).convert_dtypes(dtype_backend=types)
+    labels = pd.Series(TRUE).convert_dtypes(dtype_backend=types)
+    right = pd.Series(TRUE == 0).convert_dtypes(dtype_backend=types)
+    assert np.asarray(frame).dtype == object
+    assert metrics.ece(frame, labels) == metrics.ece(TABLE, TRUE)
+    assert metrics.ece(frame, pd.Index(labels)) == metrics.ece(frame, labels.array)
+    assert metrics.auroc(frame[0], right) == metrics.auroc(TABLE[:, 0], TRUE == 0)
+    data = from_arrays({"probs": frame, "labels": labels})
+    np.testing.assert_allclose(np.exp(data.logits), TABLE, atol=1e-12)
+
+    frame.iloc[2, 1] = pd.NA
+    with pytest.raises(
+        ValueError,
+        match=r"^probs: got missing values \(pandas' <NA>; 1 of .* row 2, column 1\), exp",
+    ):
+        metrics.ece(frame, labels)
+    labels[3] = pd.NA
+    with pytest.raises(ValueError, match=r"^labels: got missing values .* first in row 3\)"):
+        metrics.ece(TABLE, labels)
+    right[:] = pd.NA
+    with pytest.raises(ValueError, match=r"^correct: got missing values .*; 4 of them"):
+        metrics.auroc(TABLE[:, 0], right)
+
+
+def test_mixed_nullable_columns_and_columns_that_are_no_numbers():
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, -1.0]}).convert_dtypes()
+    assert arrays.as_logits(frame).tolist() == [[1.0, 0.5], [2.0, -1.0]]
+    with pytest.raises(ValueError, match="^logits: got type object, expected real numbers"):
+        arrays.as_logits(frame.assign(b=["x", "y"]))
+
+
+def test_bfloat16_that_numpy_reads_as_bytes_is_named(tmp_path):
+    bits = np.array([[0x3F80, 0x4000], [0x4040, 0xC080]], np.uint16)  # 1, 2, 3 and -4
+    np.savez(tmp_path / "p.npz", logits=bits.view("V2"), labels=[0, 1])
+    with np.load(tmp_path / "p.npz") as file:
+        assert file["logits"].dtype == "V2"
+        with pytest.raises(ValueError, match=r"^logits: got type \|V2.* bfloat16 .*np.float32"):
+            arrays.as_logits(file["logits"])
+    with pytest.raises(ValueError, match=r"p.npz: logits: got type \|V2.* bfloat16 .*np.float32"):
+        read(tmp_path / "p.npz")
 
 
 # --- probabilities in place of logits ---

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibkit import cli, metrics, posthoc, stats, terms
-from calibkit.companion import bench, plan, results
+from calibkit import cli, metrics, posthoc, stats
 from calibkit.report import assessment, predictions, text
-from calibkit.training import plugins, store
-from calibkit.training.plugins import PluginError
+from calibkit_companion import bench, results
+from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.plugins import PluginError
+from calibkit_companion.records import folders
 from tests import records
 
 LOSS = """
@@ -45,28 +46,21 @@ def put_scaled(method, factor):
     for run, other in zip(
         plan.Selection("demo", dataset="digits", seeds=3).runs([method]), theirs, strict=True
     ):
-        arrays = dict(store.load(other).arrays)
+        arrays = dict(folders.load(other).arrays)
         for name in ("test_logits", "validation_logits"):
             arrays[name] = factor * arrays[name]
-        rows = [{"epoch": 7, **_row(arrays)}]
-        store.save(run, "done", rows, arrays, records.TRAINED)
-
-
-def _row(arrays):
-    return metrics.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
+        row = metrics.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
+        folders.save(run, "done", [{"epoch": 7} | row], arrays, records.TRAINED)
 
 
 def numbers_of(folder="bench"):
     return json.loads(Path(folder, "bench.json").read_text())
 
 
-def words(found):
-    return {a["title"].partition(": ")[0]: a["title"].partition(": ")[2] for a in found}
-
-
 def headline(runs, method):
     name = plan.method_name(plan.method(method))
-    return words(bench.answers(bench.rows(runs, name)["before"], bench.QUESTIONS["method"], name))
+    found = bench.answers(bench.rows(runs, name)["before"], bench.QUESTIONS["method"], name)
+    return {a["title"].partition(": ")[0]: a["title"].partition(": ")[2] for a in found}
 
 
 @pytest.fixture
@@ -83,7 +77,7 @@ def test_numbers_are_paired_by_seed_and_sample(crowd):
     row = bench.rows(runs, name)["before"][name, "auroc"]
     ours, theirs = (
         [
-            store.load(r).replicates
+            folders.load(r).replicates
             for r in plan.Selection("demo", dataset="digits", seeds=3).runs([m])
         ]
         for m in ("mine.py:plain", "erm")
@@ -94,25 +88,9 @@ def test_numbers_are_paired_by_seed_and_sample(crowd):
     assert headline(runs, "mine.py:plain")["Finding its errors"] == "better"
 
 
-def test_page_and_bench_say_the_same_of_every_method(monkeypatch):
-    """The words of the bench are those of the one comparison, on released records."""
-    monkeypatch.setenv("CALIBKIT_CACHE", str(Path(__file__).parent.parent / "data_cache"))
-    runs = results.load("fmfp", setting="cifar10-plain")
-    asked = ["auroc", "ece", "nll_refinement", "accuracy"]
-    others = [method for method in runs.methods if method != "erm"]
-    assert len(others) > 5
-    for method in others:
-        found = bench.rows(runs, method)["before"]
-        for key, row in runs.compare(method, metric=asked).items():
-            assert found[key].interval == row.interval and found[key].outcome == row.outcome
-            if row.outcome in ("higher", "lower"):
-                better = (row.outcome == "higher") == terms.METRICS[row.metric][2]
-                assert bench.judged(found[key])[0] == ("better" if better else "worse")
-
-
 def test_a_lower_temperature_is_found_out(crowd):
     theirs = plan.Selection("demo", dataset="digits", seeds=3).runs(["erm"])
-    suits = np.mean([store.load(r).replicates.temperatures["ts_nll"] for r in theirs])
+    suits = np.mean([folders.load(r).replicates.temperatures["ts_nll"] for r in theirs])
     put_scaled("mine.py:plain", 1 / suits)
     said = headline(bench.trained("mine.py:plain", PLACE), "mine.py:plain")
     assert said["Calibrated as trained"] == "better"
@@ -211,12 +189,12 @@ def test_from_a_file_to_a_page_as_a_user_does(folder, capsys):
     assert cli.main([*call, "--epochs", "1", "--quiet"]) == 0
     said = capsys.readouterr().out
     assert said.strip().endswith("bench.html") and "one run cannot tell" in said
-    assert len([p for p in store.runs_root().glob("[!.]*")]) == 2  # the method's and ERM's
+    assert len([p for p in folders.runs_root().glob("[!.]*")]) == 2  # the method's and ERM's
     (folder / "bad.py").write_text("def f(logits, targets):\n    return logits.mean()\n")
     assert cli.main(["bench", "bad.py:f", "--edition", "smoke", "--epochs", "1"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and 'line 2, "return logits.mean()"' in error
-    assert not [p for p in store.runs_root().glob("*-f-*") if p.is_dir()]
+    assert not [p for p in folders.runs_root().glob("*-f-*") if p.is_dir()]
 
 
 # --- recalibrations ---
@@ -306,7 +284,7 @@ def test_a_score_is_compared_with_the_maximum_probability(crowd, folder):
     (folder / "scores.py").write_text(SCORES)
     assert bench.kind("scores.py:margin") == "score"
     rows = on_digits("scores.py:margin")
-    record = store.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
+    record = folders.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
     top = np.sort(logits, axis=1)
     correct = logits.argmax(1) == labels
@@ -404,13 +382,3 @@ def test_compare_from_files_to_a_page(folder, capsys):
     assert "&lt;b&gt;" in text
     assert cli.main(["compare", "c.npz", "nowhere.npz"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_softmax_of_an_own_map_is_what_its_metrics_are_of(maps):
-    """The logarithms of its probabilities are logits of the same probabilities."""
-    record = store.load(plan.Selection("demo", dataset="digits", seeds=1).runs(["erm"])[0])
-    source = plugins.source(plugins.named("maps.py:Same"))
-    probs = bench.apply(source, posthoc.TemperatureScaling(), record.arrays)
-    labels = record.arrays["test_labels"].astype(int)
-    found = metrics.summary(np.log(np.maximum(probs, 1e-30)), labels)
-    assert found["ece"] == pytest.approx(metrics.ece(probs, labels), abs=1e-6)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from book import before
-from calibkit.companion import cost, plan
+from calibkit_companion.experiments import cost, plan
 
 
 def test_the_demo_is_told_as_it_was_measured(tmp_path):
@@ -61,10 +61,3 @@ def test_without_a_terminal_it_begins_only_when_told_to(bare, monkeypatch, capsy
     assert "YES=1" in capsys.readouterr().out
     assert before.confirmed("cifar10", 2, yes=True)
     assert before.confirmed("demo", 2)  # cheap: no question
-
-
-def test_sam_takes_every_step_twice():
-    (plain,) = (r for r in plan.runs("tour", "cifar10") if (r.method, r.seed) == ("erm", 0))
-    (sharp,) = (r for r in plan.runs("fmfp", "cifar10")
-                if (r.method, r.seed, r.protocol) == ("sam", 0, plain.protocol))  # fmt: skip
-    assert cost.samples(sharp) == 2 * cost.samples(plain) > 0

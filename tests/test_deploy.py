@@ -38,6 +38,26 @@ STANDALONE = "".join(
 )
 
 
+@pytest.mark.parametrize("worth", [1, 2, 3])
+@pytest.mark.parametrize("prefix", ["", "val_"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_weights_that_leave_a_handful_are_refused(worth, prefix, k):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(400, k)), rng.integers(k, size=400)
+    weights = np.full(400, 1e-9)
+    weights[:worth] = 1.0
+    arrays = {"logits": logits, "labels": labels}
+    arrays |= {"val_logits": logits[::-1], "val_labels": labels[::-1]} if prefix else {}
+    data = predictions.from_arrays(arrays | {f"{prefix}weights": weights})
+    message = rf"^{prefix}weights: got 400 samples that are worth {worth} of equal.* at least 10"
+    for call in (deploy.recalibrate, assessment.assess):
+        with pytest.raises(ValueError, match=message):
+            call(data)
+    weights[:20] = 1.0  # worth 20
+    data = predictions.from_arrays(arrays | {f"{prefix}weights": weights})
+    assert deploy.recalibrate(data)[0].temperature_ > 0
+
+
 def fraud(n=6000, weight=43.0, shift=0.0, seed=0):
     """P(fraud) of a model trained with weighted classes, and labels: 2.3 % of them are fraud.
 
@@ -292,6 +312,7 @@ def test_what_makes_no_sense_is_refused(options, message):
     [
         (("precision", 1.5), "precision: got 1.5, expected a share"),
         (("budget", 0), "budget: got 0, expected a number above 0"),
+        (("recall", math.nan), "recall: got nan, expected a share"),
         (("lift", 2), "rules: got 'lift'"),
     ],
 )

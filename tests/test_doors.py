@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calibkit.companion import plan
+from calibkit_companion.experiments import plan
 
 ROOT = Path(__file__).parent.parent
 LOSS = '''
@@ -21,8 +21,8 @@ def linear(logits: Tensor, targets: Tensor, slope: float = 1.0) -> Tensor:
 '''
 PAPER = '''"""A sixth paper: two exhibits, two methods."""
 
-from calibkit.companion.papers.blocks import Block, Need, Paper, settings
-from calibkit.training import protocols as p
+from calibkit_companion.experiments.papers.blocks import Block, Need, Paper, settings
+from calibkit_companion.experiments.papers import protocols as p
 
 _HERE = settings("sixth", "cifar10", "resnet18", p.FMFP_CIFAR, 2)
 PAPER = Paper(
@@ -52,8 +52,10 @@ LEDGER = {
 }
 SEEN = """
 from calibkit import plots
-from calibkit.companion import claims, papers, plan, printed, results
-from calibkit.training.loop import train
+from calibkit_companion import plan, printed
+from calibkit_companion import claims
+from calibkit_companion import results
+from calibkit_companion.training.loop import train
 
 assert plots.look("linear(slope=2)")["color"] == "#123456"
 assert plots.look("linear")["label"] == "Linear"
@@ -84,8 +86,10 @@ def edit(path: Path, before: str, added: str) -> None:
 @pytest.mark.timeout(600)
 def test_a_loss_and_a_sixth_paper_come_in_by_the_doors_that_contributing_names(tmp_path):
     pytest.importorskip("torch")
-    library = tmp_path / "calibkit"
-    shutil.copytree(ROOT / "calibkit", library, ignore=shutil.ignore_patterns("__pycache__"))
+    library, companion = tmp_path / "calibkit", tmp_path / "calibkit_companion"
+    for package in (library, companion):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package.name, package, ignore=ignored)
     # A loss: a function, and an entry.
     losses = library / "losses.py"
     losses.write_text(losses.read_text("utf-8") + LOSS, "utf-8")
@@ -93,7 +97,7 @@ def test_a_loss_and_a_sixth_paper_come_in_by_the_doors_that_contributing_names(t
     entry = f"linear = {{ {look}, options = {{ slope = 1.0 }} }}\n"
     edit(library / "terms.toml", 'brier = { label = "Brier loss"', entry)
     # A paper: its file, its claims, its lines of the ledger, and its line in the list.
-    papers = library / "companion" / "papers"
+    papers = companion / "experiments" / "papers"
     (papers / "sixth.py").write_text(PAPER)
     (papers / "sixth.json").write_text(json.dumps(CLAIMS))
     for name, lines in LEDGER.items():

@@ -7,7 +7,7 @@ import nbformat
 import pandas as pd
 import pytest
 
-from calibkit.companion import papers
+from calibkit_companion.experiments import papers
 
 PAGES = Path(__file__).parent.parent / "book" / "notebooks"
 EXHIBITS = pd.DataFrame(papers.ledger("exhibits.csv"))
@@ -66,62 +66,3 @@ def test_exhibits_of_a_chapter(chapter):
     found = sections(page, set(EXHIBITS.id))
     assert set(found) == set(EXHIBITS.id[EXHIBITS.chapter == chapter])
     assert [name for name, count in found.items() if not count] == []
-
-
-# --- the test of the test -------------------------------------------------------------------------
-
-
-def output(**data):
-    return nbformat.v4.new_output("display_data", {k.replace("_", "/"): v for k, v in data.items()})
-
-
-def a_page(outputs, *, tags=(), source='<a id="fmfp-fig1"></a>\n## Figure 1\n\ntext'):
-    shown = nbformat.v4.new_code_cell("1", outputs=outputs, metadata={"tags": list(tags)})
-    following = nbformat.v4.new_markdown_cell('<a id="fmfp-fig2"></a>\n## Figure 2')
-    other = nbformat.v4.new_code_cell("2", outputs=[output(image_png="")])
-    head = nbformat.v4.new_markdown_cell(source)
-    return nbformat.v4.new_notebook(cells=[head, shown, following, other])
-
-
-FIGURE = output(image_png="")
-
-
-@pytest.mark.parametrize(
-    ("outputs", "more", "count"),
-    [
-        ([FIGURE], {}, 1),
-        ([output(text_html="<style></style><table class='dataframe'></table>"), FIGURE], {}, 2),
-        ([output(text_html='<div class="calibkit-page"><b>Not shown here.</b></div>')], {}, 1),
-        ([output(text_markdown="```python\npass\n```")], {}, 1),
-        ([output(text_markdown="| a | b |\n| --- | ---: |\n| 1 | 2 |")], {}, 1),
-        ([output(text_markdown="ECE is lower |a| --- with SAM")], {}, 0),
-        ([nbformat.v4.new_output("stream", text="def step():\n    pass")], {}, 1),
-        ([nbformat.v4.new_output("stream", text="training 1/2")], {}, 0),
-        ([], {}, 0),
-        ([output(text_plain="3.14")], {}, 0),
-        ([output(text_html='<div class="calibkit-provenance">runs</div>')], {}, 0),
-        ([FIGURE], {"tags": ["remove-cell"]}, 0),
-        ([FIGURE], {"tags": ["hide-input"]}, 1),
-    ],
-)
-def test_what_counts_as_seen(outputs, more, count):
-    page = a_page(outputs, **more)
-    assert sections(page, {"fmfp-fig1", "fmfp-fig2"}) == {"fmfp-fig1": count, "fmfp-fig2": 1}
-
-
-def test_an_anchor_that_is_missing_or_no_exhibit_is_noticed():
-    known = {"fmfp-fig1", "fmfp-fig2"}
-    assert set(sections(a_page([FIGURE], source="## Figure 1"), known)) == {"fmfp-fig2"}
-    helper = a_page([FIGURE], source='<a id="helper"></a>\n## Figure 1')
-    assert set(sections(helper, known)) == {"fmfp-fig2"}
-    together = '<a id="fmfp-fig1"></a>\n<a id="fmfp-tab5"></a>\n## Both'
-    assert sections(a_page([FIGURE], source=together), known | {"fmfp-tab5"}) == {
-        "fmfp-fig1": 1, "fmfp-tab5": 1, "fmfp-fig2": 1,
-    }  # fmt: skip
-    table = f"{together}\n\n| Exhibit | Where |\n| --- | --- |\n| Figure 1: a sketch | there |"
-    assert sections(a_page([FIGURE], source=table), known | {"fmfp-tab5"}) == {
-        "fmfp-fig1": 1, "fmfp-tab5": 0, "fmfp-fig2": 1,
-    }  # fmt: skip
-    twice = '<a id="fmfp-fig1"></a>\n## Figure 1\n\n<a id="fmfp-fig2"></a>\n## Figure 2'
-    with pytest.raises(AssertionError, match="fmfp-fig2 stands twice"):
-        sections(a_page([FIGURE], source=twice), known)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from calibkit import explorable, metrics, plots, posthoc, stats
+from calibkit import explorable, metrics, plots, stats
 from calibkit.arrays import softmax
 from tests.browser import Figure, browser, fixed, percent, visit
 
@@ -399,9 +399,3 @@ def test_phones_have_no_cut_figures_and_dark_pages_dark_ones(chromium, url):
     page.evaluate("document.body.style.background = '#111'")
     page.wait_for_function("document.querySelectorAll('calibkit-explorable[dark]').length === 5")
     assert page.complaints == []
-
-
-def test_the_fit_of_the_button_is_that_of_posthoc():
-    logits, labels = make()
-    fitted = posthoc.TemperatureScaling().fit(logits, labels).temperature_
-    assert explorable.reliability(logits, labels, fitted)["temperature"] == round(fitted, 2)

@@ -45,8 +45,8 @@ def extension(name):
 def test_a_formula_is_mathml(latex, parts):
     formulas = extension("formulas")
     config = SimpleNamespace(formula_macros=CONFIG["formula_macros"])
-    app = SimpleNamespace(config=config)
-    translator = SimpleNamespace(builder=SimpleNamespace(app=app))
+    translator = SimpleNamespace(builder=SimpleNamespace())
+    formulas.prepare(SimpleNamespace(config=config, builder=translator.builder))
     written = formulas.mathml(translator, nodes.math_block(latex, latex), True)
     assert written.startswith("<math")
     assert all(part in written for part in parts), written
@@ -137,6 +137,31 @@ def test_the_glossary_has_the_methods_that_papers_abbreviate():
     assert all(its.endswith(".") for its in config.terms.values())
 
 
+def test_a_type_of_the_reference_links_to_no_attribute():
+    """As Sphinx 9 would: its `find_obj` is asked for an attribute where no class has the name."""
+    from docutils.utils import new_document
+    from sphinx.addnodes import pending_xref
+
+    known = {("Refinement", "class"), ("n", "attr")}
+    domain = SimpleNamespace(
+        find_obj=lambda _, module, outer, name, kind, mode: (name, kind) in known
+    )
+    page = new_document("api")
+    page.settings.env = SimpleNamespace(get_domain=lambda name: domain)
+    for word, kind in (
+        ("n", "class"),
+        ("Refinement", "class"),
+        ("misspelt", "class"),
+        ("n", "attr"),
+    ):
+        page += pending_xref("", nodes.emphasis(word, word),
+                             refdomain="py", reftype=kind, reftarget=word)  # fmt: skip
+    extension("links").TypesAreClasses(page).run()
+    left = [(link["reftarget"], link["reftype"]) for link in page.findall(pending_xref)]
+    assert left == [("Refinement", "class"), ("misspelt", "class"), ("n", "attr")]
+    assert page.astext().split() == ["n", "Refinement", "misspelt", "n"]
+
+
 # --- what a page does without ---
 
 
@@ -153,22 +178,61 @@ def test_a_page_keeps_the_scripts_that_it_uses():
     assert assets.lighten(code) == code
 
 
-def test_only_icons_in_use_keep_their_rule_and_their_sign(tmp_path):
+@pytest.fixture
+def theme(tmp_path) -> tuple[str, Path]:
+    """The style sheet of the theme that is installed, and a folder with its fonts."""
+    import pydata_sphinx_theme
+
+    folder = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
+    for font in (folder / "vendor" / "fontawesome" / "webfonts").iterdir():
+        (tmp_path / font.name).write_bytes(font.read_bytes())
+    return (folder / "styles" / "pydata-sphinx-theme.css").read_text(), tmp_path
+
+
+def as_fontawesome_7(css: str) -> str:
+    """The icons of a sheet as Font Awesome 7 writes them: a property each, one file a font."""
+    css = re.sub(
+        r'((?:\.fa-[\w-]+:+before,?)+)\{content:(?="\\)',
+        lambda its: re.sub(":+before", "", its[1]) + "{--fa:",
+        css,
+    )
+    return re.sub(r'(\.woff2\)) format\("woff2"\),url\([^)]*\) format\("truetype"\)', r"\1", css)
+
+
+@pytest.mark.parametrize("form", [str, as_fontawesome_7])
+def test_only_icons_in_use_keep_their_rule_and_their_sign(theme, form):
     from fontTools.ttLib import TTFont
-    from pydata_sphinx_theme import __file__ as theme
 
     assets = extension("assets")
-    static = Path(theme).parent / "theme" / "pydata_sphinx_theme" / "static"
-    css = (static / "styles" / "pydata-sphinx-theme.css").read_text()
-    for font in (static / "vendor" / "fontawesome" / "webfonts").glob("*.ttf"):
-        (tmp_path / font.name).write_bytes(font.read_bytes())
-    lighter = assets.with_icons(css, {"fa-sun", "fa-magnifying-glass"}, tmp_path)
-    assert re.search(r"\.fa-sun:before\{content:", lighter)
+    css, fonts = form(theme[0]), theme[1]
+    assert form is str or '.fa-sun{--fa:"' in css and ".ttf" not in css
+    lighter = assets.with_icons(css, {"fa-sun", "fa-magnifying-glass"}, fonts)
+    assert re.search(r'\.fa-sun(:before)?\{(content|--fa):"\\f185"\}', lighter)
     assert ".fa-dice-three" in css and ".fa-dice-three" not in lighter
-    assert ".woff2" not in lighter
-    signs = TTFont(tmp_path / "fa-solid-900.woff").getBestCmap()
+    assert ".woff2" not in lighter and ".ttf" not in lighter
+    assert "webfonts/fa-solid-900.woff" in lighter
+    signs = TTFont(fonts / "fa-solid-900.woff").getBestCmap()
     assert 0xF185 in signs and 0xF527 not in signs  # the sun, not the dice
-    assert (tmp_path / "fa-solid-900.woff").stat().st_size < 20_000
+    assert (fonts / "fa-solid-900.woff").stat().st_size < 20_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r"\.fa-[\w-]+(:+before)?\{(content|--fa):[^}]*\}", ""),  # no rules
+        (r"(@font-face\{)[^}]*", r"\1"),  # no fonts
+        (r'"\\f185"', r'"\\e999"'),  # a sign that no font has
+    ],
+)
+def test_a_theme_in_another_form_fails_the_build(theme, old, new):
+    """Fonts are deleted after the icons are taken from them: without any, each is an empty box."""
+    from sphinx.errors import ExtensionError
+
+    css, fonts = theme
+    changed = re.sub(old, new, css)
+    assert changed != css
+    with pytest.raises(ExtensionError, match="assets.py"):
+        extension("assets").with_icons(changed, {"fa-sun"}, fonts)
 
 
 # --- in a browser ---

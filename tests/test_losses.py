@@ -319,6 +319,24 @@ def test_focal_is_bounded_below(batch, gamma):
     assert (losses.focal(*batch, gamma) >= bound - 1e-12).all()
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [losses.entropy_regularization(0.1), losses.cross_entropy, losses.brier, losses.focal(3)],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_a_logit_of_minus_infinity_is_a_class_that_is_not_there(loss, dtype):
+    """Value and gradient are those without the class, whose own gradient is 0."""
+    few = torch.tensor([[1.0, 2.0], [0.5, -1.0]], dtype=dtype, requires_grad=True)
+    gap = torch.full((2, 1), -torch.inf, dtype=dtype)
+    more = torch.cat([few.detach()[:, :1], gap, few.detach()[:, 1:]], 1).requires_grad_()
+    expected, found = loss(few, torch.tensor([0, 1])), loss(more, torch.tensor([0, 2]))
+    torch.testing.assert_close(found, expected)
+    expected.sum().backward()
+    found.sum().backward()
+    torch.testing.assert_close(more.grad[:, [0, 2]], few.grad)
+    assert (more.grad[:, 1] == 0).all()
+
+
 @given(batches)
 @cheap
 def test_limits_are_cross_entropy(batch):

@@ -1,10 +1,13 @@
 import inspect
 import itertools
+import json
 import math
 import subprocess
 import sys
+import time
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +18,11 @@ from scipy.special import softmax
 from sklearn import metrics as sk
 
 from calibkit import metrics
-from calibkit.arrays import BLOCK
+from calibkit.arrays import BLOCK, MOST_BINS
 from calibkit.metrics import UndefinedMetricWarning
 
+# What netcal has for `sample(2000)`; benchmarks/netcal_values.py.
+NETCAL = json.loads((Path(__file__).parent / "netcal.json").read_text())
 quick = settings(max_examples=60, deadline=None)
 undefined = pytest.mark.filterwarnings("ignore::calibkit.metrics.UndefinedMetricWarning")
 
@@ -156,8 +161,7 @@ def test_edges_belong_to_the_bin_below_in_every_precision():
 
 
 def test_ece_agrees_with_torchmetrics_and_netcal():
-    pytest.importorskip("calibkit.data.torchvision")  # torchmetrics imports torchvision
-    from netcal.metrics import ECE, MCE
+    pytest.importorskip("calibkit_companion.data.torchvision")  # torchmetrics imports torchvision
     from torchmetrics.functional.classification import multiclass_calibration_error
 
     logits, labels = sample(2000)
@@ -165,11 +169,10 @@ def test_ece_agrees_with_torchmetrics_and_netcal():
     for bins in (10, 15, 37):
         for name, norm in (("ece", "l1"), ("mce", "max")):
             value = getattr(metrics, name)(probs, labels, bins)
+            assert value == pytest.approx(NETCAL[name][str(bins)])
             tensors = torch.tensor(probs), torch.tensor(labels)
             other = multiclass_calibration_error(*tensors, 10, n_bins=bins, norm=norm)
             assert value == pytest.approx(float(other), abs=1e-6)
-        assert metrics.ece(probs, labels, bins) == pytest.approx(ECE(bins).measure(probs, labels))
-        assert metrics.mce(probs, labels, bins) == pytest.approx(MCE(bins).measure(probs, labels))
 
 
 @pytest.mark.parametrize("n, bins", [(300, 15), (301, 15), (314, 15), (10, 3), (5, 15)])
@@ -364,6 +367,47 @@ def test_aurc_is_that_of_the_papers_code_without_ties():
     wrong = ~correct[np.argsort(-confidence)]
     expected = np.mean(np.cumsum(wrong) / np.arange(1, 1001))
     assert metrics.aurc(confidence, correct) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("decimals", [1, 3, 12])
+def test_areas_of_many_predictions_with_ties(dtype, decimals):
+    """Group by group: every order of a tie has the same risk on average, at each of its places."""
+    confidence, correct = ranked(5000, decimals=decimals)
+    confidence = confidence.astype(dtype)
+    risks, accepted, failed, caught = [], 0, 0, 0.0
+    for value in np.unique(confidence)[::-1]:
+        wrong = ~correct[confidence == value]
+        step = np.arange(1, len(wrong) + 1)
+        risks += list((failed + wrong.mean() * step) / (accepted + step))
+        caught += (failed + wrong.sum() / 2) * (len(wrong) - wrong.sum())
+        accepted, failed = accepted + len(wrong), failed + wrong.sum()
+    area = 1 - caught / (failed * (accepted - failed))
+    expected = {
+        "aurc": np.mean(risks),
+        "auroc": area,
+        "augrc": (1 - area) * (failed / 5000) * (1 - failed / 5000) + (failed / 5000) ** 2 / 2,
+    }
+    for name, value in expected.items():
+        assert getattr(metrics, name)(confidence, correct) == pytest.approx(value, abs=1e-13), name
+
+
+@given(judged, st.integers(0, 2**32 - 1))
+@quick
+@undefined
+def test_areas_of_a_ranking_are_those_of_its_samples(data, seed):
+    """Also of a replicate, which has no sample at some confidences."""
+    confidence, correct = data
+    drawn = np.random.default_rng(seed).integers(0, 2, len(correct)) > 0
+    drawn[0] = True
+    distinct, place = np.unique(-confidence, return_inverse=True)
+    right, wrong = (np.bincount(place[drawn & z], minlength=len(distinct))
+                    for z in (correct, ~correct))  # fmt: skip
+    ranking = metrics.Ranking(-distinct, right, wrong)
+    for name in ("auroc", "aurc", "eaurc", "augrc"):
+        value = getattr(metrics, name)(confidence[drawn], correct[drawn])
+        expected = metrics.ranked_metrics()[name](ranking)
+        assert value == pytest.approx(expected, abs=1e-15, nan_ok=True), name
 
 
 @given(judged)
@@ -966,6 +1010,8 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
 
 @pytest.mark.parametrize("call, message", [
     (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=0), "bins: got 0, expected"),
+    (lambda: metrics.ece(GOOD_PROBS, GOOD_LABELS, bins=10**9), "bins: got 1000000000, expected a"),
+    (lambda: metrics.reliability_bins([0.5], [1], bins=100_001), ".* from 1 to 100,000"),
     (lambda: metrics.classwise_ece(GOOD_PROBS, GOOD_LABELS, bins=2.5), "bins: got 2.5, expected"),
     (lambda: metrics.summary(GOOD_LOGITS, GOOD_LABELS, bins=-1), "bins: got -1, expected"),
     (lambda: metrics.fpr_at_tpr([0.5], [1], convention="x"), "convention: got 'x', expected"),
@@ -977,6 +1023,25 @@ def test_scores_that_are_no_probabilities_are_refused_where_they_are_binned(f):
 def test_bad_options_are_refused_by_name(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+def test_the_numbers_per_class_and_bin_are_bounded_together():
+    """And the most that is allowed takes well under a second."""
+    probs = np.full((10, 400), 1 / 400)
+    for f in (metrics.classwise_ece, metrics.brier_decomposition, metrics.ece_floor):
+        more = {"of": "classwise_ece"} if f is metrics.ece_floor else {}
+        with pytest.raises(
+            ValueError, match="^bins: got 60000 for 400 classes, expected at most 50,"
+        ):
+            f(probs, np.arange(10), bins=60_000, **more)
+    with pytest.raises(ValueError, match="^bins: got 60000 for 400 classes, expected at most 50,"):
+        metrics.summary(np.log(probs), np.arange(10), bins=60_000)
+    started = time.process_time()
+    confidence, correct = np.linspace(0, 1, 1000), np.arange(1000) % 2
+    # A bin for each: the mean of the gaps.
+    gaps = np.abs(confidence - correct).mean()
+    assert metrics.ece(confidence, correct, bins=MOST_BINS) == pytest.approx(gaps)
+    assert time.process_time() - started < 1
 
 
 # ------------------------------------------------------------------------- contract

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from calibkit.data.torchvision import torchvision
-from calibkit.training import networks
+from calibkit_companion.data.torchvision import torchvision
+from calibkit_companion.training import networks
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES = {"mlp": (1, 40), "two_layers": (2,), "cnn": (1, 40), "textcnn": (60,)}

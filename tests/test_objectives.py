@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from calibkit import losses
-from calibkit.companion import plan
-from calibkit.training import objectives
-from calibkit.training.objectives import Batch, TrainingSet
-from calibkit.training.runs import PASSES
+from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import PASSES
+from calibkit_companion.training import objectives
+from calibkit_companion.training.objectives import Batch, TrainingSet
 
 N, D, K = 12, 5, 3
 

@@ -1,14 +1,13 @@
-"""Pages: parameters, boxes, settings in words; the source notebooks themselves."""
+"""Pages: parameters, boxes, settings in words, findings."""
 
-import re
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pytest
 
-from calibkit.companion import page, plan, results
-from calibkit.training import store
+from calibkit_companion import results
+from calibkit_companion.pages import page
+from calibkit_companion.records.record import Record
 
 # --- what a page starts with ---
 
@@ -16,36 +15,19 @@ PARAMETERS = 'edition = "demo"  # which\nseeds = 0'
 
 
 def test_injected_parameters_must_exist():
-    results.check_parameters([PARAMETERS])
-    results.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
+    page.check_parameters([PARAMETERS])
+    page.check_parameters([PARAMETERS, "# Parameters\nseeds = 3\n"])
     with pytest.raises(
         ValueError,
         match=r"unknown parameter 'sedes' .did you mean 'seeds'\?.; valid: edition, seeds",
     ):
-        results.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"edition": "smok"}, r"unknown edition 'smok' .did you mean 'smoke'\?.; valid: "),
-        ({"edition": "smoke", "setting": "cifar"}, "unknown setting 'cifar'"),
-    ],
-)
-def test_unknown_names_are_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        results.load("fmfp", **wrong)
+        page.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
     return tmp_path
-
-
-def test_missing_runs_of_a_large_edition_are_named_with_their_command(cache):
-    with pytest.raises(results.NoRecords, match=r"train it: calibkit train --edition cifar10"):
-        results.load("fmfp", "cifar10")
 
 
 def test_a_cheap_edition_trains_what_is_missing_and_reuses_it(cache, capsys):
@@ -67,52 +49,7 @@ def test_the_card_of_a_setting_has_what_a_paper_says_of_its_experiments():
     assert runs.title in page.card(runs)
 
 
-# --- the source notebooks ---
-
-SOURCES = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
-ROLE = re.compile(r"(?<!`)\{[a-z:]+\}`\w")
-SHUT = {"remove-input", "remove-cell", "hide-input", "hide-cell", "parameters"}
-
-
-def code_of(path) -> list[str]:
-    cells = nbformat.read(path, as_version=4).cells
-    return [c.source for c in cells if c.cell_type == "code"]
-
-
-def test_every_page_is_planned():
-    assert {path.stem for path in SOURCES} == set(plan.NOTEBOOKS)
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_a_notebook_reads_the_same_in_jupyterlab(path):
-    for cell in nbformat.read(path, as_version=4).cells:
-        assert not ROLE.search(cell.source), f"a role is raw text in JupyterLab: {cell.source}"
-        assert not cell.get("outputs")
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_a_notebook_is_short(path):
-    assert sum(len(source.splitlines()) for source in code_of(path)) <= 200
-
-
-def test_most_cells_are_open_and_all_together_are_few():
-    cells = [c for path in SOURCES for c in nbformat.read(path, as_version=4).cells]
-    code = [c for c in cells if c.cell_type == "code"]
-    shown = [c for c in code if not SHUT & set(c.metadata.get("tags", []))]
-    assert len(shown) > len(code) / 2
-    assert not any("remove-input" in c.metadata.get("tags", []) for c in code)
-    assert sum(len(c.source.splitlines()) for c in code) <= 2800
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_no_number_is_typed_in_prose(path):
-    """Numbers of results stand in figures, tables and findings, which code makes."""
-    for cell in nbformat.read(path, as_version=4).cells:
-        if cell.cell_type == "markdown":
-            code = r"```[\s\S]*?```|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|^\|.*$|<[^>]*>"
-            prose = re.sub(code, " ", cell.source, flags=re.MULTILINE)
-            found = re.findall(r"(?<![\w.=])[+−-]?\d+\.\d+\s*(?:%|points)", prose)
-            assert not found, found
+# --- findings, and the box of runs ---
 
 
 def test_a_finding_on_a_method_without_runs_says_that_nothing_was_measured():
@@ -165,7 +102,7 @@ def test_the_box_says_from_when_to_when_runs_were_trained():
 
     def box(*days):
         infos = [{"provenance": made | {"started": f"{day}T01:02:03+00:00"}} for day in days]
-        records = [store.Record("a", Path(), info) for info in infos]
+        records = [Record("a", Path(), info) for info in infos]
         return page.Provenance(records)._repr_html_()
 
     assert "trained 2026-11-22</summary>" in box("2026-11-22", "2026-11-22")

@@ -120,7 +120,7 @@ def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(
         nbformat.v4.new_markdown_cell("# Title\n\nAbout it."),
         nbformat.v4.new_code_cell('edition = "cifar10"', metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell(
-            'from calibkit.companion import results\nruns = results.load("fmfp", edition)'
+            'from calibkit_companion import results\nruns = results.load("fmfp", edition)'
         ),
         nbformat.v4.new_markdown_cell('<a id="a-label"></a>\n## A section'),
         nbformat.v4.new_code_cell("runs.caption"),

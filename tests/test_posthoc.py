@@ -6,17 +6,20 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import isotonic_regression, minimize, minimize_scalar
+from scipy.special import expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
@@ -28,6 +31,8 @@ from calibkit.posthoc import PosthocWarning
 
 pytestmark = pytest.mark.filterwarnings("error::calibkit.posthoc.PosthocWarning")
 
+# What netcal has for arrays of `sampled`; benchmarks/netcal_values.py.
+NETCAL = json.loads((Path(__file__).parent / "netcal.json").read_text())
 METHODS = [
     posthoc.TemperatureScaling(),
     posthoc.TemperatureScaling("ece"),
@@ -250,14 +255,10 @@ def test_calibratability():
 
 
 def test_equal_width_values_against_netcal():
-    from netcal import binning as netcal  # seconds, which only the worker that is here need spend
-
     logits, labels = sampled(n=3000, k=4, temperature=2.0)
-    probs = softmax(logits)
-    theirs = netcal.HistogramBinning(10)
-    theirs.fit(probs.max(axis=1), (probs.argmax(axis=1) == labels).astype(int))
     test, _ = sampled(n=500, k=4, temperature=2.0, seed=1)
-    expected = theirs.transform(softmax(test).max(axis=1))
+    bins = (10 * softmax(test).max(axis=1)).astype(int)
+    expected = np.array(NETCAL["histogram"])[bins]
     got = posthoc.HistogramBinning(10).fit(logits, labels).predict_proba(test)
     kept = expected > 0.25
     assert kept.sum() > 400
@@ -350,6 +351,48 @@ def test_isotonic_against_scikit_learn(k):
     np.testing.assert_allclose(got, theirs.predict_proba(test), atol=1e-9)
 
 
+@given(st.integers(0, 10_000), st.integers(2, 300), st.integers(0, 4), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_isotonic_of_two_classes_is_scikit_learns_regression(seed, n, decimals, single):
+    """Ties included: probabilities of few decimals, rights and wrongs among the same."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.7, 0.7, n).round(decimals).clip(0.001, 0.999)
+    labels = (rng.random(n) < p**2).astype(int)
+    labels[:2] = 0, 1
+    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    logits = logits.astype(np.float32) if single else logits
+    p = softmax(logits.astype(float))[:, 1]
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(p, labels)
+    test = np.column_stack([np.zeros(200), rng.normal(size=200)]) + 1
+    model = posthoc.IsotonicCalibration().fit(logits, labels)
+    for z in (logits, test):
+        expected = theirs.predict(softmax(z.astype(float))[:, 1])
+        probs = model.predict_proba(z)
+        np.testing.assert_allclose(probs, np.column_stack([1 - expected, expected]), atol=1e-9)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 60), st.integers(2, 5), st.floats(-1, 2.5))
+@settings(max_examples=200, deadline=None)
+def test_isotonic_corners_are_those_of_a_regression_on_every_value(seed, n, k, scale):
+    """From rounded logits, which tie, and up to saturated ones."""
+    rng = np.random.default_rng(seed)
+    logits = (10**scale * rng.normal(size=(n, k))).round(seed % 3) + 5
+    labels = rng.integers(k, size=n)
+    labels[:k] = np.arange(min(n, k))
+    model = posthoc.IsotonicCalibration()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosthocWarning)
+        model.fit(logits, labels)
+    probs = np.maximum(softmax(logits), 1e-200)
+    for c in np.unique(labels):
+        x, group, count = np.unique(probs[:, c], return_inverse=True, return_counts=True)
+        y = isotonic_regression(np.bincount(group, labels == c) / count, weights=count).x
+        level = np.r_[False, np.diff(y) == 0, False]
+        corner = ~(level[:-1] & level[1:])
+        np.testing.assert_array_equal(model.points_[c][0], x[corner])
+        np.testing.assert_allclose(model.points_[c][1], y[corner], atol=1e-12)
+
+
 def beta_features(logits):
     p = softmax(logits)[:, 1]
     return np.column_stack([np.log(p), -np.log(1 - p)])
@@ -368,6 +411,102 @@ def test_beta_against_scikit_learn():
     test, _ = sampled(k=2, temperature=2.0, seed=1)
     expected = theirs.predict_proba(beta_features(test))
     np.testing.assert_allclose(model.predict_proba(test), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("temperature", [0.7, 2.0])
+def test_beta_is_the_lowest_nll_to_nine_digits(k, temperature):
+    """Against Newton's method of scikit-learn, on each class against the rest."""
+    logits, labels = sampled(n=5000, k=k, temperature=temperature)
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    p = softmax(logits)
+    expected = np.empty_like(p)
+    for c in range(k):
+        features = np.column_stack([np.log(p[:, c]), -np.log1p(-p[:, c])])
+        theirs = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12)
+        theirs.fit(features, labels == c)
+        assert (theirs.coef_ > 0).all()
+        found = [*theirs.coef_[0], theirs.intercept_[0]]
+        np.testing.assert_allclose(model.parameters_[c], found, atol=1e-9)
+        expected[:, c] = theirs.predict_proba(features)[:, 1]
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(logits), expected, atol=1e-9)
+
+
+def test_beta_is_that_of_betacal():
+    """Of version 1.1.0, with scikit-learn 1.9.1, whose optimiser stops at a gradient of 1e-4."""
+    model = posthoc.BetaCalibration().fit(*sampled(n=10_000, k=2, temperature=2.0))
+    theirs = [0.514184, 0.497118, -0.013484]
+    np.testing.assert_allclose(model.parameters_[1], theirs, atol=3e-4)
+
+
+def lowest_with_bounds(logits, labels):
+    """The a, b and c of class 1 by a general optimiser with bounds, and their NLL."""
+    features = np.column_stack([beta_features(logits), np.ones(len(labels))])
+
+    def loss(parameters):
+        score = features @ parameters
+        residual = 1 / (1 + np.exp(-score)) - labels
+        return (np.logaddexp(0, score) - labels * score).mean(), features.T @ residual / len(labels)
+
+    bounds = [(0, None), (0, None), (None, None)]
+    options = {"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-8}
+    found = minimize(loss, [1, 1, 0], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return found.x, found.fun, loss
+
+
+@pytest.mark.parametrize(
+    ("chance", "zero"),
+    [
+        (lambda p: 0.5 * np.exp(-6 * p) + 0.8 * p**6, [0]),
+        (lambda p: 1 - 0.5 * np.exp(-6 * (1 - p)) - 0.8 * (1 - p) ** 6, [1]),
+        (lambda p: 0.9 - 0.8 * p, [0, 1]),
+        (lambda p: 0.2 + 0 * p, None),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_beta_at_its_bounds_is_that_of_a_general_optimiser(chance, zero, seed):
+    """Where the free fit has a negative slope: each is held at 0 where, and only where, it must."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.5, 0.5, size=3000)
+    labels = (rng.random(3000) < chance(p)).astype(int)
+    logits = np.column_stack([np.log1p(-p), np.log(p)])
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    expected, lowest, loss = lowest_with_bounds(logits, labels)
+    np.testing.assert_allclose(model.parameters_[1], expected, atol=1e-5)
+    assert loss(model.parameters_[1])[0] <= lowest + 1e-12
+    if zero is not None:
+        assert np.flatnonzero(model.parameters_[1, :2] == 0).tolist() == zero
+    if zero == [0, 1]:
+        assert model.parameters_[1, 2] == pytest.approx(np.log(labels.mean() / (1 - labels.mean())))
+    mirrored = model.parameters_[1, [1, 0, 2]] * [1, 1, -1]
+    np.testing.assert_allclose(model.parameters_[0], mirrored, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", [[0.3], [0.3, 0.8]])
+def test_beta_of_few_distinct_probabilities(values):
+    """Fewer than the parameters, so that several fits are as good: the frequencies are met."""
+    rng = np.random.default_rng(0)
+    p = rng.choice(values, 400)
+    labels = (rng.random(400) < p**2).astype(int)
+    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    np.testing.assert_allclose(
+        model.parameters_[1], lowest_with_bounds(logits, labels)[0], atol=1e-5
+    )
+    for value in values:
+        found = model.predict_proba(logits)[p == value, 1]
+        np.testing.assert_allclose(found, labels[p == value].mean(), atol=1e-6)
+
+
+def test_beta_of_separable_data_nearly_reaches_an_nll_of_zero():
+    logits = np.column_stack([np.zeros(40), np.linspace(-3, 3, 40)])
+    labels = (logits[:, 1] > 0).astype(int)
+    model = posthoc.BetaCalibration().fit(logits, labels)
+    _, lowest, loss = lowest_with_bounds(logits, labels)
+    assert max(lowest, loss(model.parameters_[1])[0]) < 1e-6
+    probs = model.predict_proba(logits)
+    np.testing.assert_allclose(probs, np.eye(2)[labels], atol=1e-5)
 
 
 def test_beta_slopes_stay_nonnegative_and_optimal():
@@ -439,16 +578,11 @@ def test_missing_classes_keep_their_probability(model):
 
 def test_top_versus_all_is_the_binary_method_on_the_confidence():
     """As netcal's beta calibration of (confidence, correct) has it."""
-    from netcal.scaling import BetaCalibration  # seconds, which only the worker here need spend
-
     logits, labels = sampled(n=4000, k=20, temperature=2.0)
     probs = softmax(logits)
-    confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
-    model = posthoc.TopVersusAll().fit(logits, labels)
-    theirs = BetaCalibration()
-    theirs.fit(confidence, correct.astype(int), random_state=0)
-    found = model.predict_proba(logits)
-    np.testing.assert_allclose(found.max(axis=1), theirs.transform(confidence), atol=2e-3)
+    found = posthoc.TopVersusAll().fit(logits, labels).predict_proba(logits)
+    theirs = NETCAL["beta"]  # of the first rows
+    np.testing.assert_allclose(found.max(axis=1)[: len(theirs)], theirs, atol=2e-3)
     assert (found.argmax(axis=1) == probs.argmax(axis=1)).all()
     others = probs.copy()
     others[np.arange(4000), probs.argmax(axis=1)] = 0
@@ -711,6 +845,131 @@ def test_a_calibrated_model_is_scored_searched_and_cloned():
     other = np.where(names == "cat", "cow", names)
     with pytest.raises(ValueError, match="y: got .*cow.*, expected classes the estimator knows"):
         CalibratedModel(fitted).fit(inputs, other)
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+# What L-BFGS fits, to a gradient of 1e-8; the others have a closed form, a root or three numbers.
+ITERATED = (
+    posthoc.BetaCalibration,
+    posthoc.VectorScaling,
+    posthoc.MatrixScaling,
+    posthoc.StructuredScaling,
+)
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+@pytest.mark.parametrize(("k", "n"), [(2, 300), (3, 500), (10, 2000)])
+def test_whole_number_weights_are_repeated_rows(model, k, n):
+    logits, labels = sampled(n=n, k=k, temperature=2.0)
+    weights = np.random.default_rng(1).integers(0, 5, size=n)
+    repeated = np.repeat(logits, weights, axis=0), np.repeat(labels, weights)
+    found, expected = clone(model).fit(logits, labels, weights), clone(model).fit(*repeated)
+    close = 1e-7 if isinstance(model, ITERATED) else 1e-9
+    test = sampled(n=1000, k=k, temperature=2.0, seed=2)[0]
+    for scores in (logits, test):
+        probs = found.predict_proba(scores)
+        np.testing.assert_allclose(probs, expected.predict_proba(scores), rtol=0, atol=close)
+    if "Fixed" not in repr(model) and "ece" not in repr(model):  # which is one of a grid
+        plain = clone(model).fit(logits, labels).predict_proba(test)
+        assert np.abs(plain - found.predict_proba(test)).max() > 1e-4  # they count
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+def test_weights_of_one_are_none_and_rows_of_none_are_not_there(model):
+    logits, labels = sampled(n=600, temperature=2.0)
+    plain = clone(model).fit(logits, labels).predict_proba(logits)
+    for ones in (np.ones(600), [1] * 600, torch.ones(600), np.ones(600, bool)):
+        found = clone(model).fit(logits, labels, sample_weight=ones).predict_proba(logits)
+        np.testing.assert_allclose(found, plain, rtol=0, atol=1e-7)
+    spoilt, wrong = np.append(logits, logits[:50] * -9, axis=0), np.append(labels, labels[:50])
+    found = clone(model).fit(spoilt, wrong, np.repeat([1, 0], [600, 50])).predict_proba(logits)
+    np.testing.assert_allclose(found, plain, rtol=0, atol=1e-7)
+    by_sum = (posthoc.StructuredScaling(s) for s in ("matrix", "vector"))
+    if model not in (*by_sum, posthoc.HistogramBinning(10, "equal_mass")):
+        some = np.random.default_rng(0).uniform(0.1, 3, 600)
+        one, ten = (clone(model).fit(logits, labels, c * some) for c in (1, 10))
+        np.testing.assert_allclose(
+            one.predict_proba(logits), ten.predict_proba(logits), rtol=0, atol=1e-6
+        )
+
+
+def test_weighted_fits_have_the_lowest_weighted_loss():
+    """By scipy and scikit-learn, which share nothing with them."""
+    from sklearn.isotonic import IsotonicRegression
+
+    logits, labels = sampled(n=800, k=3, temperature=1.7)
+    weights = np.random.default_rng(3).gamma(0.5, size=800)
+    every = np.arange(800)
+
+    def loss(scores):
+        return -weights @ log_softmax(scores, axis=1)[every, labels] / weights.sum()
+
+    found = posthoc.TemperatureScaling().fit(logits, labels, weights).temperature_
+    best = minimize_scalar(lambda t: loss(logits / t), bounds=(0.1, 10), options={"xatol": 1e-10})
+    assert found == pytest.approx(best.x, abs=1e-6)
+    vector = posthoc.VectorScaling().fit(logits, labels, weights)
+    start = np.repeat([1.0, 0.0], 3)
+    best = minimize(lambda p: loss(logits * p[:3] + p[3:]), start, tol=1e-10)
+    assert loss(logits * vector.scale_ + vector.bias_) <= best.fun + 1e-9
+    matrix = posthoc.MatrixScaling().fit(logits, labels, weights)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    theirs.fit(logits, labels, sample_weight=weights)
+    np.testing.assert_allclose(
+        matrix.predict_proba(logits), theirs.predict_proba(logits), atol=1e-5
+    )
+    probs = softmax(logits)
+    isotonic = posthoc.IsotonicCalibration().fit(logits, labels, weights)
+    theirs = IsotonicRegression().fit(probs[:, 1], labels == 1, sample_weight=weights)
+    np.testing.assert_allclose(
+        np.interp(probs[:, 1], *isotonic.points_[1]), theirs.predict(probs[:, 1]), atol=1e-12
+    )
+    p, right = probs.max(axis=1), probs.argmax(axis=1) == labels
+
+    def of_beta(parameters):
+        q = expit(np.column_stack([np.log(p), -np.log1p(-p), np.ones(800)]) @ parameters)
+        return -weights @ np.log(np.where(right, q, 1 - q)) / weights.sum()
+
+    bounds = [(0, None), (0, None), (None, None)]
+    best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
+    top = posthoc.TopVersusAll().fit(logits, labels, weights)
+    assert of_beta(top.parameters_) <= best.fun + 1e-9
+    one = posthoc.BetaCalibration().fit(logits, labels, weights)
+    p, right = probs[:, 1], labels == 1
+    best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
+    assert of_beta(one.parameters_[1]) <= best.fun + 1e-9
+
+
+def test_weighted_bins_by_hand():
+    logits = np.array([[4.0, 0.0]] * 4)
+    model = posthoc.HistogramBinning().fit(logits, [0, 0, 0, 1], [1.0, 1.0, 1.0, 5.0])
+    assert model.values_[-1] == 3 / 8
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 6)), min_size=1, max_size=12))
+def test_weighted_quantiles_are_those_of_repeated_values(rows):
+    values, weights = np.array(rows).T
+    shares = np.linspace(0, 1, 8)[1:-1]
+    expected = np.quantile(np.repeat(values, weights.astype(int)), shares)
+    np.testing.assert_allclose(posthoc._quantiles(values, shares, weights), expected, atol=1e-12)
+    tiny = posthoc._quantiles(values, shares, weights / 1e6)  # still in order, and inside
+    assert (np.diff(tiny) >= 0).all() and values.min() <= tiny[0] and tiny[-1] <= values.max()
+
+
+@pytest.mark.parametrize("model", METHODS, ids=ids)
+def test_bad_weights_are_refused_by_every_map(model):
+    logits, labels = sampled(n=30)
+    for weights, message in (
+        (np.zeros(30), "got weights that are all zero"),
+        (np.full(30, -1.0), "got -1, expected weights of at least 0"),
+        (np.ones(29), "got 29 values, expected 30"),
+        (np.full(30, np.nan), "got NaN"),
+    ):
+        with pytest.raises(ValueError, match=f"^sample_weight: {message}"):
+            clone(model).fit(logits, labels, weights)
+    if model._needs_two_classes:
+        with pytest.raises(ValueError, match="got class 0 only"):
+            clone(model).fit(logits, labels, labels == 0)
 
 
 # --- files ----------------------------------------------------------------------------------------

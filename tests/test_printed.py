@@ -6,8 +6,10 @@ from math import isnan, nan
 import numpy as np
 import pytest
 
-from calibkit.companion import papers, plan, printed, results
-from calibkit.training import store
+from calibkit_companion import results
+from calibkit_companion.experiments import papers, plan
+from calibkit_companion.records import folders
+from calibkit_companion.results import printed
 from tests import records
 
 
@@ -124,7 +126,7 @@ def runs():
 
 def at_end(method, metric):
     its = plan.Selection("released", dataset="digits", network="mlp").runs([method])
-    return [float(r.history[metric][-1]) for r in map(store.load, its) if r]
+    return [float(r.history[metric][-1]) for r in map(folders.load, its) if r]
 
 
 def test_ours_stand_beside_the_published(runs):

@@ -1,6 +1,5 @@
 """What surrounds the code stays true: pins, sources of notebooks, commands named in the README."""
 
-import inspect
 import json
 import re
 import subprocess
@@ -10,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from calibkit import confidence, losses, metrics, posthoc, stats
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -95,7 +92,7 @@ def test_no_digit_about_results_is_typed(path):
 
 
 def test_every_notebook_has_its_runs_in_the_grid():
-    from calibkit.companion import plan
+    from calibkit_companion.experiments import plan
 
     assert {p.stem for p in NOTEBOOKS} == set(plan.NOTEBOOKS)
 
@@ -184,32 +181,3 @@ def test_every_public_module_is_listed_and_found():
     with pytest.raises(ImportError):
         from calibkit import nothing  # noqa: F401
     assert (Path(calibkit.__file__).parent / "py.typed").exists()
-
-
-def public_functions():
-    """Functions and methods of the modules that users import, as the reference has them."""
-    for module in (confidence, losses, metrics, posthoc, stats):
-        for name, value in vars(module).items():
-            if name.startswith("_") or getattr(value, "__module__", "") != module.__name__:
-                continue
-            if value in (metrics.Ranking, metrics.Bins):  # not in the reference
-                continue
-            inside = vars(value).items() if inspect.isclass(value) else [(None, value)]
-            for method, function in inside:
-                if inspect.isfunction(function) and not (method or "").startswith("_"):
-                    yield pytest.param(function, id=function.__qualname__)
-
-
-@pytest.mark.parametrize("function", list(public_functions()))
-def test_help_of_a_function_stands_alone(function):
-    """What it takes, gives and looks like is said in its own docstring, not in that of another."""
-    text, signature = inspect.getdoc(function), inspect.signature(function)
-    parts = re.split(r"^(\w+)\n-+\n", text, flags=re.MULTILINE)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    # "name : type", then an indented line that says what it means
-    described = re.findall(r"^\**(\w+)(?: : .+)?\n {4}\S", sections.get("Parameters", ""), re.M)
-    assert described == [name for name in signature.parameters if name != "self"]
-    returns = sections.get("Returns", "")
-    assert re.search(r"^.+\n {4}\S", returns, re.M) or signature.return_annotation is None
-    assert "Examples" in sections or "self" in signature.parameters  # the class has one
-    assert not re.search(r"\b(as|like) `", parts[0] + returns)

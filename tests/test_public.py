@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import public
 from calibkit import confidence, metrics
-from calibkit.data import catalogue, readers
+from calibkit_companion.data import catalogue, readers
 
 here = bool(public.names())
 real = pytest.mark.skipif(not here, reason="no public_logits in the data folder")

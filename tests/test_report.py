@@ -253,10 +253,6 @@ def test_a_gain_on_samples_of_the_fit_is_not_promised():
     assert "partly on samples it was fitted on" in answer["text"]
 
 
-def test_a_rounded_zero_has_no_minus():
-    assert text.number(Interval(-0.0004, -0.03, 0.03), 100) == "0.0 [−3.0, 3.0]"
-
-
 def test_without_a_validation_set_thresholds_are_not_judged_on_their_own_samples():
     """Pure noise: a threshold chosen and judged on the same samples always keeps its target."""
     kept = []
@@ -421,13 +417,11 @@ def test_each_sample_is_looked_at_once(monkeypatch):
         assert numbers.metrics[name] == pytest.approx(interval, rel=1e-12)
 
 
-def test_every_metric_of_the_table_is_named_and_explained(numbers):
+def test_every_metric_of_the_table_has_its_own_name_and_explanation(numbers):
     table = text.tables(numbers)["metrics"]
     shown = [name for name in numbers.metrics if not name.startswith("eq9_")]
     assert table.index.tolist() == [terms.METRICS[name][0] for name in shown]
     assert table.index.is_unique and table["What it is"].is_unique
-    for words in table["What it is"]:
-        assert len(words) > 20 and words.endswith(".") and not re.search(r"[:`\\$]\w", words)
 
 
 # --- words ---
@@ -990,14 +984,6 @@ def test_command_fails_in_one_line(tmp_path, capsys, monkeypatch):
     assert stopped.value.code == 2
 
 
-def loaded_after(code):
-    """Which of the heavy packages a fresh interpreter has loaded after running some code."""
-    heavy = "('matplotlib', 'pandas', 'seaborn', 'sklearn', 'torch')"
-    code = f"import sys\n{code}\nprint([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    return done.stdout.strip()
-
-
 @pytest.mark.parametrize(
     "code",
     [
@@ -1008,4 +994,7 @@ def loaded_after(code):
     ids=["command line", "assessment", "a file that is not there"],
 )
 def test_nothing_that_draws_is_loaded_for(code):
-    assert loaded_after(code) == "[]"
+    heavy = "('matplotlib', 'pandas', 'seaborn', 'sklearn', 'torch')"
+    code = f"import sys\n{code}\nprint([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"

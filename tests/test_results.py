@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 
 from calibkit import cli, metrics, stats
-from calibkit.companion import derived, page, plan, printed, results
-from calibkit.companion.results import Number, Series, row
-from calibkit.training import store, tables
+from calibkit_companion import results
+from calibkit_companion.experiments import plan
+from calibkit_companion.pages import page
+from calibkit_companion.records import folders, release, tables
+from calibkit_companion.records.record import LightRecord
+from calibkit_companion.records.replicates import KEY, split
+from calibkit_companion.results import derived, printed
+from calibkit_companion.results.measure import Series
+from calibkit_companion.results.number import Number
+from calibkit_companion.results.rows import row
 from tests import records
 
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
@@ -145,10 +152,12 @@ def test_what_nobody_measured_is_no_data(plain):
 
 @pytest.mark.parametrize("metric", ["auroc", "ece", "nll_refinement"])
 def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain, metric):
-    from calibkit.companion import bench, claims
+    from calibkit_companion import bench
+    from calibkit_companion.claims import settings, verdict
+    from calibkit_companion.claims.verdict import Comparison, Side
 
-    place = claims.Place(plain.name, plain, "cifar10", plain.title)
-    erm = claims.Side("erm", Number(metric))
+    place = settings.Place(plain.name, plain, "cifar10", plain.title)
+    erm = Side("erm", Number(metric))
     said = {"higher": "holds", "lower": "reversed", "no difference": "falls short"}
     for method in METHODS:
         ours = plain.compare(method, metric=metric)[method]
@@ -156,11 +165,11 @@ def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain
         if metric in bench.SHOWN:
             theirs = theirs[method, metric]
             assert (theirs.interval, theirs.outcome) == (ours.interval, ours.outcome)
-        claim = claims.Comparison(claims.Side(method, ours.number), erm, "above", ours.margin)
+        claim = Comparison(Side(method, ours.number), erm, "above", ours.margin)
         part = place.part(claim)
         assert part.interval() == ours.interval and part.covers == ours.covers
         word = part.word()
-        assert word == said.get(ours.outcome, word) and word in claims.OUTCOMES
+        assert word == said.get(ours.outcome, word) and word in verdict.OUTCOMES
         assert (word in ("holds", "reversed")) == (ours.outcome in ("higher", "lower"))
     assert {"auroc", "ece"} <= set(bench.SHOWN)
 
@@ -185,20 +194,20 @@ def test_a_finding_is_stated_only_where_its_rows_bear_it_out(plain):
 
 
 @pytest.fixture
-def folders(tmp_path, monkeypatch):
+def kept_runs(tmp_path, monkeypatch):
     """Folders of runs of the smoke edition, with replicates."""
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
     runs = [r for r in plan.runs("all", "smoke", setting="shared") if r.method in ("erm", "focal")]
     for run in runs[:4]:
         record = records.write(run, train_accuracy=[0.5, nan, 0.7, 0.8, 1e-4 / 3, 0.9, 1.0])
-        store.add_replicates(record)
+        folders.add_replicates(record)
     return runs[:4]
 
 
 def shifted(run):
     """A record with shifted test sets, as no run of the smoke edition has."""
     run = replace(run, protocol=replace(run.protocol, shifted=100))
-    return store.add_replicates(records.write(run))
+    return folders.add_replicates(records.write(run))
 
 
 def reduce(root):
@@ -219,54 +228,54 @@ def same(ours, theirs):
     for name in other.names:
         assert mine.estimate(name) == other.estimate(name)
         assert np.array_equal(mine.deviation(name), other.deviation(name), equal_nan=True)
-        key = (*tables.split(name), 0)
+        key = (*split(name), 0)
         assert ours.measured(*key) == other.estimate(name)
         assert np.array_equal(ours.deviation(*key), other.deviation(name), equal_nan=True)
     assert ours.info == theirs.info
 
 
-def test_tables_hold_what_the_folders_hold(tmp_path, folders):
-    held = [store.load(run) for run in folders] + [shifted(folders[0])]
+def test_tables_hold_what_the_folders_hold(tmp_path, kept_runs):
+    held = [folders.load(run) for run in kept_runs] + [shifted(kept_runs[0])]
     for record in held:
         _ = record.history, record.shifted, record.replicates, record.arrays
-    tables.write(tmp_path / "released" / "shared", held)
+    release.write(tmp_path / "released" / "shared", held)
     reduce(tmp_path)
-    runs = [*folders, replace(folders[0], protocol=replace(folders[0].protocol, shifted=100))]
+    runs = [*kept_runs, replace(kept_runs[0], protocol=replace(kept_runs[0].protocol, shifted=100))]
     for run, record in zip(runs, held, strict=True):
-        again = store.load(run)
+        again = folders.load(run)
         assert again.tables is not None
         same(again, record)
         assert np.array_equal(again.arrays["test_logits"], record.arrays["test_logits"])
-    store.load(folders[0]).predictions.unlink()
-    light = store.load(folders[0])
-    assert light.light and not store.load(folders[1]).light
+    folders.load(kept_runs[0]).predictions.unlink()
+    light = folders.load(kept_runs[0])
+    assert light.light and not folders.load(kept_runs[1]).light
     same(light, held[0])
-    with pytest.raises(store.LightRecord, match=f"calibkit train --again {light.name}"):
+    with pytest.raises(LightRecord, match=f"calibkit train --again {light.name}"):
         _ = light.arrays
 
 
-def test_a_number_that_stands_twice_is_refused(tmp_path, folders):
-    row = dict.fromkeys(tables.KEY, "none") | {"validation": 0, "value": 1.0}
-    held = [store.load(run) for run in folders]
-    tables.write(tmp_path / "released" / "shared", held, lambda record: [row] * 2)
+def test_a_number_that_stands_twice_is_refused(tmp_path, kept_runs):
+    row = dict.fromkeys(KEY, "none") | {"validation": 0, "value": 1.0}
+    held = [folders.load(run) for run in kept_runs]
+    release.write(tmp_path / "released" / "shared", held, lambda record: [row] * 2)
     reduce(tmp_path)
     with pytest.raises(ValueError, match=r"results.parquet: two rows of one run and number"):
-        _ = store.load(folders[0]).replicates
+        _ = folders.load(kept_runs[0]).replicates
 
 
-def test_a_local_folder_comes_before_a_row(tmp_path, folders):
+def test_a_local_folder_comes_before_a_row(tmp_path, kept_runs):
     results.collect("smoke", say=lambda line: None)
-    assert all(store.load(run).tables is None for run in folders)
+    assert all(folders.load(run).tables is None for run in kept_runs)
     reduce(tmp_path)
-    assert all(store.load(run).tables is not None for run in folders)
-    assert store.has(folders[0]) and not store.has(replace(folders[0], seed=99))
+    assert all(folders.load(run).tables is not None for run in kept_runs)
+    assert folders.has(kept_runs[0]) and not folders.has(replace(kept_runs[0], seed=99))
 
 
-def test_who_collects_again_touches_only_what_has_something_new(tmp_path, folders):
-    other = next(r for r in plan.runs("all", "smoke") if r.dataset != folders[0].dataset)
-    store.add_replicates(records.write(other))
+def test_who_collects_again_touches_only_what_has_something_new(tmp_path, kept_runs):
+    other = next(r for r in plan.runs("all", "smoke") if r.dataset != kept_runs[0].dataset)
+    folders.add_replicates(records.write(other))
     results.collect("smoke", say=lambda line: None)
-    held = {run: store.load(run) for run in folders}
+    held = {run: folders.load(run) for run in kept_runs}
     for record in held.values():
         _ = record.history, record.shifted, record.replicates
     reduce(tmp_path)
@@ -275,28 +284,28 @@ def test_who_collects_again_touches_only_what_has_something_new(tmp_path, folder
     assert said == []  # nothing is new, with folders or without
     files = {f: f.read_bytes() for f in tmp_path.glob("released/*/*.parquet")}
     more = next(r for r in plan.runs("all", "smoke", setting="shared") if r.method == "mixup")
-    store.add_replicates(records.write(more))
+    folders.add_replicates(records.write(more))
     results.collect("smoke", say=said.append)
     assert [line.partition(":")[0] for line in said] == ["shared"] and "1 of them" in said[0]
     changed = {f.parent.name for f, before in files.items() if f.read_bytes() != before}
     assert changed == {"shared"}
     reduce(tmp_path)
-    assert store.load(more).tables is not None
+    assert folders.load(more).tables is not None
     for run, record in held.items():  # rows of the others were taken over as they are
-        same(store.load(run), record)
+        same(folders.load(run), record)
 
 
 @pytest.mark.parametrize("at", ["draft", "swap"])
 def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(
-    tmp_path, folders, monkeypatch, at
+    tmp_path, kept_runs, monkeypatch, at
 ):
     home = tmp_path / "released" / "shared"
-    tables.write(home, [store.load(run) for run in folders[:2]])
+    release.write(home, [folders.load(run) for run in kept_runs[:2]])
     before = {file.name: file.read_bytes() for file in home.iterdir()}
     rename = tables.Path.rename
 
-    def dies(path, target):
-        if path.name.startswith(".draft"):
+    def dies(path, target, **options):
+        if at == "draft" or path.name.startswith(".draft"):
             raise KeyboardInterrupt
         return rename(path, target)
 
@@ -304,33 +313,33 @@ def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(
         if at == "swap":
             patched.setattr(tables.Path, "rename", dies)
         else:
-            patched.setattr(tables, "_write", lambda *_: exec("raise KeyboardInterrupt"))
+            patched.setattr("pyarrow.parquet.ParquetWriter.write_table", dies)
         with pytest.raises(KeyboardInterrupt):
-            tables.write(home, [store.load(run) for run in folders])
-    tables.restore()
+            release.write(home, [folders.load(run) for run in kept_runs])
+    release.restore()
     assert {file.name: file.read_bytes() for file in home.iterdir()} == before
     assert [path.name for path in home.parent.iterdir()] == ["shared"]
 
 
-def test_what_was_worked_out_is_collected(tmp_path, folders):
-    of_run = store.load(folders[0])
+def test_what_was_worked_out_is_collected(tmp_path, kept_runs):
+    of_run = folders.load(kept_runs[0])
     number = Number("sure_when_wrong")
     found = results.measured(of_run, number)[0]
     assert 0 < found < 1
     results.collect("smoke", say=lambda line: None)
     reduce(tmp_path)
-    for run in folders[:2]:
-        store.load(run).predictions.unlink()
+    for run in kept_runs[:2]:
+        folders.load(run).predictions.unlink()
     derived._file(of_run).unlink()
-    assert results.measured(store.load(folders[0]), number)[0] == found
-    light = store.load(folders[1])  # for which it was never worked out
+    assert results.measured(folders.load(kept_runs[0]), number)[0] == found
+    light = folders.load(kept_runs[1])  # for which it was never worked out
     assert isnan(results.measured(light, number)[0])
 
 
-def test_who_filters_by_a_metric_reads_its_rows_alone(tmp_path, folders):
+def test_who_filters_by_a_metric_reads_its_rows_alone(tmp_path, kept_runs):
     from pyarrow import parquet
 
-    tables.write(tmp_path / "released" / "shared", [store.load(run) for run in folders])
+    release.write(tmp_path / "released" / "shared", [folders.load(run) for run in kept_runs])
     file = parquet.ParquetFile(tmp_path / "released" / "shared" / "results.parquet")
     groups = [file.read_row_group(i, ["metric"])["metric"] for i in range(file.num_row_groups)]
     metrics_ = [set(group.to_pylist()) for group in groups]
@@ -347,14 +356,14 @@ def test_predictions_of_every_epoch_become_rows_with_intervals(tmp_path, monkeyp
     for run, record in zip(runs, held, strict=True):  # as `loop` does at every evaluated epoch
         last = [record.arrays[f"{part}_logits"] for part in ("test", "validation")]
         kept = {3: [(x / 2).astype(np.float16) for x in last]}
-        store.save_epochs(run, kept | {7: [x.astype(np.float16) for x in last]})
-    tables.write(tmp_path / "released" / "shared", held, derived.rows)
+        folders.save_epochs(run, kept | {7: [x.astype(np.float16) for x in last]})
+    release.write(tmp_path / "released" / "shared", held, derived.rows)
     reduce(tmp_path)
     here = results.Results(plan.Selection("smoke", seeds=2), train=False)
     frame = here.frame
     assert set(frame.method) == {"erm", "focal"} and set(frame.seed) == {0, 1}
     assert set(frame["at"]) == {3, 7, "end"} and not frame.duplicated(list(frame)[:-2]).any()
-    record = store.load(runs[0])
+    record = folders.load(runs[0])
     logits, held_out = (held[0].arrays[f"{p}_logits"] / 2 for p in ("test", "validation"))
     logits, held_out = (x.astype(np.float16).astype(np.float32) for x in (logits, held_out))
     labels, held_labels = (held[0].arrays[f"{p}_labels"] for p in ("test", "validation"))

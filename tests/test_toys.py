@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibkit import losses
-from calibkit.companion import toys
+from calibkit_companion.training import toys
 
 
 @pytest.mark.parametrize("gamma", [1.0, 4.0])

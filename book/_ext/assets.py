@@ -1,7 +1,10 @@
 """A built page brings what it uses: of 2.5 MB of icons the twenty that it shows, no scripts unused.
 
 Icons are Font Awesome's, which the theme ships as a script of 1.5 MB and as fonts. The script goes;
-of the fonts and of their rules remain the icons that a page or a rule of the theme names.
+of the fonts and of their rules remain the icons that a page or a rule of the theme names. Two forms
+of the theme are known: Font Awesome 6 (`content: "\\f185"`, fonts as .ttf and .woff2) and 7
+(`--fa: "\\f185"`, fonts as .woff2 alone, which fontTools reads with brotli). In any other form the
+build fails, since all icons would be empty boxes.
 """
 
 import io
@@ -11,11 +14,12 @@ from pathlib import Path
 
 from fontTools import subset
 from fontTools.ttLib import TTFont
+from sphinx.errors import ExtensionError
 
 ICON = re.compile(r"\bfa-[a-z0-9-]+")
-RULE = re.compile(r'((?:\.fa-[a-z0-9-]+:+before,?)+)\{content:"\\([0-9a-f]+) ?"\}')
+RULE = re.compile(r'((?:\.fa-[a-z0-9-]+(?::+before)?,?)+)\{(content|--fa):"\\([0-9a-f]+) ?"\}')
 FONT = re.compile(
-    r'url\([^)]*?/([\w-]+)\.woff2\) format\("woff2"\),url\([^)]*?\.ttf\) format\("truetype"\)'
+    r'url\([^)]*?/([\w-]+)\.woff2\)(?: format\("woff2"\),url\([^)]*?\.ttf\) format\("truetype"\))?'
 )
 # Script, and what a page has where it is of use.
 SCRIPTS = {
@@ -57,20 +61,26 @@ def as_lines(parameters: str) -> str:
 
 
 def with_icons(css: str, used: set[str], fonts: Path) -> str:
-    """The theme's sheet with the rules and the fonts of the icons that are used."""
-    signs = set()
+    """The theme's sheet with the rules and the fonts of the icons that are used.
+
+    Raises ExtensionError where no rule is of use, or the fonts lack the sign of one.
+    """
+    kept, signs = set(), set()
 
     def rule(match):
         names = [n for n in match[1].split(",") if n.strip(".").split(":")[0] in used]
         if names:
-            signs.add(int(match[2], 16))
-        return f'{",".join(names)}{{content:"\\{match[2]}"}}' if names else ""
+            kept.add(int(match[3], 16))
+        return f'{",".join(names)}{{{match[2]}:"\\{match[3]}"}}' if names else ""
 
     css = RULE.sub(rule, css)
-    signs |= {int(sign, 16) for sign in re.findall(r'"\\(f[0-9a-f]{3}|e[0-9a-f]{3})"', css)}
+    signs = kept | {int(sign, 16) for sign in re.findall(r'"\\(f[0-9a-f]{3}|e[0-9a-f]{3})"', css)}
     options = subset.Options(flavor="woff", layout_features=[], hinting=False, name_IDs=[])
+    drawn = set()
     for name in {match[1] for match in FONT.finditer(css)}:
-        font = TTFont(fonts / f"{name}.ttf", recalcTimestamp=False)
+        path = fonts / f"{name}.ttf"
+        font = TTFont(path if path.exists() else path.with_suffix(".woff2"), recalcTimestamp=False)
+        drawn |= font.getBestCmap().keys()
         chosen = subset.Subsetter(options)
         chosen.populate(unicodes=signs)
         chosen.subset(font)
@@ -78,6 +88,11 @@ def with_icons(css: str, used: set[str], fonts: Path) -> str:
         file = io.BytesIO()
         font.save(file, reorderTables=False)
         (fonts / f"{name}.woff").write_bytes(file.getvalue())
+    if not kept or not kept <= drawn:
+        raise ExtensionError(
+            "the theme's style sheet and fonts have no icon that the pages use, in no form that "
+            "book/_ext/assets.py knows"
+        )
     return FONT.sub(r'url(../vendor/fontawesome/webfonts/\1.woff) format("woff")', css)
 
 
@@ -95,7 +110,7 @@ def finish(app, exception) -> None:
     static = folder / "_static"
     sheet, fonts = static / "styles/pydata-sphinx-theme.css", static / "vendor/fontawesome/webfonts"
     css = sheet.read_text(encoding="utf-8")
-    if FONT.search(css):
+    if ".woff)" not in css:  # else the files are those of an earlier build
         sheet.write_text(with_icons(css, used, fonts), encoding="utf-8")
     unused = (
         "**/*.map",

@@ -20,15 +20,18 @@ def as_latex(block: str) -> str:
     return rf"\begin{{aligned}}{block}\end{{aligned}}" if lines else block
 
 
+def prepare(app) -> None:
+    """Give the builder what writes its formulas, with the book's macros."""
+    app.builder.formulas = LatexToMathML(macros=app.config.formula_macros, fancy_error=False)
+
+
 def mathml(translator, node, displaystyle: bool) -> str:
     """The formula of a node, or its LaTeX and a warning."""
-    app = translator.builder.app
-    if not hasattr(app, "formulas"):
-        app.formulas = LatexToMathML(macros=app.config.formula_macros, fancy_error=False)
+    formulas = translator.builder.formulas
     latex = node.astext()
     try:
         text = as_latex(latex) if displaystyle else latex
-        return app.formulas.convert_with_local_state(text, displaystyle=displaystyle)
+        return formulas.convert_with_local_state(text, displaystyle=displaystyle)
     except LatexError as error:
         LOGGER.warning("formula %r: %s", latex, error, location=node)
         return f"<code>{translator.encode(latex)}</code>"
@@ -56,4 +59,5 @@ def setup(app) -> dict:
     """Let Sphinx use `html_math_renderer: mathml`."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.add_config_value("formula_macros", {}, "html")
+    app.connect("builder-inited", prepare)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,6 +10,8 @@
 * The first time a page uses a term of the glossary, written as there, the mouse finds it explained
   and a click leads to the glossary. Anything else is explained in place:
   ``<abbr title="what it means">term</abbr>``.
+* A type in the reference links to a class. The ``n`` of "(n,) array" is none, and Sphinx 9 would
+  lead it to any attribute of that name.
 """
 
 import re
@@ -18,6 +20,7 @@ from pathlib import Path
 from docutils import nodes
 from pybtex.plugin import find_plugin
 from sphinx import addnodes
+from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTransform
 
 CITATION = re.compile(r"(?P<name>[A-Z]\w[\w-]*).*?(?P<year>(?:19|20)\d\d)?\)?")
 CLAIM = re.compile(r"<(\w+)([^<>]*)>\s*([a-z]+-c\d\d)\s*</\1>")
@@ -112,8 +115,25 @@ def as_anchor(match: re.Match, named: set[str]) -> str:
     return f'<{tag} id="{claim}"{attributes}>{claim}{link if tag != "a" else ""}</{tag}>'
 
 
+class TypesAreClasses(SphinxPostTransform):
+    """Leave words of a type as they are that only an attribute has for its name."""
+
+    default_priority = ReferencesResolver.default_priority - 1
+
+    def run(self, **options) -> None:
+        """Sphinx calls this for each page, before it resolves links."""
+        domain = self.env.get_domain("py")
+        for link in list(self.document.findall(addnodes.pending_xref)):
+            if (link["refdomain"], link["reftype"]) != ("py", "class"):
+                continue
+            word = self.env, link.get("py:module"), link.get("py:class"), link["reftarget"]
+            if not domain.find_obj(*word, "class", 1) and domain.find_obj(*word, "attr", 1):
+                link.replace_self(link.children)
+
+
 def setup(app) -> dict:
     """Sphinx calls this."""
+    app.add_post_transform(TypesAreClasses)
     app.add_config_value("terms", {}, "env")
     app.connect("config-inited", glossary)
     app.connect("doctree-resolved", link_citations)

@@ -13,7 +13,7 @@ import behind
 import panels
 
 NUMBERS = "_numbers"  # where the book keeps the CSV of its figures
-FRAME = re.compile(r'srcdoc="([^"]*)"')  # of a report, see `calibkit.companion.page.Report`
+FRAME = re.compile(r'srcdoc="([^"]*)"')  # of a report, see `calibkit_companion.pages.page.Report`
 FOLD = '<details class="calibkit-how">'
 
 
@@ -72,7 +72,7 @@ def _skip_plain_field(app, what, name, member, skip, options) -> bool:
 
 
 def _read(app, page: str, source: list[str]) -> None:
-    if app.env.doc2path(page).endswith(".ipynb"):
+    if str(app.env.doc2path(page)).endswith(".ipynb"):
         source[0] = figure_first(explained(stacked(labelled(source[0])), page))
 
 

@@ -296,7 +296,7 @@ def by_weight(
 
 def _systematic(weights: Array, order: Array) -> Array:
     """Rows drawn at equal steps of the cumulated weight, ascending."""
-    size = max(int(round(weights.sum() ** 2 / (weights**2).sum())), 1)
+    size = estimates.effective(weights)
     upto = np.cumsum(weights[order])
     steps = (np.arange(size) + 0.5) * upto[-1] / size
     return np.sort(order[np.searchsorted(upto, steps)])

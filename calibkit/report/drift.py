@@ -19,9 +19,10 @@ from scipy.stats import chi2, norm
 
 from calibkit import __version__, plots, stats
 from calibkit.arrays import Array
-from calibkit.report import estimates, files, html, predictions
+from calibkit.report import estimates, html, predictions, readers
 from calibkit.report.estimates import FEW, LEAST
 from calibkit.report.predictions import Predictions
+from calibkit.report.readers import tables
 from calibkit.report.text import card, change, framed, negative, percent, say
 from calibkit.stats import Interval
 
@@ -199,7 +200,7 @@ def by_date(path: str | Path) -> list[Predictions]:
     import pandas as pd
 
     path = Path(path)
-    columns = files.table_of(path)[0].columns if files.is_table(path) else ()
+    columns = tables.table_of(path)[0].columns if readers.is_table(path) else ()
     if "date" not in columns:
         raise ValueError(f"{path}: got one file without a column 'date', expected several")
     others = [name for name in ("group", "groups") if name in columns][:1]

@@ -21,6 +21,15 @@ def replicates(n: int) -> int:
     return int(np.clip(20_000_000 // n, 200, 1000))
 
 
+def effective(weights: Array) -> int:
+    """How many samples of equal weight these are worth, (Σw)² / Σw² (Kish 1965), rounded.
+
+    >>> effective(np.array([3.0, 1.0] * 40))
+    64
+    """
+    return max(round(float(weights.sum() ** 2 / (weights**2).sum())), 1)
+
+
 def folds(n: int, k: int = 1) -> list[tuple[Array, Array]]:
     """Samples to fit on and to measure on, at random: files are often sorted by class."""
     order = np.random.default_rng(0).permutation(n)

@@ -47,7 +47,7 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
-from calibkit.report import files
+from calibkit.report import readers
 from calibkit.report.names import KEYS, few_of, is_number, one_line, text_of
 
 _NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
@@ -263,15 +263,15 @@ def read(
     path = Path(path)
     check_files(path, labels)  # before any library wraps the error
     if str(path) == "-":
-        with files.standard_input() as copy:
+        with readers.standard_input() as copy:
             try:
                 return replace(read(copy, labels, group=group, tokens=tokens), name="your model")
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
     try:
-        arrays, notes = files.arrays_of(path, tuple(group))
+        arrays, notes = readers.arrays_of(path, tuple(group))
         if labels is not None:
-            arrays["labels"] = files.label_file(Path(labels))
+            arrays["labels"] = readers.label_file(Path(labels))
         elif not {"labels", "correct"} & set(arrays):
             beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
             labels_file = next((file for file in beside if file.exists()), None)
@@ -280,7 +280,7 @@ def read(
                     "got scores without labels, expected labels.npy beside them or a file of "
                     "labels (--labels)"
                 )
-            arrays["labels"] = files.label_file(labels_file)
+            arrays["labels"] = readers.label_file(labels_file)
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
         result = from_arrays(arrays, stem or path.name, tokens=tokens)
     except ImportError:  # pandas is not installed
@@ -359,7 +359,7 @@ def from_arrays(
 
 
 def _groups(groups: ArrayLike, keep: Array) -> Array:
-    groups = np.asarray(to_numpy(groups))
+    groups = to_numpy(groups, "groups")
     if groups.shape[:1] != keep.shape or groups.ndim > 2 or groups.dtype.kind not in "biufUS":
         raise ValueError(
             f"groups: got shape {groups.shape} of type {groups.dtype}, "
@@ -391,12 +391,12 @@ def _flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, A
     flat = dict(arrays)
     for prefix in ("", "val_"):
         for kind in ("logits", "probs"):
-            scores = to_numpy(flat.get(prefix + kind, 0.0))
+            scores = to_numpy(flat.get(prefix + kind, 0.0), prefix + kind)
             if scores.ndim != 3:
                 continue
             texts, length, k = scores.shape
             flat[prefix + kind] = scores.reshape(-1, k)
-            labels = to_numpy(flat.get(f"{prefix}labels", ()))
+            labels = to_numpy(flat.get(f"{prefix}labels", ()), f"{prefix}labels")
             if labels.shape != (texts, length):
                 raise ValueError(
                     f"{prefix}labels: got shape {labels.shape}, expected {(texts, length)}, one "
@@ -417,7 +417,7 @@ def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array |
     """Weights of the samples kept, with a mean of 1."""
     if name not in arrays:
         return None
-    weights = to_numpy(arrays[name])
+    weights = to_numpy(arrays[name], name)
     if weights.shape != keep.shape or weights.dtype.kind not in "biuf":
         raise ValueError(f"{name}: got shape {weights.shape}, expected {keep.shape} of numbers")
     weights = weights.astype(np.float64)[keep]
@@ -489,7 +489,7 @@ def _part(
 
 
 def _scores(scores: ArrayLike, name: str, notes: list[str]) -> tuple[Array, float]:
-    scores = to_numpy(scores)
+    scores = to_numpy(scores, name)
     probs = name.endswith("probs")
     if scores.ndim == 3:
         raise ValueError(
@@ -591,7 +591,7 @@ def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
 
 def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
     """Labels as whole numbers, however they were written."""
-    array = to_numpy(labels)
+    array = to_numpy(labels, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     one_hot = array.shape == (n, k) and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()

@@ -16,11 +16,22 @@ Samples = tuple[Array, Array]  # a score, and whether what it is about is so
 
 
 def check(data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple[str, float]]):
-    """Refuse too few samples, and a target or rule that makes no sense for them."""
+    """Refuse too few samples, also by weight, and a target or rule that makes no sense for them."""
     if not all(0 < risk < 1 for risk in target_risk):
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
     if (n := len(data.labels)) < estimates.LEAST:
         raise ValueError(f"labels: got {n} samples, expected at least {estimates.LEAST}")
+    for name in ("weights", "val_weights"):
+        weights = getattr(data, name)
+        if weights is None:
+            continue
+        worth, least = estimates.effective(weights), min(estimates.LEAST, len(weights))
+        if worth < least:
+            raise ValueError(
+                f"{name}: got {len(weights):,} samples that are worth {worth} of equal weight, "
+                f"since few carry nearly all of it, expected at least {least}: give more even "
+                "weights, or none"
+            )
     if rules and (data.pairs or len(data.class_names) != 2):
         what = "pairs" if data.pairs else f"{len(data.class_names)} classes"
         raise ValueError(f"{rules[0][0]}: got it for {what}, expected it only for two classes")

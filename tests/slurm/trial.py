@@ -29,8 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from calibkit.companion import plan  # noqa: E402
-from calibkit.training import store  # noqa: E402
+from calibkit_companion.experiments import plan  # noqa: E402
+from calibkit_companion.records import folders  # noqa: E402
 
 PARTITION = "low"  # of tests/slurm/up.sh; jobs in "high" take its nodes
 
@@ -196,7 +196,7 @@ def main() -> int:
     def content(cache: Path, run: plan.Run) -> list[bytes]:
         home = cache / "runs" / run.name
         sums = json.loads((home / "run.json").read_text())["sha256"]
-        store.load(run, cache / "runs").check()
+        folders.load(run, cache / "runs").check()
         return [(home / file).read_bytes() for file in sorted(sums)]
 
     same = sum(content(folder / "cache", run) == content(local, run) for run in runs)

@@ -1,0 +1,100 @@
+"""Archives of arrays, single arrays, and dicts of tensors."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from calibkit.arrays import Array
+from calibkit.report.readers.content import memory
+from calibkit.report.readers.named import Arrays, array_of, named
+
+_OBJECTS = "holds Python objects, not read as they could run code: save numbers or strings"
+
+
+def npz_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
+    with load_numpy(path) as archive:
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("got a single array, expected an archive of named arrays")
+        keys = set(archive.files)
+        if keys == {"arr_0"}:
+            return _fd_shifts(_member(archive, "arr_0"))
+        return named(keys, lambda name: _member(archive, name), group)
+
+
+def load_numpy(path: Path):
+    with _no_objects(f"{path.name!r} is not a NumPy file, or"):
+        return np.load(path, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def _no_objects(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        if "pickle" in str(error):
+            raise ValueError(f"{what} {_OBJECTS}") from error
+        raise
+
+
+def _member(archive, key: str) -> Array:
+    # A few kilobytes can unpack to any size; the archive says how large.
+    info = archive.zip.getinfo(f"{key}.npy" if f"{key}.npy" in archive.zip.namelist() else key)
+    if info.file_size > memory():
+        raise ValueError(
+            f"{key!r} is {info.file_size / 1e9:.0f} GB, more than the memory of this machine"
+        )
+    with _no_objects(repr(key)):
+        return archive[key]
+
+
+def _fd_shifts(array: Array) -> Arrays:
+    """raw_logits.npz: logits in columns 0 to k - 1, then the label, then the data set's number."""
+    if array.ndim != 2 or array.shape[1] < 4 or array.dtype.kind != "f":
+        raise ValueError(
+            f"got one array without a name, of shape {array.shape} and type {array.dtype}, "
+            "expected 'logits' or 'probs', and 'labels', or raw logits from fd-shifts"
+        )
+    scores, label, dataset = array[:, :-2], array[:, -2], array[:, -1]
+    if not (np.isfinite(dataset).all() and (dataset == np.round(dataset)).all()):
+        raise ValueError("got one array whose last column does not number data sets (fd-shifts)")
+    notes = ["File format: raw logits from fd-shifts."]
+    sets = np.unique(dataset.astype(np.int64))
+    if len(sets) == 1:
+        return {"logits": scores, "labels": label}, notes
+    test = dataset != sets[0]
+    notes.append(
+        f"Data set {sets[0]} was read as the validation set (val_tuning), "
+        f"data set{'s' * (len(sets) > 2)} {', '.join(map(str, sets[1:]))} as the test set."
+    )
+    arrays = {"logits": scores[test], "labels": label[test]}
+    arrays |= {"val_logits": scores[~test], "val_labels": label[~test]}
+    if len(sets) > 2:
+        arrays["groups"] = np.char.add("data set ", dataset[test].astype(np.int64).astype(str))
+    return arrays, notes
+
+
+def npy_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
+    if group:
+        raise ValueError("group: a .npy file holds one array, expected an .npz or a table")
+    return {"logits": load_numpy(path)}, []
+
+
+def tensor_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
+    """A dict of tensors, as torch.save writes it; without torch's unpickling of anything else."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ValueError("a .pt file needs torch: pip install torch, or save an .npz") from error
+    import pickle
+
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            "not a dict of tensors, or damaged: save torch.save({'logits': …, 'labels': …})"
+        ) from error
+    if not isinstance(found, dict):
+        raise ValueError(f"got a {type(found).__name__}, expected a dict of named tensors")
+    return named({str(key) for key in found}, lambda name: array_of(found[name]), group)

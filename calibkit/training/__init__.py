@@ -1,1 +1,0 @@
-"""Runs: what is trained, how, and the record it leaves."""

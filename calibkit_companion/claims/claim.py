@@ -1,0 +1,122 @@
+"""The claims of the papers as data: ``papers/PAPER.json``, read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise, product
+
+from calibkit_companion.claims.verdict import QUANTIFIERS, Comparison, Computed, Joined, Side
+from calibkit_companion.experiments import plan
+from calibkit_companion.results import Number
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What a paper says, the check of it, and what is known of it before any run.
+
+    Attributes
+    ----------
+    presumes : ``overconfident``, ``memorised``: what plain training has to be; ``decays``: by how
+        much its AUROC has to end below that of its best epoch; ``errors left``:
+        methods that make errors on their training set; ``learns`` false: how well a method fits its
+        training set is part of the claim
+    exists : it says that something happens somewhere, so one setting cannot refute it
+    untested : why nothing here can test it
+    across : in how many places of the paper's own tables the check has to hold
+    each : each part of the check is a case of its own where those are counted
+    ours : the paper does not say it in so many words; it is our reading of its tables
+    support, exception : what the paper's numbers say, and why they do not where they do not
+    tables : further exhibits that print what the check needs
+    """
+
+    id: str
+    exhibits: tuple[str, ...]
+    statement: str
+    check: "Joined"
+    presumes: Mapping[str, object] = field(default_factory=dict)
+    exists: bool = False
+    untested: str = ""
+    across: str = "all"
+    each: bool = False
+    ours: bool = False
+    support: str = ""
+    exception: str = ""
+    tables: tuple[str, ...] = ()
+
+    @property
+    def paper(self) -> str:
+        return self.id.partition("-")[0]
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        return [leaf for leaf in self.check.leaves() if isinstance(leaf, Comparison)]
+
+    @property
+    def datasets(self) -> list[str]:
+        """The data that it is about, if no part of it is about those of a setting."""
+        named = [side.dataset for leaf in self.comparisons for side in leaf.sides]
+        return list(dict.fromkeys(named)) if all(named) else []
+
+
+def claims(paper: str | None = None) -> list[Claim]:
+    """The claims as data, of one paper or of all.
+
+    >>> claims("bsce")[0].id
+    'bsce-c01'
+    """
+    if paper is not None:
+        plan.choose("paper", paper, plan.PAPERS)
+    return [c for name in plan.PAPERS if paper in (None, name) for c in _claims(name)]
+
+
+@cache
+def _claims(paper: str) -> tuple[Claim, ...]:
+    text = (files("calibkit_companion") / "experiments/papers" / f"{paper}.json").read_text("utf-8")
+    return tuple(_read(entry) for entry in json.loads(text))
+
+
+def _read(entry: dict) -> Claim:
+    check = _read_check(entry["check"])
+    check = check if isinstance(check, Joined) else Joined("all", (check,))
+    several = {k: tuple(entry.get(k, ())) for k in ("exhibits", "tables")}
+    return Claim(**entry | several | {"check": check})
+
+
+def _read_check(entry: dict) -> "Comparison | Computed | Joined":
+    """A check from its entry; lists of metrics and methods are multiplied out."""
+    for quantifier in QUANTIFIERS:
+        if quantifier in entry:
+            return Joined(quantifier, tuple(map(_read_check, entry[quantifier])))
+    if "computed" in entry:
+        return Computed(entry["computed"], entry["is"], entry.get("margin", 0.0), entry["says"])
+    # In an order the highest is first.
+    steps = pairwise(entry["order"]) if "order" in entry else [(entry["of"], entry["than"])]
+    pairs = [pair for of, than in steps for pair in product(_list(of), _list(than))]
+    side = "above" if "order" in entry else entry["is"]
+    more = {k: entry[k] for k in ("rejects", "calibrating") if k in entry}
+    more["margin"] = entry.get("by", entry.get("margin", 0.0))  # by: not by the rule, but stated
+    leaves = []
+    for metric, (of, than) in product(_list(entry["metric"]), pairs):
+        number = Number(**_fields(entry, Number) | {"metric": metric})
+        against = number._replace(**entry.get("against", {}))
+        place = {k: entry[k] for k in ("dataset", "network") if k in entry}
+        second = than if isinstance(than, int | float) else _read_side(than, against, place)
+        leaves.append(Comparison(_read_side(of, number, place), second, side, **more))
+    return leaves[0] if len(leaves) == 1 else Joined(entry.get("rows", "all"), tuple(leaves))
+
+
+def _read_side(entry: str | dict, number: Number, place: Mapping) -> Side:
+    own = {"method": entry} if isinstance(entry, str) else {"method": "", **entry}
+    number = number._replace(**_fields(own, Number))
+    side = place | _fields(own, Side) | {"lowest": tuple(own.get("lowest", ()))}
+    return Side(number=number, **side)
+
+
+def _fields(entry: Mapping, kind: type) -> dict:
+    return {k: entry[k] for k in kind._fields if k in entry}
+
+
+def _list(value) -> list:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,114 @@
+"""The board on a page."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+from calibkit_companion.claims.claim import claims
+from calibkit_companion.claims.in_print import printed
+from calibkit_companion.claims.judging import Judged, board_of
+from calibkit_companion.claims.settings import Place, places
+from calibkit_companion.claims.verdict import OUTCOMES
+from calibkit_companion.experiments import plan
+from calibkit_companion.pages import page
+from calibkit_companion.results import Results
+
+SIGNS = dict(zip([*OUTCOMES, "holds by printed means"], [*"●◐✕◇", "", "○"], strict=True))
+COLORS = {"holds": "#0072b2", "falls short": "#9a6c00", "reversed": "#c1440e",
+          "unclear": "#767676"}  # of signs and bars; on dark pages see claims.css  # fmt: skip
+
+
+def titles(rows: Iterable[Judged]) -> dict[str, str]:
+    """The columns in which some claim is tested, in their order, and what to call them."""
+    rows = list(rows)
+    by_claim = (list(its) for _, its in groupby(rows, key=lambda row: row.claim))
+    widest = max(by_claim, key=len, default=[])  # it has all settings in their order
+    tested = {row.column for row in rows if row.outcome != "not tested"}
+    return {row.column: row.title for row in [*widest, *rows] if row.column in tested}
+
+
+@dataclass(frozen=True, repr=False)
+class Card:
+    """Claims down; across, a sign for the paper's own table and one for each column. HTML.
+
+    A click on a claim unfolds the comparison that decides in each column.
+    """
+
+    rows: list[Judged]
+
+    @property
+    def counts(self):
+        """How often each outcome stands in each column, as a table; below, what is reversed."""
+        import pandas as pd
+
+        known, columns = {claim.id: claim.statement for claim in claims()}, titles(self.rows)
+        where: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.shown and row.outcome == "reversed":
+                where.setdefault(known[row.claim], []).append(columns[row.column])
+        lines = [escape(f"{said} ({'; '.join(its)})") for said, its in where.items()]
+        below = {"selector": "caption", "props": "caption-side: bottom; text-align: left"}
+        shown = page.table(pd.DataFrame(counts(self.rows)).T).set_table_styles([below])
+        return shown.set_caption("<br>".join(["Reversed:", *lines])) if lines else shown
+
+    def _repr_html_(self) -> str:
+        from calibkit.report import html
+
+        by_claim: dict[str, dict[str, Judged]] = {}
+        for row in self.rows:
+            if row.shown:
+                by_claim.setdefault(row.claim, {})[row.column] = row
+        its = [claim for claim in claims() if claim.id in by_claim]
+        return html.render(
+            Path(__file__).with_name("claims.html.jinja"),
+            lines=[(claim, printed(claim), by_claim[claim.id]) for claim in its],
+            several=len({claim.paper for claim in its}) > 1,
+            titles=titles(self.rows),
+            signs=SIGNS,
+            colors=COLORS,
+            outcomes=OUTCOMES,
+            papers=plan.PAPERS,
+        )
+
+
+def card(paper: str, runs: Results) -> Card:
+    """The claims of a paper for its chapter: what its own table says, and each setting here.
+
+    Parameters
+    ----------
+    paper : a key of `plan.PAPERS`
+    runs : of the page. Where they are of a setting that its edition does not have, by other
+        parameters, that is the only column.
+    """
+    selection = runs.selection
+    where = places(selection.edition, selection.seeds or 0)
+    if runs.setting not in [place.runs.setting for place in where]:
+        alone = Results(selection, runs.page, train=False)
+        where = [Place(runs.name, alone, runs.name, runs.title)]
+    return Card(board_of(where, claims(paper)))
+
+
+def counts(rows: Iterable[Judged]) -> dict[str, dict[str, int]]:
+    """How often each outcome stands in each column in which a claim is tested, by its title."""
+    columns = titles(rows := list(rows))
+    found = {title: dict.fromkeys(OUTCOMES, 0) for title in columns.values()}
+    for row in rows:
+        if row.shown and row.column in columns:
+            found[columns[row.column]][row.outcome] += 1
+    return found
+
+
+def headline(rows: Iterable[Judged]) -> str:
+    """A sentence for each column: how many claims are tested there, and how they fare. Markdown."""
+    lines, many = [], {"holds": "hold", "falls short": "fall short"}
+    for title, its in counts(rows).items():
+        tested = sum(its.values()) - its["not tested"]
+        said = ", ".join(
+            f"{its[word]} {many.get(word, word) if its[word] > 1 else word}"
+            for word in OUTCOMES[:4]
+            if its[word]
+        )
+        lines.append(f"- **{title}**: of {tested} tested, {said}.")
+    return "\n".join(lines)

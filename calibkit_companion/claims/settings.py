@@ -1,0 +1,267 @@
+"""The settings in which claims are tested, and what a claim presumes of one."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from hashlib import sha256
+from importlib.resources import files
+from math import inf, isnan, nan
+from pathlib import Path
+
+import numpy as np
+
+from calibkit import confidence, terms
+from calibkit_companion.claims.claim import Claim, claims
+from calibkit_companion.claims.verdict import Comparison, Computed, Part, Side, known
+from calibkit_companion.claims.words import coefficient, described
+from calibkit_companion.data.cache import cache_root
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import tables as saved
+from calibkit_companion.records.record import Record
+from calibkit_companion.results import Networks, Number, Results, Series
+from calibkit_companion.results import printed as tables
+
+MEMORISED = 0.97  # share of the training set
+UNFIT = "less well fitted to the training set"
+# Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
+# seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
+HEAD_STEPS = 20_000
+
+
+@dataclass
+class Place:
+    """A setting in which claims are tested, and the column of the board in which it stands."""
+
+    name: str
+    runs: Results
+    column: str
+    title: str
+    _elsewhere: dict[tuple[str, str], "Place"] = field(default_factory=dict)
+
+    def at(self, side: Side) -> "Place":
+        """Where the runs of a side are: here, unless it names data of its own."""
+        if not side.dataset:
+            return self
+        key = side.dataset, side.network
+        if key not in self._elsewhere:
+            edition = self.runs.selection.edition
+            self._elsewhere[key] = place_of(plan.Selection(edition, None, *key))
+        return self._elsewhere[key]
+
+    def series(self, side: Side) -> Series | tuple[str, str]:
+        """A number by seed, or why there is none."""
+        there, number, changes = self.at(side), side.number, {}
+        runs = there.runs
+        if side.size:
+            sizes = plan.EDITIONS[runs.selection.edition].sizes
+            changes = {"train_size": sizes[-1 if side.size == "largest" else 0]}
+        each = [runs.series(method, number, **changes) for method in side.methods]
+        for method, its in zip(side.methods, each, strict=True):
+            if not its.values and not side.dataset:
+                return "no run of", terms.label(method)
+            if not its.values:
+                where = terms.DATASETS.get(side.dataset, side.dataset)
+                return "no run by the shared protocol of", f"{terms.label(method)} on {where}"
+        if not all(its.seeds for its in each):
+            what = "a number that is not to be had of networks of others"
+            return what if there.name == PUBLIC else _why_nan(number), ""
+        if number.score == "confidnet":
+            steps = min(map(_head_steps, runs.records("erm", **runs.scored())))
+            if steps < HEAD_STEPS:
+                return f"ConfidNet's head had {steps:,.0f} updates, fewer than {HEAD_STEPS:,}", ""
+        if side.lowest:
+            values = dict(zip(map(coefficient, side.lowest), each, strict=True))
+            seeds = set.intersection(*(set(s.values) for s in each))
+            lowest = {s: min(values, key=lambda c: values[c].values[s]) for s in sorted(seeds)}
+            return Series(lowest, n=each[0].n)
+        return each[0] - each[1] if side.minus else each[0]
+
+    def mean(self, method: str, metric: str, **which) -> float:
+        """The mean of a number of a method's runs; nan without one."""
+        its = self.series(Side(method, Number(metric, **which)))
+        return float(np.nanmean([*its.values.values()])) if isinstance(its, Series) else nan
+
+    def part(self, leaf: Comparison | Computed) -> Part:
+        if isinstance(leaf, Computed):
+            return Part(leaf, known(*[mathematics()[leaf.name]] * 3))
+        sides = [self.series(side) for side in leaf.sides]
+        if lacks := [s for s in sides if isinstance(s, tuple)]:
+            return Part(leaf, lacks=lacks[0])
+        difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
+        mean = difference.mean()
+        interval = cache(mean.interval)  # at few levels, each asked for again and again
+        lacks = ("one run only, no interval:", described(leaf)) if isnan(interval().low) else None
+        if leaf.first.lowest and interval().low == interval().high:  # of the grid
+            lacks = "the same coefficient in every run, no interval:", described(leaf)
+        return Part(leaf, interval, mean.seeds, difference.covers, lacks=lacks)
+
+    # --- what a claim presumes ---
+
+    def unmet(self, claim: Claim) -> str:
+        """Why a claim makes no sense here; empty if it does, or if nothing tells."""
+        needs = claim.presumes
+        if needs.get("overconfident"):
+            least = overconfidence(claim.paper) / 2
+            over = self.mean("erm", "confidence") - self.mean("erm", "accuracy")
+            if over < least:
+                return (
+                    f"plain training is over-confident by {100 * over:.1f} points, less than half "
+                    f"of the {200 * least:.1f} of its paper"
+                )
+        learned = self.mean("erm", "train_accuracy")
+        if needs.get("memorised") and learned < MEMORISED:
+            return f"plain training has learned {100 * learned:.1f} % of its training set, not 97 %"
+        change = self.mean("erm", "auroc", since_best="auroc") if "decays" in needs else nan
+        if change > -needs.get("decays", 0.0):
+            ends = f"{100 * change:+.1f}".replace("-", "−")
+            return f"the AUROC of plain training ends {ends} points from that of its best epoch"
+        for method in needs.get("errors left", ()):
+            if self.mean(method, "train_accuracy") >= MEMORISED:
+                return f"{terms.label(method)} makes next to no errors on its training set"
+        return ""
+
+    def left_out(self, leaf: Comparison | Computed, claim: Claim) -> tuple[str, str] | None:
+        """Why one comparison says nothing here, and which; None if it does."""
+        if isinstance(leaf, Computed):
+            return None
+        at, first = self.at(leaf.first), leaf.first
+        if leaf.rejects:
+            wrong = 1 - at.mean("erm", "accuracy")
+            if 1 - float(first.number.metric.rpartition("_")[2]) < leaf.rejects * wrong:
+                return "errors have to be accepted there", "high coverages"
+        for side in leaf.sides if claim.presumes.get("learns", True) else ():
+            if not side.size and (unfit := self.at(side).runs.unfit(side.methods)):
+                return UNFIT, terms.label(unfit[0])
+        if leaf.calibrating and first.method != "erm":
+            if at.mean(first.method, "ece") >= at.mean("erm", "ece"):
+                return "ECE not lowered", terms.label(first.method)
+        return None
+
+
+def _why_nan(number: Number) -> str:
+    if number.test_set != "clean":
+        return "these records have no such shifted test set"
+    if number.since_best:
+        return "one run only: the best epoch is chosen on the others"
+    return "predictions that these records do not keep"
+
+
+def _head_steps(record: Record) -> float:
+    """Updates that ConfidNet's head was trained for."""
+    epochs = record.info["run"]["protocol"]["feature_scores"]
+    samples = record.info["provenance"].get("training_samples", inf)
+    return epochs * -(-samples // confidence.ConfidNet.batch_size)  # nan of an older record
+
+
+@cache
+def overconfidence(paper: str) -> float:
+    """How over-confident a paper's plain networks are: the median of their ECEs on CIFAR-10.
+
+    >>> round(overconfidence("bsce"), 4)
+    0.0436
+    """
+    eces = [
+        c.value
+        for c in tables.every()
+        if (c.paper, c.dataset, c.method, c.metric) == (paper, "cifar10", "erm", "ece")
+    ]
+    return float(np.median(eces))
+
+
+def places(edition: str, seeds: int = 0) -> list[Place]:
+    """The settings of an edition, those on CIFAR-10 first, then data that one paper has for itself.
+
+    Settings on the same data share a column, except on CIFAR-10, where each has its own. One
+    without a run of plain training is left out.
+    """
+    asked = [plan.Selection(edition, s.name, seeds=seeds) for s in plan.settings(edition)]
+    others = *plan.EDITIONS[edition].others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")
+    asked += [plan.Selection(edition, None, dataset, net) for dataset, net, *_ in others]
+    by_training: dict[tuple, Place] = {}
+    for place in map(place_of, asked):
+        its = place.runs.setting
+        by_training.setdefault((its.dataset, its.network, its.protocol), place)
+    found = list(by_training.values())
+    # One of a few methods comes after those of all: it stands in only where it is the paper's own.
+    found.sort(key=lambda p: (p.runs.setting.dataset != "cifar10", bool(p.runs.setting.methods)))
+    found = [place for place in found if place.runs.records("erm")] or found[-1:]
+    if edition == "released" and Public.path().exists():
+        public = Public(plan.Selection(edition, None, "cifar10", PUBLIC), train=False)
+        title = "CIFAR-10, networks trained in full by others"
+        found.append(Place(PUBLIC, public, PUBLIC, title))
+    return found
+
+
+PUBLIC = "public"
+
+
+class Public(Results):
+    """Networks that others trained in full, on CIFAR-10: numbers from a table, and no runs.
+
+    All are plain, so they decide only what is said of one network, and it has to hold on each of
+    them; how well they fit their training set is not known.
+    """
+
+    @staticmethod
+    def path() -> Path:
+        return saved.released_root() / PUBLIC / "results.parquet"
+
+    @cached_property
+    def found(self) -> dict[Number, Networks]:
+        import pyarrow.parquet as parquet
+
+        which = {"dataset": "cifar10", "method": "erm", "score": "max_probability"}
+        plain = [(column, "=", value) for column, value in which.items()]
+        found: dict[Number, Networks] = {}
+        for row in parquet.read_table(self.path(), filters=plain).to_pylist():
+            number, run = Number(row["metric"], row["recalibration"]), row["run"]
+            its = found.setdefault(number, Networks({}, {}, row["n"]))
+            its.values[run] = row["value"]
+            if row["steps"] is not None:
+                its.draws[run] = row["step"] * np.frombuffer(row["steps"], np.int8).astype(float)
+        return found
+
+    def series(self, method: str, number: Number, **changes) -> Series:
+        return self.found.get(number, Series({0: nan}))
+
+
+def place_of(selection: plan.Selection) -> Place:
+    """Runs that are looked for, not trained; those of no setting are called by their data."""
+    runs = Results(selection, train=False)
+    setting, name = runs.setting, selection.setting or runs.setting.dataset
+    column = name if setting.dataset == "cifar10" else setting.dataset
+    network = {"cnn": "small CNN", "textcnn": "text CNN"}.get(setting.network, setting.network)
+    data = f"{terms.DATASETS.get(setting.dataset, setting.dataset)}, {network}"
+    return Place(name, runs, column, setting.title if column == setting.name else data)
+
+
+@cache
+def mathematics() -> dict[str, float]:
+    """Every number of `derivations`, which takes torch: from a file, if of the same code."""
+    leaves = [leaf for claim in claims() for leaf in claim.check.leaves()]
+    names = [leaf.name for leaf in leaves if isinstance(leaf, Computed)]
+    path, of = cache_root() / "released/derived.json", {"arrays": checksum()}
+    with suppress(OSError, ValueError, KeyError):
+        kept = json.loads(path.read_text())["mathematics"]
+        if of.items() <= kept.items() and kept.keys() >= set(names):
+            return kept
+    from calibkit_companion.claims import derivations
+
+    found = of | {name: float(getattr(derivations, name)()) for name in names}
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"mathematics": found}, indent=0) + "\n")
+    return found
+
+
+def checksum() -> str:
+    """Of the code that derivations run."""
+    library, companion = files("calibkit"), files("calibkit_companion")
+    code = (
+        companion / "claims/derivations.py",
+        library / "losses.py",
+        library / "metrics.py",
+        companion / "training/objectives.py",
+    )
+    return sha256(b"".join(file.read_bytes() for file in code)).hexdigest()

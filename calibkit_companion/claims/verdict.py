@@ -1,0 +1,199 @@
+"""A comparison, how it fares, and how a claim fares that joins several."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import inf, isnan, nan
+from typing import NamedTuple
+
+from calibkit import stats
+from calibkit_companion.experiments import plan
+from calibkit_companion.results import Number
+
+SIDES = ("below", "above", "near", "at most", "at least")
+
+
+class Side(NamedTuple):
+    """Whose number: that of a method, or of a difference of two, perhaps on own data.
+
+    With `lowest` it is the coefficient of the one of these methods whose number is lowest.
+    """
+
+    method: str
+    number: Number
+    minus: str = ""
+    dataset: str = ""
+    network: str = ""
+    size: str = ""  # "smallest" or "largest" training set of the edition
+    lowest: tuple[str, ...] = ()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return self.lowest or tuple(filter(None, (self.method, self.minus)))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number against another, or against a constant, and where the paper puts it."""
+
+    first: Side
+    second: Side | float
+    side: str
+    margin: float = 0.0
+    # Only at coverages that reject so many times what plain training gets wrong.
+    rejects: float = 0.0
+    calibrating: bool = False  # only of a method that lowers the calibration error
+
+    @property
+    def sides(self) -> list[Side]:
+        return [s for s in (self.first, self.second) if isinstance(s, Side)]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A number of `calibkit_companion.claims.derivations`."""
+
+    name: str
+    side: str
+    margin: float = 0.0
+    says: str = ""
+
+
+OUTCOMES = ("holds", "falls short", "reversed", "unclear", "not tested")
+
+
+QUANTIFIERS = ("all", "any", "most", "nearly all")
+
+
+def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
+    """How a comparison fares: one of `OUTCOMES` but the last.
+
+    Parameters
+    ----------
+    interval : of the difference
+    side : where the paper puts it: "below" or "above" 0, "near" it, "at most" or "at least" 0
+    margin : the largest difference that would not matter
+
+    Examples
+    --------
+    >>> word(stats.Interval(0.2, 0.1, 0.3), "above"), word(stats.Interval(0.2, 0.1, 0.3), "below")
+    ('holds', 'reversed')
+    >>> word(stats.Interval(0.2, 0.1, 0.3), "above", margin=0.4)  # clear, and less than it matters
+    'falls short'
+    >>> word(stats.Interval(0.2, -0.1, 0.3), "near", margin=0.4)
+    'holds'
+    """
+    plan.choose("side", side, SIDES)
+    _, low, high = interval
+    if isnan(low):
+        return "unclear"
+    if side in ("above", "at least"):  # the same, seen from the other side
+        low, high = -high, -low
+    if side in ("below", "above"):
+        found = stats.Interval(nan, low, high).outcome(margin)
+        if found in ("lower", "higher"):
+            return "holds" if found == "lower" else "reversed"
+        return "falls short" if low >= -margin else "unclear"
+    if high <= margin and (side != "near" or low >= -margin):
+        return "holds"
+    outside = low > margin or (side == "near" and high < -margin)
+    return "reversed" if outside else "unclear"
+
+
+def known(*ends: float) -> Callable[..., stats.Interval]:
+    """An interval that no level widens: of an exact number, or of printed ones."""
+    return lambda level=0.95: stats.Interval(*ends)
+
+
+@dataclass
+class Part:
+    """A comparison, and what is known of it: its interval at any level, or what lacks."""
+
+    leaf: Comparison | Computed
+    interval: Callable[..., stats.Interval] = known(nan, nan, nan)
+    seeds: int = 0
+    covers: str = ""  # as in `results.Row`
+    unfit: str = ""  # the method that is less well fitted than plain training
+    lacks: tuple[str, str] | None = None  # why, and of what
+
+    def deciding(self, alpha: float = 0.05) -> "Part":
+        return self
+
+    def word(self, alpha: float = 0.05) -> str:
+        if self.lacks:
+            return "not tested"
+        return word(self.interval(1 - alpha), self.leaf.side, self.leaf.margin)
+
+    def clarity(self) -> float:
+        """How far the interval is from being unclear, in half-widths."""
+        estimate, low, high = self.interval()
+        if isnan(low):
+            return -inf
+        side, by = self.leaf.side, self.leaf.margin
+        least = {"above": 0.0, "near": -by, "at least": -by}.get(side, -inf)
+        most = {"below": 0.0, "near": by, "at most": by}.get(side, inf)
+        none = {"below": by + low, "above": by - high}.get(side, -inf)  # nothing that matters
+        inside, outside = min(low - least, most - high), max(least - high, low - most)
+        return max(inside, outside, none) / max(high - estimate, 1e-12)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Under a quantifier checks, or what was found for them, or further ones joined."""
+
+    quantifier: str
+    parts: tuple
+
+    def leaves(self) -> Iterator:
+        for part in self.parts:
+            yield from part.leaves() if isinstance(part, Joined) else [part]
+
+    def put(self, find: Callable[["Comparison | Computed"], "Part | None"]) -> "Joined":
+        """What is found for each leaf in its place; of what says nothing nothing is left."""
+        each = (p.put(find) if isinstance(p, Joined) else find(p) for p in self.parts)
+        kept = (p for p in each if p and not (isinstance(p, Joined) and not p.parts))
+        return Joined(self.quantifier, tuple(kept))
+
+    def needed(self) -> tuple[int, int]:
+        """How many parts make it hold, and how many make it fail."""
+        total = len(self.parts)
+        most, nearly = total // 2 + 1, -(-4 * total // 5)
+        needed = {"all": total, "any": 1, "most": most, "nearly all": nearly}[self.quantifier]
+        return needed, total - needed + 1
+
+    def _share(self, alpha: float, needed: int) -> float:
+        """The level of each part if so many decide."""
+        return alpha / (len(self.parts) - needed + 1)
+
+    def word(self, alpha: float = 0.05) -> str:
+        """Judge so that a wrong word has a chance of `alpha` at most."""
+        holds, fails = self.needed()
+        found, against = (
+            [part.word(self._share(alpha, needed)) for part in self.parts]
+            for needed in (holds, fails)
+        )
+        if found.count("holds") >= holds:
+            return "holds"
+        for words in (("reversed",), ("reversed", "falls short")):
+            if sum(w in words for w in against) >= fails:
+                return words[-1]
+        return "not tested" if "not tested" in found else "unclear"
+
+    def deciding(self, alpha: float = 0.05) -> Part:
+        """The comparison on which the word hangs.
+
+        Of those that agree with it, in order of clarity, the last that was needed; where nothing is
+        decided, the clearest of those that by themselves go against what one could refute, or else
+        of those that are unclear.
+        """
+        own, (holds, fails) = self.word(alpha), self.needed()
+        agree, needed, last = {
+            "holds": (("holds",), holds, holds),
+            "reversed": (("reversed",), fails, fails),
+            "falls short": (("reversed", own), fails, fails),
+        }.get(own, (("unclear",), holds, 1))
+        alpha = self._share(alpha, needed)
+        if own == "unclear" and fails == 1 and any(p.word(alpha) == "reversed" for p in self.parts):
+            agree = ("reversed",)
+        some = [part for part in self.parts if part.word(alpha) in agree] or self.parts
+        each = sorted((p.deciding(alpha) for p in some), key=Part.clarity, reverse=True)
+        return each[min(last, len(each)) - 1]

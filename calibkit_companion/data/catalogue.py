@@ -1,0 +1,201 @@
+"""Where each data set comes from: one row of `SOURCES` per name, as ``catalogue.toml`` lists them.
+
+A row says who made it and on what terms, where below the data folder a copy may lie, which
+function of `readers` reads it, and how it is downloaded.
+"""
+
+import hashlib
+import os
+import tempfile
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from calibkit.terms import choose
+from calibkit_companion.data import cache, own, readers
+from calibkit_companion.data.readers import Parts
+
+
+@dataclass(frozen=True)
+class Source:
+    """A row of `SOURCES`."""
+
+    what: str
+    origin: str
+    licence: str
+    size: str  # of the download
+    # Takes the folder of the originals and one to write large arrays into.
+    read: Callable[[Path, Path], Parts]
+    # Files that show a copy is there, in order of preference; the reader gets the parent. Empty:
+    # generated.
+    places: tuple[str, ...] = ()
+    # Downloaded into the data folder, or one in it: by a class of torchvision, by scikit-learn, or
+    # as files; one with an MD5 is an archive.
+    torchvision: str = ""
+    scikit: bool = False
+    urls: tuple[str, ...] = ()
+    md5: str = ""
+    folder: str = ""
+    hint: str = ""  # how else to get it
+    counts: tuple[int, int] | None = None  # training and test samples of a whole copy
+    augment: str = "none"
+    validation: float = 0.1  # share of the training part held out by default
+    keep: bool = True  # the decoded arrays
+    # Images in class folders, read during training if they do not fit in memory: the side of their
+    # central square, 0 for images of one size.
+    streamed: int | None = None
+
+    @property
+    def fetched(self) -> bool:
+        """Whether it can be downloaded."""
+        return bool(self.torchvision or self.scikit or self.urls)
+
+    def find(self, root: Path) -> Path | None:
+        return next(((root / p).parent for p in self.places if (root / p).exists()), None)
+
+
+def data_root() -> Path:
+    """`$CALIBKIT_DATA`, else ``datasets`` in `cache.cache_root`."""
+    folder = os.environ.get("CALIBKIT_DATA")
+    return Path(folder) if folder else cache.cache_root() / "datasets"
+
+
+def in_memory() -> float:
+    """Bytes above which a folder of images stays undecoded: `$CALIBKIT_IN_MEMORY` GiB, else 16."""
+    return cache.number_from("CALIBKIT_IN_MEMORY", 16) * 2**30
+
+
+def source(name: str) -> Source:
+    """The row of a name; ``imagefolder:PATH`` and ``FILE.npz`` make their own."""
+    kind, _, path = name.partition(":")
+    if kind == "imagefolder" and path:
+        folder = Path(path).expanduser().resolve()
+        return replace(_IMAGE_FOLDER, places=(str(folder / "train"),))
+    if name.endswith(".npz") or ".npz@" in name:
+        path = own.place(name if "@" in name else own.named(name))
+        return replace(_ARRAYS, read=lambda base, draft: readers.arrays(path, draft))
+    choose("data set", name, [*SOURCES, "imagefolder:PATH", "FILE.npz"])
+    return SOURCES[name]
+
+
+def read(name: str, root: Path | str | None = None, download: bool = False) -> Parts:
+    """The official parts of a data set, from the decoded copy if there is a good one."""
+    root = Path(root) if root else data_root()
+    row = source(name)
+    base = locate(name, root, download) if row.places else None
+
+    def finished(draft: Path) -> Parts:
+        return _finish(name, row, base, row.read(base, draft))
+
+    if row.streamed is not None:
+        classes, listed = readers.in_folders(base)
+        one = readers.decode_image(listed["train"][0][0], row.streamed)
+        if one.nbytes * sum(len(files) for files, _ in listed.values()) > in_memory():
+            from calibkit_companion.data import stream  # late: it needs torch and torchvision
+
+            return _finish(name, row, base, stream.of_files(classes, listed, row.streamed))
+    if not row.keep:
+        return finished(root)
+    if base is None:  # generated, and worth keeping
+        made_by = f"mnist1d {version('mnist1d')} {readers.MNIST1D_TEST}"
+        return cache.decoded(name, root, made_by, finished)
+    folders = [f for part in ("train", "test", "val") if (f := base / part).is_dir()]
+    key = name
+    if name not in SOURCES:  # the user's own images
+        key = f"imagefolder-{base.name}-{hashlib.sha256(str(base).encode()).hexdigest()[:8]}"
+    return cache.decoded(key, root, cache.listing_digest(folders or [base]), finished)
+
+
+def locate(name: str, root: Path, download: bool = False) -> Path:
+    """The folder of the originals, downloaded if need be."""
+    row = source(name)
+    remedies = [row.hint, f"run `calibkit data get {name}`" if row.fetched else ""]
+    remedies.append(f"put a copy there: {', '.join(str(root / place) for place in row.places)}")
+    advice = ", or ".join(filter(None, remedies))
+    if download and row.fetched and row.find(root) is None:
+        try:
+            _fetch(row, root)
+        except (OSError, RuntimeError) as error:  # failed connections raise an OSError
+            why = " ".join(str(error).split())
+            raise OSError(f"{name}: download failed ({why}); {advice}") from None
+    base = row.find(root)
+    if base is None:
+        raise FileNotFoundError(f"{name} not found in {root}; {advice}")
+    return base
+
+
+def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
+    """Check what was read, and measure the statistics for normalisation."""
+    for inputs, labels in ((parts.train, parts.train_labels), (parts.test, parts.test_labels)):
+        if len(inputs) != len(labels):
+            raise ValueError(f"{base}: {len(inputs)} inputs but {len(labels)} labels of {name}")
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(parts.classes):
+            raise ValueError(
+                f"{base}: labels from {labels.min()} to {labels.max()}, "
+                f"expected 0 to {len(parts.classes) - 1}"
+            )
+    counts = len(parts.train), len(parts.test)
+    if row.counts not in (None, counts):
+        raise ValueError(
+            f"{base}: incomplete copy of {name}: {counts[0]} training and {counts[1]} test samples"
+            f", expected {row.counts[0]} and {row.counts[1]}; get it again"
+        )
+    return parts if parts.mean else replace(parts, **readers.moments(parts.train))
+
+
+# --- downloads ---
+
+
+def _fetch(row: Source, root: Path) -> None:
+    if row.scikit:
+        return _newsgroups(root)
+    from calibkit_companion.data.torchvision import torchvision
+
+    sets, folder = torchvision.datasets, root / row.folder
+    for url in row.urls:
+        if row.md5:
+            sets.utils.download_and_extract_archive(url, folder, md5=row.md5)
+        else:
+            sets.utils.download_url(url, folder)
+    if row.torchvision:
+        parts = [{"split": part} for part in ("train", "test")]
+        for options in parts if row.torchvision == "SVHN" else [{}]:
+            getattr(sets, row.torchvision)(folder, download=True, **options)
+
+
+def _newsgroups(root: Path) -> None:
+    """Download by scikit-learn; leave the posts as files, not as its pickle."""
+    from sklearn.datasets import fetch_20newsgroups
+
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root, prefix=".draft-20newsgroups-") as draft:
+        for part in ("train", "test"):
+            bunch = fetch_20newsgroups(data_home=f"{draft}/scikit", subset=part, shuffle=False)
+            for file, text in zip(bunch.filenames, bunch.data, strict=True):
+                post = Path(draft, "posts", f"20news-bydate-{part}", *Path(file).parts[-2:])
+                post.parent.mkdir(parents=True, exist_ok=True)
+                post.write_bytes(text.encode("latin-1"))
+        Path(draft, "posts").rename(root / "20newsgroups")
+
+
+SOURCES: dict[str, Source] = {
+    name: Source(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        | {"read": getattr(readers, row["read"])}
+    )
+    for name, row in tomllib.loads(
+        Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    ).items()
+}
+_ARRAYS = Source("inputs and labels in a file", "you", "yours", "", readers.arrays, keep=False)
+_IMAGE_FOLDER = Source(
+    what="images of one size in PATH/{train,test}/CLASS",
+    origin="you",
+    licence="yours",
+    size="",
+    read=readers.image_folder,
+    augment="crop_flip",
+    streamed=0,
+)

@@ -1,0 +1,1 @@
+"""What is trained, and how: methods, runs, protocols, the plan of an edition, the five papers."""

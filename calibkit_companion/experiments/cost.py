@@ -1,0 +1,100 @@
+"""What training costs: images, and hours at the pace of each network."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from calibkit_companion.experiments import papers
+from calibkit_companion.experiments.method import PASSES
+from calibkit_companion.experiments.run import Run
+
+# Pixels a side.
+_SIDES = {"tiny_imagenet": 64, "imagenet": 224}
+# By network: millions of multiplications for an image of 32 pixels a side, of 224 where the stem is
+# ImageNet's and for the ViT, whatever the size of its images (`tests/test_papers.py` counts them
+# anew), and samples a second in training. Of ResNet-50 these are those of bsce, section 15: 350
+# epochs of 45,000 images in 128 minutes on one RTX 4090. The others are ours, on one thread of an
+# AMD EPYC with bfloat16.
+MULTIPLICATIONS, MEASURED = (
+    {line["network"]: float(line[column]) for line in papers.ledger("networks.csv") if line[column]}
+    for column in ("million_multiplications", "samples_a_second")
+)
+FASTEST = 10_000.0  # small networks wait for memory and launches, whatever they multiply
+# Training samples of data that the catalogue does not count.
+UNCOUNTED = {"gaussians": 50_000, "mnist1d": 5_000, "imagenet": 1_281_167}
+
+
+def images(run: Run) -> int:
+    """Epochs times training samples."""
+    from calibkit_companion.data import catalogue
+
+    protocol = run.protocol
+    if protocol.train_size:
+        return protocol.epochs * protocol.train_size
+    source = catalogue.SOURCES.get(run.dataset)
+    n = source.counts[0] if source and source.counts else UNCOUNTED.get(run.dataset, 10_000)
+    held_out = 0 if protocol.validation == "test" else protocol.validation
+    return protocol.epochs * (n - (n // 10 if held_out is None else held_out))
+
+
+def passes(run: Run) -> tuple[int, int]:
+    """Of a sample in a step, forward and back: SAM takes each twice, some objectives pass more."""
+    twice = 2 if run.recipe.update == "sam" else 1
+    forward, backward = PASSES.get(run.recipe.objective, (1, 1))
+    return twice * forward, twice * backward
+
+
+def samples(run: Run) -> float:
+    """Samples that pass forward and back, which costs twice as much."""
+    forward, backward = passes(run)
+    return images(run) * (forward + 2 * backward) / 3
+
+
+def rate(network: str, dataset: str) -> tuple[float, bool]:
+    """Samples a second in training, and whether that was measured for this network and size.
+
+    Where it was not, it is taken to fall as the number of multiplications rises.
+    """
+    name = network.partition(":")[0]
+    side = _SIDES.get(dataset, 32)
+    if name in MEASURED and (side == 32 or name != "resnet50"):
+        return MEASURED[name], True
+    if name not in MULTIPLICATIONS:
+        return FASTEST, False
+    usual = 224 if name.endswith("_imagenet") else 32
+    scale = 1.0 if name == "vit_b_16" else (side / usual) ** 2
+    assumed = MEASURED["resnet50"] * MULTIPLICATIONS["resnet50"] / (MULTIPLICATIONS[name] * scale)
+    return min(assumed, FASTEST), False
+
+
+def hours(run: Run) -> float:
+    """At `rate`."""
+    return samples(run) / rate(run.network, run.dataset)[0] / 3600
+
+
+def totals(table: Sequence[dict]) -> list[str]:
+    """Cells by run or reason; then runs, images and hours of each network, and of all."""
+    reasons = Counter(row["reason"] for row in table if row["reason"])
+    runs = list(dict.fromkeys(run for row in table for run in row["runs"]))
+    filled = sum(bool(row["run"]) for row in table)
+    counts = ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
+    lines = [
+        f"{len(table):,} published cells: {filled:,} filled by {len(runs):,} runs"
+        + (f", {len(table) - filled:,} by none ({counts})" if counts else ""),
+        "hours: samples a second of each network, * measured (resnet50: RTX 4090, by bsce; others:",
+        "one CPU thread, by us), else assumed from resnet50 by the number of multiplications",
+    ]
+    kinds: dict[tuple[str, int], list[Run]] = {}
+    for run in runs:
+        kinds.setdefault((run.network, _SIDES.get(run.dataset, 32)), []).append(run)
+    for (network, _), its in kinds.items():
+        pace, known = rate(network, its[0].dataset)
+        places = "/".join(dict.fromkeys(run.dataset for run in its))
+        lines.append(
+            f"  {network:32} {places:24} {len(its):5,} runs {sum(map(images, its)) / 1e6:10,.0f} M "
+            f"images {pace:9,.0f}/s{'*' if known else ' '} {sum(map(hours, its)):9,.1f} h"
+        )
+    lines.append(
+        f"  {'all':57} {len(runs):5,} runs {sum(map(images, runs)) / 1e6:10,.0f} M images "
+        f"{'':12} {sum(map(hours, runs)):9,.1f} h"
+    )
+    return lines

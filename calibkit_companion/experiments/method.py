@@ -1,0 +1,96 @@
+"""A method is a point on three independent axes: objective, update, averaging. Free of torch."""
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from calibkit import terms
+from calibkit_companion.experiments import plugins
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a batch is scored, how the weights are updated, and whether they are averaged."""
+
+    objective: str = "cross_entropy"
+    options: tuple[tuple[str, float], ...] = ()  # of the objective
+    update: str = "sgd"  # or "sam"
+    averaging: str = "none"  # or "swa"
+    # Raised when what the objective computes changes: older records then belong to another run.
+    revision: int = field(default=0, repr=False)
+
+
+METHODS: dict[str, Method] = {
+    name: Method(
+        known.objective or name,
+        tuple(sorted(known.options.items())),
+        known.update,
+        known.averaging,
+        known.revision,
+    )
+    for name, known in terms.METHODS.items()
+}
+
+_NAMES = {recipe: name for name, recipe in reversed(METHODS.items())}  # of two, the first
+
+# Passes of a sample through the network in a step, forward and backward, by objective, where not
+# one of each. Trying a method of somebody's own adds it.
+PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
+
+
+def method(text: str) -> Method:
+    """Read a method: a name, its options in brackets, further axes after `+`.
+
+    A name is one of `METHODS`, or ``FILE.py:NAME`` (see `plugins`).
+
+    >>> method("focal(gamma=5)+sam")
+    Method(objective='focal', options=(('gamma', 5.0),), update='sam', averaging='none')
+    >>> method("erm+sam+swa") == method("fmfp")
+    True
+    """
+    match = re.fullmatch(
+        r"\s*((?:.*\.py:)?\w+(?:@\w+)?)\s*(?:\(([^()]*)\))?((?:\s*\+\s*\w+)*)\s*", text
+    )
+    if not match:
+        raise ValueError(
+            f"method: got {text!r}, expected name, name(option=number), name+sam+swa; "
+            "FILE.py:NAME for one of your own"
+        )
+    name, inner, axes = match.groups()
+    return _recipe(plugins.named(name), inner, axes)
+
+
+@cache
+def _recipe(name: str, inner: str | None, axes: str) -> Method:
+    chosen = plugins.options(name, inner)
+    if plugins.own(name):  # which options it has, its source says: it is read when it is trained
+        parsed = Method(name, tuple(sorted(chosen.items())))
+    else:
+        terms.choose("method", name, METHODS)
+        parsed, options = METHODS[name], dict(METHODS[name].options)
+        for key in chosen:
+            terms.choose(f"option of {name}", key, options)
+        parsed = replace(parsed, options=tuple(sorted((options | chosen).items())))
+    for axis in filter(None, (a.strip() for a in axes.split("+"))):
+        terms.choose("axis", axis, ("sam", "swa"))
+        parsed = replace(parsed, **({"update": "sam"} if axis == "sam" else {"averaging": "swa"}))
+    return parsed
+
+
+def method_name(recipe: Method) -> str:
+    """The shortest text from which `method` gives `recipe`."""
+    if recipe in _NAMES:
+        return _NAMES[recipe]
+    if plugins.own(recipe.objective):
+        name, usual = recipe.objective, {}
+    else:
+        name, usual = next(
+            (n, dict(k.options))
+            for n, k in METHODS.items()
+            if k.objective == recipe.objective and (k.update, k.averaging) == ("sgd", "none")
+        )
+    return (
+        plugins.joined(name, {k: v for k, v in recipe.options if usual.get(k) != v})
+        + ("+sam" if recipe.update == "sam" else "")
+        + ("+swa" if recipe.averaging == "swa" else "")
+    )

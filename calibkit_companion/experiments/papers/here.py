@@ -1,0 +1,46 @@
+"""The released edition's settings of a paper: what two CPU cores can carry of it."""
+
+from dataclasses import replace
+
+from calibkit_companion.experiments.papers import protocols
+from calibkit_companion.experiments.protocol import Protocol
+from calibkit_companion.experiments.run import Setting
+
+# What is written down of CIFAR-10 on a CPU is part of a run's name, and stays as it is.
+WRITTEN = {
+    "validation": 5000,
+    "split_seed": "run",
+    "precision": "bfloat16",
+    "evaluate_every": 1,
+    "tracked": 2000,
+    "shifted": 2000,
+}
+
+
+def memorised(protocol: Protocol, snapshots: tuple[int, ...]) -> Protocol:
+    """A paper's protocol in 20 epochs without crops and flips, which end in memorised images."""
+    return replace(protocol.shortened(20), augment=False, snapshots=snapshots, **WRITTEN)
+
+
+def small(protocol: Protocol, epochs: int = 30, **changes) -> Protocol:
+    """A paper's protocol on 5,000 images of Fashion-MNIST, which a small network learns whole."""
+    changes = {"train_size": 5000, "shifted": 1000, "precision": "float32"} | changes
+    changes = {"augment": False, "evaluate_every": epochs // 10} | changes
+    return replace(protocol.shortened(epochs), **WRITTEN | changes)
+
+
+FASHION = small(  # the protocol that all methods share in the released edition
+    protocols.FMFP_CIFAR, validation=2000, split_seed=protocols.FMFP_CIFAR.split_seed
+)
+
+
+def on_cifar10(
+    protocol: Protocol, title: str, name: str, network: str = "resnet18_w16", **more
+) -> Setting:
+    return Setting("cifar10", network, protocol, name=name, title=f"CIFAR-10, {title}", **more)
+
+
+def on_fashion(protocol: Protocol, name: str, title: str, seeds: int = 20, **more) -> Setting:
+    """Twenty seeds wherever a run takes seconds: effects are small here, and power is cheap."""
+    title = f"Fashion-MNIST, {title}"
+    return Setting("fashion_mnist", "cnn", protocol, seeds, name=name, title=title, **more)

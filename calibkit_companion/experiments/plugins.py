@@ -1,0 +1,293 @@
+"""Users' own methods, networks and recalibrations, from a file.
+
+``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file with its options. The source
+decides what is computed, so a run is named after it: `named` gives
+``my_loss@1a2b3c4d5e6f(gamma=3)``, with the hash of the source. That reads the file without running
+it. Only `load` runs it, and only training and the bench call `load`; nothing that reads records
+does.
+
+Imports the standard library only, as the plan does.
+"""
+
+import ast
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from inspect import Parameter, signature
+from math import isfinite
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+
+from calibkit import terms
+from calibkit_companion.data.own import DIGITS
+
+LARGEST = 1 << 20  # bytes of a source: its record keeps a copy
+
+_SOURCES: dict[str, "Source"] = {}  # by name, "my_loss@1a2b3c4d5e6f"
+
+
+class PluginError(ValueError):
+    """What is wrong with a user's file, in one line that quotes the line at fault."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A function in a source that was read but not run.
+
+    Attributes
+    ----------
+    path : of the file
+    function : name of the function or class in it
+    text : the source as it was read
+    """
+
+    path: Path
+    function: str
+    text: str
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        return f"{self.function}@{self.sha256[:DIGITS]}"
+
+    @cached_property
+    def definition(self) -> ast.FunctionDef | ast.ClassDef | None:
+        """The last definition of that name in the source; None if it comes from elsewhere."""
+        kinds = ast.FunctionDef | ast.ClassDef
+        nodes = [n for n in ast.parse(self.text).body if isinstance(n, kinds)]
+        return next((n for n in reversed(nodes) if n.name == self.function), None)
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class, as recalibrations are."""
+        return isinstance(self.definition, ast.ClassDef)
+
+    def line(self, number: int) -> str:
+        """``my_loss.py, line 3, "return x"``: a line as errors quote it."""
+        lines = self.text.splitlines()
+        quoted = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        shown = quoted if len(quoted) <= 80 else quoted[:79] + "…"
+        return f'{self.path.name}, line {number}, "{_printable(shown)}"'
+
+    def error(self, why: str) -> PluginError:
+        """What is wrong with what it returns."""
+        return PluginError(f"{self.result()}: {why}")
+
+    def result(self) -> str:
+        """The line of the last value that the function returns, or else its first line."""
+        if self.definition is None:
+            return self.path.name
+        returned = [n.lineno for n in self.definition.body if isinstance(n, ast.Return)]
+        return self.line(returned[-1] if returned else self.definition.lineno)
+
+
+def own(name: str) -> bool:
+    """Whether a method, objective or network is a user's own.
+
+    >>> own("my_loss@1a2b3c4d5e6f(gamma=3)+sam"), own("my_loss.py:my_loss"), own("focal(gamma=3)")
+    (True, True, False)
+    """
+    return bool(re.search(rf"\.py:|@[0-9a-f]{{{DIGITS}}}(\W|$)", name))
+
+
+def named(text: str) -> str:
+    """What runs call a user's own function; any other name is returned unchanged.
+
+    Parameters
+    ----------
+    text : ``FILE.py:NAME``, or what this function returned before
+
+    Raises
+    ------
+    PluginError
+        The file cannot be read, or has no such function.
+    """
+    if ".py:" not in text:
+        return text
+    file, _, function = text.rpartition(":")
+    origin = Source(Path(file).expanduser().resolve(), function, _read(Path(file)))
+    _check_defined(origin)
+    _SOURCES[origin.name] = origin
+    return origin.name
+
+
+def split(text: str) -> tuple[str, dict[str, float]]:
+    """A name and its options.
+
+    >>> split("my_net.py:build(width=64)")
+    ('my_net.py:build', {'width': 64.0})
+    """
+    name, inner = re.fullmatch(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*", text, re.DOTALL).groups()
+    return name, options(name, inner)
+
+
+def options(name: str, inner: str | None) -> dict[str, float]:
+    """``gamma=3, beta=2`` as numbers by name."""
+    numbers = {}
+    for part in filter(None, (p.strip() for p in (inner or "").split(","))):
+        key, _, value = (p.strip() for p in part.partition("="))
+        try:
+            numbers[key] = float(value)
+        except ValueError:
+            numbers[key] = float("nan")
+        if not (key.isidentifier() and isfinite(numbers[key])):
+            raise ValueError(f"option {key} of {name}: got {value!r}, expected a finite number")
+    return numbers
+
+
+def joined(name: str, chosen: dict[str, float]) -> str:
+    """The inverse of `split`."""
+    inner = ",".join(f"{k}={v:g}" for k, v in sorted(chosen.items()))
+    return f"{name}({inner})" if inner else name
+
+
+def network_name(text: str) -> str:
+    """What runs call a network: its own name, or the hash of its source with its options."""
+    name, chosen = split(text)
+    return joined(named(name), chosen)
+
+
+def source(name: str) -> Source:
+    """The source of a name that `named` has given in this process."""
+    name = name.partition("(")[0]
+    if name not in _SOURCES:
+        function = name.partition("@")[0]
+        raise PluginError(f"{name}: its source is not known here; name it as FILE.py:{function}")
+    return _SOURCES[name]
+
+
+def copies(*names: str) -> dict[str, dict[str, str]]:
+    """What a record keeps of a run's own sources: ``sources`` by name, or nothing."""
+    sources = {}
+    for name in filter(own, names):
+        one = source(name)
+        sources[one.name] = {"file": one.path.name, "sha256": one.sha256, "text": one.text}
+    return {"sources": sources} if sources else {}
+
+
+# --- running it -----------------------------------------------------------------------------------
+
+
+def load(name: str) -> Callable:
+    """Run a source and return the function; anew each time, so that no run sees another's state.
+
+    Raises
+    ------
+    PluginError
+        It fails, or the object of that name cannot be called.
+    """
+    origin = source(name)
+    with quoted(origin):
+        module = ModuleType(f"own_{origin.path.stem}_{origin.sha256[:DIGITS]}")
+        module.__file__ = str(origin.path)
+        sys.modules[module.__name__] = module  # dataclasses look there
+        exec(compile(origin.text, str(origin.path), "exec"), module.__dict__)
+        if origin.function not in vars(module):
+            raise PluginError(f"{origin.path.name}: does not define {origin.function!r} when run")
+        value = vars(module)[origin.function]
+    if not callable(value):
+        kind = type(value).__name__
+        raise PluginError(f"{origin.path.name}: {origin.function} is a {kind}, expected a function")
+    return value
+
+
+def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
+    """Whether a user's method is a loss, and the loss or the factory with its options.
+
+    A loss takes logits (B, k) and targets (B,); a factory takes the training set. Their
+    further arguments are options.
+    """
+    origin, function = source(name), load(name)
+    with quoted(origin):
+        parameters = list(signature(function).parameters.values())
+    at_least = [p.name for p in parameters if p.default is p.empty and p.kind in _PLAIN]
+    needed = [p for p in at_least if p not in chosen]
+    if len(needed) not in (1, 2):
+        raise origin.error(
+            f"{origin.function} takes {', '.join(needed) or 'nothing'}; "
+            "expected (logits, targets, ...) of a loss or (train, ...) of a factory"
+        )
+    valid = [p.name for p in parameters if p.kind in _NAMED and p.name not in needed]
+    for option in chosen:
+        terms.choose(f"option of {origin.function}", option, valid)
+    return len(needed) == 2, guarded(origin, function, **chosen)
+
+
+_PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def guarded(origin: Source, function: Callable, **chosen) -> Callable:
+    """The function with some options; whatever it raises becomes one line."""
+
+    @wraps(function, updated=())
+    def call(*arguments):
+        with quoted(origin):
+            return function(*arguments, **chosen)
+
+    return call
+
+
+@contextmanager
+def quoted(origin: Source) -> Iterator[None]:
+    """Turn an error within into one line, with the line of the source that it came from."""
+    try:
+        yield
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"{_where(origin, error)}: {_what(error)}") from error
+
+
+def _where(origin: Source, error: BaseException) -> str:
+    steps = [(step.filename, step.lineno) for step in extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        steps.append((error.filename, error.lineno))
+    lines = [line for file, line in steps if file == str(origin.path) and line]
+    return origin.line(lines[-1]) if lines else origin.path.name
+
+
+def _what(error: BaseException) -> str:
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    message = _printable(" ".join(message.split()))[:300]
+    if isinstance(error, ModuleNotFoundError):
+        message += "; a method is one file, or a package that is installed"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# --- reading it -----------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> str:
+    path = path.expanduser()
+    if not path.is_file():
+        raise PluginError(f"{path}: {'is not a file' if path.exists() else 'does not exist'}")
+    if path.stat().st_size > LARGEST:
+        raise PluginError(f"{path}: larger than 1 MB; a record keeps a copy of the source")
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise PluginError(f"{path}: is not UTF-8 text") from None
+
+
+def _check_defined(origin: Source) -> None:
+    """Refuse a name that the file does not have; the file is compiled, not run."""
+    with quoted(origin):
+        names = compile(origin.text, str(origin.path), "exec").co_names
+    if origin.function not in names:
+        try:
+            terms.choose(f"function of {origin.path.name}", origin.function, names)
+        except ValueError as error:
+            raise PluginError(str(error)) from None

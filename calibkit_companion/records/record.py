@@ -1,0 +1,188 @@
+"""The record of a run, read from its folder or from the released tables."""
+
+import csv
+import gzip
+import json
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from calibkit_companion.data.cache import digest
+from calibkit_companion.records import tables
+from calibkit_companion.records.replicates import joined
+
+SHIFTED = "shifted.csv.gz"
+
+
+class DamagedRecord(OSError):
+    """A record on disk that is not what was written."""
+
+
+class LightRecord(Exception):
+    """Predictions were requested from a record that keeps none."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run left. Files are read on first use, and checked against their checksums.
+
+    `info` is ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``sha256``, ``provenance``.
+    `path` is its folder, or that of the tables of its setting, which are `tables` then.
+    """
+
+    name: str
+    path: Path
+    info: dict
+    tables: "tables.Tables | None" = None
+
+    @property
+    def diverged(self) -> bool:
+        return self.info["status"] == "diverged"
+
+    @property
+    def light(self) -> bool:
+        """Whether the predictions were left out, or are not beside the tables."""
+        kept = "arrays.npz" in self.info["sha256"]
+        return not (kept and (not self.tables or self.predictions.exists()))
+
+    @cached_property
+    def history(self) -> dict[str, np.ndarray]:
+        """Columns over evaluated epochs; ``pandas.DataFrame(record.history)`` makes a table."""
+        if self.tables:
+            return self.tables.rows("history", self.name)
+        return self._table("history.csv")
+
+    @cached_property
+    def shifted(self) -> dict[str, np.ndarray]:
+        """Columns over shifts of the test set, "shift" and "severity" first; empty if not taken."""
+        return self._shifted(False)
+
+    @cached_property
+    def collected(self) -> dict[str, np.ndarray]:
+        """Like `shifted`, for test sets that were collected a second time (severity 0)."""
+        return self._shifted(True)
+
+    @cached_property
+    def all_shifted(self) -> dict[str, np.ndarray]:
+        """`shifted` and `collected` in one, as the file has them."""
+        if self.tables:
+            return self.tables.rows("shifted", self.name)
+        return self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {}
+
+    def _shifted(self, collected: bool) -> dict[str, np.ndarray]:
+        rows = (self.all_shifted.get("severity", np.empty(0)) == 0) == collected
+        return {k: column[rows] for k, column in self.all_shifted.items()} if rows.any() else {}
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every array by name; what was stored in half precision comes back as float32.
+
+        Raises
+        ------
+        LightRecord
+            The record keeps none; the message has the command that trains the run again.
+        """
+        if self.light:
+            raise LightRecord(
+                f"{self.name} keeps no predictions; retrain it: calibkit train --again {self.name}"
+            )
+        path = self._checked("arrays.npz")
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {k: stored[k] for k in stored.files}
+        except (OSError, MemoryError):  # says nothing about the file
+            raise
+        except Exception as error:  # NumPy and zipfile have many ways to reject a file
+            raise DamagedRecord(f"{path}: cannot be read ({error})") from None
+        return {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
+
+    @cached_property
+    def replicates(self):
+        """Its metrics on resamples of the test set: `stats.Replicates`."""
+        from calibkit import stats
+
+        if self.tables:
+            return self.tables.ends.replicates(self.name)
+        if "replicates.npz" in self.info["sha256"]:
+            return stats.Replicates.load(self._checked("replicates.npz"))
+        now = json.loads((self.path / "run.json").read_text())
+        if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
+            return replace(self, info=now).replicates
+        arrays = self.arrays
+        both = []
+        for split in ("test", "validation"):
+            if len(logits := arrays[f"{split}_logits"]):
+                both += [logits, arrays[f"{split}_labels"].astype(np.int64)]
+        n = self.info["run"]["protocol"].get("replicates", 200)
+        return stats.replicates_of_run(*both, n=n)
+
+    def measured(self, *key) -> float | None:
+        """A number, by metric, recalibration, score and validation; None if it is not kept.
+
+        With an epoch behind them it is that of the epoch, else of the end.
+        """
+        if self.tables or len(key) > 4:
+            return self.tables.number(self.name, *key) if self.tables else None
+        name = joined(*key[:3])
+        if key[0] == "temperature":
+            return self.replicates.temperatures.get(name.removeprefix("temperature_"))
+        known = not key[3] and name in self.replicates
+        return self.replicates.estimate(name) if known else None
+
+    def deviation(self, *key) -> np.ndarray | None:
+        """How far a number lies from its value on resamples of the test set; None if not kept."""
+        if self.tables or len(key) > 4:
+            return self.tables.deviation(self.name, *key) if self.tables else None
+        name = joined(*key[:3])
+        return self.replicates.deviation(name) if name in self.replicates else None
+
+    @property
+    def steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """What `replicates` deviate by, as their file has it: whole steps and their size."""
+        if "replicates.npz" not in self.info["sha256"]:
+            return self.replicates.quantised()
+        with np.load(self._checked("replicates.npz"), allow_pickle=False) as file:
+            return file["steps"], file["step"]
+
+    @property
+    def predictions(self) -> Path:
+        """The file of its arrays."""
+        return self.tables.predictions(self.name) if self.tables else self.path / "arrays.npz"
+
+    @property
+    def snapshots(self) -> dict[int, np.ndarray]:
+        """Logits of the first test samples by epoch, the last epoch included."""
+        early = zip(self.arrays["snapshot_epochs"], self.arrays["snapshot_logits"], strict=False)
+        final = self.arrays["test_logits"][: self.arrays["snapshot_logits"].shape[1]]
+        last = int(self.info["run"]["protocol"]["epochs"])
+        return {int(epoch): logits for epoch, logits in early} | {last: final}
+
+    def check(self) -> None:
+        """Compare every file with its checksum; raise `DamagedRecord` if one differs."""
+        if self.tables:  # git keeps them
+            return
+        for file in self.info["sha256"]:
+            self._checked(file)
+
+    def _table(self, file: str) -> dict[str, np.ndarray]:
+        path = self._checked(file)
+        text = {"shift"}  # the other columns are numbers
+        try:
+            stored = path.read_bytes()
+            plain = gzip.decompress(stored) if path.suffix == ".gz" else stored
+            rows = list(csv.DictReader(plain.decode().splitlines()))
+            return {
+                k: np.array([r[k] if k in text else float(r[k]) for r in rows])
+                for k in (rows[0] if rows else ())
+            }
+        except (ValueError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DamagedRecord(f"{path}: cannot be read ({error})") from None
+
+    def _checked(self, file: str) -> Path:
+        path = self.predictions if file == "arrays.npz" else self.path / file
+        if not path.exists() or digest(path) != self.info["sha256"].get(file):
+            raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
+        return path

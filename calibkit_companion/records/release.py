@@ -1,0 +1,153 @@
+"""Released tables: written from records, whole or not at all."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from calibkit.terms import extras
+from calibkit_companion.experiments.method import Method, method_name
+from calibkit_companion.records.replicates import KEY, rows_of
+from calibkit_companion.records.tables import codes_of, decimal, read_table, released_root, seen
+
+
+def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -> None:
+    """Write the tables of one setting from `record.Record`, all of them or none.
+
+    Rows of records that are in tables already are taken over as they are. `more` gives rows that a
+    record does not have: `KEY` and ``value``, and ``epoch`` if they are of one. A setting is
+    written whole: what its tables held before and is not among `records` is gone.
+    """
+    with extras():
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+    records = sorted(records, key=lambda record: record.name)
+    parts = {name: [] for name in ("runs", "history", "shifted", "results", "epochs")}
+    for tables in dict.fromkeys(record.tables for record in records if record.tables):
+        own = pa.array([record.name for record in records if record.tables is tables])
+        for name, its in parts.items():
+            if old := read_table(tables.folder / f"{name}.parquet"):
+                its.append(old.filter(pc.is_in(old["run"].cast(pa.string()), own)))
+    for record in records:
+        rows = more(record)
+        if not record.tables:
+            rows += [] if record.diverged else rows_of(record.replicates, *record.steps)
+            parts["runs"].append(pa.table(_identity(record)))
+            for name, table in (("history", record.history), ("shifted", record.all_shifted)):
+                if table:
+                    parts[name].append(_table_of(record.name, table))
+        for name, its in (
+            ("results", [row for row in rows if "epoch" not in row]),
+            ("epochs", [row for row in rows if "epoch" in row]),
+        ):
+            if its:
+                columns = {k: [row.get(k) for row in its] for k in {k: 0 for r in its for k in r}}
+                parts[name].append(_table_of(record.name, columns))
+    draft = folder.with_name(f".draft-{folder.name}-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        for name, its in parts.items():
+            if its:
+                _write(
+                    draft / f"{name}.parquet",
+                    pa.concat_tables(map(_plain, its), promote_options="default"),
+                )
+        _swap(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    seen.clear()
+
+
+def _identity(record) -> dict[str, list]:
+    run = record.info["run"]
+    made = run["method"] | {"options": tuple(sorted(run["method"].get("options", {}).items()))}
+    columns = {"run": record.name} | {k: run[k] for k in ("dataset", "network")}
+    columns |= {"method": method_name(Method(**made)), "variant": run.get("variant", "code")}
+    columns |= {"seed": run["seed"], "status": record.info["status"]}
+    return {k: [v] for k, v in (columns | {"info": json.dumps(record.info)}).items()}
+
+
+def _table_of(run: str, columns: Mapping):
+    """An Arrow table of one run."""
+    import pyarrow as pa
+
+    types = {"step": pa.float32(), "validation": pa.int32(), "epoch": pa.int32()}
+    own = {k: pa.array(v, types.get(k)) for k, v in columns.items() if k != "steps"}
+    if "epoch" in own and "value" not in own:  # a history: like its other columns
+        own["epoch"] = pa.array(columns["epoch"])
+    if "steps" in columns:
+        size = next(len(v) for v in columns["steps"] if v is not None)
+        own["steps"] = pa.array(columns["steps"], pa.binary(size))
+    return pa.table({"run": pa.array([run] * len(next(iter(own.values())))), **own})
+
+
+def _plain(table):
+    """A table as it was before it was written: texts, and numbers in double precision."""
+    import pyarrow as pa
+
+    for i, field in enumerate(table.schema):
+        column = table[field.name]
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(i, field.name, column.cast(pa.string()))
+        elif pa.types.is_float32(field.type) and field.name != "step":
+            table = table.set_column(i, field.name, pa.array(decimal(column.to_numpy())))
+    return table
+
+
+def _write(path: Path, table) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    order = [k for k in (*KEY, "epoch", "run") if k in table.column_names]
+    exact = "value" in table.column_names
+    table = table.sort_by([(k, "ascending") for k in (order if exact else ["run"])])
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) and field.name != "info":
+            table = table.set_column(i, field.name, table[field.name].dictionary_encode())
+        elif pa.types.is_float64(field.type) and not exact:
+            column = table[field.name].to_numpy()
+            single = column.astype(np.float32)
+            if np.array_equal(decimal(single), column, equal_nan=True):
+                table = table.set_column(i, field.name, pa.array(single))
+    numbers = [f.name for f in table.schema if pa.types.is_floating(f.type)]
+    options = {
+        "use_dictionary": [f.name for f in table.schema if f.name not in numbers],
+        "dictionary_pagesize_limit": 1 << 26,
+        "column_encoding": dict.fromkeys(numbers, "BYTE_STREAM_SPLIT"),
+        "compression": "zstd",
+        "compression_level": 9,
+    }
+    with parquet.ParquetWriter(path, table.schema, **options) as file:
+        ends = [0, len(table)]
+        if exact:  # a group of rows for each metric: who filters by one reads no other
+            codes, _ = codes_of(table["metric"])
+            ends = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1], True]).tolist()
+        for start, end in pairwise(ends):
+            file.write_table(table.slice(start, end - start), row_group_size=end - start)
+
+
+def _swap(draft: Path, folder: Path) -> None:
+    """Put a folder where another may be. Killed in between, `restore` puts the old one back."""
+    old = folder.with_name(f".replaced-{folder.name}-{os.getpid()}")
+    if folder.is_dir():
+        folder.rename(old)
+    draft.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def restore() -> None:
+    """Undo what a killed `write` left behind."""
+    for old in released_root().glob(".replaced-*"):
+        folder = old.with_name(old.name.removeprefix(".replaced-").rpartition("-")[0])
+        if folder.exists():
+            shutil.rmtree(old)
+        else:
+            old.rename(folder)
+    for draft in released_root().glob(".draft-*"):
+        shutil.rmtree(draft)

@@ -1,0 +1,51 @@
+"""Run folders turned into the released tables."""
+
+from collections.abc import Callable
+
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders, release, tables
+from calibkit_companion.records.record import Record
+from calibkit_companion.results import derived
+
+
+def home(edition: str = "released") -> dict[str, str]:
+    """The setting in whose tables a run lies, by its name: the first that the plan gives it.
+
+    What belongs to no setting lies with its data set, as ``20newsgroups-other``.
+    """
+    homes: dict[str, str] = {}
+    for name in dict.fromkeys(s.name for s in plan.settings(edition)):
+        for run in plan.runs("all", edition, setting=name):
+            place = plan.setting(edition, name)
+            own = name != "shared" or run.protocol == place.protocol_of(run.method)
+            same = (run.dataset, run.network) == (place.dataset, place.network)
+            homes.setdefault(run.name, name if own and same else f"{run.dataset}-other")
+    return homes
+
+
+def collect(edition: str = "released", say: Callable = print) -> None:
+    """Turn run folders into released tables, beside what these hold already.
+
+    The tables of a setting are written anew if a folder or a number is not in them, and not touched
+    otherwise.
+    """
+    from filelock import FileLock
+
+    folders.runs_root().mkdir(parents=True, exist_ok=True)
+    with FileLock(folders.runs_root() / ".collect.lock"):
+        release.restore()
+        homes = home(edition)
+        by_setting: dict[str, list[Record]] = {}
+        for run in plan.runs("all", edition):
+            if record := folders.load(run):
+                kept = tables.find(run.name)
+                if kept and kept[0] == record.info:  # its folder is still there
+                    record = Record(run.name, kept[1].folder, *kept)
+                by_setting.setdefault(homes[run.name], []).append(record)
+        before = tables.settings()
+        for name, records in by_setting.items():
+            known = before[name].infos if name in before else {}
+            new = [r for r in records if r.tables is None or derived.rows(r)]
+            if new or known.keys() != {record.name for record in records}:
+                release.write(tables.released_root() / name, records, derived.rows)
+                say(f"{name}: {len(records)} runs, {len(new)} of them new or with new numbers")

@@ -1,0 +1,1 @@
+"""How a run is trained: networks, objectives, the loop, the machine."""
