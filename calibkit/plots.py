@@ -408,6 +408,8 @@ def plot_reliability(numbers: Reliability, ax: Axes | None = None, words: bool =
     sure = high - low < 0.3
     ax.plot([0, 1], [0, 1], color=_FAINT, linestyle="--", linewidth=1.2, zorder=1)
     for some, tint, alpha in ((sure, _INK, 0.35), (~sure, "#B0B0B0", 0.15)):
+        if not some.any():  # an empty line would count as a marker at the figure's corner
+            continue
         color = np.where(y < x, WRONG, CORRECT)[some]
         bar = {"align": "edge", "alpha": alpha, "edgecolor": "white", "linewidth": 0.8}
         ax.bar(left[some], (y - x)[some], width[some], x[some], color=color, **bar)

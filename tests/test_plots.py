@@ -114,6 +114,18 @@ def test_reliability_agrees_with_ece_and_pools_seeds():
     assert numbers.share.sum() == pytest.approx(1)
 
 
+def test_panels_whose_bins_are_all_full_keep_their_place():
+    """An empty group of bins once drew a marker at the corner of the figure."""
+    confidence, correct = np.tile([0.1, 0.3, 0.5, 0.7, 0.9], 200), np.tile([0, 0, 1, 1, 1], 200)
+    numbers = plots.prepare_reliability(confidence, correct, bins=5)
+    fig = plots.panels({"one": numbers, "other": numbers}, plots.plot_reliability, size=(1.6, 2.2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fig.canvas.draw()
+    for ax in fig.axes:
+        assert ax.get_tightbbox().x0 > ax.bbox.x0 - ax.bbox.width
+
+
 def test_pooling_seeds_does_not_narrow_the_interval():
     confidence, correct = classifier(0)
     one = plots.prepare_reliability(confidence, correct)

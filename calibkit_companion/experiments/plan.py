@@ -253,6 +253,7 @@ NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     "other_data": (Need(CARRIED, at=_FMFP), Need(CARRIED, at=("others",))),
     "full_length": (),
     "people": (),
+    "in_the_wild": (),
     "numbers": (*PAPERS, *_SWITCHES, *_CROSSED),
     "your_model": (),
     "your_method": ("fmfp",),
