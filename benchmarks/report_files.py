@@ -214,7 +214,7 @@ CASES = [
         lambda f: npz(f, logits=X, labels=np.where(np.arange(N) % 10 == 0, -100, Y)),
         "300 of 3,000 samples have no label",
     ),
-    Case("all right", lambda f: npz(f, logits=X, labels=X.argmax(1)), "Too few errors to say"),
+    Case("all right", lambda f: npz(f, logits=X, labels=X.argmax(1)), "No verdict.*own answers"),
     Case(
         "labels shuffled",
         lambda f: npz(f, logits=3 * X, labels=RNG.permutation(Y)),
@@ -284,6 +284,12 @@ CASES = [
         "distinct confidences",
         "identical to those",
     ),
+    Case("percentages", lambda f: table(f, label=E.astype(int), prob_sick=100 * P),
+         "read as percentages", "too "),
+    Case("labels -1 and 1", lambda f: npz(f, probs=P, labels=2 * E.astype(int) - 1),
+         "read as the two classes -1 and 1", "too "),
+    Case("columns in another order", lambda f: npz(f, logits=X[:, [1, 2, 0, 4, 3]], labels=Y),
+         "No verdict.*another order", "Strongly"),
     # confidences of answers
     Case("pairs, calibrated", lambda f: table(f, **pairs()), "No sign|Right on", "Strongly"),
     Case("pairs, over-confident", lambda f: npz(f, **pairs(power=0.3)), "Strongly over-confident"),
@@ -337,15 +343,11 @@ CASES = [
     Case("pickled objects", pickled, "could run code", refused=True),
     Case("generated text", lambda f: harness(f, generated=True), "confidence and correct",
          refused=True),
-    Case("percentages", lambda f: table(f, label=E.astype(int), prob_sick=100 * P),
-         "divide percentages by 100", refused=True),
     Case("scores 0 to 10 as a probability", lambda f: table(
         f, label=E.astype(int), prob_sick=10 * P), r"from 0\.\d+ to \d", "-[89]", refused=True),
     Case("answers only", lambda f: table(f, label=ABC[Y], pred=ABC[X.argmax(1)]),
          "expected prob_NAME", refused=True),
     Case("labels from 1", lambda f: npz(f, logits=X, labels=Y + 1), "counted from 0", refused=True),
-    Case("labels -1 and 1", lambda f: npz(f, probs=P, labels=2 * E.astype(int) - 1),
-         "expected 0 and 1", refused=True),
     Case("one column, unclear labels", lambda f: table(
         f, label=np.where(E, "up", "down"), y_prob=P), "probability of", refused=True),
     Case("empty file", lambda f: text(f, ""), "the file is empty", refused=True),

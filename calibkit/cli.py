@@ -58,12 +58,15 @@ def add_command(
     ----------
     commands : what ``ArgumentParser.add_subparsers`` returns
     name : of the command
-    run : takes the options and returns an exit code or None; its docstring is the help
+    run : takes the options and returns an exit code or None; its docstring is the help: the line in
+        the list of commands, the description, examples
     shared : functions that add options to the command's parser
     resumes : what to say after an interruption, if the same command goes on from there
     """
-    summary, description, *more = inspect.getdoc(run).split("\n\n")
-    made = commands.add_parser(name, help=summary, description=description, epilog=" ".join(more))
+    summary, *more = (inspect.getdoc(run) or name).split("\n\n")
+    description = more[0] if more else summary
+    epilog = " ".join(more[1:])
+    made = commands.add_parser(name, help=summary, description=description, epilog=epilog)
     made.set_defaults(command=run, resumes=resumes)
     for options in shared:
         options(made)
@@ -83,19 +86,19 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = made.add_subparsers(required=True, metavar="command")
 
-    add = add_command(commands, "report", _report, _labels, _tokens, _rules, _gate)
+    add = add_command(commands, "report", _report, _reading, _tokens, _rules, _gate)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
     add("--group", **SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
 
-    add = add_command(commands, "recalibrate", _recalibrate, _labels, _tokens, _rules, _output)
+    add = add_command(commands, "recalibrate", _recalibrate, _reading, _tokens, _rules, _output)
     maps = "temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
     add("--map", default="temperature", choices=maps, help="default: %(default)s")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = add_command(commands, "compare", _compare, _labels, _gate)
+    add = add_command(commands, "compare", _compare, _reading, _gate)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
     add("--out", default="compare", help="folder to write to (default: compare)")
     add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
@@ -103,7 +106,13 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     called = next((word for word in arguments if not word.startswith("-")), "")
     if called not in OWN:
         for point in entry_points(group=GROUP):
-            point.load()(commands)
+            try:
+                point.load()(commands)
+            except Exception as error:  # whatever another package does, our commands stay
+                print(
+                    f"calibkit: the commands of {point.value} are left out: {error}",
+                    file=sys.stderr,
+                )
     return made
 
 
@@ -112,6 +121,28 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 def _labels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", help="a separate file of labels (.npy, or text, one per line)")
+
+
+def _reading(parser: argparse.ArgumentParser) -> None:
+    """How a file is to be understood."""
+    _labels(parser)
+    what = (
+        "what a column or array is, such as label=truth, 'probs=score_*', confidence=answer.p "
+        "(within JSON) or ignore=fold; repeatable"
+    )
+    parser.add_argument("--column", **SEVERAL, metavar="NAME=COLUMN", help=what)
+    what = "whether a label of -1 is a class or no label (default: a class if all are -1 or 1)"
+    parser.add_argument("--minus-one", choices=("class", "none"), help=what)
+    what = "believe a file whose labels and columns seem not to belong together"
+    parser.add_argument("--as-is", **FLAG, help=what)
+
+
+def _chosen_reading(options) -> dict:
+    return {
+        "columns": options.column,
+        "minus_one": options.minus_one,
+        "as_is": options.as_is,
+    }
 
 
 def _tokens(parser: argparse.ArgumentParser) -> None:
@@ -199,6 +230,7 @@ def _report(options) -> int:
             rules=_chosen_rules(options),
             group=options.group,
             tokens=options.tokens,
+            **_chosen_reading(options),
             log=_show_step,
         )
     except MemoryError as error:
@@ -248,7 +280,8 @@ def _recalibrate(options) -> None:
     """
     from calibkit.report import deploy, predictions
 
-    data = predictions.read(options.predictions, options.labels, tokens=options.tokens)
+    reading = _chosen_reading(options) | {"tokens": options.tokens}
+    data = predictions.read(options.predictions, options.labels, **reading)
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, _chosen_rules(options)
     )
@@ -278,7 +311,13 @@ def _compare(options) -> int:
     """
     from calibkit.report import comparison  # late: it draws
 
-    page = comparison.build(options.predictions, options.out, options.labels, options.unpaired)
+    page = comparison.build(
+        options.predictions,
+        options.out,
+        options.labels,
+        options.unpaired,
+        **_chosen_reading(options),
+    )
     return _gated(options, page, print_verdicts)
 
 

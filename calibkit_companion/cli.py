@@ -359,7 +359,7 @@ def _claims(options) -> None:
             print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
     print()
     print(claims.headline(rows).replace("**", ""))
-    if not any(row.seeds for row in rows):
+    if not any(place.runs.methods for place in claims.places(options.edition, options.seeds)):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
         if options.edition == "released":

@@ -211,6 +211,43 @@ def test_data_list_names_every_set(capsys):
         assert name in out
 
 
+class Point:
+    """An entry point of another package."""
+
+    value = "other:add_commands"
+
+    def __init__(self, add):
+        self.add = add
+
+    def load(self):
+        return self.add
+
+
+def test_another_package_adds_a_command(monkeypatch, capsys):
+    def hello(options):
+        """Greet somebody."""
+        print(f"hello {options.name}")
+
+    def add(commands):
+        cli.add_command(commands, "hello", hello)("--name", default="you")
+
+    monkeypatch.setattr(cli, "entry_points", lambda group: [Point(add)])
+    assert cli.main(["hello", "--name", "Ada"]) == 0
+    assert capsys.readouterr().out == "hello Ada\n"
+
+
+def test_a_package_whose_commands_fail_is_left_out_and_named(monkeypatch, capsys):
+    def broken(commands):
+        raise RuntimeError("no such device")
+
+    monkeypatch.setattr(cli, "entry_points", lambda group: [Point(broken)])
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--help"])
+    said = capsys.readouterr()
+    line = "calibkit: the commands of other:add_commands are left out: no such device\n"
+    assert said.err == line and "recalibrate" in said.out
+
+
 def test_a_sign_that_the_output_lacks_stops_no_command():
     """As on Windows, where a file is written in cp1252, which has no arrow."""
     command = [sys.executable, "-m", "calibkit", "plan"]

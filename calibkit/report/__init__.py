@@ -5,7 +5,7 @@ Its steps can also be run one at a time, in a notebook for instance: `read` (pre
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -38,6 +38,9 @@ def build(
     rules: Sequence[tuple[str, float]] = (),
     group: Sequence[str] = (),
     tokens: bool = False,
+    columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
+    minus_one: str | None = None,
+    as_is: bool = False,
     log: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write the report on a prediction file: ``report.html`` and ``report.json``.
@@ -60,7 +63,7 @@ def build(
         What a threshold on the probability of that class should keep: pairs of a name
         ("cost_ratio", "budget", "precision", "recall") and a value, as in
         `calibkit.report.thresholds.choose`; by default, several.
-    group, tokens
+    group, tokens, columns, minus_one, as_is
         As in `read`.
     log : function of str
         Called with a few words at the start of each step.
@@ -88,10 +91,9 @@ def build(
     """
     check_files(path, against, labels)
     log("reading")
+    reading = {"tokens": tokens, "columns": columns, "minus_one": minus_one, "as_is": as_is}
     data, other = (
-        x
-        if x is None or isinstance(x, Predictions)
-        else read(x, labels, group=group, tokens=tokens)
+        x if x is None or isinstance(x, Predictions) else read(x, labels, group=group, **reading)
         for x in (path, against)
     )
     if positive is not None:

@@ -60,6 +60,8 @@ class Assessment:
         Whether only confidences are known.
     notes : list of str
         How the file was read.
+    doubts : list of str
+        Reasons to believe that labels and columns do not belong together: no map is recommended.
     metrics : dict of str to Interval
         Those of `metrics.summary`; ``nan`` ends where there is no interval.
     gap : Interval
@@ -99,6 +101,7 @@ class Assessment:
     errors: int
     validation: int
     notes: list[str]
+    doubts: list[str]
     metrics: dict[str, Interval]
     gap: Interval
     chance_ece: Interval
@@ -177,7 +180,11 @@ def assess(
         results, found = recalibrated(data, log)
         ranked = [*metrics.ranked_metrics(), "nll", "brier"]
         asked = checks(data)
-        best = None if asked["guessing"] else recommended(results)
+        doubts = [
+            *data.doubts,
+            *(f"{against.name}: {x}" for x in (against.doubts if against else ())),
+        ]
+        best = None if asked["guessing"] or doubts else recommended(results)
         after = found.get(best, {}).get("confidence")
         return Assessment(
             name=data.name,
@@ -189,6 +196,7 @@ def assess(
             errors=int((~correct).sum()),
             validation=0 if data.val_labels is None else len(data.val_labels),
             notes=list(data.notes),
+            doubts=doubts,
             metrics=with_intervals,
             gap=estimates.gap(confidence, correct),
             chance_ece=estimates.chance_ece(confidence, estimates.replicates(n) // 5),
@@ -698,6 +706,7 @@ def compare(
         "classes": first.logits.shape[1],
         "positive": None if event is None else first.class_names[event],
         "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
+        "doubts": [f"{a}: {x}" for a, m in zip(samples, models, strict=True) for x in m.doubts],
         "level": 1 - (1 - LEVEL) / len(pairs),
         "metrics": dict(zip(samples, own, strict=True)),
         "gap": {name: estimates.gap(its.confidence, its.correct) for name, its in samples.items()},

@@ -1,14 +1,15 @@
 """Several models on the same samples: every pair compared, one HTML page, numbers as JSON."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from calibkit import plots, terms
-from calibkit.report import drift, html, predictions
+from calibkit.report import drift, html, predictions, readers
 from calibkit.report.assessment import compare
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import better, compared, compared_tables, pair_name
@@ -19,6 +20,10 @@ def build(
     out: str | os.PathLike = "compare",
     labels: str | os.PathLike | None = None,
     unpaired: bool = False,
+    *,
+    columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
+    minus_one: str | None = None,
+    as_is: bool = False,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
 
@@ -35,6 +40,9 @@ def build(
         Labels in a file of their own.
     unpaired : bool
         The files are of other samples, the oldest first.
+    columns, minus_one, as_is
+        As in `predictions.read`. Of a single file, several patterns of probs or logits are several
+        models: ``["probs=p*", "probs=cal_p*"]``.
 
     Returns
     -------
@@ -46,11 +54,21 @@ def build(
     ValueError
         In one line, as from `predictions.read`; if the samples are not the same.
     """
-    if len(paths) == 1 and not isinstance(paths[0], Predictions):
-        models = drift.by_date(paths[0])
+    reading = {"minus_one": minus_one, "as_is": as_is}
+    alone = len(paths) == 1 and not isinstance(paths[0], Predictions)
+    several = models_of(columns) if alone else []
+    if several:
+        found = [predictions.read(paths[0], labels, columns=x, **reading) for x in several.values()]
+        models = [replace(x, name=name) for x, name in zip(found, several, strict=True)]
+    elif alone:
+        models = drift.by_date(paths[0], columns=columns, **reading)
     else:
-        models = [x if isinstance(x, Predictions) else predictions.read(x, labels) for x in paths]
-    if unpaired or len(paths) == 1:
+        reading["columns"] = columns
+        models = [
+            x if isinstance(x, Predictions) else predictions.read(x, labels, **reading)
+            for x in paths
+        ]
+    if unpaired or (len(paths) == 1 and not several):
         return drift.write(drift.compare(models), Path(out))
     numbers = compare(models)
     words = compared(numbers)
@@ -64,6 +82,22 @@ def build(
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )
+
+
+def models_of(
+    columns: Mapping[str, str | Sequence[str]] | Sequence[str],
+) -> dict[str, dict[str, Sequence[str]]]:
+    """The columns of each of several models in one table, by a name; empty if there is one model.
+
+    >>> list(models_of(["probs=p?", "probs=cal_p?", "label=y"]))
+    ['p?', 'cal_p?']
+    """
+    asked = readers.parse(columns)
+    scores = [(kind, x) for kind in ("logits", "probs", "confidence") for x in asked.get(kind, ())]
+    if len(scores) < 2:
+        return {}
+    rest = {role: x for role, x in asked.items() if role not in ("logits", "probs", "confidence")}
+    return {pattern: rest | {kind: (pattern,)} for kind, pattern in scores}
 
 
 _COLOURS = {1: plots.CORRECT, -1: plots.WRONG, 0: "0.5"}

@@ -73,6 +73,11 @@ def recalibrate(
         raise ValueError(f"map: got {name!r}, expected one of {', '.join(NAMES)}")
     if data.pairs:
         raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
+    if data.doubts:
+        raise ValueError(
+            f"{data.name}: {' '.join(data.doubts)} No map was fitted; if the file is right as it "
+            "is, --as-is fits one"
+        )
     thresholds.check(data, target_risk, rules)
     column = _column(data, of, rules)
     data, _ = by_weight(data)

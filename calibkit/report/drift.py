@@ -191,11 +191,12 @@ def differences(
 # --- one file with a column of dates ---
 
 
-def by_date(path: str | Path) -> list[Predictions]:
+def by_date(path: str | Path, **reading) -> list[Predictions]:
     """A table with a column ``date``, cut into periods.
 
     Calendar years, quarters, months, weeks or days: the finest that leaves enough samples in
-    each period for a comparison. A validation set (``split``) is left out.
+    each period for a comparison. A validation set (``split``) is left out. `reading` is passed to
+    `predictions.read`.
     """
     import pandas as pd
 
@@ -204,7 +205,7 @@ def by_date(path: str | Path) -> list[Predictions]:
     if "date" not in columns:
         raise ValueError(f"{path}: got one file without a column 'date', expected several")
     others = [name for name in ("group", "groups") if name in columns][:1]
-    data = predictions.read(path, group=["date", *others])
+    data = predictions.read(path, group=["date", *others], **reading)
     dates, groups = data.groups[:, 0], data.groups[:, 1:]
     try:
         dates = pd.Series(pd.to_datetime(dates, utc=True, format="ISO8601")).dt.tz_localize(None)

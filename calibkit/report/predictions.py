@@ -9,11 +9,13 @@ file                       what is in it
 ``.npz``, ``.pt``          ``logits`` or ``probs`` (n, k), ``labels`` (n,), or ``confidence`` and
                            ``correct`` (n,); optionally: the same with ``val_`` before the name,
                            ``groups`` (n,), ``weights`` (n,), ``class_names`` (k,)
-``.csv``, ``.parquet``     a column ``label``; columns ``prob_NAME`` or ``logit_NAME``, or bare
-``.feather``, ``.jsonl``   class names over probabilities; or ``confidence`` and ``correct``;
-                           optionally: ``group``, ``weight``, and ``split`` (``test`` or ``val``);
-                           text is separated by commas, semicolons or tabs, and may be ``.gz``
-``.json``                  a list of such rows, or arrays by name as in ``.npz``
+``.csv``, ``.parquet``     a column ``label``; columns of probabilities under one prefix or suffix
+``.feather``, ``.jsonl``   of any kind, or under the bare names of the classes; ``logit_NAME``; or a
+                           list, dict or vector of scores in each row; or ``confidence`` and
+                           ``correct``; optionally: the model's own answers, ``group``, ``weight``,
+                           and ``split`` (``test`` or ``val``); text is separated by commas,
+                           semicolons or tabs, and may be ``.gz``
+``.json``                  a list of such rows, a table as pandas writes it, or arrays by name
 lm-evaluation-harness      ``samples_TASK.jsonl`` of ``--log_samples``: multiple choice
 fd-shifts                  ``raw_logits.npz``: one array, columns logits, label, data set
 netcal                     ``.npz``: ``predictions`` (probabilities) and ``ground_truth``
@@ -24,7 +26,7 @@ a calibkit record          ``arrays.npz`` in the folder of a run: test and valid
 =========================  =====================================================================
 
 Arrays and columns may also have the names that other tools give them, such as ``y_proba`` and
-``y_true``; what was read as what is said.
+``y_true``; what was read as what is said. Any other name is read as the caller says (`columns`).
 """
 
 import os
@@ -47,10 +49,17 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
-from calibkit.report import readers
-from calibkit.report.names import KEYS, few_of, is_number, one_line, text_of
-
-_NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
+from calibkit.report import doubts, readers
+from calibkit.report.names import KEYS, few_of, one_line, text_of
+from calibkit.report.readers import scales
+from calibkit.report.readers.labels import (
+    NO_LABEL,
+    as_text,
+    check_one_label,
+    minus_one_is_class,
+    numbered,
+)
+from calibkit.report.readers.tokens import flattened
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +89,8 @@ class Predictions:
         two columns of `logits` are then "wrong" and "right", and a label of 1 means right.
     positive : int or None
         Of two classes, the one of interest; None if nobody said.
+    doubts : tuple of str
+        Reasons to believe that labels and columns do not belong together; there is then no verdict.
     floor : float
         What the zeros of a row share, where probabilities had been rounded; see `log_probs`. Of the
         validation set, if there is one. 0: none had.
@@ -100,6 +111,7 @@ class Predictions:
     val_confidences: Array | None = None
     positive: int | None = None
     floor: float = 0.0
+    doubts: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> bool:
@@ -224,6 +236,9 @@ def read(
     *,
     group: Sequence[str] = (),
     tokens: bool = False,
+    columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
+    minus_one: str | None = None,
+    as_is: bool = False,
 ) -> Predictions:
     """Read a prediction file; the table above lists the formats.
 
@@ -237,7 +252,18 @@ def read(
         Columns (of a table) or arrays that name groups, instead of one called ``group``.
     tokens : bool
         Take scores of shape (texts, tokens, k) for as many samples as there are tokens with a
-        label.
+        label; scores of pixels, (images, k, height, width) or with k at the end, likewise.
+    columns : mapping or sequence of str
+        What columns or arrays are, where their names do not say it: ``{"label": "truth", "probs":
+        "score_*"}``, or ``["label=truth"]`` as on the command line. Names are label, probs, logits,
+        confidence, correct, logprob, answer, weight, group, split, and ignore for what is none;
+        a name with dots is within a JSON object, as in ``response.confidence``.
+    minus_one : {None, "class", "none"}
+        Whether a label of -1 is a class or no label. None: a class where all labels are -1 or 1
+        and there are two classes, or where a column is called -1.
+    as_is : bool
+        Believe the file where its labels and columns seem not to belong together: each doubt is a
+        note, and the report has a verdict.
 
     Returns
     -------
@@ -265,11 +291,14 @@ def read(
     if str(path) == "-":
         with readers.standard_input() as copy:
             try:
-                return replace(read(copy, labels, group=group, tokens=tokens), name="your model")
+                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is}
+                found = read(copy, labels, group=group, tokens=tokens, **options)
+                return replace(found, name="your model")
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
+    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one)
     try:
-        arrays, notes = readers.arrays_of(path, tuple(group))
+        arrays, notes = readers.arrays_of(path, asked)
         if labels is not None:
             arrays["labels"] = readers.label_file(Path(labels))
         elif not {"labels", "correct"} & set(arrays):
@@ -282,7 +311,8 @@ def read(
                 )
             arrays["labels"] = readers.label_file(labels_file)
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
-        result = from_arrays(arrays, stem or path.name, tokens=tokens)
+        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is}
+        result = from_arrays(arrays, stem or path.name, **options)
     except ImportError:  # pandas is not installed
         raise
     except ValueError as error:
@@ -298,7 +328,12 @@ def read(
 
 
 def from_arrays(
-    arrays: Mapping[str, ArrayLike], name: str = "your model", *, tokens: bool = False
+    arrays: Mapping[str, ArrayLike],
+    name: str = "your model",
+    *,
+    tokens: bool = False,
+    minus_one: str | None = None,
+    as_is: bool = False,
 ) -> Predictions:
     """Check arrays, named as in the ``.npz`` file above.
 
@@ -308,10 +343,11 @@ def from_arrays(
         Scores may also be (n,): the logit or probability of class 1 of two. Logits whose rows are
         probabilities are read as such, with a note. Labels may be numbers from 0, names of
         ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
-        ``groups`` may be (n, c), with the names of its columns in ``group_names``.
+        ``groups`` may be (n, c), with the names of its columns in ``group_names``. ``answers`` are
+        the classes that the model answered, where these may differ from the most probable ones.
     name : str
         For the title of a report.
-    tokens : bool
+    tokens, minus_one, as_is
         As in `read`.
 
     Returns
@@ -331,14 +367,17 @@ def from_arrays(
     ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
     """
     notes: list[str] = []
-    unknown = [key for key in arrays if key not in (*KEYS, "group_names")]
+    unknown = [key for key in arrays if key not in (*KEYS, "group_names", "doubts")]
     if unknown:
         raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
     if tokens:
-        arrays = _flattened(arrays, notes)
+        arrays = flattened(arrays, notes)
     pairs = "confidence" in arrays and not {"logits", "probs"} & set(arrays)
     part = _pairs if pairs else _part
     names = ("wrong", "right") if pairs else _class_names(arrays.get("class_names"))
+    doubted = list(map(str, arrays.get("doubts", ())))
+    if not pairs:
+        arrays, names = _with_minus_one(arrays, names, minus_one, notes)
     more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
     k = 0
     for prefix in ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",):
@@ -348,14 +387,66 @@ def from_arrays(
         if logits.shape[1] != (k := k or logits.shape[1]):
             raise ValueError(f"val_logits: got {logits.shape[1]} classes, expected {k}")
         more |= {f"{prefix}logits": logits, f"{prefix}labels": labels}
+        if not pairs:
+            doubted += _doubted(arrays, prefix, logits, labels, keep, names, notes)
         more[f"{prefix}weights"] = _weights(arrays, f"{prefix}weights", keep)
         if pairs:
-            given = arrays[f"{prefix}confidence"]
+            given = scales.unit(
+                to_numpy(arrays[f"{prefix}confidence"], f"{prefix}confidence"), "confidence", []
+            )
             more[f"{prefix}confidences"] = as_confidence_correct(given, labels)[0]
         if not prefix and arrays.get("groups") is not None:
             more["groups"] = _groups(arrays["groups"], keep)
     names = names or tuple(str(i) for i in range(k))
-    return Predictions(name, class_names=names, notes=tuple(notes), floor=floor, **more)
+    doubted = list(dict.fromkeys(doubted))  # the validation set repeats the test set
+    if as_is:
+        notes, doubted = [*notes, *doubted], []
+    more |= {"notes": tuple(notes), "doubts": tuple(doubted)}
+    return Predictions(name, class_names=names, floor=floor, **more)
+
+
+def _with_minus_one(
+    arrays: Mapping[str, ArrayLike], names: tuple[str, ...], asked: str | None, notes: list[str]
+) -> tuple[Mapping[str, ArrayLike], tuple[str, ...]]:
+    """Labels in which -1 is class 0, where it is a class; and the names of the classes."""
+    if asked not in (None, "class", "none"):
+        raise ValueError(f"minus_one: got {asked!r}, expected 'class' or 'none'")
+    keys = [key for key in ("labels", "val_labels", "answers", "val_answers") if key in arrays]
+    kind = "logits" if "logits" in arrays else "probs"
+    shape = np.shape(to_numpy(arrays.get(kind, ()), kind))
+    k = 2 if len(shape) == 1 else max(shape[-1], 2) if shape else 0
+    given = [np.asarray(to_numpy(arrays[key], key)) for key in keys if key.endswith("labels")]
+    moved = minus_one_is_class(given, k, names, asked)
+    if moved is None:
+        return arrays, names
+    notes.append(moved.note)
+    changed = {key: moved.of(np.asarray(to_numpy(arrays[key], key))) for key in keys}
+    return {**arrays, **changed}, moved.names
+
+
+def _doubted(
+    arrays: Mapping[str, ArrayLike],
+    prefix: str,
+    logits: Array,
+    labels: Array,
+    keep: Array,
+    names: tuple[str, ...],
+    notes: list[str],
+) -> list[str]:
+    """Doubts about one set; what is merely worth saying becomes a note."""
+    found = doubts.doubts_of(logits, labels, names)
+    if f"{prefix}answers" in arrays:
+        answers = np.asarray(to_numpy(arrays[f"{prefix}answers"]))
+        if answers.shape != keep.shape:
+            return found
+        answers = as_text(answers)[keep]
+        classes = doubts.to_classes(answers, names, logits.shape[1])
+        said, more = doubts.of_answers(
+            logits, classes, names or tuple(map(str, range(logits.shape[1])))
+        )
+        notes += [*filter(None, [doubts.unknown_answers(answers, classes)]), *said]
+        found = [*more, *found]
+    return [f"Validation set: {x[0].lower()}{x[1:]}" for x in found] if prefix else found
 
 
 def _groups(groups: ArrayLike, keep: Array) -> Array:
@@ -386,33 +477,6 @@ def log_probs(probs: Array, floor: float = 0.0) -> Array:
 # --- arrays: scores, labels, names ---
 
 
-def _flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
-    """Scores (texts, tokens, k) as (texts × tokens, k), and what belongs to them."""
-    flat = dict(arrays)
-    for prefix in ("", "val_"):
-        for kind in ("logits", "probs"):
-            scores = to_numpy(flat.get(prefix + kind, 0.0), prefix + kind)
-            if scores.ndim != 3:
-                continue
-            texts, length, k = scores.shape
-            flat[prefix + kind] = scores.reshape(-1, k)
-            labels = to_numpy(flat.get(f"{prefix}labels", ()), f"{prefix}labels")
-            if labels.shape != (texts, length):
-                raise ValueError(
-                    f"{prefix}labels: got shape {labels.shape}, expected {(texts, length)}, one "
-                    "for each token"
-                )
-            flat[f"{prefix}labels"] = labels.reshape(-1)
-            for name in (f"{prefix}weights", "" if prefix else "groups"):
-                if name in flat and len(to_numpy(flat[name])) == texts:
-                    flat[name] = np.repeat(np.asarray(to_numpy(flat[name])), length, axis=0)
-            notes.append(
-                f"{texts:,} {'validation ' * bool(prefix)}texts of {length:,} tokens: each token "
-                "is a sample. Tokens of one text are alike, so the intervals are too narrow."
-            )
-    return flat
-
-
 def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
     """Weights of the samples kept, with a mean of 1."""
     if name not in arrays:
@@ -435,10 +499,12 @@ def _pairs(
     """Confidence and correctness as the probabilities of "wrong" and "right"."""
     if f"{prefix}confidence" not in arrays or f"{prefix}correct" not in arrays:
         raise ValueError(f"got {few_of(arrays)}, expected {prefix}confidence and {prefix}correct")
+    given = scales.check_type(
+        to_numpy(arrays[f"{prefix}confidence"], f"{prefix}confidence"), f"{prefix}confidence"
+    )
+    given = scales.unit(given, f"{prefix}confidence", notes)
     try:
-        confidence, correct = as_confidence_correct(
-            arrays[f"{prefix}confidence"], arrays[f"{prefix}correct"], unit=True
-        )
+        confidence, correct = as_confidence_correct(given, arrays[f"{prefix}correct"], unit=True)
     except ValueError as error:
         values = to_numpy(arrays[f"{prefix}confidence"])
         logs = values.dtype.kind in "fi" and values.size and values.max() <= 0
@@ -470,10 +536,11 @@ def _part(
             f"got {few_of(arrays)}, expected {prefix}logits or {prefix}probs, and {prefix}labels "
             f"(or {prefix}confidence and {prefix}correct)"
         )
+    check_one_label(arrays[f"{prefix}labels"], f"{prefix}labels")
     logits, floor = _scores(arrays[prefix + kinds[0]], prefix + kinds[0], notes)
     n, k = logits.shape
-    labels = _numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
-    keep = ~np.isin(labels, _NO_LABEL)
+    labels = numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
+    keep = ~np.isin(labels, NO_LABEL)
     if not keep.all():
         left_out = n - keep.sum()
         notes.append(
@@ -489,52 +556,91 @@ def _part(
 
 
 def _scores(scores: ArrayLike, name: str, notes: list[str]) -> tuple[Array, float]:
-    scores = to_numpy(scores, name)
+    scores = scales.check_type(to_numpy(scores, name), name)
     probs = name.endswith("probs")
-    if scores.ndim == 3:
-        raise ValueError(
-            f"{name}: got shape {scores.shape}, expected (n, k); if these are scores of tokens, "
-            "say so (--tokens)"
-        )
+    if scores.ndim > 2:
+        raise ValueError(_too_many_axes(scores, name))
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     if scores.ndim == 1 and scores.dtype.kind in "fiu" and scores.size:
-        if probs:  # before a second column is derived from them
-            try:
-                as_confidence_correct(scores, np.zeros(len(scores), bool), unit=True)
-            except ValueError as error:
-                hint = _hint(scores, "if these are scores of another scale, name them logits")
-                raise ValueError(f"{name}{str(error).removeprefix('confidence')}{hint}") from error
-        inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
-        other = 1 - scores if probs or inside else np.zeros_like(scores)
-        scores = np.stack([other, scores], axis=1)
-        if not name.startswith("val_"):  # said once
-            notes.append(f"One column of {name}: read as class 1 of two.")
+        scores = _two_columns(scores, name, notes)
+    if not probs:
+        if (plain := scales.log_fillers(scores)) is not None:
+            notes.append(
+                f"The {name} are logarithms of probabilities, in which the lowest number stands "
+                "for the logarithm of 0: read as these probabilities."
+            )
+            scores, probs = plain, True
+        elif scales.is_percent_rows(scores):
+            probs = True  # said where they are divided
     if not probs:
         scores = as_logits(scores, name, kind=None)
         probs = len(scores) > 1 and _are_probs(scores)
         if not probs:
+            scales.two_columns(scores, name, notes)
             return scores, 0.0
         notes.append(f"The rows of {name} sum to 1 and were read as probabilities.")
+    scores = scales.as_shares(scores, name, notes)
     digits = _digits(scores)
-    off = np.abs(row_sums(scores) - 1).max() if digits else 0.0
-    if digits < 5 and 1e-3 < off <= min(0.5 * scores.shape[1] / 10 ** max(digits, 2), 0.05) + 1e-6:
-        notes.append(f"The {name} are rounded: each row was divided by its sum.")
-        scores = scores / row_sums(scores)[:, None]
+    steps = 0 if digits else scales.byte_step(scores)
+    half = 0.5 * 10.0**-digits if digits else 0.5 / steps if steps else 0.0
+    coarse = scales.coarse(scores, name)
+    scores = scales.rows_of_one(scores, name, half, notes)
     try:
         scores = as_probs(scores, name)
     except ValueError as error:
-        hint = _hint(scores, "if these are logits, name them logits")
-        raise ValueError(f"{error}{hint}") from error
-    half = 0.5 * 10.0**-digits if digits else 0.0
+        raise ValueError(_no_probs(scores, name, error)) from error
+    notes += coarse
     if half and (zeros := int((scores == 0).sum())):
-        places = f"{digits} decimal{'s' * (digits > 1)}"
+        places = f"{digits} decimal{'s' * (digits > 1)}" if digits else f"steps of 1/{steps}"
+        shown = f"{half:.{digits + 1}f}" if digits else f"1/{2 * steps}"
         notes.append(
             f"The {name} have {places}, and {zeros:,} of {scores.size:,} are 0, which may be "
-            f"anything below {half:.{digits + 1}f}. The zeros of a row share that much, so NLL and "
+            f"anything below {shown}. The zeros of a row share that much, so NLL and "
             "temperature are approximate; save the logits for exact ones."
         )
     return log_probs(scores, half), half
+
+
+def _too_many_axes(scores: Array, name: str) -> str:
+    what = f"{name}: got shape {scores.shape}, expected (n, k)"
+    if scores.ndim == 3:
+        return f"{what}; if these are scores of tokens, say so (--tokens)"
+    return (
+        f"{what}; if these are scores of pixels, --tokens takes each as a sample, and a random "
+        "part of them is enough: save x[rows] with their labels"
+    )
+
+
+def _two_columns(scores: Array, name: str, notes: list[str]) -> Array:
+    """One column of scores as those of two classes."""
+    probs = name.endswith("probs")
+    if probs:  # before a second column is derived from them
+        scores = scales.unit(scores, name, notes)
+        try:
+            as_confidence_correct(scores, np.zeros(len(scores), bool), unit=True)
+        except ValueError as error:
+            hint = _hint(scores, "if these are scores of another scale, name them logits")
+            raise ValueError(f"{name}{str(error).removeprefix('confidence')}{hint}") from error
+    inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
+    if not probs and not inside and scores.min() >= 0 and len(scores) > 1:
+        notes.append(
+            f"No value of {name} is below 0, as the logits of a less probable class are: are they "
+            "probabilities or percentages?"
+        )
+    other = 1 - scores if probs or inside else np.zeros_like(scores)
+    if not name.startswith("val_"):  # said once
+        notes.append(f"One column of {name}: read as class 1 of two.")
+    return np.stack([other, scores], axis=1)
+
+
+def _no_probs(scores: Array, name: str, error: ValueError) -> str:
+    """What rows that are no probabilities may be."""
+    if scales.are_codes(scores):
+        return scales.codes(name, "-128 to 127, or 0 to 255")
+    if words := scales.no_distribution(scores, name):
+        return words
+    return f"{error}{_hint(scores, 'if these are logits, name them logits')}"
 
 
 def _are_probs(scores: Array) -> bool:
@@ -587,53 +693,3 @@ def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:
         twice = next(name for i, name in enumerate(class_names) if name in class_names[:i])
         raise ValueError(f"class_names: got {twice!r} twice, expected a name for each class")
     return class_names
-
-
-def _numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
-    """Labels as whole numbers, however they were written."""
-    array = to_numpy(labels, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    one_hot = array.shape == (n, k) and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
-    if one_hot and (array.sum(axis=1) == 1).all():
-        return array.argmax(axis=1)
-    if array.ndim != 1 or array.size != n:
-        raise ValueError(f"{name}: got shape {array.shape}, expected ({n},), one for each sample")
-    if array.dtype.kind == "f":
-        odd = array[~((np.abs(array) < 1e15) & (array == np.round(array)))]
-        if odd.size:
-            raise ValueError(f"{name}: got {odd[0]:g}, expected whole numbers 0 to {k - 1}")
-        array = array.astype(np.int64)
-    if array.dtype.kind in "US":
-        return _by_name(text_of(array), k, names, name)
-    if array.dtype.kind not in "biu":
-        raise ValueError(f"{name}: got type {array.dtype}, expected whole numbers or names")
-    if k == 2 and set(np.unique(array)) == {-1, 1}:
-        raise ValueError(f"{name}: got -1 and 1, expected 0 and 1 (-1 stands for no label)")
-    own = [str(i) for i in range(k)]
-    if names and all(is_number(x) for x in names) and list(names) != own:
-        if sorted(names) == sorted(own):  # a number may be a position or a name
-            raise ValueError(
-                f"class_names: got the numbers {few_of(names)} in another order than the columns, "
-                f"and {name} that are numbers too; write the {name} as text"
-            )
-        return _by_name(text_of(array), k, names, name)  # columns called 1 to k, or 7 and 9
-    return array.astype(np.int64)
-
-
-def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
-    distinct, place = np.unique(labels, return_inverse=True)
-    number = {str(i): i for i in _NO_LABEL} | {x: i for i, x in enumerate(names)}
-    if not all(x in number for x in distinct) and all(is_number(x) for x in distinct):
-        places = {x: int(x) for x in distinct}
-        if set(places.values()) <= {*_NO_LABEL, *range(k)} or not all(is_number(x) for x in names):
-            number = places
-    unknown = [str(x) for x in distinct if x not in number]
-    if unknown and not names:
-        raise ValueError(
-            f"{name}: got names such as {unknown[0]!r}, expected numbers 0 to {k - 1}, "
-            "or class_names with the name of each column"
-        )
-    if unknown:
-        raise ValueError(f"{name}: got {few_of(unknown)}, expected names among {few_of(names)}")
-    return np.array([number[x] for x in distinct], dtype=np.int64)[place]

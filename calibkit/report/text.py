@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -62,6 +63,8 @@ def verdict(numbers: Assessment) -> list[dict[str, str]]:
     >>> [statement["title"] for statement in verdict(assess(from_arrays(scores)))][:2]
     ['Probability of “1” is too low', '“1” stands out well, judging by few samples']
     """
+    if numbers.doubts:
+        return doubtful(numbers.doubts)
     if numbers.positive:
         cards = [_on_probability, _on_positives, _on_decisions, _on_recalibration]
         cards += [_on_shift] if numbers.positive.shift else []
@@ -70,6 +73,12 @@ def verdict(numbers: Assessment) -> list[dict[str, str]]:
     cards += [_on_sets] if numbers.conformal else []
     cards += [_on_comparison] if numbers.comparison else []
     return [on(numbers) for on in cards]
+
+
+def doubtful(doubts: Sequence[str]) -> list[dict[str, str]]:
+    """In place of a verdict, why there is none."""
+    way = "If the file is right as it is, --as-is gives a verdict."
+    return [card("No verdict: is the file what it seems?", " ".join([*doubts, way]), "unsure")]
 
 
 def cautions(numbers: Assessment) -> list[str]:
@@ -357,6 +366,8 @@ def better(name: str, difference: Interval) -> int:
 
 def compared(numbers: dict) -> list[dict[str, str]]:
     """For each of `DECIDING`, which model beats which: ``title``, ``text``, ``tone``."""
+    if numbers["doubts"]:
+        return doubtful(numbers["doubts"])
     statements, models = [], numbers["models"]
     for name in DECIDING:
         label, scale, *_ = terms.METRICS[name]

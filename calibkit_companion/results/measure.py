@@ -80,15 +80,16 @@ def _through_training(record: Record, number: Number) -> float:
     history = record.history
     if column_of(number) not in history:
         return nan
-    epoch, rate = history["epoch"], history["learning_rate"]
-    drops = np.searchsorted(-np.unique(rate)[::-1], -rate)
+    epoch = history["epoch"]
     chosen = {
         "end": epoch == epoch[-1],
         "late": epoch > 0.75 * epoch[-1],
         "settled": epoch > 0.1 * epoch[-1],
-        "second_rate": drops == 1,
-        "third_rate": drops >= 2,
     }.get(number.at, epoch == number.at)
+    if number.at in ("second_rate", "third_rate"):
+        rate = history["learning_rate"]
+        drops = np.searchsorted(-np.unique(rate)[::-1], -rate)
+        chosen = drops == 1 if number.at == "second_rate" else drops >= 2
     return derived.mean(history[column_of(number)][chosen])
 
 

@@ -12,17 +12,21 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.arrays import Array
+from calibkit.report.readers.asked import Asked, parse
 from calibkit.report.readers.content import format_of
 from calibkit.report.readers.json import json_arrays
-from calibkit.report.readers.named import NAMES, Arrays
+from calibkit.report.readers.named import Arrays
 from calibkit.report.readers.npz import load_numpy, npy_arrays, npz_arrays, tensor_arrays
-from calibkit.report.readers.tables import table_arrays
+from calibkit.report.readers.tables import table_arrays, table_of
+from calibkit.report.readers.vocabulary import NAMES
 
+__all__ = ["Asked", "arrays_of", "is_table", "label_file", "parse", "standard_input", "table_of"]
+NOTHING = Asked()
 _STARTS = {b"PK": ".npz", b"\x93NUMPY": ".npy", b"PAR1": ".parquet", b"ARROW1": ".feather"}
 _STARTS |= {b"\x1f\x8b": ".csv.gz", b"{": ".jsonl", b"[": ".json"}
 
 
-def arrays_of(path: Path, group: tuple[str, ...] = ()) -> Arrays:
+def arrays_of(path: Path, asked: Asked = NOTHING) -> Arrays:
     """Arrays of a file by name, and what to say about how it was read.
 
     Raises
@@ -30,7 +34,7 @@ def arrays_of(path: Path, group: tuple[str, ...] = ()) -> Arrays:
     ValueError
         The format is unknown, or the content is not what it should be.
     """
-    return _READERS[format_of(path)](path, group)
+    return _READERS[format_of(path)](path, asked)
 
 
 @contextlib.contextmanager
@@ -54,7 +58,7 @@ def label_file(path: Path) -> Array:
     return np.array(lines[1:] if lines and lines[0] in NAMES["labels"] else lines, dtype=str)
 
 
-_READERS: dict[str, Callable[[Path, tuple[str, ...]], Arrays]] = {
+_READERS: dict[str, Callable[[Path, Asked], Arrays]] = {
     ".npz": npz_arrays,
     ".npy": npy_arrays,
     ".csv": table_arrays,

@@ -3,10 +3,11 @@
 import numpy as np
 
 from calibkit.report.names import is_number
+from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.named import Arrays, among, grouped
 
 
-def harness_arrays(rows: list[dict], group: tuple[str, ...]) -> Arrays:
+def harness_arrays(rows: list[dict], asked: Asked) -> Arrays:
     """Multiple choice in lm-evaluation-harness: for each choice its log-probability.
 
     ``filtered_resps`` holds a pair [log-probability, is it the greedy continuation?] for each
@@ -15,19 +16,19 @@ def harness_arrays(rows: list[dict], group: tuple[str, ...]) -> Arrays:
     first = rows[0].get("filter")
     filters = {row.get("filter") for row in rows}
     rows = [row for row in rows if row.get("filter") == first]
-    asked = [(row, _choices(row)) for row in rows]
-    asked = [(row, choices, _target(row, len(choices))) for row, choices in asked]
-    asked = [question for question in asked if question[2] is not None]
-    sizes = [len(choices) for _, choices, _ in asked]
+    questions = [(row, _choices(row)) for row in rows]
+    questions = [(row, choices, _target(row, len(choices))) for row, choices in questions]
+    questions = [question for question in questions if question[2] is not None]
+    sizes = [len(choices) for _, choices, _ in questions]
     if max(sizes, default=0) < 2:
         raise ValueError(
             "got no question with two or more choices and one right answer, expected "
             "multiple choice"
         )
-    logits = np.full((len(asked), max(sizes)), -1e4)  # a choice that a question does not have
-    for scores, (_, choices, _) in zip(logits, asked, strict=True):
+    logits = np.full((len(questions), max(sizes)), -1e4)  # a choice that a question does not have
+    for scores, (_, choices, _) in zip(logits, questions, strict=True):
         scores[: len(choices)] = choices
-    kept, labels = [row for row, *_ in asked], np.array([right for *_, right in asked])
+    kept, labels = [row for row, *_ in questions], np.array([right for *_, right in questions])
     notes = [
         "File format: lm-evaluation-harness. Probabilities are the log-probabilities of the "
         "choices, normalised over the choices of each question (as in acc, not acc_norm). The "
@@ -46,6 +47,7 @@ def harness_arrays(rows: list[dict], group: tuple[str, ...]) -> Arrays:
             f"The harness counted {100 * np.mean(theirs):.1f}\u00a0% right, these "
             f"log-probabilities give {100 * ours:.1f}\u00a0%."
         )
+    group = asked.group
     fields = [{**row.get("doc", {}), **row} for row in kept] if group else []
     among(group, set.intersection(*map(set, fields)) if fields else (), "fields of every line: ")
     columns = [np.array([str(row[name]) for row in fields]) for name in group]

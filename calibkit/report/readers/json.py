@@ -1,17 +1,18 @@
-"""JSON: an object of arrays, a list of rows, or a row a line."""
+"""JSON: an object of arrays, a table, a list of rows, or a row a line."""
 
 import json
 from pathlib import Path
 
 from calibkit.report.names import few_of
+from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.content import bytes_of, format_of
 from calibkit.report.readers.harness import harness_arrays
-from calibkit.report.readers.named import NAMES, Arrays, array_of, named
+from calibkit.report.readers.named import Arrays, array_of, named
 from calibkit.report.readers.tables import frame_arrays
 
 
-def json_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
-    """An object of arrays, a list of rows, or a row a line."""
+def json_arrays(path: Path, asked: Asked) -> Arrays:
+    """An object of arrays, a table of pandas, a list of rows, or a row a line."""
     text = bytes_of(path).decode("utf-8-sig").strip()
     if not text:
         raise ValueError("the file is empty")
@@ -24,21 +25,40 @@ def json_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
         except json.JSONDecodeError as error:
             raise ValueError(f"neither JSON nor a JSON object a line ({error.msg})") from error
     if isinstance(found, dict) and format_of(path) == ".json":
-        return named(set(found), lambda name: array_of(found[name]), group)
-    rows = found if isinstance(found, list) else [found]
+        rows = _rows(found)
+        if rows is None:
+            return named(set(found), lambda name: array_of(found[name]), asked)
+    else:
+        rows = found if isinstance(found, list) else [found]
     if not all(isinstance(row, dict) for row in rows) or not rows:
         raise ValueError("expected a list of objects, one for each sample")
     if "filtered_resps" in rows[0]:
-        return harness_arrays(rows, group)
-    kind = next((x for x in rows[0] if isinstance(rows[0][x], list)), None)
-    if kind is not None:  # a list of scores in each row
-        ours = next((x for x in ("logits", "probs") if kind.lower() in NAMES[x]), None)
-        if ours is None:
-            raise ValueError(f"{kind}: got a list in each row, expected it to be logits or probs")
-        columns = set(rows[0])
-        if not all(columns <= set(row) for row in rows):
-            raise ValueError(f"expected {few_of(sorted(columns))} in every row")
-        return named(columns, lambda name: array_of([row[name] for row in rows]), group)
+        return harness_arrays(rows, asked)
     import pandas as pd  # late: slow to import
 
-    return frame_arrays(pd.DataFrame.from_records(rows), group)
+    return frame_arrays(pd.DataFrame.from_records(rows), asked)
+
+
+def _rows(found: dict) -> list[dict] | None:
+    """The rows of a table as pandas writes it; None for an object of arrays."""
+    if isinstance(columns := found.get("columns"), list) and isinstance(found.get("data"), list):
+        names = [str(name) for name in columns]
+        if any(not isinstance(row, list) or len(row) != len(names) for row in found["data"]):
+            raise ValueError(f"data: expected rows of {len(names)} values, as there are columns")
+        return [dict(zip(names, row, strict=True)) for row in found["data"]]
+    if isinstance(found.get("schema"), dict) and isinstance(rows := found.get("data"), list):
+        return rows  # orient="table"
+    inner = list(found.values())
+    if not inner or not all(isinstance(value, dict) for value in inner):
+        return None
+    if len({tuple(value) for value in inner}) > 1:
+        raise ValueError(f"got objects {few_of(found)} of other keys, expected a list of rows")
+    if _is_column(found):  # orient="columns", which is the default of pandas
+        return [{name: column[key] for name, column in found.items()} for key in inner[0]]
+    return inner  # orient="index"
+
+
+def _is_column(found: dict) -> bool:
+    """Whether the outer names are those of columns, and the inner ones number the rows."""
+    inner = next(iter(found.values()))
+    return all(key.isdecimal() for key in inner) and not all(key.isdecimal() for key in found)

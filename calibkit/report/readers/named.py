@@ -6,64 +6,82 @@ import numpy as np
 
 from calibkit.arrays import Array, to_numpy
 from calibkit.report.names import KEYS, few_of, text_of
-
-NAMES = {  # what others call our arrays and columns
-    key: tuple(names.split())
-    for key, names in {
-        "probs": "probs prob proba probas y_prob y_proba y_probs y_pred_proba p probability "
-        "probabilities pred_proba predict_proba",
-        "logits": "logits logit scores score y_score y_scores outputs decision_function",
-        "labels": "labels label y_true target targets true_label true y y_test actual "
-        "ground_truth gold label_ids",
-        "confidence": "confidence conf confidences max_prob msp",
-        "correct": "correct is_correct right hit acc",
-        "groups": "groups group slice slices",
-        "weights": "weights weight sample_weight sample_weights",
-        "class_names": "class_names classes classes_",
-        # Of columns alone: the logarithm of the confidence; the answer, which with the label says
-        # whether it is right; the part of the data.
-        "logprob": "logprob log_prob mean_logprob",
-        "answer": "y_pred pred prediction predicted predicted_class predicted_label answer",
-        "split": "split",
-    }.items()
-}
-PREFIXES = {"logit_": "logits", "prob_": "probs", "proba_": "probs", "p_": "probs"}
-PREFIXES |= {"probability_": "probs", "score_": "logits"}
-VALIDATION = ("val", "valid", "validation")
-
+from calibkit.report.readers import scales
+from calibkit.report.readers.asked import Asked, line
+from calibkit.report.readers.vocabulary import NAMES, WEAK
 
 Arrays = tuple[dict[str, Array], list[str]]
 
 
-def named(keys: set[str], get: Callable[[str], Array], group: tuple[str, ...]) -> Arrays:
+def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     """Named arrays under our names, from those of any tool."""
+    group = asked.group
     among(group, keys, "names among ")
-    keys = keys - set(group)
-    names = _by_alias(keys)
+    ignored = asked.of("ignore", keys) or []
+    keys = keys - {*group, *ignored}
+    names = _by_alias(keys, get, asked)
     if not {"logits", "probs"} & set(names) and not {"confidence", "correct"} <= set(names):
         raise ValueError(
             f"got arrays {few_of(sorted(keys))}, expected 'logits' or 'probs', and 'labels'; "
-            "or 'confidence' and 'correct'"
+            f"or 'confidence' and 'correct'; otherwise say which, as in "
+            f"{line(probs='NAME', label='NAME')}"
         )
-    others = [f"{name!r} as {ours}" for ours, name in names.items() if ours != name]
-    notes = [f"Read {', '.join(others)}."] if others else []
     for prefix in ("", "val_"):  # the first that says most
         kinds = [prefix + x for x in ("logits", "probs", "confidence") if prefix + x in names]
         for kind in kinds[1:]:
             del names[kind]
         if kinds and kinds[0] != prefix + "confidence":
             names.pop(prefix + "correct", None)
+        else:
+            names.pop(prefix + "answers", None)
     if group:
         names.pop("groups", None)
+    arrays: dict[str, Array] = {}
+    for ours, theirs in list(names.items()):
+        array = get(theirs)
+        if ours.endswith("answers") and np.asarray(to_numpy(array)).ndim != 1:
+            del names[ours]  # scores, or one-hot rows
+            continue
+        if ours.endswith("logits") and theirs not in asked.columns.get("logits", ()):
+            if (kind := _settled(ours, theirs, array)) != ours:
+                names[kind] = names.pop(ours)
+                ours = kind
+        arrays[ours] = array
+    if "labels" in names and "labels" not in asked.columns:
+        _check_one_truth(keys, names["labels"], get)
+    others = [f"{name!r} as {ours}" for ours, name in names.items() if ours != name]
+    notes = [f"Read {', '.join(others)}."] if others else []
     unused = sorted(keys - set(names.values()))
     if unused and "test_logits" not in keys:  # a record has much else
         notes.append(f"Not used: {few_of(unused)}.")
-    arrays = {ours: get(name) for ours, name in names.items()}
     columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
     if len({x.shape for x in columns}) > 1 or any(x.ndim != 1 for x in columns):
         shapes = ", ".join(str(column.shape) for column in columns)
         raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
     return arrays | grouped(group, columns), notes
+
+
+def _check_one_truth(keys: set[str], chosen: str, get: Callable[[str], Array]) -> None:
+    """Refuse a second array with a name of labels that has other values."""
+    first = np.asarray(to_numpy(get(chosen)))
+    for other in sorted(keys - {chosen}):
+        if other.lower() not in NAMES["labels"]:
+            continue
+        values = np.asarray(to_numpy(get(other)))
+        if values.shape == first.shape and (text_of(values) != text_of(first)).any():
+            raise ValueError(
+                f"got two arrays of labels that differ, {chosen!r} and {other!r}: say which is the "
+                f"truth, as in {line(label=chosen, ignore=other)}"
+            )
+
+
+def _settled(ours: str, theirs: str, array: Array) -> str:
+    """Logits, or probabilities where a name such as ``score`` leaves that to the values."""
+    values = np.asarray(to_numpy(array))
+    if theirs.lower().removeprefix("val_").removeprefix("test_") not in WEAK:
+        return ours
+    column = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    return ours if scales.weak_logits(column, theirs) else ours.replace("logits", "probs")
 
 
 def among(group: tuple[str, ...], names: Collection[str], expected: str) -> None:
@@ -78,17 +96,34 @@ def grouped(group: tuple[str, ...], columns: list) -> dict[str, Array]:
     return {"groups": np.stack(columns, axis=1), "group_names": np.array(group)}
 
 
-def _by_alias(keys: set[str]) -> dict[str, str]:
-    lower = {key.lower(): key for key in sorted(keys)}
-    found: dict[str, str] = {}
+def _are_scores(array: Array) -> bool:
+    """Whether they are numbers that cannot be answers: several for each sample, or fractions."""
+    values = np.asarray(to_numpy(array))
+    if values.dtype.kind not in "fiuV" or not values.size:
+        return False
+    return values.ndim > 1 or bool(values.dtype.kind == "f" and (values % 1).any())
+
+
+def _by_alias(keys: set[str], get: Callable[[str], Array], asked: Asked) -> dict[str, str]:
+    said = {role: asked.one(role, keys) for role in asked.columns if role != "ignore"}
+    found = {("answers" if x == "answer" else x): name for x, name in said.items() if name}
+    if {"logits", "probs"} & set(said):  # the others of a table's names are not meant
+        keys = {x for x in keys if x.lower() not in (*NAMES["logits"], *NAMES["probs"])}
+    lower = {key.lower(): key for key in sorted(keys - set(said.values()))}
     prefixes = {"": "", "test_": "", "val_": "val_", "valid_": "val_", "validation_": "val_"}
     for prefix, ours in prefixes.items():
         for name, others in NAMES.items():
             theirs = next((lower[prefix + x] for x in others if prefix + x in lower), None)
+            name = "answers" if name == "answer" else name
             if theirs is not None and ours + name in KEYS:
                 found.setdefault(ours + name, theirs)
-    if "predictions" in lower and not {"logits", "probs"} & set(found):
-        found["logits"] = lower["predictions"]  # of Hugging Face; netcal's are probabilities
+    if not {"logits", "probs"} & set(found):
+        # Of Hugging Face, which are logits; netcal's are probabilities, as rows that sum to 1 show.
+        shapes = {x: lower[x] for x in ("predictions", "preds", "y_pred", "y_hat") if x in lower}
+        scores = next((name for name in shapes.values() if _are_scores(get(name))), None)
+        if scores and "confidence" not in found:
+            found = {key: name for key, name in found.items() if name != scores}
+            found["logits"] = scores
     return found
 
 

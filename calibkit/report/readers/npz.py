@@ -7,20 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.arrays import Array
+from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.content import memory
 from calibkit.report.readers.named import Arrays, array_of, named
 
 _OBJECTS = "holds Python objects, not read as they could run code: save numbers or strings"
 
 
-def npz_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
+def npz_arrays(path: Path, asked: Asked) -> Arrays:
     with load_numpy(path) as archive:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("got a single array, expected an archive of named arrays")
         keys = set(archive.files)
         if keys == {"arr_0"}:
             return _fd_shifts(_member(archive, "arr_0"))
-        return named(keys, lambda name: _member(archive, name), group)
+        return named(keys, lambda name: _member(archive, name), asked)
 
 
 def load_numpy(path: Path):
@@ -75,13 +76,13 @@ def _fd_shifts(array: Array) -> Arrays:
     return arrays, notes
 
 
-def npy_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
-    if group:
+def npy_arrays(path: Path, asked: Asked) -> Arrays:
+    if asked.group:
         raise ValueError("group: a .npy file holds one array, expected an .npz or a table")
     return {"logits": load_numpy(path)}, []
 
 
-def tensor_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
+def tensor_arrays(path: Path, asked: Asked) -> Arrays:
     """A dict of tensors, as torch.save writes it; without torch's unpickling of anything else."""
     try:
         import torch
@@ -95,6 +96,12 @@ def tensor_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
         raise ValueError(
             "not a dict of tensors, or damaged: save torch.save({'logits': …, 'labels': …})"
         ) from error
+    if isinstance(found, tuple | list) and len(found) == 2:
+        raise ValueError(
+            f"got a {type(found).__name__} of 2, expected a dict of named tensors: save it as "
+            "torch.save({'probs': found[0], 'labels': found[1]}, 'preds.pt'), or 'logits' if the "
+            "first are scores before the softmax"
+        )
     if not isinstance(found, dict):
         raise ValueError(f"got a {type(found).__name__}, expected a dict of named tensors")
-    return named({str(key) for key in found}, lambda name: array_of(found[name]), group)
+    return named({str(key) for key in found}, lambda name: array_of(found[name]), asked)

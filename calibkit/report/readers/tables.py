@@ -6,14 +6,20 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.arrays import Array
-from calibkit.report.names import few_of, is_number
+from calibkit.report.names import few_of
+from calibkit.report.readers import cells, records
+from calibkit.report.readers.asked import Asked
+from calibkit.report.readers.classes import class_arrays
 from calibkit.report.readers.content import TEXT, bytes_of, format_of
-from calibkit.report.readers.named import NAMES, PREFIXES, VALIDATION, Arrays, among, grouped
+from calibkit.report.readers.named import Arrays, among, grouped
+from calibkit.report.readers.pairs import pair_arrays
+from calibkit.report.readers.roles import Roles, roles_of, two_models, unnamed
+from calibkit.report.readers.vocabulary import NAMES, VALIDATION
 
 
-def table_arrays(path: Path, group: tuple[str, ...]) -> Arrays:
+def table_arrays(path: Path, asked: Asked) -> Arrays:
     frame, notes = table_of(path)
-    arrays, more = frame_arrays(frame, group)
+    arrays, more = frame_arrays(frame, asked)
     return arrays, notes + more
 
 
@@ -50,53 +56,78 @@ def _form(content: bytes) -> tuple[dict[str, str], list[str]]:
     return form, notes + (["Decimals are written with a comma."] if form["decimal"] == "," else [])
 
 
-def frame_arrays(frame, group: tuple[str, ...]) -> Arrays:
+def frame_arrays(frame, asked: Asked) -> Arrays:
     """Arrays of a table with a row for each sample."""
     frame.columns = [str(column).strip() for column in frame.columns]
+    frame = records.flattened(frame)
+    frame.columns = [_printable(column) for column in frame.columns]
     if frame.empty or frame.columns.has_duplicates:
         raise ValueError(
             f"got {len(frame)} rows and columns {few_of(frame.columns)}, expected at least one row "
             "and no column twice"
         )
-    among(group, frame.columns, "columns ")
-    groups = group or tuple(c for c in ("group", "groups") if c in frame.columns)[:1]
-    lower = {c.lower(): c for c in reversed(frame.columns) if c not in groups}
-    label, weight, split, correct, confidence, logprob, answer = (
-        next((lower[name] for name in NAMES[kind] if name in lower), None)
-        for kind in ("labels", "weights", "split", "correct", "confidence", "logprob", "answer")
-    )
-    given = {*groups, label, weight, split}
-    arrays: dict[str, Array] = {}
+    among(asked.group, frame.columns, "columns ")
+    roles = roles_of(frame, asked)
     notes: list[str] = []
-    prefixed = any(c.startswith(p) for p in PREFIXES for c in frame.columns if c not in given)
-    if (confidence or logprob) and not prefixed and (correct or (answer and label)):
-        arrays, used, notes = _pairs(frame, label, correct, confidence, logprob, answer)
-        rest = [c for c in frame.columns if c not in {*groups, weight, split, *used}]
-    elif label is None:
-        raise ValueError(
-            f"got columns {few_of(frame.columns)}, expected one called 'label' "
-            f"(or {', '.join(map(repr, NAMES['labels'][2:8]))}), or 'confidence' and 'correct'"
-        )
-    else:
-        scores, columns, names, rest = _class_columns(frame, given, label)
-        single = all(frame[column].dtype == np.float32 for column in columns)
-        arrays[scores] = frame[columns].to_numpy(dtype=np.float32 if single else np.float64)
-        labels = _values(frame[label])
-        if labels.dtype.kind in "iu" and all(map(is_number, names)):
-            labels = labels.astype(str)  # names of columns, in whatever order they come
-        arrays["labels"] = labels
-        arrays["class_names"] = np.array(names)
-    if weight:
-        arrays["weights"] = _values(frame[weight])
-    if groups:
-        named = [frame[c].astype(object).where(frame[c].notna(), "(none)") for c in groups]
-        columns = [column.astype(str).to_numpy(dtype=str) for column in named]
-        arrays |= grouped(groups, columns)
-        arrays["groups"] = arrays["groups"] if group else columns[0]
-    if split:
-        arrays = _split(arrays, frame[split].astype(str).str.lower().to_numpy(dtype=str))
+    arrays, used, keep = _samples(frame, roles, asked, notes)
+    if roles.weight:
+        arrays["weights"] = cells.labels(frame[roles.weight])
+    if roles.groups:
+        columns = [frame[c].astype(object).where(frame[c].notna(), "(none)") for c in roles.groups]
+        columns = [column.astype(str).to_numpy(dtype=str) for column in columns]
+        arrays |= grouped(roles.groups, columns)
+        arrays["groups"] = arrays["groups"] if asked.group else columns[0]
+    if not keep.all():
+        whole = ("class_names", "group_names")
+        arrays = {key: x if key in whole else x[keep] for key, x in arrays.items()}
+    if roles.split:
+        arrays = _split(arrays, frame[roles.split][keep].astype(str).str.lower().to_numpy(str))
+    if doubt := two_models(frame, roles):
+        arrays["doubts"] = np.array([doubt])
+    ours = {*roles.groups, roles.weight, roles.split, *asked.columns.get("ignore", ())}
+    rest = [c for c in frame.columns if c not in {*ours, *used} and not c.startswith("Unnamed:")]
     notes += [f"Columns not used: {few_of(rest)}."] if rest else []
     return arrays, notes
+
+
+def _printable(name: str) -> str:
+    """A name without what could move a terminal's cursor."""
+    return "".join(x if x.isprintable() else "\N{REPLACEMENT CHARACTER}" for x in name)
+
+
+def _samples(
+    frame, roles: Roles, asked: Asked, notes: list[str]
+) -> tuple[dict[str, Array], set[str], Array]:
+    """Scores and labels, or confidences; the columns they came from; the rows that have them."""
+    said = {"probs", "logits"} & asked.columns.keys()
+    if roles.label is None and not roles.pairs:
+        raise ValueError(_no_label(frame, roles))
+    if roles.label is not None:
+        found = class_arrays(frame, roles, asked, notes)
+        if found is not None:
+            return *found, np.ones(len(frame), dtype=bool)
+    if not roles.pairs or said:
+        raise ValueError(_no_scores(frame, roles))
+    return pair_arrays(frame, roles, notes)
+
+
+def _no_label(frame, roles: Roles) -> str:
+    known = ", ".join(map(repr, NAMES["labels"][2:8]))
+    way = unnamed(frame, roles)
+    return (
+        f"got columns {few_of(frame.columns)}, expected one called 'label' (or {known}), or "
+        f"'confidence' and 'correct'; {'perhaps ' + way if way else 'say which: --column label=…'}"
+    )
+
+
+def _no_scores(frame, roles: Roles) -> str:
+    rest = [c for c in frame.columns if c not in {roles.label, *roles.groups}]
+    way = unnamed(frame, roles)
+    return (
+        f"got columns {few_of(rest)} beside {roles.label!r}, expected prob_NAME for each class, "
+        "or logit_NAME; or 'confidence' and 'correct' (true or false)"
+        f"{'; perhaps ' + way if way else ''}"
+    )
 
 
 def _split(arrays: dict[str, Array], part: Array) -> dict[str, Array]:
@@ -106,108 +137,7 @@ def _split(arrays: dict[str, Array], part: Array) -> dict[str, Array]:
             f"split: got {few_of(odd)}, expected 'test' and 'val' (leave training samples out)"
         )
     test = part == "test"
-    rows = {key: x for key, x in arrays.items() if key not in ("class_names", "group_names")}
+    whole = {key: arrays[key] for key in ("class_names", "group_names", "doubts") if key in arrays}
+    rows = {key: x for key, x in arrays.items() if key not in whole}
     held = {} if test.all() else {f"val_{k}": x[~test] for k, x in rows.items() if k != "groups"}
-    return arrays | {key: x[test] for key, x in rows.items()} | held
-
-
-def _values(column) -> Array:
-    """A column's labels as numbers or strings, never objects."""
-    if column.isna().any():
-        row = int(column.isna().argmax()) + 1
-        raise ValueError(f"{column.name}: got an empty cell in row {row} below the header")
-    if column.dtype.kind in "biuf":
-        return column.to_numpy()
-    return column.astype(str).to_numpy(dtype=str)
-
-
-def _numbers(column) -> Array:
-    import pandas as pd
-
-    if column.dtype.kind not in "biuf":
-        cells = pd.to_numeric(column, errors="coerce").rename(column.name)
-        if (odd := column[column.notna() & cells.isna()]).size:
-            raise ValueError(f"{column.name}: got {str(odd.iloc[0])[:40]!r}, expected numbers")
-        column = cells
-    return _values(column)
-
-
-def _pairs(frame, label, correct, confidence, logprob, answer):
-    """Confidence and correctness of answers, the columns they came from, and notes."""
-    source, notes = confidence or logprob, []
-    values = _numbers(frame[source])
-    if not confidence:
-        if values.max() > 1e-6:
-            raise ValueError(f"{source}: got {values.max():g}, expected logarithms, 0 at most")
-        values = np.exp(values)
-        notes.append(f"The confidence is exp({source}).")
-    if correct:
-        right = _values(frame[correct])
-        if right.dtype.kind in "US":
-            words = np.char.lower(np.char.strip(right))
-            odd = right[~np.isin(words, ("true", "1", "yes", "false", "0", "no"))]
-            if odd.size:
-                raise ValueError(
-                    f"{correct}: got {few_of(np.unique(odd))}, expected 0 and 1, or true, false"
-                )
-            right = np.isin(words, ("true", "1", "yes"))
-        return {"confidence": values, "correct": right}, {source, correct}, notes
-    both = [frame[answer], frame[label]]
-    if not all(column.dtype.kind in "biuf" for column in both):
-        both = [column.astype(str).str.strip() for column in both]
-    notes.append(f"An answer is right if {answer!r} and {label!r} are the same.")
-    same = (both[0] == both[1]).to_numpy(dtype=bool)
-    return {"confidence": values, "correct": same}, {source, answer, label}, notes
-
-
-def _class_columns(frame, assigned: set, label: str):
-    """The kind of scores, their columns, the classes' names, and the columns left over."""
-    rest = [c for c in frame.columns if c not in assigned and not c.startswith("Unnamed:")]
-    prefix = next((p for p in PREFIXES if any(c.startswith(p) for c in rest)), "")
-    alone = [c for c in rest if c.lower() in (*NAMES["probs"], *NAMES["logits"])]
-    if prefix and not alone:
-        columns = [c for c in rest if c.startswith(prefix)]
-    elif len(alone) == 1:
-        columns, prefix = alone, ""
-    else:
-        columns = [c for c in rest if frame[c].dtype.kind in "fiu"]
-        if not columns:
-            raise ValueError(f"got columns {few_of(rest)}, expected prob_NAME for each class")
-        answer = any(c.lower() in NAMES["answer"] for c in rest)
-        if answer or all(c.lower() in NAMES["confidence"] for c in columns):
-            raise ValueError(
-                f"got columns {few_of(rest)}, expected prob_NAME or logit_NAME for each class; or "
-                "'confidence' and 'correct' (true or false)"
-            )
-    for column in columns:
-        _numbers(frame[column])
-    kind = PREFIXES.get(prefix, "probs")
-    names = [c.removeprefix(prefix) for c in columns]
-    if len(columns) == 1:  # the probability or logit of class 1
-        if columns[0].lower() in NAMES["logits"]:
-            kind = "logits"
-        names = _two_names(frame[label], names[0], bool(alone))
-    elif not prefix and ((frame[columns] < -1e-6) | (frame[columns] > 1 + 1e-6)).any(axis=None):
-        raise ValueError(
-            f"got columns {few_of(columns)}, read as probabilities of these classes, but some are "
-            "not between 0 and 1; name the columns of scores prob_NAME or logit_NAME"
-        )
-    return kind, columns, names, [c for c in rest if c not in columns]
-
-
-def _two_names(labels, name: str, alone: bool) -> list[str]:
-    """Names of two classes from the name of one column and the labels."""
-    seen = sorted({str(x) for x in labels.dropna()} - {"-1", "-100"})
-    if len(seen) > 2:
-        raise ValueError(
-            f"{labels.name}: got {few_of(seen)} with one column of scores, {name!r}; expected two "
-            "classes, or a column for each"
-        )
-    if name in seen:
-        return [next((x for x in seen if x != name), f"not {name}"), name]
-    if set(seen) <= {"0", "1", "0.0", "1.0", "False", "True"}:
-        return ["0", "1"] if alone else [f"not {name}", name]
-    raise ValueError(
-        f"{name}: one column of scores, and labels {few_of(seen)}: which of them is it the "
-        f"probability of? Name the column prob_{seen[-1]}, for instance"
-    )
+    return whole | {key: x[test] for key, x in rows.items()} | held

@@ -1,0 +1,115 @@
+"""Cells of a table: numbers, percentages, labels, right and wrong, and what is missing."""
+
+import numpy as np
+
+from calibkit.arrays import Array
+from calibkit.report.names import few_of
+
+MISSING = ("", "na", "n/a", "nan", "none", "null", "?", "-", ".", "<na>")  # where a number belongs
+RIGHT = ("true", "t", "1", "1.0", "yes", "y", "correct", "right", "pass", "passed", "c", "+")
+WRONG = ("false", "f", "0", "0.0", "no", "n", "incorrect", "wrong", "fail", "failed", "i")
+WRONG += ("not correct",)
+
+
+def texts(column) -> Array:
+    """Values as text, whole numbers without a decimal point; "" where there is none."""
+    gone = column.isna().to_numpy()
+    if column.dtype.kind == "f":
+        whole = column[~gone]
+        if (whole == whole.round()).all() and (whole.abs() < 1e15).all():
+            column = column.where(~gone, 0).astype(np.int64)
+    return np.where(gone, "", column.astype(str).str.strip().to_numpy(dtype=str))
+
+
+def labels(column) -> Array:
+    """A column's labels as numbers or strings, never objects."""
+    if column.isna().any():
+        row = int(column.isna().argmax()) + 1
+        raise ValueError(f"{column.name}: got an empty cell in row {row} below the header")
+    if column.dtype.kind in "biuf":
+        return column.to_numpy()
+    return column.astype(str).to_numpy(dtype=str)
+
+
+def is_numeric(column) -> bool:
+    """Whether it is of numbers, or text that is: some cells may be empty, or percentages."""
+    if column.dtype.kind in "fiu":
+        return True
+    if column.dtype.kind == "b" or not len(column):
+        return False
+    some = column.iloc[:200].dropna()
+    try:
+        found, gone = _parsed(some)
+    except ValueError:  # percentages and fractions
+        return True
+    return bool((~gone).any()) and bool(found[~gone].isna().mean() <= 0.05)
+
+
+def numbers(column, missing: bool = False) -> Array:
+    """A column as numbers; percentages as text are divided by 100.
+
+    With `missing`, NaN where a cell holds none; else such a cell is refused by row and column.
+    """
+    if column.dtype.kind in "biuf":
+        cells, gone = column, column.isna()
+    else:
+        cells, gone = _parsed(column)
+        if (odd := column[~gone & cells.isna()]).size:
+            row = column.index.get_loc(odd.index[0]) + 1
+            raise ValueError(
+                f"{column.name}: got {str(odd.iloc[0])[:40]!r}, expected numbers (row {row} below "
+                "the header)"
+            )
+    if gone.any() and not missing:
+        row = int(gone.to_numpy().argmax())
+        what = str(column.iloc[row]).strip()
+        what = f"{what!r}" if column.notna().iloc[row] and what else "an empty cell"
+        raise ValueError(
+            f"{column.name}: got {what} in row {row + 1} below the header, expected a number "
+            f"({int(gone.sum()):,} of {len(gone):,} rows lack it): fill it, or leave the row out"
+        )
+    return cells.to_numpy(dtype=np.float64) if gone.any() else cells.to_numpy()
+
+
+def _parsed(column):
+    """Text as numbers, NaN where it is none; and where nothing stands at all."""
+    import pandas as pd
+
+    text = column.astype(str).str.strip()
+    gone = column.isna() | text.str.lower().isin(MISSING)
+    percent = text.str.endswith("%")
+    plain = text.where(~percent, text.str.removesuffix("%").str.strip())
+    cells = pd.to_numeric(plain.where(~gone), errors="coerce")
+    if percent.any():
+        if not (percent | gone).all():
+            both = column[percent].iloc[0], column[~percent & ~gone].iloc[0]
+            raise ValueError(f"{column.name}: got {few_of(both)}, expected % in all or in none")
+        cells = cells / 100
+    return cells, gone
+
+
+def in_percent(column) -> bool:
+    """Whether its cells are written as percentages."""
+    if column.dtype.kind in "biuf":
+        return False
+    return bool(column.dropna().astype(str).str.strip().str.endswith("%").any())
+
+
+def right(column) -> Array:
+    """Whether each answer is right: numbers 0 and 1, or one of the words for it."""
+    if column.dtype.kind in "biuf":
+        return labels(column)
+    words = column.astype(str).str.strip().str.lower().to_numpy(dtype=str)
+    odd = ~np.isin(words, (*RIGHT, *WRONG))
+    if odd.any():
+        raise ValueError(
+            f"{column.name}: got {few_of(np.unique(column.astype(str).to_numpy(dtype=str)[odd]))}, "
+            "expected 0 and 1, or words such as true, false, correct, incorrect, yes, no"
+        )
+    return np.isin(words, RIGHT)
+
+
+def is_right(column) -> bool:
+    """Whether it could say which answers are right: two values, one of each kind."""
+    seen = {x.lower() for x in np.unique(texts(column)).tolist()} - set(MISSING)
+    return len(seen) == 2 and len(seen & {*RIGHT}) == 1 and seen <= {*RIGHT, *WRONG}

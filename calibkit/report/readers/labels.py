@@ -1,0 +1,135 @@
+"""What a label can be: a number, a name, a one-hot row, or none."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from calibkit.arrays import Array, ArrayLike, to_numpy
+from calibkit.report.names import few_of, is_number, text_of
+
+NO_LABEL = (-1, -100)  # "unknown" by convention, and what torch and Hugging Face ignore
+
+
+class MinusOne(NamedTuple):
+    """Labels of which -1 is a class: what to add to them, or to make of -1 and 1."""
+
+    names: tuple[str, ...]
+    halved: bool | None  # -1 and 1 become 0 and 1; else each label one more; None: they are names
+    note: str
+
+    def of(self, labels: Array) -> Array:
+        """Labels counted from 0; what means none stays."""
+        text = as_text(labels)
+        if self.halved is None:
+            return text
+        if self.halved:
+            return np.where(text == "-1", "0", np.where(text == "1", "1", text))
+        whole = np.array([int(x) if is_number(x) else -100 for x in text.tolist()])
+        return np.where(whole == -100, -100, whole + 1)
+
+
+def minus_one_is_class(
+    labels: Sequence[Array], k: int, names: tuple[str, ...], asked: str | None
+) -> MinusOne | None:
+    """How to read labels of which -1 is a class; None where it is no label, or a column's name.
+
+    It is a class where all labels are -1 or 1 and there are two classes, or where `asked` says so.
+    """
+    if asked == "none" or any(x.ndim != 1 or x.dtype.kind not in "iufUS" for x in labels):
+        return None
+    if not labels:
+        return None
+    seen = set(np.unique(np.concatenate([as_text(x) for x in labels])).tolist())
+    if "-1" in names:  # a column says so
+        note = "The label -1 is read as a class, since a column or all labels say so."
+        return MinusOne(names, None, note) if "-1" in seen else None
+    if k == 2 and seen == {"-1", "1"}:
+        ours = ("-1", "1") if set(names) <= {"0", "1"} else names
+        shown = " and ".join(ours)
+        return MinusOne(
+            ours,
+            True,
+            f"All labels are -1 or 1: read as the two classes {shown}. (Elsewhere -1 stands for no "
+            "label; --minus-one none says that it does here.)",
+        )
+    if asked == "class" and "-1" in seen:
+        own = names or tuple(str(i - 1) for i in range(k))
+        return MinusOne(own, False, "A label of -1 is the first class, as was said.")
+    return None
+
+
+def check_one_label(labels: ArrayLike, name: str) -> None:
+    """Refuse rows of 0 and 1 with several labels, or none, by what they are."""
+    array = to_numpy(labels, name)
+    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "biuf":
+        return
+    sums = array.sum(axis=1)
+    if array.size and np.isin(array, (0, 1)).all() and (sums != 1).any():
+        raise ValueError(
+            f"{name}: got rows of {int(sums.min())} to {int(sums.max())} labels at once "
+            "(multi-label), expected one a row: save a file for each label j, with "
+            "probs=probs[:, j] and labels=labels[:, j]"
+        )
+
+
+def as_text(labels: Array) -> Array:
+    """Labels as text, whole numbers without a decimal point."""
+    if labels.dtype.kind == "f" and (np.abs(labels) < 1e15).all():
+        labels = labels.astype(np.int64) if (labels == np.round(labels)).all() else labels
+    if labels.dtype.kind == "b":
+        labels = labels.astype(np.int64)
+    text = text_of(labels)
+    if labels.dtype.kind in "US":
+        text = np.char.strip(text)
+        text = np.where(text == "+1", "1", text)
+        text = np.where(text == "1.0", "1", np.where(text == "-1.0", "-1", text))
+    return text
+
+
+def numbered(labels: ArrayLike, n: int, k: int, names: tuple[str, ...], name: str) -> Array:
+    """Labels as whole numbers, however they were written."""
+    array = to_numpy(labels, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    one_hot = array.shape == (n, k) and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
+    if one_hot and (array.sum(axis=1) == 1).all():
+        return array.argmax(axis=1)
+    if array.ndim != 1 or array.size != n:
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({n},), one for each sample")
+    if array.dtype.kind == "f":
+        odd = array[~((np.abs(array) < 1e15) & (array == np.round(array)))]
+        if odd.size:
+            raise ValueError(f"{name}: got {odd[0]:g}, expected whole numbers 0 to {k - 1}")
+        array = array.astype(np.int64)
+    if array.dtype.kind in "US":
+        return _by_name(text_of(array), k, names, name)
+    if array.dtype.kind not in "biu":
+        raise ValueError(f"{name}: got type {array.dtype}, expected whole numbers or names")
+    own = [str(i) for i in range(k)]
+    if names and all(is_number(x) for x in names) and list(names) != own:
+        if sorted(names) == sorted(own):  # a number may be a position or a name
+            raise ValueError(
+                f"class_names: got the numbers {few_of(names)} in another order than the columns, "
+                f"and {name} that are numbers too; write the {name} as text"
+            )
+        return _by_name(text_of(array), k, names, name)  # columns called 1 to k, or 7 and 9
+    return array.astype(np.int64)
+
+
+def _by_name(labels: Array, k: int, names: tuple[str, ...], name: str) -> Array:
+    distinct, place = np.unique(labels, return_inverse=True)
+    number = {str(i): i for i in NO_LABEL} | {x: i for i, x in enumerate(names)}
+    if not all(x in number for x in distinct) and all(is_number(x) for x in distinct):
+        places = {x: int(x) for x in distinct}
+        if set(places.values()) <= {*NO_LABEL, *range(k)} or not all(is_number(x) for x in names):
+            number = places
+    unknown = [str(x) for x in distinct if x not in number]
+    if unknown and not names:
+        raise ValueError(
+            f"{name}: got names such as {unknown[0]!r}, expected numbers 0 to {k - 1}, "
+            "or class_names with the name of each column"
+        )
+    if unknown:
+        raise ValueError(f"{name}: got {few_of(unknown)}, expected names among {few_of(names)}")
+    return np.array([number[x] for x in distinct], dtype=np.int64)[place]

@@ -1,0 +1,152 @@
+"""Cells that hold more than one value: dicts, lists and vectors, as JSON and Parquet have them."""
+
+import re
+
+import numpy as np
+
+from calibkit.arrays import Array
+from calibkit.report.names import few_of
+from calibkit.report.readers.asked import Asked, line
+from calibkit.report.readers.vocabulary import NAMES
+
+DEPTH = 5  # of dicts within dicts
+NONE = -1e4  # the logit of a choice that a row does not have
+
+
+def flattened(frame):
+    """A table whose dicts became columns: ``{"grade": {"correct": 1}}`` is ``grade.correct``."""
+    import pandas as pd
+
+    for _ in range(DEPTH):
+        if frame.empty or frame.columns.has_duplicates:
+            return frame
+        nested = [c for c in frame.columns if _holds(frame[c], dict) or _scored(frame[c])]
+        if not nested:
+            break
+        parts = []
+        for name in frame.columns:
+            if name not in nested:
+                parts.append(frame[[name]])
+                continue
+            rows = [_as_dict(x) for x in frame[name]]
+            inner = pd.DataFrame.from_records(rows, index=frame.index)
+            if "" in inner:  # a vector
+                parts.append(inner[[""]].set_axis([name], axis=1))
+                continue
+            if _scored(frame[name]):  # in each row the best first
+                inner = inner[sorted(inner.columns, key=_natural)]
+            parts.append(inner.add_prefix(f"{name}."))
+        frame = pd.concat(parts, axis=1)
+    return frame
+
+
+def _first(column):
+    known = column.dropna() if column.dtype.kind == "O" else ()
+    return known.iloc[0] if len(known) else None
+
+
+def _holds(column, kind) -> bool:
+    return isinstance(_first(column), kind)
+
+
+def is_row(cell) -> bool:
+    return isinstance(cell, list | tuple | np.ndarray)
+
+
+def is_list(column) -> bool:
+    return is_row(_first(column))
+
+
+def _scored(column) -> bool:
+    """Whether each cell lists a dict {label, score} for each class."""
+    first = _first(column)
+    if not isinstance(first, list | tuple | np.ndarray) or not len(first):
+        return False
+    return isinstance(first[0], dict) and {"label", "score"} <= set(first[0])
+
+
+def _natural(name: str) -> list:
+    """A key for sorting in which LABEL_2 is before LABEL_10."""
+    return [(int(x), "") if x.isdecimal() else (-1, x) for x in re.split(r"(\d+)", name)]
+
+
+def _as_dict(cell) -> dict:
+    if isinstance(cell, dict):
+        if set(cell) == {"type", "size", "indices", "values"}:  # a vector of Spark
+            return {"": _vector(cell)}
+        return {str(key): value for key, value in cell.items()}
+    if isinstance(cell, list | tuple | np.ndarray):
+        found = [x for x in cell if isinstance(x, dict)]
+        return {str(x.get("label")): x.get("score") for x in found}
+    return {}
+
+
+def _vector(cell: dict) -> list:
+    values = list(cell["values"])
+    if cell["indices"] is None or cell["size"] is None:
+        return values
+    full = [0.0] * min(int(cell["size"]), 10**6)
+    for place, value in zip(cell["indices"], values, strict=True):
+        full[int(place)] = value
+    return full
+
+
+# --- a list of scores in each row ---
+
+
+def scores_in(frame, asked: Asked) -> tuple[str, str] | None:
+    """The column of lists that are scores and what they are; None if no column holds lists."""
+    lists = [c for c in frame.columns if is_list(frame[c])]
+    for kind in ("logits", "probs"):
+        if said := asked.of(kind, list(frame.columns)):
+            return (kind, said[0]) if said[0] in lists else None
+    for kind in ("logits", "probs"):
+        for name in NAMES[kind]:
+            if found := next((c for c in lists if c.lower() == name), None):
+                return kind, found
+    return None
+
+
+def unknown_list(frame) -> str:
+    """The error for a table whose lists could be scores."""
+    name = next(c for c in frame.columns if is_list(frame[c]))
+    return (
+        f"{name}: got a list in each row, expected it to be logits or probs: say which, as in "
+        f"{line(probs=name)}"
+    )
+
+
+def matrix(column, kind: str, notes: list[str]) -> tuple[str, Array, Array]:
+    """Lists as rows, their kind, and how many each has; shorter ones are padded, with a note."""
+    try:
+        rows = [np.asarray(x if is_row(x) else [], dtype=np.float64).ravel() for x in column]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{column.name}: got {few_of(column.iloc[:1])}, not numbers") from error
+    sizes = np.array([len(row) for row in rows])
+    if (sizes < 1).any():
+        at = int((sizes < 1).argmax()) + 1
+        raise ValueError(f"{column.name}: got nothing in row {at}, expected a list of scores")
+    if sizes.min() == sizes.max():
+        return kind, np.stack(rows), sizes
+    notes.append(
+        f"Rows have {sizes.min()} to {sizes.max()} choices. The classes are positions of choices."
+    )
+    padded = np.full((len(rows), sizes.max()), NONE if kind == "logits" else 0.0)
+    for out, row in zip(padded, rows, strict=True):
+        out[: len(row)] = row
+    if kind == "probs" and all((row > 0).all() for row in rows):
+        own = np.arange(sizes.max()) < sizes[:, None]
+        logs = np.log(np.where(own, padded, 1.0))
+        return "logits", np.where(own, logs - logs[:, :1], NONE), sizes
+    return kind, padded, sizes
+
+
+def check_choices(labels: Array, sizes: Array, name: str) -> None:
+    """Refuse a label that its row has no score for."""
+    if labels.dtype.kind not in "iu" or (labels < sizes).all():
+        return
+    row = int((labels >= sizes).argmax())
+    raise ValueError(
+        f"{name}: got {labels[row]} in row {row + 1}, which has {sizes[row]} scores, expected one "
+        f"of 0 to {sizes[row] - 1}"
+    )

@@ -1,0 +1,170 @@
+"""What each column of a table is: label, answer, confidence and so on; said, or by its name."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibkit.report.names import few_of
+from calibkit.report.readers import cells, columns
+from calibkit.report.readers.asked import Asked, line
+from calibkit.report.readers.vocabulary import MODELS, NAMES
+
+
+@dataclass
+class Roles:
+    """The column of each role; None where there is none."""
+
+    groups: tuple[str, ...] = ()
+    label: str | None = None
+    weight: str | None = None
+    split: str | None = None
+    correct: str | None = None
+    confidence: str | None = None
+    logprob: str | None = None
+    answer: str | None = None
+    spare: list[str] = field(default_factory=list)  # other names for label and answer; ignored
+
+    @property
+    def taken(self) -> set[str]:
+        """Columns that cannot be scores of classes."""
+        single = (self.label, self.weight, self.split, self.answer)
+        return {*self.groups, *self.spare, *(x for x in single if x)}
+
+    @property
+    def pairs(self) -> bool:
+        """Whether confidences and what makes an answer right are there."""
+        source = self.confidence or self.logprob
+        return bool(source and (self.correct or (self.answer and self.label)))
+
+
+def roles_of(frame, asked: Asked) -> Roles:
+    """What each column of a table is."""
+    names = list(frame.columns)
+    roles = Roles(asked.group, spare=asked.of("ignore", names) or [])
+    if not roles.groups:
+        said = asked.of("groups", names) or [c for c in ("group", "groups") if c in names][:1]
+        roles.groups = tuple(c for c in said if c not in roles.spare)
+    said = {x for role in asked.columns if role != "groups" for x in _named(asked, role, names)}
+    free = [c for c in names if c not in {*roles.groups, *said} and not c.startswith("Unnamed:")]
+    for role in ("weights", "split", "correct", "confidence", "logprob"):
+        found = asked.one(role, names) or next(iter(_candidates(role, free)), None)
+        setattr(roles, role.removesuffix("s"), found)
+    roles.label = asked.one("labels", names) or _label(frame, _candidates("labels", free), roles)
+    answers = [c for c in _candidates("answer", free) if c != roles.label]
+    roles.answer = asked.one("answer", names) or _answer(frame, answers, roles)
+    return roles
+
+
+def _named(asked: Asked, role: str, names: list[str]) -> list[str]:
+    """Columns said to be `role`; a pattern of scores leaves the label what it is."""
+    found = asked.of(role, names) or []
+    whole = role not in ("probs", "logits")
+    return [x for x in found if whole or x in asked.columns[role]]
+
+
+def _candidates(role: str, free: list[str]) -> list[str]:
+    """Columns with one of the names of a role, the most usual name first."""
+    lower = {c.lower(): c for c in reversed(free)}
+    return [lower[name] for name in NAMES[role] if name in lower]
+
+
+def _label(frame, candidates: list[str], roles: Roles) -> str | None:
+    """The one column of labels, of several that say the same."""
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
+    first, *others = candidates
+    for other in others:
+        a, b = cells.texts(frame[first]), cells.texts(frame[other])
+        if (a == b).all() or _renamed(a, b):
+            roles.spare.append(other)
+            continue
+        raise ValueError(
+            f"got two columns of labels that differ, {first!r} and {other!r} (in "
+            f"{int((a != b).sum()):,} of {len(a):,} rows): say which is the truth, as in "
+            f"{line(label=first, ignore=other)}"
+        )
+    return first
+
+
+def _renamed(a, b) -> bool:
+    """Whether each value of one is always the same value of the other, as names and numbers are."""
+    pairs = np.unique(np.stack([a, b], axis=1), axis=0)
+    if len(pairs) != len(np.unique(a)) or len(pairs) != len(np.unique(b)):
+        return False
+    return not (set(a.tolist()) & set(b.tolist()))
+
+
+def _answer(frame, candidates: list[str], roles: Roles) -> str | None:
+    """The column of answers: of several, the one whose values are most often labels."""
+    if not candidates or roles.label is None:
+        return candidates[0] if candidates else None
+    label = cells.texts(frame[roles.label])
+    shares = [float(np.isin(cells.texts(frame[c]), label).mean()) for c in candidates]
+    best = candidates[int(np.argmax(shares))]
+    if max(shares) == 0 and not (roles.confidence or roles.logprob):
+        return None
+    roles.spare += [c for c, share in zip(candidates, shares, strict=True) if c != best and share]
+    return best
+
+
+def two_models(frame, roles: Roles) -> str:
+    """What to say of a column that names several models; "" if there is none."""
+    for name in frame.columns:
+        if name.lower() not in MODELS or name in {*roles.groups, *roles.spare}:
+            continue
+        values = np.unique(cells.texts(frame[name].drop_duplicates()))
+        if 2 <= len(values) <= min(50, len(frame) // 10):
+            return (
+                f"The column {name!r} names {len(values)} models ({few_of(values)}): one report "
+                f"for each, from a file of its rows, or --group {name}; or {line(ignore=name)} to "
+                "take all rows together."
+            )
+    return ""
+
+
+def unnamed(frame, roles: Roles) -> str:
+    """The options that would read a table whose names say nothing; "" if it cannot be guessed."""
+    free = [c for c in frame.columns if c not in roles.taken and not c.startswith("Unnamed:")]
+    confidence = roles.confidence or _only(frame, free, "confidence", _is_confidence)
+    correct = roles.correct or _only(frame, free, "correct", cells.is_right)
+    if confidence and correct and confidence != correct:
+        return line(confidence=confidence, correct=correct)
+    if not roles.label and (label := _label_of_classes(frame, free)):
+        return line(label=label)
+    if confidence and roles.label and len(np.unique(cells.texts(frame[roles.label]))) == 2:
+        return line(probs=confidence)
+    return ""
+
+
+def _label_of_classes(frame, free: list[str]) -> str | None:
+    """The one column whose values are what other columns, which are a distribution, are called."""
+    found = []
+    for name in (c for c in free if frame[c].dtype.kind != "f"):
+        values = np.unique(cells.texts(frame[name].drop_duplicates())).tolist()
+        if not 2 <= len(values) <= 1000:
+            continue
+        others = [c for c in free if c != name and cells.is_numeric(frame[c])]
+        fit = columns.families(others, values)
+        found += [name] * any(columns.is_distribution(frame, x.columns) for x in fit)
+    return found[0] if len(found) == 1 else None
+
+
+def _only(frame, free: list[str], role: str, test) -> str | None:
+    """The one column that passes; of several, the one whose last name is of that role."""
+    found = [c for c in free if test(frame[c])]
+    if len(found) > 1:
+        found = [c for c in found if c.lower().rpartition(".")[2] in NAMES[role]]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_confidence(column) -> bool:
+    if not cells.is_numeric(column) or column.dtype.kind == "b":
+        return False
+    try:
+        values = cells.numbers(column, missing=True).astype(float)
+    except ValueError:
+        return False
+    values = values[~np.isnan(values)]
+    if not len(values) or not (values.min() >= 0 and values.max() <= 100):
+        return False
+    return len(np.unique(values)) > 2 and bool(values.max() <= 1 or cells.in_percent(column))

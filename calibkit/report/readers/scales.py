@@ -1,0 +1,232 @@
+"""What numbers can be: probabilities, percent, logits, codes; for columns and arrays alike."""
+
+import numpy as np
+
+from calibkit.arrays import Array, row_sums
+
+SLACK = 1e-4  # what sums of float32, or a library's own smoothing, leave above 1 or below 0
+BYTES = (127, 128, 255, 256)  # steps of probabilities out of integers of one byte
+
+
+def check_type(array: Array, name: str) -> Array:
+    """Refuse numbers that NumPy does not know or that are codes of numbers.
+
+    Numbers of ml_dtypes in memory become float32; in a file they have lost what they are.
+    """
+    if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        return array.astype(np.float32)
+    if array.dtype.kind == "V":
+        kind = "bfloat16 of ml_dtypes" if array.dtype.itemsize == 2 else "a type of ml_dtypes"
+        raise ValueError(
+            f"{name}: got type {array.dtype}, numbers of {8 * array.dtype.itemsize} bits that "
+            f"NumPy does not know (probably {kind}): save x.astype(np.float32)"
+        )
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 1 and not np.isin(array, (0, 1)).all():
+        raise ValueError(codes(name, str(array.dtype)))
+    return array
+
+
+def codes(name: str, what: str) -> str:
+    return (
+        f"{name}: got whole numbers of one byte ({what}), the codes of a quantised model: save "
+        "(code - zero point) * scale, which its runtime knows"
+    )
+
+
+def are_codes(scores: Array) -> bool:
+    """Whether they are whole numbers of the size of a byte, in whatever type they were saved."""
+    if scores.dtype.kind not in "fiu" or not scores.size:
+        return False
+    low, high = scores.min(), scores.max()
+    size = (0 <= low and 1 < high <= 255) or (-128 <= low and high <= 127)
+    return bool(size and high - low > 20 and (scores == np.round(scores)).all())
+
+
+def clipped(values: Array, name: str, notes: list[str]) -> Array:
+    """Values that are outside of 0 to 1 by at most `SLACK`, moved there, with a note."""
+    if values.dtype.kind != "f" or not values.size:
+        return values
+    low, high = values.min(), values.max()
+    if not (-SLACK <= low and high <= 1 + SLACK) or (low >= 0 and high <= 1):
+        return values
+    odd, off = int(((values < 0) | (values > 1)).sum()), max(-low, high - 1)
+    if off > 1e-6:
+        notes.append(
+            f"{name}: {odd:,} of {values.size:,} values are outside of 0 to 1, by at most "
+            f"{off:.1g}, and were read as 0 or 1."
+        )
+    return values.clip(0, 1)
+
+
+def is_percent(values: Array, name: str = "") -> bool:
+    """Whether single values are percentages, by their range or because their name says so."""
+    if values.dtype.kind not in "fiu" or not values.size:
+        return False
+    low, high = values.min(), values.max()
+    said = any(word in name.lower() for word in ("percent", "pct", "%"))
+    return bool(0 <= low and (50 if not said else 1) < high <= 100 * (1 + SLACK))
+
+
+def is_percent_rows(scores: Array) -> bool:
+    """Whether rows of classes sum to 100 and hold no negative number."""
+    if scores.dtype.kind not in "fiu" or scores.ndim != 2 or len(scores) < 2:
+        return False
+    if scores.shape[1] < 2 or not scores.min() >= 0:
+        return False
+    off = np.abs(row_sums(scores.astype(np.float64)) - 100).max()
+    whole = bool((scores == np.round(scores)).all())  # each may be off by a half
+    return bool(off <= (min(0.5 * scores.shape[1], 5) if whole else 0.2))
+
+
+def of_percent(values: Array, name: str, notes: list[str]) -> Array:
+    notes.append(f"{name}: read as percentages, divided by 100.")
+    return values / (np.float32(100) if values.dtype == np.float32 else 100.0)
+
+
+def unit(values: Array, name: str, notes: list[str]) -> Array:
+    """Single probabilities from 0 to 1: percentages divided, what is just outside moved."""
+    if is_percent(values, name):
+        values = of_percent(values, name, notes)
+    return clipped(values, name, notes)
+
+
+def weak_logits(values: Array, name: str) -> bool:
+    """Whether one column of scores is of logits; False if of percent; `ValueError` if unclear.
+
+    The name, such as ``score``, says neither. A logit is below 0 wherever the other class is more
+    probable.
+    """
+    if values.dtype.kind not in "fiu" or values.ndim != 1 or len(values) < 2 or values.min() < 0:
+        return True
+    if values.max() <= 1 + SLACK:
+        return False
+    if is_percent(values, name):
+        return False
+    raise ValueError(
+        f"{name}: got values from {values.min():.6g} to {values.max():.6g}, none below 0 as logits "
+        f"of the less probable class are: if they are logits, say --column logits={name}; "
+        "probabilities are from 0 to 1, percentages to 100"
+    )
+
+
+def byte_step(probs: Array) -> int:
+    """The number of steps from 0 to 1 if all are multiples of one such step of a byte; else 0."""
+    if probs.dtype.kind != "f" or not probs.size or np.isin(probs, (0, 1)).all():
+        return 0
+    few = probs[:: len(probs) // 1000 + 1]
+    for steps in BYTES:
+        if all(np.abs(x * steps - np.round(x * steps)).max() <= 1e-3 for x in (few, probs)):
+            return steps
+    return 0
+
+
+def half_precision(probs: Array) -> str:
+    """Which format of 16 bits can hold all of them, "bfloat16" or "float16"; else "".
+
+    Votes of 64 trees, and steps of a byte, are such numbers, too, and neither.
+    """
+    if probs.dtype.kind != "f" or not probs.size or byte_step(probs):
+        return ""
+    single = probs.astype(np.float32)
+    if not (single == probs).all():
+        return ""
+    bits = np.ascontiguousarray(single).view(np.uint32)
+    if not (bits & 0xFFFF).any():
+        return "bfloat16" if len(np.unique(bits)) > 16 else ""
+    with np.errstate(over="ignore"):
+        same = (single.astype(np.float16).astype(np.float32) == single).all()
+    return "float16" if same and len(np.unique(bits)) > 16 else ""
+
+
+def rows_of_one(probs: Array, name: str, half: float, notes: list[str]) -> Array:
+    """Rows that sum to 1 but for rounding by up to `half`, divided by their sum, and noted."""
+    sums = row_sums(probs)
+    off = np.abs(sums - 1).max() if np.isfinite(sums).all() and probs.size else np.inf
+    if off <= 1e-3:
+        return probs
+    if half > 1e-5 and off <= min(min(half, 0.005) * probs.shape[1], 0.05) + 1e-6:
+        notes.append(f"The {name} are rounded: each row was divided by its sum.")
+        return probs / sums[:, None]
+    if off <= 0.02 and (kind := half_precision(probs)):
+        notes.append(f"The {name} have the precision of {kind}: each row was divided by its sum.")
+        return probs / sums[:, None]
+    return probs
+
+
+def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
+    """Rows of classes from 0 to 1: percentages divided by 100, what is just outside moved."""
+    if probs.ndim != 2 or probs.dtype.kind not in "fiu" or not probs.size:
+        return probs
+    if probs.max() > 1 + SLACK and is_percent_rows(probs):
+        probs = of_percent(probs, name, notes)
+    return clipped(probs, name, notes)
+
+
+def coarse(probs: Array, name: str) -> list[str]:
+    """What half precision does to probabilities, if it does."""
+    kind = half_precision(probs)
+    if not kind or len(probs) < 20:
+        return []
+    top = probs.max(axis=1)
+    ones, distinct = int((top == 1).sum()), len(np.unique(top[top < 1]))
+    if kind == "float16" and ones < 0.01 * len(top):
+        return []
+    return [
+        f"The {name} have the coarse precision of {kind}: {ones:,} of {len(top):,} confidences are "
+        f"exactly 1, and the others have {distinct:,} distinct values. Samples tie, so AURC and "
+        "thresholds are coarse, too; save the logits in float32."
+    ]
+
+
+def no_distribution(probs: Array, name: str) -> str:
+    """What rows from 0 to 1 with other sums are, and what can be done; "" if that is unclear."""
+    if probs.dtype.kind not in "fiu" or probs.ndim != 2 or not probs.size:
+        return ""
+    sums = row_sums(probs)
+    if not (probs.min() >= 0 and probs.max() <= 1 + SLACK and np.isfinite(sums).all()):
+        return ""
+    if sums.max() <= 1 + 1e-3:
+        return (
+            f"{name}: got rows that sum to {sums.min():.3g} to {sums.max():.3g}: if classes are "
+            "left out, as in the best of many, save all of them"
+        )
+    return (
+        f"{name}: got rows that sum to {sums.min():.3g} to {sums.max():.3g}, each value from 0 to "
+        "1: one class against the rest. Divide each row by its sum, or save log(p / (1 - p)) as "
+        "logits, or the highest of each row as confidence, and correct; labels that hold at once "
+        "need a file for each"
+    )
+
+
+def log_fillers(logits: Array) -> Array | None:
+    """Probabilities whose logarithms these are, where a filler stands for log 0; None if not.
+
+    ``numpy.nan_to_num`` and ``numpy.clip`` leave such numbers: the lowest there is, or -1e9.
+    """
+    if logits.dtype.kind != "f" or logits.ndim != 2 or not logits.size or np.isnan(logits).any():
+        return None
+    low = logits.min()
+    at = int((logits == low).sum())
+    if logits.max() > 1e-3 or low > -30 or (at < 2 and low > -6e4):
+        return None
+    probs = np.exp(np.where(logits == low, -np.inf, logits).astype(np.float64))
+    if np.abs(row_sums(probs) - 1).max() > 1e-3:
+        return None
+    return probs.round(15).clip(0, 1).astype(logits.dtype)
+
+
+def two_columns(logits: Array, name: str, notes: list[str]) -> None:
+    """Say what two columns of logits are that hold one number: its negative, or 1 minus it."""
+    if logits.ndim != 2 or logits.shape[1] != 2 or len(logits) < 2:
+        return
+    total, size = logits.sum(axis=1), np.abs(logits).max()
+    if size and np.abs(total - 1).max() <= 1e-5 * max(size, 1) and np.ptp(logits) > 0:
+        raise ValueError(
+            f"{name}: got rows that sum to 1 with values from {logits.min():.3g} to "
+            f"{logits.max():.3g}: column 0 is 1 minus column 1. Save column 1 alone, (n,)"
+        )
+    if size and np.abs(total).max() <= 1e-6 * size:
+        notes.append(
+            f"The two columns of {name} are negatives of each other, so the probability of class 1 "
+            "is sigmoid(2 d) of column 1. If d is itself a logit, save column 1 alone."
+        )

@@ -1,0 +1,48 @@
+"""Scores of tokens and of pixels, taken for as many samples."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from calibkit.arrays import ArrayLike, to_numpy
+
+
+def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
+    """Scores (texts, tokens, k) as (texts × tokens, k), and what belongs to them.
+
+    Those of pixels are (images, k, height, width), as torch has them, or have k at the end.
+    """
+    flat = dict(arrays)
+    for prefix in ("", "val_"):
+        for kind in ("logits", "probs"):
+            scores = to_numpy(flat.get(prefix + kind, 0.0), prefix + kind)
+            if scores.ndim < 3:
+                continue
+            labels = to_numpy(flat.get(f"{prefix}labels", ()), f"{prefix}labels")
+            if labels.shape == scores.shape[:-1]:
+                places = labels.shape
+            elif labels.shape == (places := (len(scores), *scores.shape[2:])):
+                scores = np.moveaxis(scores, 1, -1)
+            else:
+                raise ValueError(
+                    f"{prefix}labels: got shape {labels.shape}, expected {scores.shape[:-1]}, one "
+                    f"for each {'token' if scores.ndim == 3 else 'pixel'}"
+                )
+            flat[prefix + kind] = scores.reshape(-1, scores.shape[-1])
+            flat[f"{prefix}labels"] = labels.reshape(-1)
+            for name in (f"{prefix}weights", "" if prefix else "groups"):
+                if name in flat and len(to_numpy(flat[name])) == places[0]:
+                    each = math.prod(places[1:])
+                    flat[name] = np.repeat(np.asarray(to_numpy(flat[name])), each, axis=0)
+            notes.append(_said(places, "validation " * bool(prefix)))
+    return flat
+
+
+def _said(places: tuple[int, ...], which: str) -> str:
+    whole, part = ("texts", "token") if len(places) == 2 else ("images", "pixel")
+    size = " × ".join(f"{x:,}" for x in places[1:])
+    return (
+        f"{places[0]:,} {which}{whole} of {size} {part}s: each {part} is a sample. "
+        f"{part.capitalize()}s of one {whole[:-1]} are alike, so the intervals are too narrow."
+    )
