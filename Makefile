@@ -1,14 +1,15 @@
-# make render · make book · make release · make archive · make test · make lab · make help
+# make render · make book · make release · make archive · make test · make findings · make lab · make help
 # Everything happens in .venv, which is set up when a lock file changes.
 PYTHON ?= python3
 EDITION ?= demo
 CORES ?= all
 FAST ?=
+NAME ?=
 export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: help render book release archive test lab clean
+.PHONY: help render book release archive test findings lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 	@echo "Settings: EDITION=$(EDITION) CORES=$(CORES) PYTHON=$(PYTHON); such as make book EDITION=released CORES=4"
@@ -48,6 +49,11 @@ archive: render  ## sources, records, the rendered book and their sums in one fi
 test: $(READY)  ## the whole test suite (FAST=1: without the slow tests)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder $(if $(FAST),-m "not slow")
+
+findings:  ## what other tools do that one would not guess (NAME=script: one of them); installs each tool
+	@failed=; for script in $(if $(findstring command,$(origin NAME)),findings/$(NAME).sh,$(sort $(wildcard findings/*.sh))); do \
+		echo "== $$script"; PYTHON=$(PYTHON) bash $$script || failed="$$failed $$script"; done; \
+		[ -z "$$failed" ] || { echo "No longer as found:$$failed"; exit 1; }
 
 lab: $(READY)  ## JupyterLab on the notebooks
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks
