@@ -1,4 +1,4 @@
-# make render · make book · make release · make archive · make test · make lint · make lab · make help
+# make render · make book · make release · make archive · make test · make lint · make findings · make lab · make help
 # Everything happens in .venv, which is set up when a lock file changes.
 # `make render STACK=newest` alone has an environment of its own, .venv-newest.
 # TORCH=cuda or TORCH=cpu: which build of torch; left out, .ci/torch_index.py decides.
@@ -8,12 +8,13 @@ CORES ?= all
 FAST ?=
 TORCH ?=
 STACK ?=
+NAME ?=
 export PYTHONUNBUFFERED = 1
 BIN = .venv/bin
 NEWEST = .venv-newest/bin
 READY = .venv/.ready
 
-.PHONY: help render book release archive test lint lab clean
+.PHONY: help render book release archive test lint findings lab clean
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
 	@echo "Settings: EDITION=$(EDITION) CORES=$(CORES) PYTHON=$(PYTHON); such as make book EDITION=released CORES=4"
@@ -73,6 +74,11 @@ test: $(READY)  ## the whole test suite (FAST=1: without the slow tests)
 
 lint: $(READY)  ## style, and the rule that imports run downward
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
+
+findings:  ## what other tools do that one would not guess (NAME=script: one of them); installs each tool
+	@failed=; for script in $(if $(findstring command,$(origin NAME)),findings/$(NAME).sh,$(sort $(wildcard findings/*.sh))); do \
+		echo "== $$script"; PYTHON=$(PYTHON) bash $$script || failed="$$failed $$script"; done; \
+		[ -z "$$failed" ] || { echo "No longer as found:$$failed"; exit 1; }
 
 lab: $(READY)  ## JupyterLab on the notebooks
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --notebook-dir=notebooks
