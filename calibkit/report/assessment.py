@@ -420,8 +420,9 @@ def recalibrated(
         ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
         ``brier_beyond``, the same against the usual map: beta calibration, or a temperature where
         there are more classes; ``changed`` (answers), ``judged_on`` (samples); ``temperatures``
-        (one per fit, of temperature scaling), ``fitted_on`` (samples), ``warnings``. One that
-        cannot be fitted has only ``warnings``.
+        (one per fit, of temperature scaling), ``fitted_on`` (samples), ``at_end`` (whether a fitted
+        number is at the end of its range), ``warnings``. One that cannot be fitted has only
+        ``warnings``.
     found : dict of str to dict
         What becomes of the samples. ``confidence``: pairs (confidence, correct) of the test and
         of the validation set, the second None without one; for two classes ``test`` and
@@ -451,11 +452,14 @@ def recalibrated(
             except (ValueError, ImportError) as error:
                 results[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue
-        messages = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
+        caught = [w for w in caught if issubclass(w.category, posthoc.PosthocWarning)]
+        messages = [str(w.message) for w in caught]
         after = _of_probs(data, probs, data.labels)
         results[name] = _scores(after, before)
         results[name]["warnings"] = messages[:1]  # folds repeat each other
         results[name]["fitted_on"] = size
+        at_end = any(issubclass(w.category, posthoc.EndOfRangeWarning) for w in caught)
+        results[name]["at_end"] = at_end
         if name == "temperature scaling":
             results[name]["temperatures"] = [getattr(each, "temperature_", None) for each in maps]
         found[name], models[name] = _found(data, after), (maps[-1], after)
@@ -543,9 +547,6 @@ def recommended(results: dict[str, dict]) -> str | None:
     >>> recommended({"none": plain, "beta calibration": fitted})
     'beta calibration'
     """
-    low, high = posthoc.RANGE
-    fitted = results.get("temperature scaling", {}).get("temperatures", [])
-    stuck = any(t and not 1.01 * low < t < high / 1.01 for t in fitted)  # too few errors
     helping = [
         name
         for name, row in results.items()
@@ -554,7 +555,7 @@ def recommended(results: dict[str, dict]) -> str | None:
         and row["brier_change"].high < 0
         and row["nll"] <= results["none"]["nll"]
         and isfinite(row["nll"])
-        and not (stuck and name == "temperature scaling")
+        and not row.get("at_end")  # too few errors
     ]
     if (usual := usual_map(results)) in helping:
         beyond = {name: results[name].get("brier_beyond") for name in helping}

@@ -86,8 +86,9 @@ def recalibrate(
             chosen_on = known, data.val_labels
         else:
             model = estimates.fitted(kind, data.logits, data.labels)
-    said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
-    others = [str(w.message) for w in caught if w.category is not posthoc.PosthocWarning]
+    own = [issubclass(w.category, posthoc.PosthocWarning) for w in caught]
+    said = [str(w.message) for w, fit in zip(caught, own, strict=True) if fit]
+    others = [str(w.message) for w, fit in zip(caught, own, strict=True) if not fit]
     if sets := guessing(data):
         others.append(say(None, "guessing", checks={"guessing": sets}))
     rows = []
