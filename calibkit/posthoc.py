@@ -63,6 +63,10 @@ class PosthocWarning(UserWarning):
     """A recalibration was fitted, but the result deserves a second look."""
 
 
+class RaisedErrorWarning(PosthocWarning):
+    """The ECE or the NLL of the data that a temperature was fitted to rises."""
+
+
 class EndOfRangeWarning(PosthocWarning):
     """A fitted number is at the end of its range, or runs towards infinity: it means little."""
 
@@ -79,6 +83,8 @@ class Recalibration:
     ----------
     classes_ : array of int, shape (k,)
         The labels, 0 to k - 1: one for each column of the logits given to `fit`.
+    class_names_ : tuple of str, shape (k,)
+        The names of the columns, in their order; only of a map that was saved with them.
 
     Examples
     --------
@@ -136,8 +142,10 @@ class Recalibration:
 
         Parameters
         ----------
-        logits : array or tensor, shape (n, k)
-            Scores before the softmax, with as many classes as in `fit`.
+        logits : array, tensor or data frame, shape (n, k)
+            Scores before the softmax, with as many classes as in `fit`. The columns of an array
+            must be in the order of `class_names_`, where the map has one; those of a data frame are
+            put in this order by their names, with or without ``prob_`` or ``logit_`` before them.
 
         Returns
         -------
@@ -147,15 +155,15 @@ class Recalibration:
         Raises
         ------
         ValueError
-            If the logits are empty, malformed, not finite or of another number of classes, or
-            `fit` was not called.
+            If the logits are empty, malformed, not finite or of another number of classes, the
+            columns of a data frame have other names, or `fit` was not called.
 
         Examples
         --------
         >>> FixedTemperature(2.0).predict_proba([[2.0, 0.0]]).round(3)
         array([[0.731, 0.269]])
         """
-        array = as_logits(logits)
+        array = as_logits(self._in_order(logits))
         self._check_fitted(array.shape[1])
         return like(self._probs(array), logits)
 
@@ -212,7 +220,7 @@ class Recalibration:
         >>> FixedTemperature(2.0).score([[2.0, 0.0], [1.0, 3.0]], [0, 0])
         0.5
         """
-        array, labels = _data(logits, labels)
+        array, labels = _data(self._in_order(logits), labels)
         return float((self.predict(array) == labels).mean())
 
     def save(self, path: str | os.PathLike, **about: Any) -> None:
@@ -346,6 +354,22 @@ class Recalibration:
     def _probs(self, logits: Array) -> Array:
         raise NotImplementedError
 
+    def _in_order(self, logits: ArrayLike) -> ArrayLike:
+        """The columns of a data frame in the order of `class_names_`."""
+        names = getattr(self, "class_names_", None)
+        if names is None or not hasattr(logits, "columns"):
+            return logits
+        given = [str(name) for name in logits.columns]
+        for prefix in ("", "prob_", "logit_"):
+            if sorted(given) == sorted(prefix + name for name in names):
+                places = [given.index(prefix + name) for name in names]
+                return np.asarray(logits)[:, places]
+        odd = [name for name in given if name not in names] or given
+        raise ValueError(
+            f"logits: got columns {', '.join(map(repr, odd[:5]))}, expected those of the map: "
+            f"{', '.join(map(repr, names[:20]))}"
+        )
+
     def _check_fitted(self, k: int) -> None:
         if not hasattr(self, "classes_"):
             raise ValueError(f"{type(self).__name__}: not fitted, expected a call of fit before")
@@ -452,7 +476,8 @@ class TemperatureScaling(Recalibration):
             if after > before + 0.01:
                 _warn(
                     f"temperature {best:g} raises the {name} of the data it was fitted on "
-                    f"from {before:.4f} to {after:.4f}"
+                    f"from {before:.4f} to {after:.4f}",
+                    kind=RaisedErrorWarning,
                 )
 
     def _probs(self, logits: Array) -> Array:
@@ -1013,7 +1038,8 @@ def load(path: str | os.PathLike) -> Recalibration:
     Returns
     -------
     Recalibration
-        Fitted; its `about_` holds the rest of the file: thresholds, and where the map is from.
+        Fitted; its `about_` holds the rest of the file: thresholds, and where the map is from. Its
+        `class_names_`, if the file names them, say in which order an array must have its columns.
 
     Raises
     ------
@@ -1053,6 +1079,9 @@ def load(path: str | os.PathLike) -> Recalibration:
     if k is not None:
         model.classes_ = np.arange(k)
     model.about_ = kept
+    names = kept.get("class_names")
+    if isinstance(names, list) and len(names) == (k or len(names)):
+        model.class_names_ = tuple(map(str, names))
     return model
 
 
