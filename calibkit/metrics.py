@@ -128,7 +128,7 @@ class Ranking:
     def at(self, place: int) -> float:
         """A threshold that accepts this confidence and none below it, in few digits."""
         lowest, lower = [*self.confidence[place:][:2], -math.inf][:2]
-        return _short_decimal(float(lowest), float(lower), self.dtype)
+        return short_decimal(float(lowest), float(lower), self.dtype)
 
 
 class _Failures(NamedTuple):
@@ -1529,7 +1529,7 @@ def threshold_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) ->
     return _ranking(confidence, correct).threshold(risk)
 
 
-def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
+def short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
     """`value` in (0, 1) rounded down, but above `lower`, with two digits of what it lacks to 1.
 
     Clear of both by more than rounding errors, if there is room: a file's 0.9 may come as 0.8999….
@@ -1541,7 +1541,8 @@ def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
         for digits in range(fewest, 17):
             unit = Decimal(1).scaleb(-digits)
             short = float(Decimal(value - slack).quantize(unit, ROUND_FLOOR))
-            if short > 0 and dtype.type(short) > lower + slack:
+            own = float(dtype.type(short))
+            if short > 0 and min(short, own) > lower + slack and own <= value:
                 return short
     return value
 

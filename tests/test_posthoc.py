@@ -204,8 +204,10 @@ def test_no_other_temperature_has_a_lower_nll(seed, n, k, scale):
     logits = 10**scale * rng.normal(size=(n, k))
     labels = np.where(rng.random(n) < 0.8, logits.argmax(axis=1), rng.integers(k, size=n))
     found, value = posthoc.optimal_temperature(logits, labels)
-    others = [nll(logits / t, labels).item() for t in np.geomspace(*posthoc.RANGE, 200)]
-    assert posthoc.RANGE[0] <= found <= posthoc.RANGE[1]
+    low, high = np.sort(logits, axis=1)[:, -2:].T
+    size = np.median(high - low)
+    others = [nll(logits / t, labels).item() for t in np.geomspace(*posthoc.RANGE, 200) * size]
+    assert 0.999e-3 * size <= found <= 1001 * size
     assert value <= min(others) + 1e-9 * max(1, min(others))
 
 
@@ -347,8 +349,15 @@ def test_isotonic_against_scikit_learn(k):
     theirs = CalibratedClassifierCV(
         FrozenEstimator(Softmax().fit(logits, labels)), method="isotonic"
     ).fit(logits, labels)
-    got = posthoc.IsotonicCalibration().fit(logits, labels).predict_proba(test)
-    np.testing.assert_allclose(got, theirs.predict_proba(test), atol=1e-9)
+    seen, _ = sampled(k=k, temperature=2.0)
+    probs = softmax(seen)
+    given = posthoc.IsotonicCalibration().fit(np.log(probs), labels)
+    np.testing.assert_allclose(
+        given.predict_proba(np.log(probs)), theirs.predict_proba(seen), atol=1e-9
+    )
+    # Between two fitted points ours is linear in the log-odds, theirs in the probability.
+    got, expected = given.predict_proba(np.log(softmax(test))), theirs.predict_proba(test)
+    assert np.quantile(np.abs(got - expected), 0.9) < 0.02
 
 
 @given(st.integers(0, 10_000), st.integers(2, 300), st.integers(0, 4), st.booleans())
@@ -404,13 +413,13 @@ def test_beta_against_scikit_learn():
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
     theirs.fit(beta_features(logits), labels)
     assert (theirs.coef_ > 0).all()
-    model = posthoc.BetaCalibration().fit(logits, labels)
+    model = posthoc.BetaCalibration().fit(np.log(softmax(logits)), labels)
     np.testing.assert_allclose(
         model.parameters_[1], [*theirs.coef_[0], theirs.intercept_[0]], atol=1e-4
     )
     test, _ = sampled(k=2, temperature=2.0, seed=1)
     expected = theirs.predict_proba(beta_features(test))
-    np.testing.assert_allclose(model.predict_proba(test), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(np.log(softmax(test))), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [2, 5])
@@ -580,7 +589,7 @@ def test_top_versus_all_is_the_binary_method_on_the_confidence():
     """As netcal's beta calibration of (confidence, correct) has it."""
     logits, labels = sampled(n=4000, k=20, temperature=2.0)
     probs = softmax(logits)
-    found = posthoc.TopVersusAll().fit(logits, labels).predict_proba(logits)
+    found = posthoc.TopVersusAll().fit(np.log(probs), labels).predict_proba(np.log(probs))
     theirs = NETCAL["beta"]  # of the first rows
     np.testing.assert_allclose(found.max(axis=1)[: len(theirs)], theirs, atol=2e-3)
     assert (found.argmax(axis=1) == probs.argmax(axis=1)).all()
@@ -997,10 +1006,10 @@ def test_an_isotonic_map_keeps_its_corners_only():
 
     logits, labels = sampled(n=3000, k=2, temperature=2.0)
     model = posthoc.IsotonicCalibration().fit(logits, labels)
-    p = softmax(logits)[:, 1]
+    odds = (logits[:, 1] - logits[:, 0]) / model.temperature_
     assert len(model.points_[1][0]) < 200
-    theirs = IsotonicRegression().fit(p, labels == 1)
-    test = np.random.default_rng(0).uniform(p.min(), p.max(), 1000)
+    theirs = IsotonicRegression().fit(odds, labels == 1)
+    test = np.random.default_rng(0).uniform(odds.min(), odds.max(), 1000)
     np.testing.assert_allclose(np.interp(test, *model.points_[1]), theirs.predict(test), atol=1e-12)
 
 
@@ -1051,6 +1060,65 @@ def test_what_is_no_map_is_refused(tmp_path):
         posthoc.FixedTemperature(2.0).save(file, map="mine")
 
 
+def test_maps_saved_before_version_0_2_give_what_they_gave(tmp_path):
+    """Their isotonic corners are probabilities, and their beta maps knew no temperature."""
+    file, z = tmp_path / "old.json", np.array([[2.0, 0.0], [0.0, 1.0], [0.3, 0.0]])
+    p = 1 / (1 + np.exp(-(z[:, 1] - z[:, 0])))
+    both = [[[0.1, 0.5, 0.9], [0.2, 0.4, 0.8]]] * 2
+    old = {"calibkit_map": 1, "map": "isotonic", "options": {}, "classes": 2}
+    file.write_text(json.dumps(old | {"fitted": {"points": both}}))
+    ends = np.stack([np.interp(x, *both[0]) for x in (1 - p, p)], axis=1)
+    expected = ends / ends.sum(axis=1, keepdims=True)
+    kept = posthoc.load(file)
+    np.testing.assert_allclose(kept.predict_proba(z), expected, atol=1e-12)
+    kept.save(file)
+    np.testing.assert_array_equal(posthoc.load(file).predict_proba(z), kept.predict_proba(z))
+    fitted = {"parameters": [[2.0, 1.0, 0.5], [1.0, 2.0, -0.5]]}
+    file.write_text(json.dumps(old | {"map": "beta", "fitted": fitted}))
+    q = np.log(p) - 2 * np.log(1 - p) - 0.5
+    np.testing.assert_allclose(posthoc.load(file).predict_proba(z)[:, 1], 1 / (1 + np.exp(-q)))
+
+
+# --- scores of any size ---------------------------------------------------------------------------
+
+OF_ANY_SCALE = ["temperature", "structured", "vector", "matrix", "beta", "top", "isotonic"]
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e3, 1e5])
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("name", OF_ANY_SCALE)
+def test_scores_on_another_scale_give_the_same_probabilities(name, k, scale):
+    """As the decision values of a linear machine on unscaled features are."""
+    logits, labels = sampled(n=1000, k=k, temperature=1.7)
+    test, truth = sampled(n=1000, k=k, temperature=1.7, seed=1)
+    plain = posthoc.MAPS[name]().fit(logits, labels).predict_proba(test)
+    scaled = posthoc.MAPS[name]().fit(scale * logits, labels).predict_proba(scale * test)
+    np.testing.assert_allclose(scaled, plain, atol=1e-4 if name in ("vector", "matrix") else 1e-6)
+    if name != "isotonic":  # a 0 of which may be the truth
+        assert metrics.nll(scaled, truth) < 1.1 * metrics.nll(softmax(test / 1.7), truth)
+
+
+def test_isotonic_tells_apart_scores_that_are_saturated_as_probabilities():
+    """Above a logit of 37 every probability is 1 in double precision."""
+    logits = np.array([[0.0, z] for z in (-60.0, -50.0, 50.0, 60.0) for _ in range(4)])
+    labels = np.array([0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1])
+    found = posthoc.IsotonicCalibration().fit(logits, labels).predict_proba(logits)[::4, 1]
+    np.testing.assert_allclose(found, [0, 0.25, 0.75, 1])
+
+
+def test_equal_probabilities_are_one_point_of_an_isotonic_map():
+    """Also where the other classes of their rows differ, and so the last digits."""
+    rng = np.random.default_rng(0)
+    votes = rng.multinomial(10, [0.5, 0.3, 0.2], size=2000) / 10
+    probs = np.maximum(votes, 1e-3) / np.maximum(votes, 1e-3).sum(axis=1, keepdims=True)
+    keep = (votes > 0).all(axis=1)
+    for dtype in (np.float32, np.float64):
+        logits = np.log(probs[keep].astype(dtype))
+        labels = np.array([rng.choice(3, p=row) for row in votes[keep]])
+        model = posthoc.IsotonicCalibration().fit(logits, labels)
+        assert all(len(x) <= 8 for x, _ in model.points_)
+
+
 # --- warnings -------------------------------------------------------------------------------------
 
 
@@ -1058,20 +1126,23 @@ def test_what_is_no_map_is_refused(tmp_path):
     ("model", "temperature", "end"),
     [
         (posthoc.TemperatureScaling("ece"), 100.0, 10.0),
-        (posthoc.TemperatureScaling("nll"), 3000.0, 1000.0),
+        (posthoc.TemperatureScaling("nll"), None, 1000 * 3.0),
     ],
 )
 def test_temperature_at_the_end_of_its_range_warns(model, temperature, end):
-    with pytest.warns(PosthocWarning, match="end of the range"):
-        model.fit(*sampled(temperature=temperature))
-    assert model.temperature_ == end
+    """The range follows the size of the scores: here the two largest are 3 apart."""
+    wrong = np.array([[3.0, 0.0, -1.0]] * 20), np.array([1, 2] * 10)
+    data = sampled(temperature=temperature) if temperature else wrong
+    with pytest.warns(posthoc.EndOfRangeWarning, match="end of the range"):
+        model.fit(*data)
+    assert model.temperature_ == pytest.approx(end)
 
 
 def test_separable_data_warn():
     logits = np.array([[2.0, 0.0], [0.0, 1.0]])
-    with pytest.warns(PosthocWarning, match="0.001 is an end of the range"):
+    with pytest.warns(PosthocWarning, match="0.0015 is an end of the range"):
         posthoc.TemperatureScaling().fit(logits, [0, 1])
-    with pytest.warns(PosthocWarning, match="1000 is an end of the range"):
+    with pytest.warns(PosthocWarning, match="1500 is an end of the range"):
         posthoc.TemperatureScaling().fit(logits, [1, 0])
 
 
