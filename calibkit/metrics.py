@@ -128,7 +128,12 @@ class Ranking:
     def at(self, place: int) -> float:
         """A threshold that accepts this confidence and none below it, in few digits."""
         lowest, lower = [*self.confidence[place:][:2], -math.inf][:2]
-        return short_decimal(float(lowest), float(lower), self.dtype)
+        return self.between(float(lowest), float(lower), self.dtype)
+
+    @staticmethod
+    def between(lowest: float, lower: float, dtype: np.dtype) -> float:
+        """A threshold in few digits, at most `lowest` and above `lower`, also in type `dtype`."""
+        return _short_decimal(lowest, lower, dtype)
 
 
 class _Failures(NamedTuple):
@@ -1529,7 +1534,7 @@ def threshold_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) ->
     return _ranking(confidence, correct).threshold(risk)
 
 
-def short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
+def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
     """`value` in (0, 1) rounded down, but above `lower`, with two digits of what it lacks to 1.
 
     Clear of both by more than rounding errors, if there is room: a file's 0.9 may come as 0.8999….

@@ -39,6 +39,7 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
+    are_log_probs,
     as_labels,
     as_logits,
     as_weights,
@@ -1111,19 +1112,6 @@ def _data(logits: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
 def _probs64(logits: Array, temperature: float = 1.0) -> Array:
     """Softmax in double precision of what was checked at the door, and has been scaled since."""
     return softmax(logits.astype(np.float64) / temperature, kind=None)
-
-
-def are_log_probs(logits: Array) -> bool:
-    """Whether logits (n, k) are logarithms of probabilities: in every row these sum to 1.
-
-    >>> are_log_probs(np.log([[0.9, 0.1], [0.2, 0.8]])), are_log_probs(np.array([[4.0, 0.0]]))
-    (True, False)
-    """
-    if logits.max() > 0.01:
-        return False
-    return all(
-        np.abs(np.exp(logits[rows]).sum(axis=1) - 1).max() < 0.01 for rows in blocks(*logits.shape)
-    )
 
 
 def _own_temperature(logits: Array, labels: Array, weights: Array | None = None) -> float:

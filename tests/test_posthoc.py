@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression, minimize, minimize_scalar
-from scipy.special import expit, log_softmax
+from scipy.special import expit, log_softmax, logit, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
@@ -368,14 +368,17 @@ def test_isotonic_of_two_classes_is_scikit_learns_regression(seed, n, decimals, 
     p = rng.beta(0.7, 0.7, n).round(decimals).clip(0.001, 0.999)
     labels = (rng.random(n) < p**2).astype(int)
     labels[:2] = 0, 1
-    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    logits = np.column_stack([np.log1p(-p), np.log(p)])
     logits = logits.astype(np.float32) if single else logits
-    p = softmax(logits.astype(float))[:, 1]
-    theirs = IsotonicRegression(out_of_bounds="clip").fit(p, labels)
+
+    def odds(z):
+        return z[:, 1].astype(float) - z[:, 0]
+
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(odds(logits), labels)
     test = np.column_stack([np.zeros(200), rng.normal(size=200)]) + 1
     model = posthoc.IsotonicCalibration().fit(logits, labels)
     for z in (logits, test):
-        expected = theirs.predict(softmax(z.astype(float))[:, 1])
+        expected = theirs.predict(odds(z))
         probs = model.predict_proba(z)
         np.testing.assert_allclose(probs, np.column_stack([1 - expected, expected]), atol=1e-9)
 
@@ -392,13 +395,14 @@ def test_isotonic_corners_are_those_of_a_regression_on_every_value(seed, n, k, s
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PosthocWarning)
         model.fit(logits, labels)
-    probs = np.maximum(softmax(logits), 1e-200)
+    scaled = logits / model.temperature_
     for c in np.unique(labels):
-        x, group, count = np.unique(probs[:, c], return_inverse=True, return_counts=True)
+        odds = scaled[:, c] - logsumexp(np.delete(scaled, c, axis=1), axis=1)
+        x, group, count = np.unique(odds.round(9), return_inverse=True, return_counts=True)
         y = isotonic_regression(np.bincount(group, labels == c) / count, weights=count).x
         level = np.r_[False, np.diff(y) == 0, False]
         corner = ~(level[:-1] & level[1:])
-        np.testing.assert_array_equal(model.points_[c][0], x[corner])
+        np.testing.assert_allclose(model.points_[c][0], x[corner], rtol=1e-12, atol=2e-9)
         np.testing.assert_allclose(model.points_[c][1], y[corner], atol=1e-12)
 
 
@@ -427,8 +431,8 @@ def test_beta_against_scikit_learn():
 def test_beta_is_the_lowest_nll_to_nine_digits(k, temperature):
     """Against Newton's method of scikit-learn, on each class against the rest."""
     logits, labels = sampled(n=5000, k=k, temperature=temperature)
-    model = posthoc.BetaCalibration().fit(logits, labels)
     p = softmax(logits)
+    model = posthoc.BetaCalibration().fit(np.log(p), labels)
     expected = np.empty_like(p)
     for c in range(k):
         features = np.column_stack([np.log(p[:, c]), -np.log1p(-p[:, c])])
@@ -439,12 +443,13 @@ def test_beta_is_the_lowest_nll_to_nine_digits(k, temperature):
         np.testing.assert_allclose(model.parameters_[c], found, atol=1e-9)
         expected[:, c] = theirs.predict_proba(features)[:, 1]
     expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(model.predict_proba(logits), expected, atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(np.log(p)), expected, atol=1e-9)
 
 
 def test_beta_is_that_of_betacal():
     """Of version 1.1.0, with scikit-learn 1.9.1, whose optimiser stops at a gradient of 1e-4."""
-    model = posthoc.BetaCalibration().fit(*sampled(n=10_000, k=2, temperature=2.0))
+    logits, labels = sampled(n=10_000, k=2, temperature=2.0)
+    model = posthoc.BetaCalibration().fit(np.log(softmax(logits)), labels)
     theirs = [0.514184, 0.497118, -0.013484]
     np.testing.assert_allclose(model.parameters_[1], theirs, atol=3e-4)
 
@@ -498,7 +503,7 @@ def test_beta_of_few_distinct_probabilities(values):
     rng = np.random.default_rng(0)
     p = rng.choice(values, 400)
     labels = (rng.random(400) < p**2).astype(int)
-    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    logits = np.column_stack([np.log1p(-p), np.log(p)])
     model = posthoc.BetaCalibration().fit(logits, labels)
     np.testing.assert_allclose(
         model.parameters_[1], lowest_with_bounds(logits, labels)[0], atol=1e-5
@@ -509,8 +514,8 @@ def test_beta_of_few_distinct_probabilities(values):
 
 
 def test_beta_of_separable_data_nearly_reaches_an_nll_of_zero():
-    logits = np.column_stack([np.zeros(40), np.linspace(-3, 3, 40)])
-    labels = (logits[:, 1] > 0).astype(int)
+    logits = log_softmax(np.column_stack([np.zeros(40), np.linspace(-3, 3, 40)]), axis=1)
+    labels = np.repeat([0, 1], 20)
     model = posthoc.BetaCalibration().fit(logits, labels)
     _, lowest, loss = lowest_with_bounds(logits, labels)
     assert max(lowest, loss(model.parameters_[1])[0]) < 1e-6
@@ -928,10 +933,10 @@ def test_weighted_fits_have_the_lowest_weighted_loss():
         matrix.predict_proba(logits), theirs.predict_proba(logits), atol=1e-5
     )
     probs = softmax(logits)
-    isotonic = posthoc.IsotonicCalibration().fit(logits, labels, weights)
+    isotonic = posthoc.IsotonicCalibration().fit(np.log(probs), labels, weights)
     theirs = IsotonicRegression().fit(probs[:, 1], labels == 1, sample_weight=weights)
     np.testing.assert_allclose(
-        np.interp(probs[:, 1], *isotonic.points_[1]), theirs.predict(probs[:, 1]), atol=1e-12
+        np.interp(logit(probs[:, 1]), *isotonic.points_[1]), theirs.predict(probs[:, 1]), atol=1e-9
     )
     p, right = probs.max(axis=1), probs.argmax(axis=1) == labels
 
@@ -941,9 +946,9 @@ def test_weighted_fits_have_the_lowest_weighted_loss():
 
     bounds = [(0, None), (0, None), (None, None)]
     best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
-    top = posthoc.TopVersusAll().fit(logits, labels, weights)
+    top = posthoc.TopVersusAll().fit(np.log(probs), labels, weights)
     assert of_beta(top.parameters_) <= best.fun + 1e-9
-    one = posthoc.BetaCalibration().fit(logits, labels, weights)
+    one = posthoc.BetaCalibration().fit(np.log(probs), labels, weights)
     p, right = probs[:, 1], labels == 1
     best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
     assert of_beta(one.parameters_[1]) <= best.fun + 1e-9

@@ -197,7 +197,7 @@ def test_a_harmful_map_is_not_saved_unless_forced(folder, capsys):
     test, val = sampled(n=2000, seed=1), sampled(n=2000, seed=2)
     val["labels"] = (val["labels"] + 1) % 3
     np.savez("p.npz", **test, **{f"val_{name}": x for name, x in val.items()})
-    call = ["recalibrate", "p.npz", "--map", "vector", "--save", "map.json"]
+    call = ["recalibrate", "p.npz", "--map", "vector", "--save", "map.json", "--as-is"]
     assert cli.main(call) == 1
     out, error = capsys.readouterr()
     assert not out and error.count("\n") == 1 and not list(folder.glob("map*"))

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibkit import __version__, metrics, posthoc, stats, terms
-from calibkit.arrays import Array, row_sums, softmax
+from calibkit.arrays import Array, are_log_probs, row_sums, softmax
 from calibkit.report import estimates, positive, thresholds
 from calibkit.report.assessment import NAMES, by_weight, guessing, recalibrated, recommended
 from calibkit.report.names import few_of
@@ -111,7 +111,7 @@ def recalibrate(
     before = softmax(data.logits.astype(np.float64))
     fits = len(np.unique(groups)) if groups is not None and not held else size
     floor = data.floor / after.shape[1]
-    if not floor and posthoc.are_log_probs(data.logits):
+    if not floor and are_log_probs(data.logits):
         floor = float(np.finfo(data.logits.dtype).tiny)  # what a 0 of the file was read as
     found = harm(before, after, data.labels, parameters(model), fits, floor, groups)
     ends = [str(w.message) for w in caught if issubclass(w.category, posthoc.EndOfRangeWarning)]
@@ -149,7 +149,7 @@ def recalibrate(
     model.class_names_ = tuple(data.class_names)
     return model, {
         "class_names": list(data.class_names),
-        "scores": "log-probabilities" if posthoc.are_log_probs(data.logits) else "logits",
+        "scores": "log-probabilities" if are_log_probs(data.logits) else "logits",
         "floor": data.floor,
         "chosen": why,
         "refused": _refused(found),

@@ -98,7 +98,9 @@ class Cuts:
         if not self.accepted[place]:
             return math.inf
         place = int(np.searchsorted(self.accepted, self.accepted[place]))
-        return metrics.short_decimal(float(self.least[place]), float(self.rest[place]), self.dtype)
+        return metrics.Ranking.between(
+            float(self.least[place]), float(self.rest[place]), self.dtype
+        )
 
     def nearest(self, count: int) -> tuple[float, int]:
         """The threshold that accepts most nearly so many, and how many it accepts."""
