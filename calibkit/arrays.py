@@ -329,6 +329,21 @@ def softmax(logits: ArrayLike, kind: "Kind | None" = "logits") -> Array:
     return probs
 
 
+def are_log_probs(logits: Array) -> bool:
+    """Whether logits (n, k) are logarithms of probabilities: in every row these sum to 1.
+
+    Examples
+    --------
+    >>> are_log_probs(np.log([[0.9, 0.1], [0.2, 0.8]])), are_log_probs(np.array([[4.0, 0.0]]))
+    (True, False)
+    """
+    if logits.max() > 0.01:
+        return False
+    return all(
+        np.abs(np.exp(logits[rows]).sum(axis=1) - 1).max() < 0.01 for rows in blocks(*logits.shape)
+    )
+
+
 def exp_shifted(block: Array, out: Array) -> tuple[Array, Array]:
     """Write exp(block - row maximum) to `out`; return the place and value of each maximum."""
     place = block.argmax(axis=1)  # faster than max(axis=1), which NumPy does not vectorise

@@ -93,9 +93,11 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     add("--group", **SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
 
     add = add_command(commands, "recalibrate", _recalibrate, _reading, _tokens, _rules, _output)
-    maps = "temperature structured vector matrix beta top isotonic histogram".split()
+    maps = "auto temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
-    add("--map", default="temperature", choices=maps, help="default: %(default)s")
+    what = "default: auto, the one that a report recommends, or else a temperature"
+    add("--map", default="auto", choices=maps, help=what)
+    add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
     add = add_command(commands, "compare", _compare, _reading, _gate)
@@ -268,12 +270,13 @@ def _gated(options, page, say) -> int:
     return gate.FAILED if failed else 0
 
 
-def _recalibrate(options) -> None:
+def _recalibrate(options) -> int:
     """Fit a map and choose thresholds, for deployment.
 
     Fit a recalibration to the validation set of saved predictions, or to all of them; choose
     thresholds for the probabilities behind it; write both to a small JSON file, which posthoc.load
-    reads.
+    reads. A map that does harm to samples it has not seen, or lies at the end of its range, is not
+    written, and the exit code is 1, unless --force is given.
 
     Examples: calibkit recalibrate preds.npz --save map.json · calibkit recalibrate fraud.csv --map
     beta --positive fraud --budget 200 --precision 0.5 --save map.json
@@ -285,12 +288,17 @@ def _recalibrate(options) -> None:
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, _chosen_rules(options)
     )
+    if about["refused"] and not options.force:
+        again = "nothing was written; --force writes it"
+        print(f"calibkit: {about['refused']} ({again})", file=sys.stderr)
+        return 1
     model.save(options.save, **about)
     if options.json:
         with open(options.save, encoding="utf-8") as file:
             sys.stdout.write(file.read())
     elif not options.quiet:
-        print("\n".join([*deploy.lines(options.map, model, about), options.save]))
+        print("\n".join([*deploy.lines(model, about), options.save]))
+    return 0
 
 
 def _show_step(words: str) -> None:

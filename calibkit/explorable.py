@@ -712,6 +712,7 @@ def risk_coverage(
     correct: ArrayLike,
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     points: int = 250,
+    threshold: Array | None = None,
 ) -> dict:
     """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that allows it.
 
@@ -729,6 +730,8 @@ def risk_coverage(
         Those of other samples.
     points : int
         Maximum number of points of the curve.
+    threshold : array (len(TARGETS),), optional
+        Thresholds, if they are known already; ``inf`` for none.
 
     Returns
     -------
@@ -745,8 +748,9 @@ def risk_coverage(
     """
     c, z = as_confidence_correct(confidence, correct)
     chosen_on = (c, z) if validation is None else as_confidence_correct(*validation)
-    ranking = metrics.Ranking.of(*chosen_on)
-    threshold = np.array([ranking.threshold(target) for target in TARGETS])
+    if threshold is None:
+        ranking = metrics.Ranking.of(*chosen_on)
+        threshold = np.array([ranking.threshold(target) for target in TARGETS])
     right, wrong = (np.sort(c[part].astype(np.float64)) for part in (z, ~z))
     rejected_right, rejected_wrong = (np.searchsorted(x, threshold) for x in (right, wrong))
     curve = metrics.risk_coverage(c, z)

@@ -128,7 +128,12 @@ class Ranking:
     def at(self, place: int) -> float:
         """A threshold that accepts this confidence and none below it, in few digits."""
         lowest, lower = [*self.confidence[place:][:2], -math.inf][:2]
-        return _short_decimal(float(lowest), float(lower), self.dtype)
+        return self.between(float(lowest), float(lower), self.dtype)
+
+    @staticmethod
+    def between(lowest: float, lower: float, dtype: np.dtype) -> float:
+        """A threshold in few digits, at most `lowest` and above `lower`, also in type `dtype`."""
+        return _short_decimal(lowest, lower, dtype)
 
 
 class _Failures(NamedTuple):
@@ -1541,7 +1546,8 @@ def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
         for digits in range(fewest, 17):
             unit = Decimal(1).scaleb(-digits)
             short = float(Decimal(value - slack).quantize(unit, ROUND_FLOOR))
-            if short > 0 and dtype.type(short) > lower + slack:
+            own = float(dtype.type(short))
+            if short > 0 and min(short, own) > lower + slack and own <= value:
                 return short
     return value
 

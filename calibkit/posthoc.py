@@ -39,6 +39,7 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
+    are_log_probs,
     as_labels,
     as_logits,
     as_weights,
@@ -54,7 +55,7 @@ from calibkit.arrays import (
 # The grid of Wang et al. 2021 and of the code of Lin et al. 2025, whose text has
 # np.arange(1, 101) / 10.
 GRID = np.arange(1, 1001) / 100
-# Where a temperature is sought that minimises the NLL.
+# Where a temperature is sought that minimises the NLL: so many times the size of the scores.
 RANGE = (1e-3, 1e3)
 
 Objective: TypeAlias = Literal["nll", "ece"]
@@ -62,6 +63,14 @@ Objective: TypeAlias = Literal["nll", "ece"]
 
 class PosthocWarning(UserWarning):
     """A recalibration was fitted, but the result deserves a second look."""
+
+
+class RaisedErrorWarning(PosthocWarning):
+    """The ECE or the NLL of the data that a temperature was fitted to rises."""
+
+
+class EndOfRangeWarning(PosthocWarning):
+    """A fitted number is at the end of its range, or runs towards infinity: it means little."""
 
 
 @dataclass
@@ -76,6 +85,8 @@ class Recalibration:
     ----------
     classes_ : array of int, shape (k,)
         The labels, 0 to k - 1: one for each column of the logits given to `fit`.
+    class_names_ : tuple of str, shape (k,)
+        The names of the columns, in their order; only of a map that was saved with them.
 
     Examples
     --------
@@ -88,6 +99,7 @@ class Recalibration:
 
     _needs_two_classes = False  # whether a fit needs labels of more than one class
     _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
+    _later = {}  # of these, what maps saved by an earlier version lack -> what stands for it
 
     def fit(
         self, logits: ArrayLike, labels: ArrayLike, sample_weight: "ArrayLike | None" = None
@@ -143,8 +155,10 @@ class Recalibration:
 
         Parameters
         ----------
-        logits : array or tensor, shape (n, k)
-            Scores before the softmax, with as many classes as in `fit`.
+        logits : array, tensor or data frame, shape (n, k)
+            Scores before the softmax, with as many classes as in `fit`. The columns of an array
+            must be in the order of `class_names_`, where the map has one; those of a data frame are
+            put in this order by their names, with or without ``prob_`` or ``logit_`` before them.
 
         Returns
         -------
@@ -154,15 +168,15 @@ class Recalibration:
         Raises
         ------
         ValueError
-            If the logits are empty, malformed, not finite or of another number of classes, or
-            `fit` was not called.
+            If the logits are empty, malformed, not finite or of another number of classes, the
+            columns of a data frame have other names, or `fit` was not called.
 
         Examples
         --------
         >>> FixedTemperature(2.0).predict_proba([[2.0, 0.0]]).round(3)
         array([[0.731, 0.269]])
         """
-        array = as_logits(logits)
+        array = as_logits(self._in_order(logits))
         self._check_fitted(array.shape[1])
         return like(self._probs(array), logits)
 
@@ -219,7 +233,7 @@ class Recalibration:
         >>> FixedTemperature(2.0).score([[2.0, 0.0], [1.0, 3.0]], [0, 0])
         0.5
         """
-        array, labels = _data(logits, labels)
+        array, labels = _data(self._in_order(logits), labels)
         return float((self.predict(array) == labels).mean())
 
     def save(self, path: str | os.PathLike, **about: Any) -> None:
@@ -263,7 +277,11 @@ class Recalibration:
             "map": next(name for name, kind in MAPS.items() if kind is type(self)),
             "options": options,
             "classes": len(self.classes_) if hasattr(self, "classes_") else None,
-            "fitted": {name: plain(getattr(self, f"{name}_")) for name in self._kept},
+            "fitted": {
+                name: plain(value)
+                for name in self._kept
+                if (value := getattr(self, f"{name}_")) is not None
+            },
         }
         twice = kept.keys() & about.keys()
         if twice:
@@ -349,6 +367,22 @@ class Recalibration:
     def _probs(self, logits: Array) -> Array:
         raise NotImplementedError
 
+    def _in_order(self, logits: ArrayLike) -> ArrayLike:
+        """The columns of a data frame in the order of `class_names_`."""
+        names = getattr(self, "class_names_", None)
+        if names is None or not hasattr(logits, "columns"):
+            return logits
+        given = [str(name) for name in logits.columns]
+        for prefix in ("", "prob_", "logit_"):
+            if sorted(given) == sorted(prefix + name for name in names):
+                places = [given.index(prefix + name) for name in names]
+                return np.asarray(logits)[:, places]
+        odd = [name for name in given if name not in names] or given
+        raise ValueError(
+            f"logits: got columns {', '.join(map(repr, odd[:5]))}, expected those of the map: "
+            f"{', '.join(map(repr, names[:20]))}"
+        )
+
     def _check_fitted(self, k: int) -> None:
         if not hasattr(self, "classes_"):
             raise ValueError(f"{type(self).__name__}: not fitted, expected a call of fit before")
@@ -364,7 +398,8 @@ def optimal_temperature(
 ) -> tuple[float, float]:
     """Temperature T that minimises the NLL or the ECE of softmax(logits / T), and that minimum.
 
-    The NLL (Guo et al. 2017) is convex in 1/T: T is where its slope is zero, from 0.001 to 1000.
+    The NLL (Guo et al. 2017) is convex in 1/T: T is where its slope is zero, from 0.001 to 1000
+    times the size of the scores, which is the median distance between the two largest of a row.
 
     The ECE is neither smooth nor unimodal in T, so it is searched on a grid, 0.01, 0.02, ..., 10,
     as in Wang et al. 2021 and 2023 and Lin et al. 2025. The result is that of the full grid (the
@@ -441,11 +476,12 @@ class TemperatureScaling(Recalibration):
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         scaled, best = _best_temperature(logits, labels, self.objective, weights=weights)
         self.temperature_ = best
-        if best in (RANGE if self.objective == "nll" else (GRID[0], GRID[-1])):
+        if best in (_range(logits, weights) if self.objective == "nll" else (GRID[0], GRID[-1])):
             wrong = int((logits.argmax(axis=1) != labels).sum())
             _warn(
                 f"temperature {best:g} is an end of the range searched; "
-                f"{wrong} of {len(labels)} held-out answers are wrong"
+                f"{wrong} of {len(labels)} held-out answers are wrong",
+                kind=EndOfRangeWarning,
             )
         errors = [("ECE", scaled.ece), ("NLL", scaled.nll)]
         for name, at in errors[: 1 if self.objective == "nll" else 2]:  # the lowest NLL is no worse
@@ -453,11 +489,12 @@ class TemperatureScaling(Recalibration):
             if after > before + 0.01:
                 _warn(
                     f"temperature {best:g} raises the {name} of the data it was fitted on "
-                    f"from {before:.4f} to {after:.4f}"
+                    f"from {before:.4f} to {after:.4f}",
+                    kind=RaisedErrorWarning,
                 )
 
     def _probs(self, logits: Array) -> Array:
-        return softmax(logits / self.temperature_, kind=None)
+        return _probs64(logits, self.temperature_)
 
 
 @dataclass
@@ -496,7 +533,7 @@ class FixedTemperature(Recalibration):
         pass
 
     def _probs(self, logits: Array) -> Array:
-        return softmax(logits / self.temperature, kind=None)
+        return _probs64(logits, self.temperature)
 
 
 def calibratability(
@@ -685,7 +722,7 @@ class HistogramBinning(Recalibration):
         return array
 
 
-_FLOOR = 1e-200  # below, the slope between two probabilities can be infinite
+_FLOOR = 1e-200  # of probabilities; below, the slope between two can be infinite
 
 
 @dataclass
@@ -693,15 +730,21 @@ class IsotonicCalibration(Recalibration):
     """Isotonic regression of each class against the rest, then normalised.
 
     The probability of a class is replaced by a non-decreasing function of it, fitted by least
-    squares to whether the class is the true one (Zadrozny and Elkan 2002) and linear between the
-    fitted points. Predictions may change. A class missing from the held-out labels keeps its
-    probability, with a `PosthocWarning`.
+    squares to whether the class is the true one (Zadrozny and Elkan 2002). The function is linear
+    in the log-odds between the fitted points, which large scores do not saturate. Logits are first
+    divided by their temperature of lowest NLL, so that another scale of them changes nothing;
+    probabilities (rows of logarithms whose exponentials sum to 1) are taken as they are.
+    Predictions may change. A class missing from the held-out labels keeps its probability, with a
+    `PosthocWarning`.
 
     Attributes
     ----------
     points_ : list
-        For each class the corners of the function: probabilities, ascending, and what each becomes;
-        None for a missing class.
+        For each class the corners of the function: log-odds, ascending, and the probability that
+        each becomes; None for a missing class.
+    temperature_ : float or None
+        What the logits are divided by, 1 for probabilities. None in a map that a version before 0.2
+        saved: the corners are then probabilities in place of log-odds.
 
     Examples
     --------
@@ -711,31 +754,38 @@ class IsotonicCalibration(Recalibration):
     """
 
     _needs_two_classes = True
-    _kept = {"points": ()}
+    _kept = {"points": (), "temperature": ()}
+    _later = {"temperature": None}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        probs = _class_probs(logits)
-        np.maximum(probs, _FLOOR, out=probs)
-        self.points_, order = [None] * len(probs), None
+        self.temperature_ = _own_temperature(logits, labels, weights)
+        odds = _log_odds(logits.astype(np.float64) / self.temperature_)
+        digits = 9 if logits.dtype == np.float64 else 5
+        self.points_, order = [None] * len(odds), None
         for k in np.flatnonzero(np.bincount(labels)):
-            # Of two classes, one falls as the other rises. The sort is fast on what nearly ascends.
-            reuse = len(probs) == 2 and order is not None
-            order = order[::-1] if reuse else _coarse_order(probs[k])
-            order = order[np.argsort(probs[k, order], kind="stable")]
-            ordered = None if weights is None else weights[order]
-            self.points_[k] = _isotonic(probs[k, order], (labels == k)[order], ordered)
+            # Of two classes, one falls as the other rises.
+            reuse = len(odds) == 2 and order is not None
+            order = order[::-1] if reuse else _ascending(odds[k])
+            x, ordered = odds[k, order], None if weights is None else weights[order]
+            # Equal probabilities differ in the last digits where the other classes differ.
+            self.points_[k] = _isotonic(x, (labels == k)[order], ordered, x.round(digits))
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = _class_probs(logits)
+        earlier, temperature = self.temperature_ is None, self.temperature_ or 1.0
+        probs = places = _class_probs(logits, temperature)
+        if not earlier:
+            places = _log_odds(logits.astype(np.float64) / temperature)
         # Of two classes one falls as the other rises: np.interp is fast on what nearly does either.
-        order = _coarse_order(probs[0]) if len(probs) == 2 else slice(None)
-        for own, points in zip(probs, self.points_, strict=True):
+        order = _coarse_order(places[0]) if len(places) == 2 else slice(None)
+        for k, points in enumerate(self.points_):
             if points is not None:
-                own[order] = np.interp(own[order], *points)
+                probs[k, order] = np.interp(places[k, order], *points)
         return _normalised(probs)
 
     def _restore(self, name: str, value: Any, k: int) -> Any:
+        if name != "points":
+            return super()._restore(name, value, k)
         if len(value) != k:
             raise ValueError(f"{name}: got {len(value)} classes, expected {k}")
         points = [pair if pair is None else np.array(pair, dtype=np.float64) for pair in value]
@@ -752,13 +802,18 @@ class BetaCalibration(Recalibration):
     """Beta calibration of each class against the rest, then normalised (Kull et al. 2017).
 
     The probability p of a class becomes q with logit q = a ln p - b ln(1 - p) + c and a, b >= 0,
-    fitted by likelihood. For two classes this is the binary method. Predictions may change. A class
-    missing from the held-out labels keeps its probability, with a `PosthocWarning`.
+    fitted by likelihood. For two classes this is the binary method. Logits are first divided by
+    their temperature of lowest NLL, so that another scale of them changes nothing; probabilities
+    (rows of logarithms whose exponentials sum to 1) are taken as they are, as published.
+    Predictions may change. A class missing from the held-out labels keeps its probability, with a
+    `PosthocWarning`.
 
     Attributes
     ----------
     parameters_ : array, shape (k, 3)
         a, b and c of each class.
+    temperature_ : float
+        What the logits are divided by; 1 for probabilities.
 
     Examples
     --------
@@ -768,10 +823,12 @@ class BetaCalibration(Recalibration):
     """
 
     _needs_two_classes = True
-    _kept = {"parameters": ("k", 3)}
+    _kept = {"parameters": ("k", 3), "temperature": ()}
+    _later = {"temperature": 1.0}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        probs = _class_probs(logits)
+        self.temperature_ = _own_temperature(logits, labels, weights)
+        probs = _class_probs(logits, self.temperature_)
         self.parameters_ = np.tile(_IDENTITY, (len(probs), 1))
         for k in np.flatnonzero(np.bincount(labels)):
             # Of two classes, the second has the parameters of the first mirrored, but for rounding.
@@ -780,7 +837,7 @@ class BetaCalibration(Recalibration):
         _warn_missing(labels, logits.shape[1])
 
     def _probs(self, logits: Array) -> Array:
-        probs = _class_probs(logits)
+        probs = _class_probs(logits, self.temperature_)
         for own, parameters in zip(probs, self.parameters_, strict=True):
             own[:] = expit(parameters @ _beta_features(own))
         return _normalised(probs)
@@ -791,14 +848,16 @@ class TopVersusAll(Recalibration):
     """Beta calibration of the top-label confidence: right against wrong (Le Coz et al. 2024).
 
     Of many classes, each has few held-out samples, but the top label has all of them: three
-    numbers fitted by likelihood, as in `BetaCalibration`, to whether the prediction is right. The
-    other classes share the rest as in `HistogramBinning`, so that predictions stay unless the
-    confidence falls below 1/k.
+    numbers fitted by likelihood, as in `BetaCalibration` (logits are first divided by their
+    temperature there, and here), to whether the prediction is right. The other classes share the
+    rest as in `HistogramBinning`, so that predictions stay unless the confidence falls below 1/k.
 
     Attributes
     ----------
     parameters_ : array, shape (3,)
         a, b and c: the confidence p becomes q with logit q = a ln p - b ln(1 - p) + c.
+    temperature_ : float
+        What the logits are divided by; 1 for probabilities.
 
     Examples
     --------
@@ -807,15 +866,17 @@ class TopVersusAll(Recalibration):
     array([[0.75 , 0.125, 0.125]])
     """
 
-    _kept = {"parameters": (3,)}
+    _kept = {"parameters": (3,), "temperature": ()}
+    _later = {"temperature": 1.0}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        probs = _probs64(logits)
+        self.temperature_ = _own_temperature(logits, labels, weights)
+        probs = _probs64(logits, self.temperature_)
         right = probs.argmax(axis=1) == labels
         self.parameters_ = _beta(probs.max(axis=1), right, weights)
 
     def _probs(self, logits: Array) -> Array:
-        probs = _probs64(logits)
+        probs = _probs64(logits, self.temperature_)
         return _with_top(probs, expit(self.parameters_ @ _beta_features(probs.max(axis=1))))
 
 
@@ -846,14 +907,16 @@ class VectorScaling(Recalibration):
     _kept = {"scale": ("k",), "bias": ("k",)}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        logits, k = logits.astype(np.float64), logits.shape[1]
+        unit, k = _unit(logits, weights), logits.shape[1]
+        logits = logits.astype(np.float64) / unit
 
         def loss(parameters):
             scale, bias = parameters[:k], parameters[k:]
             nll, residual = _nll_and_residual(logits * scale + bias, labels, weights)
             return nll, np.concatenate([(residual * logits).sum(axis=0), residual.sum(axis=0)])
 
-        self.scale_, self.bias_ = np.split(_minimised(loss, np.repeat([1.0, 0.0], k)), 2)
+        scale, self.bias_ = np.split(_minimised(loss, np.repeat([1.0, 0.0], k)), 2)
+        self.scale_ = scale / unit
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) * self.scale_ + self.bias_, kind=None)
@@ -896,7 +959,10 @@ class MatrixScaling(Recalibration):
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         k = logits.shape[1]
         penalty = np.full((k + 1, k), float(self.l2))
-        self.matrix_, self.bias_ = _affine(logits.astype(np.float64), labels, penalty, weights)
+        unit = 1.0 if self.l2 else _unit(logits, weights)  # the penalty is one of W as it is
+        scores = logits.astype(np.float64) / unit
+        matrix, self.bias_ = _affine(scores, labels, penalty, weights)
+        self.matrix_ = matrix / unit
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_, kind=None)
@@ -988,7 +1054,8 @@ def load(path: str | os.PathLike) -> Recalibration:
     Returns
     -------
     Recalibration
-        Fitted; its `about_` holds the rest of the file: thresholds, and where the map is from.
+        Fitted; its `about_` holds the rest of the file: thresholds, and where the map is from. Its
+        `class_names_`, if the file names them, say in which order an array must have its columns.
 
     Raises
     ------
@@ -1019,13 +1086,18 @@ def load(path: str | os.PathLike) -> Recalibration:
         if not (isinstance(k, int) and k >= 2) and (k, kind) != (None, FixedTemperature):
             raise ValueError(f"classes: got {k!r}, expected an integer >= 2")
         for name in kind._kept:
-            vars(model)[f"{name}_"] = model._restore(name, fitted[name], k)
+            earlier = name in kind._later and name not in fitted
+            value = kind._later[name] if earlier else model._restore(name, fitted[name], k)
+            vars(model)[f"{name}_"] = value
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)}: {' '.join(reason.split())[:200]}") from error
     if k is not None:
         model.classes_ = np.arange(k)
     model.about_ = kept
+    names = kept.get("class_names")
+    if isinstance(names, list) and len(names) == (k or len(names)):
+        model.class_names_ = tuple(map(str, names))
     return model
 
 
@@ -1037,14 +1109,40 @@ def _data(logits: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     return logits, as_labels(labels, k=logits.shape[1], n=len(logits))
 
 
-def _probs64(logits: Array) -> Array:
+def _probs64(logits: Array, temperature: float = 1.0) -> Array:
     """Softmax in double precision of what was checked at the door, and has been scaled since."""
-    return softmax(logits.astype(np.float64), kind=None)
+    return softmax(logits.astype(np.float64) / temperature, kind=None)
 
 
-def _warn(message: str, stacklevel: int = 4) -> None:
+def _own_temperature(logits: Array, labels: Array, weights: Array | None = None) -> float:
+    """What to divide logits by before a map that depends on their scale; 1 for probabilities."""
+    return 1.0 if are_log_probs(logits) else _lowest_nll(_Scaled(logits, labels, weights=weights))
+
+
+def _log_odds(logits: Array) -> Array:
+    """Logit of each class less the logarithm of the sum of the others' exponentials, (k, n).
+
+    >>> _log_odds(np.array([[1e5, 0.0], [2.0, 3.0]])).tolist()
+    [[100000.0, -1.0], [-100000.0, 1.0]]
+    """
+    n, k = logits.shape
+    if k == 2:
+        odds = logits[:, 0] - logits[:, 1]
+        return np.stack([odds, -odds])
+    top = np.arange(n), logits.argmax(axis=1)
+    shifted = logits - logits[top][:, np.newaxis]
+    weight = np.exp(shifted)
+    odds = shifted - np.log(np.maximum(row_sums(weight)[:, np.newaxis] - weight, 1e-300))
+    others = shifted
+    others[top] = -np.inf
+    second = others.max(axis=1)  # the rest may be too small for exp
+    odds[top] = -second - np.log(row_sums(np.exp(others - second[:, np.newaxis])))
+    return np.ascontiguousarray(odds.T)
+
+
+def _warn(message: str, stacklevel: int = 4, kind: type[PosthocWarning] = PosthocWarning) -> None:
     """Warn at the line that called `Recalibration.fit`, which calls what calls this."""
-    warnings.warn(message, PosthocWarning, stacklevel)
+    warnings.warn(message, kind, stacklevel)
 
 
 def _warn_missing(labels: Array, k: int) -> None:
@@ -1148,35 +1246,63 @@ MANY = 4_000_000  # numbers (samples x classes) from which a search starts on a 
 
 
 def _lowest_nll(scaled: _Scaled) -> float:
-    """Temperature of lowest NLL in `RANGE`."""
-    start, step = 1.0, scaled.logits.size // MANY * 4
+    """Temperature of lowest NLL in `_range`."""
+    ends = _range(scaled.logits, scaled.weights)
+    step = scaled.logits.size // MANY * 4
+    start = min(max(1.0, ends[0] * 10), ends[1] / 10)
     if step > 1:
-        start = _root(_Scaled(scaled.logits[::step], scaled.labels[::step]).nll)
-    return _root(scaled.nll, start)
+        start = _root(_Scaled(scaled.logits[::step], scaled.labels[::step]).nll, ends, start)
+    return _root(scaled.nll, ends, start)
 
 
-def _root(nll: Callable[[float], tuple[float, float, float]], start: float = 1.0) -> float:
-    """Temperature in `RANGE` where the slope of the NLL in 1/T is zero: Newton's method in log T.
+def _range(logits: Array, weights: Array | None = None) -> tuple[float, float]:
+    """`RANGE` times the size of the scores: the median distance between the two largest of a row.
+
+    Of up to about a thousand rows; rows with equal ones say nothing of it.
+    """
+    size = _size(logits, weights)
+    return RANGE[0] * size, RANGE[1] * size
+
+
+def _size(logits: Array, weights: Array | None = None) -> float:
+    rows = slice(None, None, len(logits) // 1000 + 1)
+    second, first = np.partition(logits[rows].astype(np.float64), -2, axis=1)[:, -2:].T
+    known = first > second
+    if not known.any():
+        return 1.0
+    weights = None if weights is None else weights[rows][known]
+    return float(_quantiles((first - second)[known], np.array(0.5), weights))
+
+
+def _unit(logits: Array, weights: Array | None = None) -> float:
+    """What to divide scores by so that an optimiser can handle them; 1 for those of usual size."""
+    return 1.0 if 1e-2 < (size := _size(logits, weights)) < 1e2 else size
+
+
+def _root(
+    nll: Callable[[float], tuple[float, float, float]], ends: tuple[float, float], start: float
+) -> float:
+    """Temperature between `ends` where the slope of the NLL in 1/T is 0: Newton's method in log T.
 
     The slope falls with T. A step that leaves the bracket, or shrinks it by less than half,
     becomes a bisection.
     """
-    (low, high), x, last = np.log(RANGE), log(start), inf
-    ends = low, high
+    (low, high), x, last = np.log(ends), log(start), inf
+    lowest, highest = low, high
     while True:
         _, slope, curvature = nll(exp(x))
         if slope == 0 and last == inf:  # nothing to gain: equal logits, or all right and saturated
             return exp(x)
         low, high = (x, high) if slope > 0 else (low, x)
-        if low == ends[1] or high == ends[0]:  # still falling at an end of the range
-            return RANGE[int(low == ends[1])]
+        if low == highest or high == lowest:  # still falling at an end of the range
+            return ends[int(low == highest)]
         step = slope * exp(x) / curvature if curvature > 0 else inf if slope > 0 else -inf
         new = x + step
         if abs(step) < 1e-6:  # the error that is left is of the order of its square
             return exp(min(max(new, low), high))
         if not low < new < high:
             end = high if step > 0 else low
-            new = end if end in ends else (low + high) / 2
+            new = end if end in (lowest, highest) else (low + high) / 2
         elif abs(step) > last / 2:
             new = (low + high) / 2
         if new == x or high - low < 1e-12:
@@ -1217,12 +1343,13 @@ def _with_top(probs: Array, confidence: Array) -> Array:
     return rows
 
 
-def _class_probs(logits: Array) -> Array:
+def _class_probs(logits: Array, temperature: float = 1.0) -> Array:
     """`_probs64` by class, (k, n): what is done to each class is faster along memory."""
     if logits.shape[1] > 2:
-        return np.ascontiguousarray(_probs64(logits).T)
+        return np.ascontiguousarray(_probs64(logits, temperature).T)
     # The same numbers several times faster. Of more classes the sums would differ in the last bit.
     probs = np.array(logits.T, dtype=np.float64, order="C")
+    probs /= temperature
     probs -= probs.max(axis=0)
     np.exp(probs, out=probs)
     probs /= probs.sum(axis=0)
@@ -1238,9 +1365,12 @@ def _normalised(probs: Array) -> Array:
     return np.stack(probs, axis=1)
 
 
-def _isotonic(x: Array, right: Array, weights: Array | None = None) -> tuple[Array, Array]:
-    """Corners of the isotonic regression of booleans on `x`, which ascends."""
-    new = np.concatenate([[True], x[1:] != x[:-1], [True]])
+def _isotonic(x: Array, right: Array, weights: Array | None, rounded: Array) -> tuple[Array, Array]:
+    """Corners of the isotonic regression of booleans on `x`, which ascends.
+
+    Samples that are equal in `rounded` are one point.
+    """
+    new = np.concatenate([[True], rounded[1:] != rounded[:-1], [True]])
     single = new[:-1] & new[1:]
     # A mean that rises begins neither after a single right answer nor with a single wrong one.
     new[1:-1] &= ~(single & right)[:-1] & ~(single & ~right)[1:]
@@ -1253,14 +1383,20 @@ def _isotonic(x: Array, right: Array, weights: Array | None = None) -> tuple[Arr
     found = isotonic_regression(share, weights=count)
     starts = starts[found.blocks]
     ends = np.stack([starts[:-1], starts[1:] - 1], axis=1).ravel()  # of each level stretch
-    x, y = x[ends], np.repeat(found.x[found.blocks[:-1]], 2)
-    kept = np.append(True, x[1:] > x[:-1])
+    x, y, rounded = x[ends], np.repeat(found.x[found.blocks[:-1]], 2), rounded[ends]
+    kept = np.append(True, rounded[1:] > rounded[:-1])
     return x[kept], y[kept]
 
 
-def _coarse_order(probs: Array) -> Array:
-    """Indices that sort probabilities by the first 16 bits, which takes linear time."""
-    return np.argsort((probs * 65535).astype(np.uint16), kind="stable")
+def _ascending(values: Array) -> Array:
+    """Indices that sort values: a sort is fast on what nearly ascends."""
+    order = _coarse_order(values)
+    return order[np.argsort(values[order], kind="stable")]
+
+
+def _coarse_order(values: Array) -> Array:
+    """Indices that sort values roughly, the finer the nearer to 0, which takes linear time."""
+    return np.argsort((values / (1 + np.abs(values)) * 32767).astype(np.int16), kind="stable")
 
 
 _IDENTITY = np.array([1.0, 1.0, 0.0])
@@ -1392,5 +1528,6 @@ def _minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> 
     options = {"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
     result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     if result.status == 1:
-        _warn(f"no convergence in {result.nit} iterations: the held-out data may be separable", 5)
+        message = f"no convergence in {result.nit} iterations: the held-out data may be separable"
+        _warn(message, 5, EndOfRangeWarning)
     return result.x

@@ -220,6 +220,14 @@ class Answers(NamedTuple):
     correct: ArrayLike
 
 
+class Ranked(NamedTuple):
+    """`Answers`, and what ranks them in place of the confidence (m,), such as log-odds."""
+
+    confidence: ArrayLike
+    correct: ArrayLike
+    rank: ArrayLike
+
+
 class Samples(NamedTuple):
     """All that `metrics.per_sample` says about each sample (m,), instead of logits and labels."""
 
@@ -227,6 +235,7 @@ class Samples(NamedTuple):
     correct: ArrayLike
     nll: ArrayLike
     brier: ArrayLike
+    rank: "ArrayLike | None" = None  # what ranks them, where not the confidence
 
 
 def wilson(successes: ArrayLike, trials: ArrayLike, level: float = 0.95) -> Interval:
@@ -959,7 +968,7 @@ def _evaluator(
     The array is read and sorted here, once.
     """
     by_sample, classwise, valid = {}, None, []
-    if isinstance(logits, Answers | Samples):
+    if isinstance(logits, Answers | Ranked | Samples):
         by_sample["confidence"], by_sample["correct"] = as_confidence_correct(*logits[:2])
         if isinstance(logits, Samples):
             valid = ["nll", "brier"]
@@ -978,8 +987,10 @@ def _evaluator(
     if any(name not in valid for name in names if not callable(name)):
         raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
     # One code per sample says both its place, highest confidence first, and whether it is right.
-    negative, place = np.unique(-by_sample["confidence"], return_inverse=True)
-    distinct, groups = -negative, len(negative)
+    rank = getattr(logits, "rank", None)
+    rank = by_sample["confidence"] if rank is None else to_numpy(rank)
+    _, first, place = np.unique(-rank, return_index=True, return_inverse=True)
+    distinct, groups = by_sample["confidence"][first], len(first)
     code = place + groups * by_sample["correct"]
     m = len(code)
     everything = np.arange(m)

@@ -329,7 +329,10 @@ def test_a_map_is_printed_as_words_as_json_or_not_at_all(folder, capsys):
     call = ["recalibrate", "p.npz", "--save", "map.json"]
     assert cli.main(call) == 0
     words = capsys.readouterr().out
-    assert words.startswith("Temperature scaling, T = 1.94") and words.endswith("map.json\n")
+    assert words.startswith(
+        "A report recommends temperature scaling.\nTemperature scaling, T = 1.94"
+    )
+    assert words.endswith("map.json\n")
     assert "at most 10.0 % errors: confidence ≥ " in words.replace("\u00a0", " ")
     assert cli.main([*call, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(Path("map.json").read_text())

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression, minimize, minimize_scalar
-from scipy.special import expit, log_softmax
+from scipy.special import expit, log_softmax, logit, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
@@ -204,8 +204,10 @@ def test_no_other_temperature_has_a_lower_nll(seed, n, k, scale):
     logits = 10**scale * rng.normal(size=(n, k))
     labels = np.where(rng.random(n) < 0.8, logits.argmax(axis=1), rng.integers(k, size=n))
     found, value = posthoc.optimal_temperature(logits, labels)
-    others = [nll(logits / t, labels).item() for t in np.geomspace(*posthoc.RANGE, 200)]
-    assert posthoc.RANGE[0] <= found <= posthoc.RANGE[1]
+    low, high = np.sort(logits, axis=1)[:, -2:].T
+    size = np.median(high - low)
+    others = [nll(logits / t, labels).item() for t in np.geomspace(*posthoc.RANGE, 200) * size]
+    assert 0.999e-3 * size <= found <= 1001 * size
     assert value <= min(others) + 1e-9 * max(1, min(others))
 
 
@@ -347,8 +349,15 @@ def test_isotonic_against_scikit_learn(k):
     theirs = CalibratedClassifierCV(
         FrozenEstimator(Softmax().fit(logits, labels)), method="isotonic"
     ).fit(logits, labels)
-    got = posthoc.IsotonicCalibration().fit(logits, labels).predict_proba(test)
-    np.testing.assert_allclose(got, theirs.predict_proba(test), atol=1e-9)
+    seen, _ = sampled(k=k, temperature=2.0)
+    probs = softmax(seen)
+    given = posthoc.IsotonicCalibration().fit(np.log(probs), labels)
+    np.testing.assert_allclose(
+        given.predict_proba(np.log(probs)), theirs.predict_proba(seen), atol=1e-9
+    )
+    # Between two fitted points ours is linear in the log-odds, theirs in the probability.
+    got, expected = given.predict_proba(np.log(softmax(test))), theirs.predict_proba(test)
+    assert np.quantile(np.abs(got - expected), 0.9) < 0.02
 
 
 @given(st.integers(0, 10_000), st.integers(2, 300), st.integers(0, 4), st.booleans())
@@ -359,14 +368,17 @@ def test_isotonic_of_two_classes_is_scikit_learns_regression(seed, n, decimals, 
     p = rng.beta(0.7, 0.7, n).round(decimals).clip(0.001, 0.999)
     labels = (rng.random(n) < p**2).astype(int)
     labels[:2] = 0, 1
-    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    logits = np.column_stack([np.log1p(-p), np.log(p)])
     logits = logits.astype(np.float32) if single else logits
-    p = softmax(logits.astype(float))[:, 1]
-    theirs = IsotonicRegression(out_of_bounds="clip").fit(p, labels)
+
+    def odds(z):
+        return z[:, 1].astype(float) - z[:, 0]
+
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(odds(logits), labels)
     test = np.column_stack([np.zeros(200), rng.normal(size=200)]) + 1
     model = posthoc.IsotonicCalibration().fit(logits, labels)
     for z in (logits, test):
-        expected = theirs.predict(softmax(z.astype(float))[:, 1])
+        expected = theirs.predict(odds(z))
         probs = model.predict_proba(z)
         np.testing.assert_allclose(probs, np.column_stack([1 - expected, expected]), atol=1e-9)
 
@@ -383,13 +395,14 @@ def test_isotonic_corners_are_those_of_a_regression_on_every_value(seed, n, k, s
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PosthocWarning)
         model.fit(logits, labels)
-    probs = np.maximum(softmax(logits), 1e-200)
+    scaled = logits / model.temperature_
     for c in np.unique(labels):
-        x, group, count = np.unique(probs[:, c], return_inverse=True, return_counts=True)
+        odds = scaled[:, c] - logsumexp(np.delete(scaled, c, axis=1), axis=1)
+        x, group, count = np.unique(odds.round(9), return_inverse=True, return_counts=True)
         y = isotonic_regression(np.bincount(group, labels == c) / count, weights=count).x
         level = np.r_[False, np.diff(y) == 0, False]
         corner = ~(level[:-1] & level[1:])
-        np.testing.assert_array_equal(model.points_[c][0], x[corner])
+        np.testing.assert_allclose(model.points_[c][0], x[corner], rtol=1e-12, atol=2e-9)
         np.testing.assert_allclose(model.points_[c][1], y[corner], atol=1e-12)
 
 
@@ -404,13 +417,13 @@ def test_beta_against_scikit_learn():
     theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
     theirs.fit(beta_features(logits), labels)
     assert (theirs.coef_ > 0).all()
-    model = posthoc.BetaCalibration().fit(logits, labels)
+    model = posthoc.BetaCalibration().fit(np.log(softmax(logits)), labels)
     np.testing.assert_allclose(
         model.parameters_[1], [*theirs.coef_[0], theirs.intercept_[0]], atol=1e-4
     )
     test, _ = sampled(k=2, temperature=2.0, seed=1)
     expected = theirs.predict_proba(beta_features(test))
-    np.testing.assert_allclose(model.predict_proba(test), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict_proba(np.log(softmax(test))), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [2, 5])
@@ -418,8 +431,8 @@ def test_beta_against_scikit_learn():
 def test_beta_is_the_lowest_nll_to_nine_digits(k, temperature):
     """Against Newton's method of scikit-learn, on each class against the rest."""
     logits, labels = sampled(n=5000, k=k, temperature=temperature)
-    model = posthoc.BetaCalibration().fit(logits, labels)
     p = softmax(logits)
+    model = posthoc.BetaCalibration().fit(np.log(p), labels)
     expected = np.empty_like(p)
     for c in range(k):
         features = np.column_stack([np.log(p[:, c]), -np.log1p(-p[:, c])])
@@ -430,12 +443,13 @@ def test_beta_is_the_lowest_nll_to_nine_digits(k, temperature):
         np.testing.assert_allclose(model.parameters_[c], found, atol=1e-9)
         expected[:, c] = theirs.predict_proba(features)[:, 1]
     expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(model.predict_proba(logits), expected, atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(np.log(p)), expected, atol=1e-9)
 
 
 def test_beta_is_that_of_betacal():
     """Of version 1.1.0, with scikit-learn 1.9.1, whose optimiser stops at a gradient of 1e-4."""
-    model = posthoc.BetaCalibration().fit(*sampled(n=10_000, k=2, temperature=2.0))
+    logits, labels = sampled(n=10_000, k=2, temperature=2.0)
+    model = posthoc.BetaCalibration().fit(np.log(softmax(logits)), labels)
     theirs = [0.514184, 0.497118, -0.013484]
     np.testing.assert_allclose(model.parameters_[1], theirs, atol=3e-4)
 
@@ -489,7 +503,7 @@ def test_beta_of_few_distinct_probabilities(values):
     rng = np.random.default_rng(0)
     p = rng.choice(values, 400)
     labels = (rng.random(400) < p**2).astype(int)
-    logits = np.column_stack([np.log1p(-p), np.log(p)]) + 1
+    logits = np.column_stack([np.log1p(-p), np.log(p)])
     model = posthoc.BetaCalibration().fit(logits, labels)
     np.testing.assert_allclose(
         model.parameters_[1], lowest_with_bounds(logits, labels)[0], atol=1e-5
@@ -500,8 +514,8 @@ def test_beta_of_few_distinct_probabilities(values):
 
 
 def test_beta_of_separable_data_nearly_reaches_an_nll_of_zero():
-    logits = np.column_stack([np.zeros(40), np.linspace(-3, 3, 40)])
-    labels = (logits[:, 1] > 0).astype(int)
+    logits = log_softmax(np.column_stack([np.zeros(40), np.linspace(-3, 3, 40)]), axis=1)
+    labels = np.repeat([0, 1], 20)
     model = posthoc.BetaCalibration().fit(logits, labels)
     _, lowest, loss = lowest_with_bounds(logits, labels)
     assert max(lowest, loss(model.parameters_[1])[0]) < 1e-6
@@ -580,7 +594,7 @@ def test_top_versus_all_is_the_binary_method_on_the_confidence():
     """As netcal's beta calibration of (confidence, correct) has it."""
     logits, labels = sampled(n=4000, k=20, temperature=2.0)
     probs = softmax(logits)
-    found = posthoc.TopVersusAll().fit(logits, labels).predict_proba(logits)
+    found = posthoc.TopVersusAll().fit(np.log(probs), labels).predict_proba(np.log(probs))
     theirs = NETCAL["beta"]  # of the first rows
     np.testing.assert_allclose(found.max(axis=1)[: len(theirs)], theirs, atol=2e-3)
     assert (found.argmax(axis=1) == probs.argmax(axis=1)).all()
@@ -919,10 +933,10 @@ def test_weighted_fits_have_the_lowest_weighted_loss():
         matrix.predict_proba(logits), theirs.predict_proba(logits), atol=1e-5
     )
     probs = softmax(logits)
-    isotonic = posthoc.IsotonicCalibration().fit(logits, labels, weights)
+    isotonic = posthoc.IsotonicCalibration().fit(np.log(probs), labels, weights)
     theirs = IsotonicRegression().fit(probs[:, 1], labels == 1, sample_weight=weights)
     np.testing.assert_allclose(
-        np.interp(probs[:, 1], *isotonic.points_[1]), theirs.predict(probs[:, 1]), atol=1e-12
+        np.interp(logit(probs[:, 1]), *isotonic.points_[1]), theirs.predict(probs[:, 1]), atol=1e-9
     )
     p, right = probs.max(axis=1), probs.argmax(axis=1) == labels
 
@@ -932,9 +946,9 @@ def test_weighted_fits_have_the_lowest_weighted_loss():
 
     bounds = [(0, None), (0, None), (None, None)]
     best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
-    top = posthoc.TopVersusAll().fit(logits, labels, weights)
+    top = posthoc.TopVersusAll().fit(np.log(probs), labels, weights)
     assert of_beta(top.parameters_) <= best.fun + 1e-9
-    one = posthoc.BetaCalibration().fit(logits, labels, weights)
+    one = posthoc.BetaCalibration().fit(np.log(probs), labels, weights)
     p, right = probs[:, 1], labels == 1
     best = minimize(of_beta, [1, 1, 0], bounds=bounds, method="SLSQP", options={"ftol": 1e-14})
     assert of_beta(one.parameters_[1]) <= best.fun + 1e-9
@@ -997,10 +1011,10 @@ def test_an_isotonic_map_keeps_its_corners_only():
 
     logits, labels = sampled(n=3000, k=2, temperature=2.0)
     model = posthoc.IsotonicCalibration().fit(logits, labels)
-    p = softmax(logits)[:, 1]
+    odds = (logits[:, 1] - logits[:, 0]) / model.temperature_
     assert len(model.points_[1][0]) < 200
-    theirs = IsotonicRegression().fit(p, labels == 1)
-    test = np.random.default_rng(0).uniform(p.min(), p.max(), 1000)
+    theirs = IsotonicRegression().fit(odds, labels == 1)
+    test = np.random.default_rng(0).uniform(odds.min(), odds.max(), 1000)
     np.testing.assert_allclose(np.interp(test, *model.points_[1]), theirs.predict(test), atol=1e-12)
 
 
@@ -1051,6 +1065,65 @@ def test_what_is_no_map_is_refused(tmp_path):
         posthoc.FixedTemperature(2.0).save(file, map="mine")
 
 
+def test_maps_saved_before_version_0_2_give_what_they_gave(tmp_path):
+    """Their isotonic corners are probabilities, and their beta maps knew no temperature."""
+    file, z = tmp_path / "old.json", np.array([[2.0, 0.0], [0.0, 1.0], [0.3, 0.0]])
+    p = 1 / (1 + np.exp(-(z[:, 1] - z[:, 0])))
+    both = [[[0.1, 0.5, 0.9], [0.2, 0.4, 0.8]]] * 2
+    old = {"calibkit_map": 1, "map": "isotonic", "options": {}, "classes": 2}
+    file.write_text(json.dumps(old | {"fitted": {"points": both}}))
+    ends = np.stack([np.interp(x, *both[0]) for x in (1 - p, p)], axis=1)
+    expected = ends / ends.sum(axis=1, keepdims=True)
+    kept = posthoc.load(file)
+    np.testing.assert_allclose(kept.predict_proba(z), expected, atol=1e-12)
+    kept.save(file)
+    np.testing.assert_array_equal(posthoc.load(file).predict_proba(z), kept.predict_proba(z))
+    fitted = {"parameters": [[2.0, 1.0, 0.5], [1.0, 2.0, -0.5]]}
+    file.write_text(json.dumps(old | {"map": "beta", "fitted": fitted}))
+    q = np.log(p) - 2 * np.log(1 - p) - 0.5
+    np.testing.assert_allclose(posthoc.load(file).predict_proba(z)[:, 1], 1 / (1 + np.exp(-q)))
+
+
+# --- scores of any size ---------------------------------------------------------------------------
+
+OF_ANY_SCALE = ["temperature", "structured", "vector", "matrix", "beta", "top", "isotonic"]
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e3, 1e5])
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("name", OF_ANY_SCALE)
+def test_scores_on_another_scale_give_the_same_probabilities(name, k, scale):
+    """As the decision values of a linear machine on unscaled features are."""
+    logits, labels = sampled(n=1000, k=k, temperature=1.7)
+    test, truth = sampled(n=1000, k=k, temperature=1.7, seed=1)
+    plain = posthoc.MAPS[name]().fit(logits, labels).predict_proba(test)
+    scaled = posthoc.MAPS[name]().fit(scale * logits, labels).predict_proba(scale * test)
+    np.testing.assert_allclose(scaled, plain, atol=1e-4 if name in ("vector", "matrix") else 1e-6)
+    if name != "isotonic":  # a 0 of which may be the truth
+        assert metrics.nll(scaled, truth) < 1.1 * metrics.nll(softmax(test / 1.7), truth)
+
+
+def test_isotonic_tells_apart_scores_that_are_saturated_as_probabilities():
+    """Above a logit of 37 every probability is 1 in double precision."""
+    logits = np.array([[0.0, z] for z in (-60.0, -50.0, 50.0, 60.0) for _ in range(4)])
+    labels = np.array([0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1])
+    found = posthoc.IsotonicCalibration().fit(logits, labels).predict_proba(logits)[::4, 1]
+    np.testing.assert_allclose(found, [0, 0.25, 0.75, 1])
+
+
+def test_equal_probabilities_are_one_point_of_an_isotonic_map():
+    """Also where the other classes of their rows differ, and so the last digits."""
+    rng = np.random.default_rng(0)
+    votes = rng.multinomial(10, [0.5, 0.3, 0.2], size=2000) / 10
+    probs = np.maximum(votes, 1e-3) / np.maximum(votes, 1e-3).sum(axis=1, keepdims=True)
+    keep = (votes > 0).all(axis=1)
+    for dtype in (np.float32, np.float64):
+        logits = np.log(probs[keep].astype(dtype))
+        labels = np.array([rng.choice(3, p=row) for row in votes[keep]])
+        model = posthoc.IsotonicCalibration().fit(logits, labels)
+        assert all(len(x) <= 8 for x, _ in model.points_)
+
+
 # --- warnings -------------------------------------------------------------------------------------
 
 
@@ -1058,20 +1131,23 @@ def test_what_is_no_map_is_refused(tmp_path):
     ("model", "temperature", "end"),
     [
         (posthoc.TemperatureScaling("ece"), 100.0, 10.0),
-        (posthoc.TemperatureScaling("nll"), 3000.0, 1000.0),
+        (posthoc.TemperatureScaling("nll"), None, 1000 * 3.0),
     ],
 )
 def test_temperature_at_the_end_of_its_range_warns(model, temperature, end):
-    with pytest.warns(PosthocWarning, match="end of the range"):
-        model.fit(*sampled(temperature=temperature))
-    assert model.temperature_ == end
+    """The range follows the size of the scores: here the two largest are 3 apart."""
+    wrong = np.array([[3.0, 0.0, -1.0]] * 20), np.array([1, 2] * 10)
+    data = sampled(temperature=temperature) if temperature else wrong
+    with pytest.warns(posthoc.EndOfRangeWarning, match="end of the range"):
+        model.fit(*data)
+    assert model.temperature_ == pytest.approx(end)
 
 
 def test_separable_data_warn():
     logits = np.array([[2.0, 0.0], [0.0, 1.0]])
-    with pytest.warns(PosthocWarning, match="0.001 is an end of the range"):
+    with pytest.warns(PosthocWarning, match="0.0015 is an end of the range"):
         posthoc.TemperatureScaling().fit(logits, [0, 1])
-    with pytest.warns(PosthocWarning, match="1000 is an end of the range"):
+    with pytest.warns(PosthocWarning, match="1500 is an end of the range"):
         posthoc.TemperatureScaling().fit(logits, [1, 0])
 
 

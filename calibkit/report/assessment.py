@@ -17,6 +17,7 @@ from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
 from calibkit.report import conformal, estimates, positive, predictions, thresholds
 from calibkit.report.predictions import Predictions
+from calibkit.report.scores import Score
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
@@ -175,7 +176,9 @@ def assess(
         predicted = []
         if not data.pairs:
             # All classes, so that the worst of many are among them.
-            predicted = by_group(data.logits.argmax(axis=1), confidence, correct, chosen, most=k)
+            predicted = by_group(
+                data.logits.argmax(axis=1), confidence, correct, chosen, k, rank=data.ranked()
+            )
             predicted = predicted if len(predicted) <= GROUPS else _worst(predicted)
         results, found = recalibrated(data, log)
         ranked = [*metrics.ranked_metrics(), "nll", "brier"]
@@ -202,7 +205,7 @@ def assess(
             chance_ece=estimates.chance_ece(confidence, estimates.replicates(n) // 5),
             reliability=curves.prepare_reliability(confidence, correct),
             histogram=curves.prepare_confidence_histogram(confidence, correct),
-            risk_coverage=_risk_coverage(confidence, correct),
+            risk_coverage=_risk_coverage(data.ranked(), correct),
             operating_points=points,
             main_point=chosen,
             recalibration=results,
@@ -218,17 +221,24 @@ def assess(
         )
 
 
-def _pair(samples: dict[str, Array]) -> thresholds.Samples:
-    return samples["confidence"], samples["correct"]
+def _ranking(samples: dict[str, Array]) -> metrics.Ranking:
+    """The ranking by what ranks samples; its bins are those of the confidence."""
+    _, first, place = np.unique(-samples["rank"], return_index=True, return_inverse=True)
+    right, wrong = (
+        np.bincount(place[which], minlength=len(first))
+        for which in (samples["correct"], ~samples["correct"])
+    )
+    return metrics.Ranking(samples["confidence"][first], right, wrong)
 
 
 def _metrics(data: Predictions, log: Callable[[str], None]) -> dict[str, Interval]:
     names, scores = [*metrics.ranked_metrics(), "nll", "brier"], stats.Samples(**data.samples)
-    if data.logits.size <= 200_000 and not data.pairs:  # each resample costs a pass over the array
-        names, scores = [*names, "classwise_ece"], data.logits
     log("intervals")
     replicates = estimates.replicates(len(data.labels))
     intervals = stats.bootstrap(scores, data.labels, names, n=replicates)
+    if data.logits.size <= 200_000 and not data.pairs:  # each resample costs a pass over the array
+        more = ["classwise_ece"]
+        intervals |= stats.bootstrap(data.logits, data.labels, more, n=replicates)
     if data.pairs:
         return intervals
     values = metrics.summary(data.logits, data.labels)
@@ -241,12 +251,13 @@ def _by_columns(data: Predictions, point: dict | None) -> list[dict]:
     if data.groups is None:
         return []
     event, happened = data.scored(data.positive)
+    rank = data.ranked(data.positive)
     point = point if data.positive is None else {"threshold": 0.5}
     columns = data.groups.reshape(len(data.groups), -1).T
     among = sum(len(np.unique(column)) for column in columns)
     rows = []
     for name, column in zip(data.group_names or ("group",) * len(columns), columns, strict=True):
-        for row in by_group(column, event, happened, point, among=among):
+        for row in by_group(column, event, happened, point, among=among, rank=rank):
             group = f"{name}: {row['group']}" if len(columns) > 1 else row["group"]
             rows.append(row | {"group": group, "column": name})
     return rows
@@ -360,7 +371,7 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
 
     A threshold comes from `metrics.threshold_at_risk` on the validation set; its coverage and error
     rate are measured on the test set. Without a validation set the threshold is chosen on all
-    samples, and the error rate is cross-fitted: see `thresholds.judged`.
+    samples, and the error rate is cross-fitted: see `thresholds.Judge`.
 
     Parameters
     ----------
@@ -383,16 +394,15 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     >>> point["threshold"], point["accepted"], point["wrong"]
     (0.89, 20, 0)
     """
-    held = data.val_samples and _pair(data.val_samples)
-    return _points(data.scored(), held, target_risk)
+    return _points(data.judged(), data.judged(held=True), target_risk)
 
 
 def _points(
     test: thresholds.Samples, held: thresholds.Samples | None, target_risk: Sequence[float]
 ) -> list[dict]:
-    points = []
+    points, judge = [], thresholds.Judge(test, held)
     for target in sorted(target_risk or thresholds.targets((held or test)[1])):
-        threshold, accept, fitted = thresholds.judged("target_risk", target, test, held)
+        threshold, accept, fitted = judge("target_risk", target)
         wrong = ~test[1]
         risk = stats.wilson((fitted & wrong).sum(), fitted.sum())
         points.append(
@@ -428,8 +438,9 @@ def recalibrated(
         ``brier``, ``auroc``, ``aurc``; ``brier_change`` (paired, with a t interval over samples);
         ``brier_beyond``, the same against the usual map: beta calibration, or a temperature where
         there are more classes; ``changed`` (answers), ``judged_on`` (samples); ``temperatures``
-        (one per fit, of temperature scaling), ``fitted_on`` (samples), ``warnings``. One that
-        cannot be fitted has only ``warnings``.
+        (one per fit, of temperature scaling), ``fitted_on`` (samples), ``at_end`` (whether a fitted
+        number is at the end of its range), ``warnings``. One that cannot be fitted has only
+        ``warnings``.
     found : dict of str to dict
         What becomes of the samples. ``confidence``: pairs (confidence, correct) of the test and
         of the validation set, the second None without one; for two classes ``test`` and
@@ -459,11 +470,19 @@ def recalibrated(
             except (ValueError, ImportError) as error:
                 results[name] = {"warnings": [f"cannot be fitted ({error})"]}
                 continue
-        messages = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
+        caught = [w for w in caught if issubclass(w.category, posthoc.PosthocWarning)]
+        # What is raised is said below, in the measure of the report.
+        said = [w for w in caught if not issubclass(w.category, posthoc.RaisedErrorWarning)]
+        messages = [str(w.message) for w in said]
         after = _of_probs(data, probs, data.labels)
         results[name] = _scores(after, before)
+        old, new = (_ece(data, its) for its in (before, after))
+        if new > old + 0.01 and name == "temperature scaling":
+            messages.append(f"it raises the ECE from {100 * old:.1f} % to {100 * new:.1f} %")
         results[name]["warnings"] = messages[:1]  # folds repeat each other
         results[name]["fitted_on"] = size
+        at_end = any(issubclass(w.category, posthoc.EndOfRangeWarning) for w in caught)
+        results[name]["at_end"] = at_end
         if name == "temperature scaling":
             results[name]["temperatures"] = [getattr(each, "temperature_", None) for each in maps]
         found[name], models[name] = _found(data, after), (maps[-1], after)
@@ -479,6 +498,17 @@ def recalibrated(
         if shifted:
             _correct_prior(data, results, found, before)
     return results, found
+
+
+def _ece(data: Predictions, samples: dict[str, Array]) -> float:
+    """The ECE that the report is about: of the probability of the positive class, if there is one.
+
+    Of a confidence, with its correctness, otherwise.
+    """
+    pair = samples["confidence"], samples["correct"]
+    if data.positive is not None:
+        pair = samples["p"], data.labels == data.positive
+    return metrics.ranked_metrics()["ece"](metrics.Ranking.of(*pair))
 
 
 def _of_probs(data: Predictions, probs: Array, labels: Array) -> dict[str, Array]:
@@ -503,11 +533,18 @@ def _event(
 
 def _found(data: Predictions, after: dict[str, Array], held: dict | None = None) -> dict:
     """Pairs to choose thresholds with: see `recalibrated`."""
-    found = {"confidence": [_pair(after), held and _pair(held)]}
+    found = {"confidence": [_judged(data, its) for its in (after, held)]}
     if data.positive is not None:
         found["test"] = after["p"], data.labels == data.positive
         found["validation"] = held and (held["p"], data.val_labels == data.positive)
     return found
+
+
+def _judged(data: Predictions, after: dict | None) -> thresholds.Samples | None:
+    """The confidence by a map, for thresholds."""
+    if after is None:
+        return None
+    return Score.computed(after["confidence"], data.logits.dtype), after["correct"]
 
 
 def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) -> None:
@@ -538,8 +575,9 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
 def recommended(results: dict[str, dict]) -> str | None:
     """The map of `recalibrated` to take, or None if none clearly helps.
 
-    It lowers the Brier score by more than chance, and does not raise the NLL, which is infinite
-    where something happens that a map has given a probability of 0. Of several, the usual one
+    It lowers the Brier score by more than chance and by at least a thousandth, does not raise the
+    NLL, which is infinite where something happens that a map has given a probability of 0, and no
+    number of it is at the end of its range. Of several, the usual one
     (beta calibration, or a temperature where there are more classes), unless others have a Brier
     score that is lower by more than chance: then the best of these.
 
@@ -551,18 +589,16 @@ def recommended(results: dict[str, dict]) -> str | None:
     >>> recommended({"none": plain, "beta calibration": fitted})
     'beta calibration'
     """
-    low, high = posthoc.RANGE
-    fitted = results.get("temperature scaling", {}).get("temperatures", [])
-    stuck = any(t and not 1.01 * low < t < high / 1.01 for t in fitted)  # too few errors
     helping = [
         name
         for name, row in results.items()
         if "brier" in row
         and name != "none"
         and row["brier_change"].high < 0
+        and row["brier_change"].estimate < -max(1e-3 * results["none"]["brier"], 1e-6)
         and row["nll"] <= results["none"]["nll"]
         and isfinite(row["nll"])
-        and not (stuck and name == "temperature scaling")
+        and not row.get("at_end")  # too few errors
     ]
     if (usual := usual_map(results)) in helping:
         beyond = {name: results[name].get("brier_beyond") for name in helping}
@@ -588,6 +624,7 @@ def by_group(
     point: dict | None,
     most: int = GROUPS,
     among: int = 0,
+    rank: Array | None = None,
 ) -> list[dict]:
     """Accuracy, confidence and the effect of a threshold for each group, the largest first.
 
@@ -602,6 +639,8 @@ def by_group(
         Groups to return.
     among : int
         How many groups are looked at in all, if there are more columns of them.
+    rank : array (n,), optional
+        What ranks the samples, if not the confidence.
 
     Returns
     -------
@@ -624,6 +663,7 @@ def by_group(
     by_place = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
     for i in np.argsort(-count, kind="stable")[:most]:
         c, z = confidence[by_place[i]].astype(np.float64), correct[by_place[i]]
+        order = c if rank is None else rank[by_place[i]]
         accept = c >= (point["threshold"] if point else inf)
         strict = estimates.gap(c, z, level=1 - 0.05 / max(min(len(names), most), among))
         rows.append(
@@ -635,7 +675,7 @@ def by_group(
                 "confidence": float(c.mean()),
                 "gap": estimates.gap(c, z),
                 "stands_out": len(c) >= estimates.FEW and not strict.low <= 0 <= strict.high,
-                "auroc": metrics.auroc(c, z) if 0 < z.sum() < len(z) else nan,
+                "auroc": metrics.auroc(order, z) if 0 < z.sum() < len(z) else nan,
                 "coverage": stats.wilson(accept.sum(), len(accept)),
                 "risk": stats.wilson((accept & ~z).sum(), accept.sum()),
             }
@@ -694,7 +734,8 @@ def compare(
     samples = {}
     for name, model in zip(_names(models), models, strict=True):
         score, true = model.scored(event)
-        samples[name] = stats.Samples(**model.samples | {"confidence": score, "correct": true})
+        its = {"confidence": score, "correct": true, "rank": model.ranked(event)}
+        samples[name] = stats.Samples(**model.samples | its)
     pairs = list(combinations(samples, 2))
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
     n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
@@ -765,9 +806,11 @@ def checks(data: Predictions) -> dict:
         ``overlap`` (samples whose scores a validation sample has, too), ``tied`` (samples
         for which that is to be expected, see `_tied`), ``majority`` (share of the
         most common class), ``classes_seen``, ``saturated`` (share of confidences that are exactly
-        1), ``distinct`` (distinct confidences below 1), ``improbable`` (samples whose true class
-        was given a probability below 1e-37, or 0), ``guessing`` (the sets, "test" or "validation",
-        whose labels the scores say nothing about: see `estimates.guessing`).
+        1), ``as_logits`` (whether they are a softmax of logits), ``distinct`` (distinct confidences
+        below 1, or of logits distinct log-odds),
+        ``improbable`` (samples whose true class was given a probability below 1e-37, or 0),
+        ``guessing`` (the sets, "test" or "validation", whose labels the scores say nothing about:
+        see `estimates.guessing`).
 
     Examples
     --------
@@ -776,14 +819,16 @@ def checks(data: Predictions) -> dict:
     >>> round(numbers["majority"], 2), numbers["distinct"]
     (0.67, 3)
     """
-    confidence, held = data.samples["confidence"], data.val_logits is not None
+    rank, held = data.samples["rank"], data.val_logits is not None
+    known = rank if data.own is None else rank[rank < 1]
     return {
         "overlap": posthoc.check_overlap(data.val_logits, data.logits) if held else 0,
         "tied": _tied(data) if held else 0,
         "majority": float(np.bincount(data.labels).max() / len(data.labels)),
         "classes_seen": len(np.unique(data.labels)),
-        "saturated": float((confidence >= 1).mean()),
-        "distinct": len(np.unique(confidence[confidence < 1])),
+        "saturated": float((data.samples["confidence"] >= 1).mean()),
+        "as_logits": data.own is None,
+        "distinct": len(np.unique(known)),
         "improbable": int((data.samples["nll"] > 85).sum()),
         "guessing": guessing(data),
     }
@@ -832,7 +877,7 @@ def _main_point(points: list[dict], error: float) -> dict | None:
 
 
 def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:
-    ranking, ranked = metrics.Ranking.of(*_pair(after)), metrics.ranked_metrics()
+    ranking, ranked = _ranking(after), metrics.ranked_metrics()
     names = ("accuracy", "ece", "adaptive_ece", "auroc", "aurc")
     return {name: ranked[name](ranking) for name in names} | {
         "nll": float(after["nll"].mean()),

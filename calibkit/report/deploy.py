@@ -8,24 +8,30 @@ cross-fitting: each sample by a map, and each threshold by a choice, that has no
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from calibkit import __version__, metrics, posthoc, stats, terms
-from calibkit.arrays import Array, softmax
+from calibkit.arrays import Array, are_log_probs, row_sums, softmax
 from calibkit.report import estimates, positive, thresholds
-from calibkit.report.assessment import NAMES, by_weight, guessing
+from calibkit.report.assessment import NAMES, by_weight, guessing, recalibrated, recommended
+from calibkit.report.names import few_of
 from calibkit.report.predictions import Predictions
+from calibkit.report.scores import Samples, Score
 from calibkit.report.text import number, percent, say
 from calibkit.stats import Interval
+
+AUTO = "auto"  # the map that a report recommends
 
 
 def recalibrate(
     data: Predictions,
-    name: str = "temperature",
+    name: str = "auto",
     of: str | None = None,
     target_risk: Sequence[float] = (),
     rules: Sequence[tuple[str, float]] = (),
+    groups: Array | None = None,
 ) -> tuple[posthoc.Recalibration, dict]:
     """Fit a map, and choose thresholds for the probabilities behind it.
 
@@ -33,7 +39,8 @@ def recalibrate(
     ----------
     data : Predictions
     name : str
-        One of `assessment.NAMES`.
+        One of `assessment.NAMES`, or "auto": the map that a report recommends, or a temperature
+        where it recommends none.
     of : str, optional
         Of two classes, the one that `rules` are about; by default as in a report.
     target_risk : sequence of float
@@ -42,19 +49,24 @@ def recalibrate(
     rules : sequence of (str, float)
         Of two classes, what a threshold on the probability of that one is for: pairs of a name of
         `thresholds.RULES` and a value; by default, those of a report.
+    groups : array (n,), optional
+        The group of each test sample, where samples of one group are alike: no group is on both
+        sides of a fold, and `harm` counts groups.
 
     Returns
     -------
     Recalibration
         Fitted; ``model.save(path, **about)`` writes both.
     dict
-        ``class_names``; ``scores`` ("logits" or "log-probabilities", which the map takes) and
-        ``floor`` (see `predictions.log_probs`); ``fitted_on`` (file, samples, their part);
+        ``class_names`` (the order of the columns); ``scores`` ("logits" or "log-probabilities",
+        which the map takes) and ``floor`` (see `predictions.log_probs`); ``chosen`` (why this map,
+        None if it was named); ``refused`` (why it should not be used, None if nothing is against
+        it); ``harm`` (what `harm` returns); ``fitted_on`` (file, samples, their part);
         ``measured`` (``samples``, and accuracy, ECE, NLL, Brier score and, of two classes, the
         classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
         ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
-        the rule) and what it does to samples it was not chosen on, as [estimate, low, high];
-        ``warnings``.
+        the rule), ``here`` (what it does to the samples of the test set with this map: counts) and
+        what it does to samples it was not chosen on, as [estimate, low, high]; ``warnings``.
 
     Raises
     ------
@@ -69,8 +81,8 @@ def recalibrate(
     >>> about["measured"]["samples"], about["thresholds"][0]["rule"]
     (60, 'precision')
     """
-    if name not in NAMES:
-        raise ValueError(f"map: got {name!r}, expected one of {', '.join(NAMES)}")
+    if name not in (AUTO, *NAMES):
+        raise ValueError(f"map: got {name!r}, expected one of {', '.join((AUTO, *NAMES))}")
     if data.pairs:
         raise ValueError("confidence: got pairs, expected probabilities of classes, for a map")
     if data.doubts:
@@ -79,61 +91,204 @@ def recalibrate(
             "is, --as-is fits one"
         )
     thresholds.check(data, target_risk, rules)
-    column = _column(data, of, rules)
+    column, why = _column(data, of, rules), None
     data, _ = by_weight(data)
+    if groups is not None and len(groups) != len(data.labels):
+        raise ValueError(f"groups: got {len(groups)}, expected {len(data.labels)}, one a sample")
+    if name == AUTO:
+        name, why = _advised(data, column)
     kind = posthoc.MAPS[name]
-    held, chosen_on = data.val_logits is not None, None
+    held = data.val_logits is not None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", posthoc.PosthocWarning)
-        (model, *_), after, _ = estimates.held_out(data, kind)
-        if held:
-            known = model.predict_proba(data.val_logits.astype(np.float64))
-            chosen_on = known, data.val_labels
-        else:
-            model = estimates.fitted(kind, data.logits, data.labels)
-    said = [str(w.message) for w in caught if w.category is posthoc.PosthocWarning]
-    others = [str(w.message) for w in caught if w.category is not posthoc.PosthocWarning]
+        maps, after, size = estimates.held_out(data, kind, groups)
+        model = maps[0] if held else estimates.fitted(kind, data.logits, data.labels)
+    own = [issubclass(w.category, posthoc.PosthocWarning) for w in caught]
+    said = [str(w.message) for w, fit in zip(caught, own, strict=True) if fit]
+    others = [str(w.message) for w, fit in zip(caught, own, strict=True) if not fit]
     if sets := guessing(data):
         others.append(say(None, "guessing", checks={"guessing": sets}))
-    rows = []
-    if column is None or target_risk:
-        score, on = _top(after, data.labels), chosen_on and _top(*chosen_on)
-        targets = target_risk or thresholds.targets(score[1])
-        rows += [_judged("target_risk", t, None, score, on) for t in sorted(targets)]
-    if column is not None and (rules or not target_risk):
-        score, on = (
-            pair and (pair[0][:, column], pair[1] == column)
-            for pair in ((after, data.labels), chosen_on)
-        )
-        usual = rules or positive.default_rules(float(score[1].mean()))
-        rows += [_judged(rule, value, column, score, on) for rule, value in usual]
     before = softmax(data.logits.astype(np.float64))
-    fitted = data.val_labels if held else data.labels
+    fits = len(np.unique(groups)) if groups is not None and not held else size
+    floor = data.floor / after.shape[1]
+    if not floor and are_log_probs(data.logits):
+        floor = float(np.finfo(data.logits.dtype).tiny)  # what a 0 of the file was read as
+    found = harm(before, after, data.labels, parameters(model), fits, floor, groups)
+    ends = [str(w.message) for w in caught if issubclass(w.category, posthoc.EndOfRangeWarning)]
+    found["at_end"] = ends[0] if ends else None
+    parts = []
+    if not held:
+        splits = estimates.folds(*data.logits.shape, groups)
+        for each, (fit, rest) in zip(maps, splits, strict=True):
+            seen = each.predict_proba(data.logits[fit].astype(np.float64))
+            parts.append((seen, data.labels[fit], rest))
+    kept = model.predict_proba(data.logits.astype(np.float64))
+    on = None
+    if held:
+        on = model.predict_proba(data.val_logits.astype(np.float64)), data.val_labels
+
+    def rows(column: int | None, wanted: Sequence[tuple[str, float]]) -> list[dict]:
+        def score(probs: Array, labels: Array) -> Samples:
+            p, y = _top(probs, labels) if column is None else (probs[:, column], labels == column)
+            return Score.computed(p, data.logits.dtype), y
+
+        crossed, right = score(after, data.labels)
+        folds = [(score(probs, labels), rest) for probs, labels, rest in parts]
+        test, chosen_on = score(kept, data.labels), on and score(*on)
+        judge = thresholds.Judge(test, chosen_on, folds, crossed.p)
+        return [_row(x, value, column, judge, right) for x, value in wanted]
+
+    chosen = []
+    if column is None or target_risk:
+        targets = target_risk or thresholds.targets(_top(after, data.labels)[1])
+        chosen += rows(None, [("target_risk", target) for target in sorted(targets)])
+    if column is not None and (rules or not target_risk):
+        usual = rules or positive.default_rules(float((data.labels == column).mean()))
+        chosen += rows(column, usual)
+    fitted_labels = data.val_labels if held else data.labels
+    model.class_names_ = tuple(data.class_names)
     return model, {
         "class_names": list(data.class_names),
-        "scores": "log-probabilities" if _normalised(data.logits) else "logits",
+        "scores": "log-probabilities" if are_log_probs(data.logits) else "logits",
         "floor": data.floor,
+        "chosen": why,
+        "refused": _refused(found),
+        "harm": found,
         "fitted_on": {
             "file": data.name,
             "part": "validation" if held else "all",
-            "samples": len(fitted),
+            "samples": len(fitted_labels),
         },
         "measured": {
             "samples": len(data.labels),
             "before": _measure(before, data.labels),
             "after": _measure(after, data.labels),
         },
-        "thresholds": rows,
+        "thresholds": chosen,
         "warnings": list(dict.fromkeys(said[:1] + others)),
         "calibkit": __version__,
     }
 
 
-def lines(name: str, model: posthoc.Recalibration, about: dict) -> list[str]:
+def harm(
+    before: Array,
+    after: Array,
+    labels: Array,
+    fitted: int,
+    samples: int,
+    floor: float = 0.0,
+    groups: Array | None = None,
+) -> dict:
+    """Whether a map does harm to samples it has not seen, beyond what fitting costs by chance.
+
+    A map fitted to calibrated scores makes them a little worse on new samples. In expectation the
+    NLL rises by about p / 2n for p fitted numbers and n samples. So what counts as harm is a lower
+    end of the 95 % interval of the paired difference, after minus before, above 2p / n for the NLL
+    or p / n for the Brier score.
+
+    Parameters
+    ----------
+    before, after : arrays (n, k)
+        Probabilities without and with the map.
+    labels : array (n,) of int
+    fitted : int
+        Numbers that the map consists of: see `parameters`.
+    samples : int
+        To which it was fitted; groups, if the samples come in groups.
+    floor : float
+        Probabilities of the true class below it count as this much, before and after. With 0, a
+        probability of 0 that a map gives to what happens makes the NLL infinite, which is harm.
+    groups : array (n,), optional
+        The interval is one over groups.
+
+    Returns
+    -------
+    dict
+        ``nll`` and ``brier`` (the differences as [estimate, low, high], None where infinite),
+        ``nll_by_chance`` and ``brier_by_chance`` (what they are compared with), ``fitted`` and
+        ``samples``, as given, ``never`` (samples to whose class a map gave a probability of 0) and
+        ``harmful``, the names of those that exceed it.
+
+    Examples
+    --------
+    >>> labels = np.arange(100) % 2
+    >>> good, bad = np.eye(2)[labels] * 0.8 + 0.1, np.full((100, 2), 0.5)
+    >>> harm(good, bad, labels, fitted=1, samples=100)["harmful"]
+    ['nll', 'brier']
+    """
+    rows, least = np.arange(len(labels)), max(floor, 1e-300)
+
+    def costs(probs: Array) -> tuple[Array, Array]:
+        squares = row_sums(probs**2) - 2 * probs[rows, labels] + 1
+        return -np.log(np.maximum(probs[rows, labels], least)), squares
+
+    lost = (after[rows, labels] == 0) & (before[rows, labels] > least)
+    found: dict = {"fitted": fitted, "samples": samples, "harmful": []}
+    found["never"] = int(lost.sum()) if not floor else 0
+    margins = {"nll": 2 * fitted / samples, "brier": fitted / samples}
+    for (name, margin), old, new in zip(margins.items(), costs(before), costs(after), strict=True):
+        interval = estimates.mean(new - old, groups)
+        infinite = name == "nll" and found["never"]
+        found[name] = [None] * 3 if infinite else list(interval)
+        found[f"{name}_by_chance"] = margin
+        found["harmful"] += [name] if infinite or interval.low > margin else []
+    return found
+
+
+def parameters(model: posthoc.Recalibration) -> int:
+    """How many numbers a fitted map consists of.
+
+    Of isotonic regression the levels of each class, of histogram binning the bins with samples. Of
+    two classes one says what the other is.
+
+    >>> parameters(posthoc.FixedTemperature(2.0)), posthoc.VectorScaling().fit(
+    ...     [[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 1, 1]
+    ... ).scale_.size
+    (0, 2)
+    """
+    if isinstance(model, posthoc.FixedTemperature):
+        return 0
+    kept = {name: getattr(model, f"{name}_") for name in model._kept}
+    scaled = int(kept.pop("temperature", 1.0) != 1.0)
+    if isinstance(model, posthoc.IsotonicCalibration):
+        levels = [len(np.unique(pair[1])) for pair in model.points_ if pair is not None]
+        return scaled + (max(levels) if len(model.points_) == 2 else sum(levels))
+    if isinstance(model, posthoc.HistogramBinning):
+        return int(np.isfinite(model.values_).sum())
+    if isinstance(model, posthoc.TemperatureScaling):
+        return 1
+    if isinstance(model, posthoc.BetaCalibration):
+        return scaled + (3 if len(model.parameters_) == 2 else model.parameters_.size)
+    return scaled + sum(np.size(values) for name, values in kept.items() if name != "smoothing")
+
+
+def _refused(found: dict) -> str | None:
+    """Why a map should not be used."""
+    if not (found["harmful"] or found["at_end"]):
+        return None
+    return say(None, "refused", found=found, names=terms.METRICS)
+
+
+def _advised(data: Predictions, column: int | None) -> tuple[str, str]:
+    """The map that a report recommends, and why this one was taken."""
+    if column is not None:
+        data = replace(data, positive=column)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
+        results, _ = recalibrated(data)
+    best = None if guessing(data) else recommended(results)
+    base = results.get(best, {}).get("base", best)
+    name = next((name for name, title in NAMES.items() if title == base), "temperature")
+    return name, say(None, "advised", best=best, base=base, names=[NAMES[x] for x in NAMES])
+
+
+def lines(model: posthoc.Recalibration, about: dict) -> list[str]:
     """What `recalibrate` found, in words."""
+    name = next(name for name, kind in posthoc.MAPS.items() if kind is type(model))
     temperature = model.temperature_ if name == "temperature" else None
     what = NAMES[name].capitalize()
-    said = [say(None, "recalibrated", what=what, temperature=temperature, **about)]
+    said = [about["chosen"]] if about["chosen"] else []
+    said.append(say(None, "recalibrated", what=what, temperature=temperature, **about))
     for metric, before in about["measured"]["before"].items():
         two = before, about["measured"]["after"][metric]
         shown = [_digits(x) if metric in ("nll", "brier") else percent(x) for x in two]
@@ -146,24 +301,28 @@ def lines(name: str, model: posthoc.Recalibration, about: dict) -> list[str]:
         some = kinds if row["threshold"] is not None else ()
         shares = [f"{kind} {number(Interval(*row[kind]), 100, ' %')}" for kind in some]
         said.append("  " + say(None, "chosen", row=row, score=score, shares=shares))
-    return said + [f"! {warning}" for warning in about["warnings"]]
+    said.append(say(None, "order", names=few_of(about["class_names"])))
+    warned = [f"! {warning}" for warning in about["warnings"]]
+    return said + warned + ([f"! {about['refused']}"] if about["refused"] else [])
 
 
-def _judged(
-    rule: str,
-    value: float,
-    column: int | None,
-    score: thresholds.Samples,
-    on: thresholds.Samples | None,
+def _row(
+    rule: str, value: float, column: int | None, judge: thresholds.Judge, right: Array
 ) -> dict:
-    """A threshold chosen on the samples `on`, or by cross-fitting, and what it does to others."""
-    threshold, _, flag = thresholds.judged(rule, value, score, on)
-    found = positive.counted(flag, score[1])
+    """A threshold, and what it does to the test samples by this map and by maps new to them.
+
+    `right` says whether what the score is about is so by the latter.
+    """
+    threshold, taken, flag = judge(rule, value)
+    here, found = positive.counted(taken, judge.test[1]), positive.counted(flag, right)
     shares = {"flagged": found["share"], "precision": found["precision"], "recall": found["recall"]}
+    counts = {name: here[name] for name in ("flagged", "found", "false", "missed")}
     if column is None:
         error = stats.wilson(found["false"], found["flagged"])
         shares = {"accepted": found["share"], "error": error}
+        counts = {"accepted": here["flagged"], "wrong": here["false"]}
     row = {"rule": rule, "value": float(value), "column": column, "threshold": threshold}
+    row["here"] = counts | {"samples": len(right), "chosen_on": judge.held is None}
     return row | {
         name: [x if math.isfinite(x) else None for x in share] for name, share in shares.items()
     }
@@ -182,12 +341,6 @@ def _top(probs: Array, labels: Array) -> tuple[Array, Array]:
     return probs.max(axis=1), probs.argmax(axis=1) == labels
 
 
-def _normalised(logits: Array) -> bool:
-    """Whether logits are logarithms of probabilities."""
-    few = logits[:: len(logits) // 1000 + 1].astype(np.float64)
-    return bool(np.abs(np.exp(few).sum(axis=1) - 1).max() < 1e-4)
-
-
 def _measure(probs: Array, labels: Array) -> dict[str, float | None]:
     found = {"accuracy": float(_top(probs, labels)[1].mean()), "ece": metrics.ece(probs, labels)}
     if probs.shape[1] == 2:  # it sees what the ECE of the answer does not
@@ -198,4 +351,4 @@ def _measure(probs: Array, labels: Array) -> dict[str, float | None]:
 
 
 def _digits(value: float | None) -> str:
-    return "infinite" if value is None else f"{value:.4f}"
+    return "infinite" if value is None else f"{max(value, 0.0):.4f}"

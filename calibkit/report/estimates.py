@@ -30,10 +30,23 @@ def effective(weights: Array) -> int:
     return max(round(float(weights.sum() ** 2 / (weights**2).sum())), 1)
 
 
-def folds(n: int, k: int = 1) -> list[tuple[Array, Array]]:
-    """Samples to fit on and to measure on, at random: files are often sorted by class."""
-    order = np.random.default_rng(0).permutation(n)
-    parts = np.array_split(order, 5 if n < MANY and n * k < FIT // 4 else 2)
+def folds(n: int, k: int = 1, groups: Array | None = None) -> list[tuple[Array, Array]]:
+    """Samples to fit on and to measure on, at random: files are often sorted by class.
+
+    With `groups` (n,), all samples of one are on the same side.
+
+    >>> [part.tolist() for _, part in folds(4, groups=np.array(["a", "b", "a", "b"]))]
+    [[0, 2], [1, 3]]
+    """
+    rng, count = np.random.default_rng(0), 5 if n < MANY and n * k < FIT // 4 else 2
+    if groups is None:
+        parts = np.array_split(rng.permutation(n), count)
+    else:
+        names, place = np.unique(groups, return_inverse=True)
+        if len(names) < 2:
+            raise ValueError(f"groups: got {len(names)}, expected at least two to fit and to judge")
+        several = np.array_split(rng.permutation(len(names)), min(count, len(names)))
+        parts = [np.flatnonzero(np.isin(place, some)) for some in several]
     return [
         (np.concatenate([other for other in parts if other is not part]), part) for part in parts
     ]
@@ -45,14 +58,17 @@ def fitted(kind: type[Recalibration], logits: Array, labels: Array) -> Recalibra
     return kind().fit(logits[::step], labels[::step])
 
 
-def held_out(data: Predictions, kind: type[Recalibration]) -> tuple[list, Array, int]:
+def held_out(
+    data: Predictions, kind: type[Recalibration], groups: Array | None = None
+) -> tuple[list, Array, int]:
     """Fitted maps, the test set's probabilities by them, and the size of a fit.
 
-    Fitted to the validation set or else by cross-fitting, so that no map has seen what it is given.
+    Fitted to the validation set or else by cross-fitting, so that no map has seen what it is given,
+    nor with `groups` (n,) another sample of its group.
     """
     parts = [(data.val_logits, data.val_labels, slice(None))]
     if data.val_logits is None:
-        splits = folds(*data.logits.shape)
+        splits = folds(*data.logits.shape, groups)
         parts = [(data.logits[known], data.labels[known], rest) for known, rest in splits]
     maps, probs = [], np.empty(data.logits.shape)
     for logits, labels, rest in parts:
@@ -81,6 +97,22 @@ def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf
     if found.high <= at_most and found.low >= at_least:
         return True
     return False if found.low > at_most or found.high < at_least else None
+
+
+def mean(values: Array, groups: Array | None = None, level: float = 0.95) -> Interval:
+    """Mean of values (n,) with a t interval; over groups, where those of one are alike.
+
+    >>> mean(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1])).estimate
+    0.5
+    """
+    if groups is None:
+        return stats.seed_interval(values, level)
+    _, place = np.unique(groups, return_inverse=True)
+    estimate, several = float(values.mean()), place.max() + 1
+    # What each group adds to the error of the mean, as a ratio of two sums.
+    parts = np.bincount(place, values - estimate) * several / len(values)
+    around = stats.seed_interval(parts, level)
+    return Interval(estimate, *(estimate + end for end in around[1:]))
 
 
 def gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:

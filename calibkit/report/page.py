@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibkit import explorable, plots
-from calibkit.report import comparison, html
+from calibkit.report import comparison, html, thresholds
 from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment, by_weight
 from calibkit.report.positive import Positive
 from calibkit.report.predictions import Predictions
@@ -153,7 +153,9 @@ def explore(
         if not data.pairs:
             reliability[name] = explorable.reliability(model.logits, model.labels, temperature, few)
         histograms[name] = explorable.histograms(*test, marks=marks)
-        risk_coverage[name] = explorable.risk_coverage(*test, held_out)
+        choose = thresholds.Judge(model.judged(), model.judged(held=True)).cuts.choose
+        chosen = np.array([choose("target_risk", target) for target in explorable.TARGETS])
+        risk_coverage[name] = explorable.risk_coverage(*test, held_out, threshold=chosen)
     point = numbers.main_point or {"threshold": 0.9, "target": 0.05}
     return {
         name: show(table, *start, still=pictures[name])

@@ -13,7 +13,8 @@ import numpy as np
 from calibkit import curves, metrics, stats
 from calibkit.arrays import Array
 from calibkit.report import estimates, thresholds
-from calibkit.report.predictions import Predictions, probability
+from calibkit.report.predictions import Predictions
+from calibkit.report.scores import Samples, Score
 from calibkit.stats import Interval
 
 RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
@@ -74,7 +75,8 @@ class Positive:
         One of `maps`.
     maps : dict of str to dict
         For "none" and each recalibration ``mean``, ``ece``, ``average_precision``, ``decisions`` at
-        0.5 and ``same``, the threshold that flags as many as before.
+        0.5 and ``same``, the threshold that flags as many as before, or most nearly as many, and
+        ``same_flagged``, how many it flags.
     shift : dict or None
         See `prior_shift`.
     """
@@ -141,22 +143,24 @@ def assess_positive(
     Positive
     """
     p, y = data.scored(data.positive)
-    held = None
-    if data.val_logits is not None:
-        held = probability(data.val_logits, data.positive), data.val_labels == data.positive
+    score, held = data.judged(data.positive)[0], data.judged(data.positive, held=True)
+    rank = data.ranked(data.positive)
     draws = estimates.replicates(len(y))
     names = ["ece", "auroc", "aupr_success"]
-    intervals = stats.bootstrap(stats.Answers(p, y), None, names, n=draws)
-    ranking = metrics.Ranking.of(p, y)
+    intervals = stats.bootstrap(stats.Ranked(p, y, rank), None, names, n=draws)
+    ranking = metrics.Ranking.of(rank, y)
     thin = np.unique(np.linspace(0, len(ranking.confidence) - 1, POINTS).round().astype(int))
     recall = ranking.accepted_right[thin] / max(ranking.all_right, 1)
     false_alarms = ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1)
     before = decide(p, y, 0.5)
-    before["claimed"] = float(p[p >= 0.5].mean()) if before["flagged"] else 0.0
+    before["claimed"] = float(p[p >= 0.5].mean(dtype=np.float64)) if before["flagged"] else 0.0
     chosen, after = list(rules) or default_rules(float(y.mean())), []
     if recommended in found and len(found[recommended]["test"][0]) == len(y):
-        (q, _), held_after = found[recommended]["test"], found[recommended]["validation"]
-        after = by_rule(q, y, held_after, chosen)
+        computed = [
+            pair and (Score.computed(pair[0], data.logits.dtype), pair[1])
+            for pair in (found[recommended]["test"], found[recommended]["validation"])
+        ]
+        after = by_rule(*computed[0], computed[1], chosen)
     return Positive(
         name=data.class_names[data.positive],
         other=data.class_names[1 - data.positive],
@@ -164,7 +168,7 @@ def assess_positive(
         samples=len(y),
         positives=int(y.sum()),
         base_rate=stats.wilson(y.sum(), len(y)),
-        mean=float(p.mean()),
+        mean=float(p.mean(dtype=np.float64)),
         gap=estimates.gap(p, y),
         ece=intervals["ece"],
         chance_ece=estimates.chance_ece(p, draws // 5),
@@ -174,23 +178,29 @@ def assess_positive(
         roc={"fpr": np.r_[0, false_alarms], "tpr": np.r_[0, recall]},
         precision_recall={"recall": recall, "precision": 1 - ranking.risk()[thin]},
         decisions=before,
-        thresholds=by_rule(p, y, held, chosen),
+        thresholds=by_rule(score, y, held, chosen),
         thresholds_after=after,
         recommended=recommended,
-        maps={name: _of_map(*of["test"], before["flagged"] / len(y)) for name, of in found.items()},
+        maps={
+            name: _of_map(*of["test"], before["flagged"] / len(y), data.logits.dtype)
+            for name, of in found.items()
+        },
         shift=prior_shift(data),
     )
 
 
-def _of_map(p: Array, y: Array, flagged: float) -> dict:
+def _of_map(p: Array, y: Array, flagged: float, dtype: np.dtype) -> dict:
     ranking, ranked = metrics.Ranking.of(p, y), metrics.ranked_metrics()
-    place = int(np.clip(round(flagged * len(p)), 1, len(p)))
+    cuts, same, count = thresholds.Cuts(Score.computed(p, dtype), y), None, 0
+    if flagged:
+        same, count = cuts.nearest(max(round(flagged * len(p)), 1))
     return {
-        "mean": float(p.mean()),
+        "mean": float(p.mean(dtype=np.float64)),
         "ece": ranked["ece"](ranking),
         "average_precision": ranked["aupr_success"](ranking),
         "decisions": decide(p, y, 0.5),
-        "same": float(np.partition(p, -place)[-place]) if flagged else None,
+        "same": same,
+        "same_flagged": count,
     }
 
 
@@ -240,17 +250,19 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
 
 
 def by_rule(
-    p: Array, y: Array, held: thresholds.Samples | None, rules: Sequence[tuple[str, float]]
+    score: Score, y: Array, held: Samples | None, rules: Sequence[tuple[str, float]]
 ) -> list[dict]:
     """For each rule the threshold, and what it does to samples it was not chosen on.
 
     Parameters
     ----------
-    p, y : arrays (n,)
-        Probability of the positive class, and whether it is the true one.
-    held : pair of arrays, or None
+    score : Score
+        Probabilities (n,) of the positive class.
+    y : array (n,) of bool
+        Whether it is the true one.
+    held : pair of these, or None
         The same of a validation set, to choose thresholds on. Without one, ``precision``,
-        ``recall`` and ``share`` are cross-fitted, as in `thresholds.judged`.
+        ``recall`` and ``share`` are cross-fitted, as by `thresholds.Judge`.
     rules : sequence of (str, float)
 
     Returns
@@ -261,15 +273,15 @@ def by_rule(
         interval of a precision or recall is on one side of the value, else None). ``threshold``
         is None if none keeps the rule.
     """
-    rows = []
+    rows, judge = [], thresholds.Judge((score, y), held)
     for rule, value in rules:
-        threshold, flag, fitted = thresholds.judged(rule, value, (p, y), held)
+        threshold, flag, fitted = judge(rule, value)
         row = {"threshold": threshold} | counted(flag, y)
         expected = counted(fitted, y)
         row |= {key: expected[key] for key in ("precision", "recall", "share")}
         row |= {"rule": rule, "value": float(value), "kept": None}
         if rule == "cost_ratio":
-            half = decide(p, y, 0.5)
+            half = decide(score.p, y, 0.5)
             row["cost"], row["cost_at_half"] = (
                 (value * x["missed"] + x["false"]) / len(y) for x in (row, half)
             )

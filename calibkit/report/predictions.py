@@ -45,6 +45,7 @@ from calibkit.arrays import (
     as_labels,
     as_logits,
     as_probs,
+    blocks,
     row_sums,
     softmax,
     to_numpy,
@@ -60,6 +61,7 @@ from calibkit.report.readers.labels import (
     numbered,
 )
 from calibkit.report.readers.tokens import flattened
+from calibkit.report.scores import Samples, Score
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +96,9 @@ class Predictions:
     floor : float
         What the zeros of a row share, where probabilities had been rounded; see `log_probs`. Of the
         validation set, if there is one. 0: none had.
+    own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
+        The probabilities as the file holds them, in its type, or the one column of two that it
+        holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
     """
 
     name: str
@@ -112,6 +117,8 @@ class Predictions:
     positive: int | None = None
     floor: float = 0.0
     doubts: tuple[str, ...] = ()
+    own: Array | None = None
+    val_own: Array | None = None
 
     @property
     def pairs(self) -> bool:
@@ -121,23 +128,58 @@ class Predictions:
     @cached_property
     def samples(self) -> dict[str, Array]:
         """`metrics.per_sample` of the test set, computed once."""
-        return of_samples(self.logits, self.labels, self.confidences)
+        return of_samples(self.logits, self.labels, self.confidences, self.own)
 
     @cached_property
     def val_samples(self) -> dict[str, Array] | None:
         """The same for the validation set; None without one."""
         if self.val_logits is None:
             return None
-        return of_samples(self.val_logits, self.val_labels, self.val_confidences)
+        return of_samples(self.val_logits, self.val_labels, self.val_confidences, self.val_own)
 
     def scored(self, event: int | None = None) -> tuple[Array, Array]:
         """Confidence and correctness (n,); of one of two classes, its probability and if it is so.
 
-        The probability is in double precision.
+        The probability is that of the file, or in double precision.
         """
         if event is None:
             return self.samples["confidence"], self.samples["correct"]
-        return probability(self.logits, event), self.labels == event
+        return probability(self.logits, event, self.own), self.labels == event
+
+    def ranked(self, event: int | None = None) -> Array:
+        """What ranks samples (n,): their log-odds, which saturate nowhere, or what the file holds.
+
+        Of the answer, or of one of two classes.
+        """
+        if event is None:
+            return self.samples["rank"]
+        if self.own is None:
+            return log_odds(self.logits, np.full(len(self.labels), event))
+        return probability(self.logits, event, self.own)
+
+    def judged(self, event: int | None = None, held: bool = False) -> Samples | None:
+        """The scores that thresholds are for, of the test or of the validation set, and outcomes.
+
+        Confidence and correctness or, of one of two classes, its probability and whether it is so.
+        None without a validation set.
+        """
+        prefix = "val_" if held else ""
+        logits, labels, own = (getattr(self, prefix + x) for x in ("logits", "labels", "own"))
+        if logits is None:
+            return None
+        found = self.val_samples if held else self.samples
+        y = found["correct"] if event is None else labels == event
+        if own is None:
+            p = found["confidence"] if event is None else probability(logits, event)
+            return Score.computed(p, logits.dtype), y
+        if own.ndim == 2:
+            return Score.held(own.max(axis=1) if event is None else own[:, event]), y
+        if self.pairs or event == 1:
+            return Score.held(own), y
+        wide = own.astype(np.float64)
+        if event == 0:
+            return Score.either(1 - wide, 1 - own), y
+        return Score.either(np.maximum(wide, 1 - wide), np.maximum(own, 1 - own)), y
 
     def about(self, positive: str) -> "Predictions":
         """The same with a positive class, by its name; for two classes only."""
@@ -157,7 +199,7 @@ class Predictions:
     ) -> "Predictions":
         """The same with these test samples, or these of the validation set, only."""
         for prefix, chosen in (("", rows), ("val_", val_rows)):
-            for name in ("logits", "labels", "groups", "weights", "confidences"):
+            for name in ("logits", "labels", "groups", "weights", "confidences", "own"):
                 values = getattr(self, prefix + name, None)
                 if values is not None and chosen is not None:
                     changes.setdefault(prefix + name, values[chosen])
@@ -177,15 +219,45 @@ class Predictions:
         return self if rows is val_rows is None else self.take(rows, val_rows, notes=notes)
 
 
-def of_samples(logits: Array, labels: Array, confidence: Array | None = None) -> dict[str, Array]:
-    """`metrics.per_sample`, also of a confidence and whether the answer is right (a label of 1)."""
+def of_samples(
+    logits: Array, labels: Array, confidence: Array | None = None, own: Array | None = None
+) -> dict[str, Array]:
+    """`metrics.per_sample`, also of a confidence and whether the answer is right (a label of 1).
+
+    And ``rank``, what ranks the samples: see `Predictions.ranked`. `own` as there.
+    """
     if confidence is None:
         values = metrics.per_sample(logits, labels)
-        return values | {"confidence": as_printed(values["confidence"])}
+        if own is None:
+            rank = log_odds(logits, logits.argmax(axis=1))
+            return values | {"confidence": as_printed(values["confidence"]), "rank": rank}
+        top = own.max(axis=1) if own.ndim == 2 else np.maximum(own, 1 - own)
+        top = top.astype(np.promote_types(top.dtype, np.float32))
+        return values | {"confidence": top, "rank": top}
     right = labels == 1
     nll = -log_probs(np.where(right, confidence, 1 - confidence).astype(np.float64))
     brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
-    return {"confidence": confidence, "correct": right, "nll": nll, "brier": brier}
+    both = {"confidence": confidence, "rank": confidence}
+    return both | {"correct": right, "nll": nll, "brier": brier}
+
+
+def log_odds(logits: Array, classes: Array) -> Array:
+    """The logit of one class of each row less the logarithm of the sum of the others' exponentials.
+
+    In double precision.
+
+    >>> log_odds(np.array([[0.0, 2000.0], [1.0, 1.0]]), np.array([1, 0])).tolist()
+    [2000.0, 0.0]
+    """
+    rows, odds = np.arange(len(logits)), np.empty(len(logits))
+    for part in blocks(*logits.shape):
+        others = logits[part].astype(np.float64)
+        place = rows[: len(others)], classes[part]
+        own = others[place]
+        others[place] = -np.inf
+        top = others.max(axis=1)
+        odds[part] = own - top - np.log(np.exp(others - top[:, None]).sum(axis=1))
+    return odds
 
 
 def as_printed(p: Array) -> Array:
@@ -203,8 +275,11 @@ def as_printed(p: Array) -> Array:
     return np.where((np.abs(p - short) <= 1e-15) & (short < 1), short, p)
 
 
-def probability(logits: Array, event: int) -> Array:
-    """Probability of one of two classes, in double precision."""
+def probability(logits: Array, event: int, own: Array | None = None) -> Array:
+    """Probability of one of two classes: that of the file, or in double precision."""
+    if own is not None:
+        p = own[:, event] if own.ndim == 2 else own if event == 1 else 1 - own
+        return p.astype(np.promote_types(p.dtype, np.float32))
     return as_printed(softmax(np.asarray(logits, np.float64))[:, event])
 
 
@@ -389,6 +464,7 @@ def from_arrays(
         more |= {f"{prefix}logits": logits, f"{prefix}labels": labels}
         if not pairs:
             doubted += _doubted(arrays, prefix, logits, labels, keep, names, notes)
+        more[f"{prefix}own"] = _own(arrays, prefix, logits, keep)
         more[f"{prefix}weights"] = _weights(arrays, f"{prefix}weights", keep)
         if pairs:
             given = scales.unit(
@@ -447,6 +523,24 @@ def _doubted(
         notes += [*filter(None, [doubts.unknown_answers(answers, classes)]), *said]
         found = [*more, *found]
     return [f"Validation set: {x[0].lower()}{x[1:]}" for x in found] if prefix else found
+
+
+def _own(arrays: Mapping[str, ArrayLike], prefix: str, logits: Array, keep: Array) -> Array | None:
+    """The probabilities of the rows that are kept, as they were given; None for other scores."""
+    names = (prefix + x for x in ("probs", "logits", "confidence") if prefix + x in arrays)
+    raw = arrays[next(names)]
+    given = to_numpy(raw)
+    if str(getattr(raw, "dtype", "")) in ("float16", "torch.float16"):
+        given = given.astype(np.float16)  # of NumPy or torch; it was made wider without a loss
+    given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
+    read = logits[:, 1] if given.ndim == 1 else logits
+    if given.dtype.kind != "f" or len(given) != len(keep) or given[keep].shape != read.shape:
+        return None
+    given = given[keep]
+    if given.min() < 0 or given.max() > 1:
+        return None
+    # Zeros, and rows that do not sum to 1, were changed a little on reading.
+    return given if np.median(np.abs(given - np.exp(read))) < 0.02 else None
 
 
 def _groups(groups: ArrayLike, keep: Array) -> Array:

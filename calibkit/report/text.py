@@ -108,7 +108,7 @@ def cautions(numbers: Assessment) -> list[str]:
     worse = n >= FEW and numbers.metrics["accuracy"].high < checks["majority"]
     worse = worse and not numbers.pairs and not positive
     reverse = positive and positive.auroc.high < 0.5
-    untied = n * (1 - checks["saturated"])
+    untied = n * (1 - (not checks["as_logits"]) * checks["saturated"])
     concerns = {
         "shared_samples": _leaks(numbers),
         "few_of_a_class": positive and positive.rarer[0] < FEW,
@@ -532,7 +532,7 @@ def _map_row(name: str, numbers: Assessment) -> dict[str, str]:
             "NLL": number(row["nll"]),
             "Average precision": percent(at["average_precision"]),
             "Found / flagged at 0.5": f"{found:,} / {flagged:,}",
-            "Flags as many at": "–" if at["same"] is None else f"{at['same']:.3g}",
+            "Flags as many at": "–" if at["same"] is None else decimals(at["same"]),
         }
     return {
         "Recalibration": name,

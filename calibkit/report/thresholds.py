@@ -1,7 +1,13 @@
-"""Thresholds: chosen for a rule on some samples, judged on others."""
+"""Thresholds: chosen for a rule on some samples, judged on others.
+
+What is printed is what happens: the number as written, compared by >= in double precision or in the
+file's own type, accepts the samples that are counted beside it. So a threshold lies only where the
+scores on both sides stay apart in either.
+"""
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -9,10 +15,10 @@ from calibkit import metrics
 from calibkit.arrays import Array
 from calibkit.report import estimates
 from calibkit.report.predictions import Predictions
+from calibkit.report.scores import Samples, Score
 
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
 RULES = ("cost_ratio", "budget", "precision", "recall")
-Samples = tuple[Array, Array]  # a score, and whether what it is about is so
 
 
 def check(data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple[str, float]]):
@@ -49,6 +55,77 @@ def targets(correct: Array) -> list[float]:
     return [target for target in TARGETS if target < np.mean(~correct)][-4:]
 
 
+class Cuts:
+    """Every threshold that there is for some samples, from the highest to the lowest.
+
+    Parameters
+    ----------
+    score : Score
+        (n,)
+    y : array (n,) of bool
+        Whether it is so.
+    others : Score, optional
+        Of samples that the thresholds shall be applied to as well: none lies where these are not
+        clearly on either side.
+
+    Attributes
+    ----------
+    right, wrong, accepted : arrays (t,)
+        How many samples, and of which kind, each accepts.
+    """
+
+    def __init__(self, score: Score, y: Array, others: Score | None = None) -> None:
+        p, low, high = score.p, score.low, score.high
+        right, wrong = y.astype(np.int64), (~y).astype(np.int64)
+        if others is not None:
+            p, low, high = (
+                np.concatenate(pair)
+                for pair in ((p, others.p), (low, others.low), (high, others.high))
+            )
+            none = np.zeros(len(others.p), np.int64)
+            right, wrong = np.concatenate([right, none]), np.concatenate([wrong, none])
+        order = np.argsort(-p, kind="stable")
+        least = np.minimum.accumulate(low[order])
+        rest = np.append(np.maximum.accumulate(high[order][::-1])[::-1][1:], -math.inf)
+        clear = (least > rest) & (least.astype(score.dtype).astype(np.float64) > rest)
+        places = np.flatnonzero(clear)
+        self.least, self.rest, self.dtype = least[places], rest[places], score.dtype
+        self.right, self.wrong = np.cumsum(right[order])[places], np.cumsum(wrong[order])[places]
+        self.accepted, self.all_right, self.n = self.right + self.wrong, int(y.sum()), len(y)
+
+    def at(self, place: int) -> float:
+        """The threshold at a place, in few digits; `inf` if it accepts none of the samples."""
+        if not self.accepted[place]:
+            return math.inf
+        place = int(np.searchsorted(self.accepted, self.accepted[place]))
+        return metrics.Ranking.between(
+            float(self.least[place]), float(self.rest[place]), self.dtype
+        )
+
+    def nearest(self, count: int) -> tuple[float, int]:
+        """The threshold that accepts most nearly so many, and how many it accepts."""
+        place = int(np.abs(self.accepted - count).argmin())
+        return self.at(place), int(self.accepted[place])
+
+    def choose(self, rule: str, value: float) -> float:
+        """As `choose`."""
+        risk = self.wrong / np.maximum(self.accepted, 1)
+        if rule == "recall":
+            reached = self.right >= value * self.all_right - 1e-9
+            return self.at(int(reached.argmax())) if self.all_right else math.inf
+        if rule == "cost_ratio":
+            cost = value * (self.all_right - self.right) + self.wrong
+            best = int(cost.argmin())
+            return self.at(best) if cost[best] < value * self.all_right else math.inf
+        if rule == "target_risk":
+            fits = risk <= value
+        elif rule == "precision":
+            fits = risk <= 1 - value + 1e-12
+        else:
+            fits = self.accepted <= (value * self.n if value < 1 else value)
+        return self.at(int(np.flatnonzero(fits)[-1])) if fits.any() else math.inf
+
+
 def choose(rule: str, value: float, p: Array, y: Array) -> float:
     """The threshold that a rule asks for on these samples; ``inf`` if none keeps it.
 
@@ -77,48 +154,66 @@ def choose(rule: str, value: float, p: Array, y: Array) -> float:
     >>> choose("budget", 2, p, y), choose("cost_ratio", 3, p, y)
     (0.79, 0.59)
     """
-    if rule == "target_risk":
-        return metrics.threshold_at_risk(p, y, value)
-    ranking = metrics.Ranking.of(p, y)
-    if rule == "precision":
-        fits = np.flatnonzero(ranking.risk() <= 1 - value + 1e-12)
-        return ranking.at(fits[-1]) if len(fits) else math.inf
-    if rule == "recall":
-        reached = ranking.accepted_right >= value * ranking.all_right - 1e-9
-        return ranking.at(int(reached.argmax())) if ranking.all_right else math.inf
-    if rule == "budget":
-        fits = np.flatnonzero(ranking.accepted <= (value * len(y) if value < 1 else value))
-        return ranking.at(fits[-1]) if len(fits) else math.inf
-    cost = value * (ranking.all_right - ranking.accepted_right) + ranking.accepted_wrong
-    best = int(cost.argmin())
-    return ranking.at(best) if cost[best] < value * ranking.all_right else math.inf
+    return Cuts(Score.held(p), y).choose(rule, value)
 
 
-def judged(rule: str, value: float, test: Samples, held: Samples | None):
-    """A threshold, and what it takes among samples that it was not chosen on.
+class Judge:
+    """Thresholds, and what they take among samples that they were not chosen on.
 
-    It is chosen on the samples `held`, or else on the test samples. What it takes of these would
-    flatter it, so that each of them is then judged by a threshold chosen on four fifths of the
-    samples without it (from `estimates.MANY` samples on, on one half for the other).
+    They are chosen on the samples `held`, or else on the test samples. What one takes of these
+    would flatter it, so that each of them is then judged by a threshold chosen on four fifths of
+    the samples without it (from `estimates.MANY` samples on, on one half for the other).
 
-    Returns
-    -------
-    threshold : float or None
-        None if none keeps the rule.
-    taken : array (n,) of bool
-        The test samples at or above it.
-    judged : array (n,) of bool
-        The same, cross-fitted; with samples `held`, the same as `taken`.
+    Parameters
+    ----------
+    test : Samples
+    held : Samples, optional
+    folds : list of (Samples, array of int), optional
+        What to choose a threshold on, and the test samples that it judges; by default as above.
+    crossed : array (n,), optional
+        The scores of the test samples that are judged so; by default those of `test`.
     """
-    p, y = test[0].astype(np.float64), test[1]  # as the page's figures compare it
-    if rule == "budget" and value >= 1:  # of as many samples as are in the test set
-        value = min(value / len(p), 1 - 1e-9)
-    threshold = choose(rule, value, *(held or test))
-    taken = p >= threshold
-    if threshold == math.inf:
-        return None, taken, taken
-    fitted = taken.copy()
-    if held is None:
-        for fit, rest in estimates.folds(len(p)):
-            fitted[rest] = p[rest] >= choose(rule, value, test[0][fit], y[fit])
-    return threshold, taken, fitted
+
+    def __init__(
+        self,
+        test: Samples,
+        held: Samples | None = None,
+        folds: list[tuple[Samples, Array]] | None = None,
+        crossed: Array | None = None,
+    ) -> None:
+        self.test, self.held = test, held
+        self.given, self.crossed = folds, test[0].p if crossed is None else crossed
+        self.cuts = Cuts(*held, others=test[0]) if held else Cuts(*test)
+
+    @cached_property
+    def folds(self) -> list[tuple[Cuts, Array]]:
+        score, y = self.test
+        if self.given is None:
+            parts = estimates.folds(len(y))
+            self.given = [((score[fit], y[fit]), rest) for fit, rest in parts]
+        return [(Cuts(*samples), rest) for samples, rest in self.given]
+
+    def __call__(self, rule: str, value: float) -> tuple[float | None, Array, Array]:
+        """The threshold for a rule.
+
+        Returns
+        -------
+        threshold : float or None
+            None if none keeps the rule.
+        taken : array (n,) of bool
+            The test samples at or above it.
+        judged : array (n,) of bool
+            The same, cross-fitted; with samples `held`, the same as `taken`.
+        """
+        p = self.test[0].p
+        if rule == "budget" and value >= 1:  # of as many samples as are in the test set
+            value = min(value / len(p), 1 - 1e-9)
+        threshold = self.cuts.choose(rule, value)
+        taken = p >= threshold
+        if threshold == math.inf:
+            return None, taken, taken
+        fitted = taken.copy()
+        if self.held is None:
+            for cuts, rest in self.folds:
+                fitted[rest] = self.crossed[rest] >= cuts.choose(rule, value)
+        return threshold, taken, fitted
