@@ -340,7 +340,7 @@ def are_log_probs(logits: Array) -> bool:
     if logits.max() > 0.01:
         return False
     return all(
-        np.abs(np.exp(logits[rows]).sum(axis=1) - 1).max() < 0.01 for rows in blocks(*logits.shape)
+        np.abs(row_sums(np.exp(logits[rows])) - 1).max() < 0.01 for rows in blocks(*logits.shape)
     )
 
 
