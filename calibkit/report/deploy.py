@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibkit import __version__, metrics, posthoc, stats, terms
-from calibkit.arrays import Array, are_log_probs, row_sums, softmax
+from calibkit.arrays import Array, are_log_probs, plain, row_sums, softmax
 from calibkit.report import estimates, positive, thresholds
 from calibkit.report.assessment import NAMES, by_weight, guessing, recalibrated, recommended
 from calibkit.report.names import few_of
@@ -61,7 +61,8 @@ def recalibrate(
         ``class_names`` (the order of the columns); ``scores`` ("logits" or "log-probabilities",
         which the map takes) and ``floor`` (see `predictions.log_probs`); ``chosen`` (why this map,
         None if it was named); ``refused`` (why it should not be used, None if nothing is against
-        it); ``harm`` (what `harm` returns); ``fitted_on`` (file, samples, their part);
+        it); ``harm`` (what `harm` returns); ``fitted_on`` (file, samples, their part); ``inputs``
+        (``file`` and ``sha256`` of each file that was read);
         ``measured`` (``samples``, and accuracy, ECE, NLL, Brier score and, of two classes, the
         classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
         ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
@@ -159,6 +160,7 @@ def recalibrate(
             "part": "validation" if held else "all",
             "samples": len(fitted_labels),
         },
+        "inputs": plain(data.inputs),
         "measured": {
             "samples": len(data.labels),
             "before": _measure(before, data.labels),
