@@ -8,10 +8,13 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from calibkit.report import predictions
 from calibkit.report.readers import content, memory
+from calibkit.report.readers import parquet as reader
 
 LOGITS = np.array([[2.0, 0.0], [0.0, 1.0]] * 50)
 LABELS = np.array([0, 1] * 50)
@@ -154,6 +157,40 @@ def test_long_equal_texts_in_a_parquet_file(tmp_path, little):
     pd.DataFrame({"label": ["x" * 20_000] * 1000, "n": 1}).to_parquet(file)
     assert file.stat().st_size < 20_000
     refused(file, "its columns take more than")
+
+
+LONG = "x" * 20_000
+FRONT = {"column_encoding": {"t": "DELTA_BYTE_ARRAY"}, "use_dictionary": False}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "options"),
+    [
+        ([[LONG]] * 1000, None, {}),
+        ([{"a": LONG}] * 1000, None, {}),
+        ([LONG.encode()] * 1000, None, {}),
+        ([LONG.encode()] * 1000, pa.binary(20_000), {}),
+        ([LONG] * 1000, pa.large_string(), {}),
+        ([LONG + str(i) for i in range(1000)], None, FRONT),
+    ],
+    ids=["list", "struct", "bytes", "fixed", "large", "front"],
+)
+def test_texts_of_any_kind_and_encoding_are_counted(values, kind, options, tmp_path, little):
+    file = tmp_path / "p.parquet"
+    parquet.write_table(
+        pa.table({"t": pa.array(values, kind)}), file, compression="zstd", **options
+    )
+    assert file.stat().st_size < 20_000
+    refused(file, "MB of memory, and 1.0 MB are the most for a file here")
+
+
+def test_texts_that_fit_are_no_reason_to_refuse(tmp_path, little):
+    """One long text among many short ones, and columns of nothing."""
+    columns = {"t": [LONG, None, *["x"] * 9998], "n": pa.nulls(10_000), "e": ["x"] * 10_000}
+    parquet.write_table(pa.table(columns), tmp_path / "p.parquet")
+    reader.check(tmp_path / "p.parquet")
+    parquet.write_table(pa.table({"t": pa.array([], pa.string())}), tmp_path / "p.parquet")
+    reader.check(tmp_path / "p.parquet")
 
 
 @pytest.mark.parametrize("text", ["plain", "many", "none"])

@@ -7,7 +7,7 @@ import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import few_of
-from calibkit.report.readers import cells, memory, records
+from calibkit.report.readers import cells, parquet, records
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.classes import class_arrays
 from calibkit.report.readers.content import TEXT, bytes_of, format_of
@@ -41,34 +41,10 @@ def table_of(path: Path):
     try:
         if kind == ".feather":
             return pd.read_feather(path), []
-        memory.check(_size_of_parquet(path), "its columns take", share=0.25)
+        parquet.check(path)
         return pd.read_parquet(path), []
     except ImportError as error:
         raise ValueError(f"a {kind} file needs pyarrow: pip install pyarrow") from error
-
-
-def _size_of_parquet(path: Path) -> int:
-    """Bytes that the columns unpack to: by the metadata, texts by reading them in small parts."""
-    from pyarrow import parquet
-
-    widths = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}
-    size, texts, longest = 0, {}, 1
-    with parquet.ParquetFile(path) as file:
-        about = file.metadata
-        groups = [about.row_group(i) for i in range(about.num_row_groups)]
-        for chunk in (group.column(i) for group in groups for i in range(group.num_columns)):
-            if chunk.physical_type in widths:
-                size += chunk.num_values * widths[chunk.physical_type]
-            else:  # a few bytes can stand for any number of equal texts
-                texts[chunk.path_in_schema] = None
-                longest = max(longest, chunk.total_uncompressed_size)
-                size += chunk.num_values * 16
-        memory.check(size, "its columns take", share=0.25)
-        rows = min(max(memory.memory() // 64 // longest, 16), 1 << 16)
-        for part in file.iter_batches(rows, columns=list(texts)) if texts else ():
-            size += part.nbytes
-            memory.check(size, "its columns take more than", share=0.25)
-    return size
 
 
 def _form(content: bytes) -> tuple[dict[str, str], list[str]]:
