@@ -38,8 +38,8 @@ def publish(contents: Mapping[str | os.PathLike, bytes]) -> None:
     Raises
     ------
     OSError
-        With the name of the file. No draft is left, and before the first file is moved to its place
-        nothing has changed.
+        With the name of the file. No draft is left, and nothing has changed unless all drafts were
+        on the disk.
     """
     files = [Path(path) for path in contents]
     folder = files[0].parent
