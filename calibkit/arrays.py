@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from calibkit import precision
+
 if TYPE_CHECKING:
     import torch
 
@@ -25,6 +27,9 @@ ArrayOrTensor: TypeAlias = "np.ndarray | torch.Tensor"
 
 # What rows of scores are: softmax of "logits", or "probs" whose logarithm is as good as logits.
 Kind: TypeAlias = Literal["logits", "probs"]
+
+# What a probability of 0 counts as.
+Floor: TypeAlias = precision.Floor
 
 # Elements in a block of rows: half a megabyte of float32, so that every pass over a block after
 # the first finds it in the processor's second-level cache.
@@ -110,7 +115,12 @@ def blocks(n: int, k: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
-def as_logits(logits: ArrayLike, name: str = "logits", kind: "Kind | None" = "logits") -> Array:
+def as_logits(
+    logits: ArrayLike,
+    name: str = "logits",
+    kind: "Kind | None" = "logits",
+    floor: Floor | None = None,
+) -> Array:
     """Return `logits` as a float array (n, k), float32 or float64, after checking it.
 
     Softmax would take probabilities for logits and make almost equal numbers of them. So rows that
@@ -125,8 +135,10 @@ def as_logits(logits: ArrayLike, name: str = "logits", kind: "Kind | None" = "lo
     name : str
         What to call them in errors.
     kind : {"logits", "probs", None}
-        "probs" takes the logarithm of probabilities, of the least positive number in place of 0.
-        None takes whatever it is.
+        "probs" takes the logarithm of probabilities, as `precision.log_probs` does. None takes
+        whatever it is.
+    floor : float or k floats, optional
+        What a probability of 0 counts as; by default what `precision.of` finds.
 
     Raises
     ------
@@ -148,7 +160,7 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     """
     if kind == "probs":
         array = as_probs(logits, name)
-        return np.log(np.maximum(array, np.finfo(array.dtype).tiny))
+        return precision.log_probs(array, as_floor(array, logits) if floor is None else floor)
     if kind not in ("logits", None):
         raise ValueError(f"kind: got {kind!r}, expected 'logits' or 'probs'")
     array = _matrix(logits, name)
@@ -156,6 +168,15 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     if kind:
         _refuse_probs(array, name, _tolerance(logits))
     return array
+
+
+def as_floor(probs: Array, given: ArrayLike) -> Floor:
+    """What a 0 of `probs` counts as, by these numbers and the type they were `given` in.
+
+    >>> as_floor(np.array([[0.93, 0.07], [1.0, 0.0]]), given=None)
+    0.005
+    """
+    return precision.of(probs, dtype=getattr(given, "dtype", None)).floor
 
 
 def _refuse_probs(array: Array, name: str, tolerance: float) -> None:

@@ -1,0 +1,388 @@
+"""What kind of numbers probabilities are, and what one that is exactly 0 stands for.
+
+A 0 has no logarithm. It is seldom a claim that something never happens: two decimals print whatever
+is below 0.005 as 0, seven neighbours vote 0 to 7 times, and half precision has nothing between 0
+and 6e-8. `of` decides from the numbers themselves what they are, and with it what a 0 counts as;
+`log_probs` takes logarithms with that. Everything else in this package asks these two.
+
+=============  =================================================  ================================
+kind           how it is recognised                               a 0 counts as
+=============  =================================================  ================================
+``decimals``   all are multiples of 0.1, 0.01, …                  half a unit of the last decimal
+``votes``      all are multiples of 1/m, also rounded             half a vote
+``steps``      the same of 1/255, 1/256, 1/127, 1/128: a byte     half a step
+``float16``    none has more than 11 binary digits                4e-9; from 3e-8 on it were none
+``bfloat16``   none has more than 8                               as of float32
+``float32``    none has more than 24                              the least normal number if others
+                                                                  come near it, else half of the
+                                                                  least number that there is
+``float64``    else                                               as of float32
+``answers``    nothing but 0, 1 and ties                          the least normal number
+=============  =================================================  ================================
+
+What a network gives to classes that it excludes is spread over powers of ten, not evenly up to
+where rounding begins. So zeros of binary formats count as an eighth of that place: on simulated
+networks a temperature fitted this way is closest to the true one (book/files.md).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+# What a probability of 0 counts as: a number, or one for each of two columns.
+Floor: TypeAlias = float | tuple[float, float]
+
+BYTES = (127, 128, 255, 256)  # steps of probabilities out of integers of one byte
+MOST_VOTES = 2000
+LEAST = 1e-30  # of a probability that a map gives; what is below has this as its logarithm
+
+_ROWS = 10  # fewer that say anything prove no votes
+_CHANCE = 1e-4  # of an accident that is taken for a rule
+_DISTINCT = 2000  # different numbers that a rule is looked for in; it is checked on all
+_BELOW = 1 / 8  # of the place where rounding to 0 begins; see above
+# Formats, the coarsest first, and how far rounding to them moves a number, as a share of it.
+_ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What probabilities are.
+
+    Attributes
+    ----------
+    kind : str
+        One of the table above.
+    floor : float or tuple of two floats
+        What a 0 counts as. Of two columns of which one is 1 minus the other, what it counts as in
+        each: beside a 0.9999999 that single precision made a 1, more is left than beside a 0.
+    count : int
+        Of decimals how many, of votes or steps how many make up 1; else 0.
+    rounding : float
+        How far rounding to decimals or to steps has moved a number at most; 0 where there was none.
+    either : bool
+        Of decimals, whether votes would look the same.
+    """
+
+    kind: str
+    floor: Floor
+    count: int = 0
+    rounding: float = 0.0
+    either: bool = False
+
+    @property
+    def coarse(self) -> bool:
+        """Whether a 0 is a rounded number, or no vote at all, so that it deserves a word."""
+        return self.kind in ("decimals", "votes", "steps")
+
+    @property
+    def words(self) -> str:
+        """What they have or are, as in "The probs have 2 decimals".
+
+        >>> of(np.array([[0.93, 0.07], [1.0, 0.0]])).words
+        'have 2 decimals'
+        """
+        if self.kind == "decimals":
+            votes = f" (or are votes of {10**self.count:,})" * self.either
+            return f"have {self.count} decimal{'s' * (self.count > 1)}{votes}"
+        if self.kind == "votes":
+            return f"are votes of {self.count:,}"
+        if self.kind == "steps":
+            return f"have steps of 1/{self.count}"
+        if self.kind == "answers":
+            return "are answers: 0, 1 and ties"
+        return f"have the precision of {self.kind}"
+
+    @property
+    def sentence(self) -> str:
+        """What was decided.
+
+        >>> of(np.array([[2, 1, 0], [1, 1, 1]] * 20) / 3).sentence
+        'They are votes of 3; a 0 counts as 0.17, half a vote.'
+        """
+        if self.kind == "decimals":
+            why = ", half a unit"
+        elif self.kind in ("votes", "steps"):
+            why = f", half a {self.kind[:-1]}"
+        else:
+            why = ""
+        values = self.floor if isinstance(self.floor, tuple) else (self.floor,)
+        shown = " or ".join(f"{value:.2g}" for value in values)
+        return f"They {self.words}; a 0 counts as {shown}{why}."
+
+
+def of(*probs: Array, dtype: Any = None) -> Precision:
+    """What kind of numbers probabilities are, and what a 0 among them counts as.
+
+    Parameters
+    ----------
+    *probs : arrays of floats, shape (n, k) or (n,)
+        Probabilities of one source, such as a validation and a test set.
+    dtype : optional
+        The type that they had, if it was "float16" or "bfloat16" and no longer is.
+
+    Returns
+    -------
+    Precision
+
+    Examples
+    --------
+    >>> of(np.array([[0.93, 0.07], [1.0, 0.0]])).floor
+    0.005
+    >>> of(np.array([[3, 4], [6, 1]] * 10) / 7).words
+    'are votes of 7'
+    """
+    arrays = [np.asarray(array) for array in probs if np.size(array)]
+    k = arrays[0].shape[-1] if arrays and arrays[0].ndim == 2 else 2
+    complement, arrays = _complement(arrays)
+    few = [array[:: len(array) // 1000 + 1] for array in arrays]
+    values = np.unique(np.concatenate([np.unique(array) for array in few] or [np.zeros(0)]))
+    values = values[(values > 0) & (values < 1)].astype(np.float64)
+    ties = (np.abs(values - 0.5) < 1e-6) | (np.abs(values - 1 / k) < 1e-6)
+    telling = values[~ties][:: (~ties).sum() // _DISTINCT + 1]
+    binary = _format(arrays, few, str(dtype).removeprefix("torch."))
+    least = min((float(np.min(x, where=x > 0, initial=1)) for x in arrays), default=1.0)
+    if not telling.size:
+        halves = sum(int((x.reshape(len(x), -1) == 0.5).any(axis=1).sum()) for x in few)
+        if halves >= 2 * _ROWS:
+            return Precision("votes", 0.25, 2)
+        return Precision("answers", min(_tiny(binary), least))
+    digits = _decimals(telling, arrays, binary)
+    if votes := _votes(telling, arrays, few, binary, digits):
+        kind = "steps" if votes in BYTES else "votes"
+        moved = 0.5 * 10.0**-digits if digits else 0.5 / votes if kind == "steps" else 0.0
+        return Precision(kind, min(0.5 / votes, least), votes, moved)
+    if digits:
+        half, sums = 0.5 * 10.0**-digits, digits <= 3 and _sum_to_one(few)
+        if sums and k > 2:  # rounded rows of three numbers would not
+            return Precision("votes", half, 10**digits)
+        return Precision("decimals", half, digits, half, either=sums)
+    floor = _floor(binary, values, least)
+    if complement is not None:
+        left = _ROUNDING[binary] / 2 * _BELOW  # beside a 1 that was rounded up
+        both = (
+            (left, left) if complement == 2 else (left, floor) if not complement else (floor, left)
+        )
+        return Precision(binary, both)
+    return Precision(binary, floor)
+
+
+def log_probs(probs: Array, floor: float | Sequence[float] | None = None) -> Array:
+    """Logarithms of probabilities, finite even for 0.
+
+    Each 0 counts as `floor`, but the zeros of a row together as twice that at most: of a thousand
+    classes with two decimals, all but a few are printed as 0. A row with zeros is then divided by
+    its sum, which changes no difference of logarithms. All other rows stay, to the last bit.
+
+    Parameters
+    ----------
+    probs : array of floats, shape (n, k) or (n,)
+    floor : float or k floats, optional
+        See `Precision.floor`. None or 0: the least normal number of the type.
+
+    Examples
+    --------
+    >>> log_probs(np.array([0.5, 0.0])).round(2).tolist()
+    [-0.69, -708.4]
+    >>> np.exp(log_probs(np.array([[0.8, 0.2, 0.0, 0.0]]), floor=0.125)).round(2).tolist()
+    [[0.64, 0.16, 0.1, 0.1]]
+    """
+    zero = probs <= 0
+    if not zero.any():
+        return np.log(probs)
+    out = np.log(np.where(zero, 1, probs))
+    levels = np.log(np.asarray(floor if np.any(floor) else np.finfo(out.dtype).tiny, np.float64))
+    if out.ndim != 2:
+        out[zero] = levels
+        return out
+    rows = np.flatnonzero(zero.any(axis=1))
+    own = zero[rows]
+    room = np.minimum(np.log(2 / own.sum(axis=1)), 0)[:, np.newaxis]
+    filled = np.where(own, levels + room, out[rows])
+    added = np.where(own, np.exp(filled), 0).sum(axis=1)
+    out[rows] = filled - np.log1p(added)[:, np.newaxis]
+    return out
+
+
+def log_of_map(probs: Array) -> Array:
+    """Logarithms of what a map gives, which are logits of it; of a 0 that of `LEAST`."""
+    return np.log(np.maximum(probs, LEAST))
+
+
+# --- what they are --------------------------------------------------------------------------------
+
+
+def _complement(arrays: list[Array]) -> tuple[int | None, list[Array]]:
+    """Which of two columns is 1 minus the other (2: either), and the numbers that are not."""
+    if not arrays or any(x.ndim != 2 or x.shape[1] != 2 for x in arrays):
+        return None, arrays
+    is_other = [all((x[:, i] == 1 - x[:, 1 - i]).all() for x in arrays) for i in (0, 1)]
+    if not any(is_other):
+        return None, arrays
+    if all(is_other):
+        coarseness = [list(_ROUNDING).index(_format([x[:, i] for x in arrays])) for i in (0, 1)]
+        if coarseness[0] == coarseness[1]:
+            return 2, arrays
+        is_other = [coarseness[0] > coarseness[1], coarseness[1] > coarseness[0]]
+    column = is_other.index(True)
+    return column, [x[:, 1 - column] for x in arrays]
+
+
+def _format(arrays: list[Array], few: list[Array] | None = None, dtype: str = "") -> str:
+    """The shortest binary format that holds all of many numbers."""
+    if dtype in ("float16", "bfloat16"):
+        return dtype
+    found = list(_ROUNDING)
+    for array in [*(few or ()), *arrays]:
+        found = [name for name in found if _holds(name, array)]
+    # Parts of 256 are short by themselves.
+    telling = [x[np.mod(x * 256, 1) != 0] for x in few or arrays]
+    if sum(len(np.unique(x)) for x in telling) < 2:
+        return str(np.result_type(np.float32, *arrays)) if arrays else "float64"
+    return found[0]
+
+
+def _holds(name: str, array: Array) -> bool:
+    if name == "float64":
+        return True
+    if name == "float32" and array.dtype == np.float32:
+        return True
+    single = array.astype(np.float32)
+    if not (single == array).all():
+        return False
+    if name == "float16":
+        return bool((single.astype(np.float16) == single).all())
+    if name == "bfloat16":
+        return not (np.ascontiguousarray(single).view(np.uint32) & 0xFFFF).any()
+    return True
+
+
+def _tiny(binary: str) -> float:
+    return float(np.finfo(np.float64 if binary == "float64" else np.float32).tiny)
+
+
+def _floor(binary: str, values: Array, least: float) -> float:
+    """What a 0 counts as in a binary format."""
+    if binary == "float16":
+        # Some processors have nothing below the least normal number, 6e-5.
+        normal = 2.0**-14
+        flushed = least >= normal and ((values > normal) & (values < 16 * normal)).sum() >= 50
+        return min((normal if flushed else 2.0**-25) * _BELOW, least)
+    near = 1e-200 if binary == "float64" else 1e-30
+    return min(_tiny(binary), least) if least < near else least / 2
+
+
+def _noise(values: Array, binary: str) -> Array:
+    """How far a number may be from what it was rounded from, by its format alone."""
+    if binary in ("float32", "float64"):  # also of 1 minus another, or of a mean of many
+        return np.full(len(values), 4 * _ROUNDING[binary] + 1e-15)
+    return 1.05 * _ROUNDING[binary] * values
+
+
+def _on_grid(arrays: list[Array], steps: int, binary: str, digits: int, slack: float) -> bool:
+    """Whether all numbers are multiples of 1/steps, but for rounding."""
+    for array in arrays:
+        for start in range(0, len(array), max(2**20 // (array.size // len(array)), 1)):
+            x = array[start : start + max(2**20 // (array.size // len(array)), 1)].ravel()
+            x = x.astype(np.float64)
+            room = _noise(x, binary) + slack
+            if digits:
+                x, room = _printed(x, digits), 0.5 * 10.0**-digits + slack
+            if (np.abs(x - np.rint(x * steps) / steps) > room).any():
+                return False
+    return True
+
+
+def _printed(values: Array, digits: int) -> Array:
+    """What numbers with so many decimals were before a binary format rounded them."""
+    return np.rint(values * 10.0**digits) / 10.0**digits
+
+
+def _decimals(values: Array, arrays: list[Array], binary: str) -> int:
+    """Number of decimals that all were rounded to; 0 if they were not, or not visibly."""
+    noise = _noise(values, binary)
+    for digits in range(1, 13 if binary == "float64" else 8):
+        steps, slack = 10**digits, 1e-3 * 10.0**-digits
+        if (np.abs(values - np.rint(values * steps) / steps) > noise + slack).any():
+            continue
+        chance = np.log(np.minimum(2 * steps * (noise + slack), 1)).sum()
+        return digits if chance < log(_CHANCE) and _on_grid(arrays, steps, binary, 0, slack) else 0
+    return 0
+
+
+def _votes(
+    values: Array,
+    arrays: list[Array],
+    few: list[Array],
+    binary: str,
+    digits: int,
+) -> int:
+    """The m of which all are multiples of 1/m, and not by accident; 0 if there is none.
+
+    Where m is below the number that decimals allow: of so many decimals, few numbers are near such
+    a multiple.
+    """
+    rows = sum(int(((x > 0) & (x < 1)).reshape(len(x), -1).any(axis=1).sum()) for x in few)
+    if rows < _ROWS:
+        return 0
+    noise = _noise(values, binary) + 1e-12
+    if digits:
+        values, noise = _printed(values, digits), np.full(len(values), 0.5 * 10.0**-digits + 1e-12)
+    for votes in _candidates(values, noise, 10**digits - 1 if digits else MOST_VOTES):
+        some = values < 0.5 if (values < 0.5).any() else values > 0.5  # the others mirror them
+        share = _share(votes, digits) if digits else 2 * votes * noise[some]
+        chance = np.log(np.minimum(share * np.ones(some.sum()), 1)).sum()
+        sure = chance < log(_CHANCE / votes) or _all_there(few, votes, digits or 3)
+        if sure and _on_grid(arrays, votes, binary, digits, 1e-12):
+            return votes
+    return 0
+
+
+def _share(votes: int, digits: int) -> float:
+    """How many of the numbers with so many decimals are a multiple of 1/votes, but for rounding."""
+    if digits > 4:
+        return (votes + 1) / 10**digits
+    x = np.arange(1, 10**digits) / 10**digits
+    room = 0.5 * 10.0**-digits + 1e-12
+    return float((np.abs(x - np.rint(x * votes) / votes) <= room).mean())
+
+
+def _candidates(values: Array, noise: Array, most: int) -> Iterator[int]:
+    """The numbers of votes, ascending, of whose parts all values are."""
+    votes = np.arange(2, min(most, MOST_VOTES) + 1)[:, np.newaxis]
+    for some in (slice(None, None, len(values) // 16 + 1), slice(None)):
+        x, room = values[some], noise[some]
+        fits = (np.abs(x - np.rint(x * votes) / votes) <= room).all(axis=1)
+        votes = votes[fits]
+    yield from map(int, votes.ravel())
+
+
+def _all_there(few: list[Array], votes: int, digits: int) -> bool:
+    """Whether each share of so many votes occurs, and no number between them, although it should.
+
+    How often one should is what the shares beside it say: at least as often as the rarer of both.
+    """
+    if digits > 6:
+        return False
+    x = np.concatenate([array.ravel() for array in few]).astype(np.float64)
+    x = x[(x >= 0) & (x <= 1)]
+    seen = np.bincount(np.rint(x * votes).astype(int), minlength=votes + 1)
+    if seen[1:-1].min() < 1 or seen[1:-1].sum() < 2 * _ROWS:
+        return False
+    between = np.arange(10**digits + 1) / 10**digits
+    share = between * votes
+    between = np.abs(between - np.rint(share) / votes) > 0.5 * 10.0**-digits + 1e-12
+    below = np.floor(share[between]).astype(int)
+    return bool(np.minimum(seen[below], seen[below + 1]).sum() >= 2 * _ROWS)
+
+
+def _sum_to_one(few: list[Array]) -> bool:
+    """Whether many rows sum to 1 exactly; those of a single column do."""
+    rows = [array.reshape(len(array), -1) for array in few]
+    inside = sum(int(((x > 0) & (x < 1)).any(axis=1).sum()) for x in rows)
+    off = [np.abs(x.sum(axis=1, dtype=np.float64) - 1).max() for x in rows if x.shape[1] > 1]
+    return bool(inside >= 4 * _ROWS and max(off, default=0) < 1e-6)
