@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibkit import precision
+from calibkit.precision import Floor
 
 if TYPE_CHECKING:
     import torch
@@ -28,8 +29,6 @@ ArrayOrTensor: TypeAlias = "np.ndarray | torch.Tensor"
 # What rows of scores are: softmax of "logits", or "probs" whose logarithm is as good as logits.
 Kind: TypeAlias = Literal["logits", "probs"]
 
-# What a probability of 0 counts as.
-Floor: TypeAlias = precision.Floor
 
 # Elements in a block of rows: half a megabyte of float32, so that every pass over a block after
 # the first finds it in the processor's second-level cache.
@@ -123,7 +122,7 @@ def as_logits(
     logits: ArrayLike,
     name: str = "logits",
     kind: "Kind | None" = "logits",
-    floor: Floor | None = None,
+    floor: Floor | float | None = None,
 ) -> Array:
     """Return `logits` as a float array (n, k), float32 or float64, after checking it.
 
@@ -141,7 +140,7 @@ def as_logits(
     kind : {"logits", "probs", None}
         "probs" takes the logarithm of probabilities, as `precision.log_probs` does. None takes
         whatever it is.
-    floor : float or k floats, optional
+    floor : precision.Floor or float, optional
         What a probability of 0 counts as; by default what `precision.of` finds.
 
     Raises
@@ -164,7 +163,7 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     """
     if kind == "probs":
         array = as_probs(logits, name)
-        return precision.log_probs(array, as_floor(array, logits) if floor is None else floor)
+        return precision.log_probs(array, floor_of(array, logits) if floor is None else floor)
     if kind not in ("logits", None):
         raise ValueError(f"kind: got {kind!r}, expected 'logits' or 'probs'")
     array = _matrix(logits, name)
@@ -174,11 +173,11 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     return array
 
 
-def as_floor(probs: Array, given: ArrayLike) -> Floor:
+def floor_of(probs: Array, given: ArrayLike) -> Floor:
     """What a 0 of `probs` counts as, by these numbers and the type they were `given` in.
 
-    >>> as_floor(np.array([[0.93, 0.07], [1.0, 0.0]]), given=None)
-    0.005
+    >>> floor_of(np.array([[0.93, 0.07], [1.0, 0.0]]), given=None)
+    Floor(each=0.005, row=0.005)
     """
     return precision.of(probs, dtype=getattr(given, "dtype", None)).floor
 

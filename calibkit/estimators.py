@@ -24,8 +24,9 @@ from sklearn.utils.validation import (
 )
 
 from calibkit import precision
-from calibkit.arrays import Array, Floor, as_weights, to_numpy
+from calibkit.arrays import Array, as_weights, to_numpy
 from calibkit.posthoc import PosthocWarning, Recalibration, TemperatureScaling
+from calibkit.precision import Floor
 
 FEW = 1000  # rows on which columns are compared with `predict`
 

@@ -38,13 +38,13 @@ from calibkit.arrays import (
     ArrayOrTensor,
     Kind,
     as_confidence_correct,
-    as_floor,
     as_labels,
     as_logits,
     as_probs,
     blocks,
     check_bins,
     exp_shifted,
+    floor_of,
     like,
     prob_blocks,
     row_sums,
@@ -1941,7 +1941,7 @@ def _scores(logits: ArrayLike, kind: Kind) -> tuple[Array, Array]:
         logits = as_logits(logits, kind=kind)
         return logits, np.zeros(logits.shape[1])
     probs = as_probs(logits, "logits")
-    floor = as_floor(probs, logits) if probs.min() <= 0 else 0.0
+    floor = floor_of(probs, logits).each if probs.min() <= 0 else 0.0
     with np.errstate(divide="ignore"):
         return np.log(probs), np.broadcast_to(floor, probs.shape[1])
 

@@ -39,22 +39,22 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
-    Floor,
     Kind,
     are_log_probs,
-    as_floor,
     as_labels,
     as_logits,
     as_probs,
     as_weights,
     blocks,
     check_bins,
+    floor_of,
     like,
     plain,
     row_sums,
     softmax,
     to_numpy,
 )
+from calibkit.precision import Floor, as_floor
 
 # The grid of Wang et al. 2021 and of the code of Lin et al. 2025, whose text has
 # np.arange(1, 101) / 10.
@@ -91,9 +91,9 @@ class Recalibration:
         The labels, 0 to k - 1: one for each column of the logits given to `fit`.
     class_names_ : tuple of str, shape (k,)
         The names of the columns, in their order; only of a map that was saved with them.
-    floor_ : float, two floats or None
-        What a probability of 0 counts as, by the probabilities that the map was fitted to: see
-        `calibkit.precision`. None if it was fitted to logits.
+    floor_ : calibkit.precision.Floor or None
+        What a probability of 0 counts as, by the probabilities that the map was fitted to. None if
+        it was fitted to logits.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class Recalibration:
         >>> TemperatureScaling().fit([[4.0, 0.0]] * 4, [0, 0, 0, 1]).predict_proba([[4.0, 0.0]])
         array([[0.75, 0.25]])
         """
-        floor = as_floor(as_probs(logits, "logits"), logits) if kind == "probs" else None
+        floor = floor_of(as_probs(logits, "logits"), logits) if kind == "probs" else None
         logits, labels = _data(logits, labels, kind, floor)
         weights = None
         if sample_weight is not None:
@@ -306,7 +306,7 @@ class Recalibration:
             },
         }
         if self.floor_ is not None:
-            about = {"floor": plain(self.floor_)} | about
+            about = {"floor": list(map(plain, self.floor_))} | about
         twice = kept.keys() & about.keys()
         if twice:
             raise ValueError(f"about: got {', '.join(sorted(twice))}, which the file has already")
@@ -1119,13 +1119,13 @@ def load(path: str | os.PathLike) -> Recalibration:
             earlier = name in kind._later and name not in fitted
             value = kind._later[name] if earlier else model._restore(name, fitted[name], k)
             vars(model)[f"{name}_"] = value
+        model.floor_ = _floor_of(kept.get("floor"))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)}: {' '.join(reason.split())[:200]}") from error
     if k is not None:
         model.classes_ = np.arange(k)
     model.about_ = kept
-    model.floor_ = _floor_of(kept.get("floor"))
     names = kept.get("class_names")
     if isinstance(names, list) and len(names) == (k or len(names)):
         model.class_names_ = tuple(map(str, names))
@@ -1176,11 +1176,13 @@ def _log_odds(logits: Array) -> Array:
 
 
 def _floor_of(kept: Any) -> Floor | None:
-    """What a file says that a probability of 0 counts as; 0, or nothing, of logits."""
-    some = kept if isinstance(kept, list) else [kept]
-    if not all(isinstance(x, int | float) and 0 < x < 1 for x in some):
+    """What a file says that a probability of 0 counts as; any error means that it is damaged."""
+    floor = as_floor(kept)
+    if floor is None:
         return None
-    return tuple(some) if isinstance(kept, list) else kept
+    if np.shape(floor.each) not in ((), (2,)) or not 0 < np.min(floor.each) <= floor.row < 1:
+        raise ValueError(f"floor: got {kept!r}, expected positive numbers")
+    return floor
 
 
 def _warn(message: str, stacklevel: int = 4, kind: type[PosthocWarning] = PosthocWarning) -> None:

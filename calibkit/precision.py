@@ -5,37 +5,52 @@ is below 0.005 as 0, seven neighbours vote 0 to 7 times, and half precision has 
 and 6e-8. `of` decides from the numbers themselves what they are, and with it what a 0 counts as;
 `log_probs` takes logarithms with that. Everything else in this package asks these two.
 
-=============  =================================================  ================================
-kind           how it is recognised                               a 0 counts as
-=============  =================================================  ================================
-``decimals``   all are multiples of 0.1, 0.01, …                  half a unit of the last decimal
-``votes``      all are multiples of 1/m, also rounded             half a vote
-``steps``      the same of 1/255, 1/256, 1/127, 1/128: a byte     half a step
-``float16``    none has more than 11 binary digits                4e-9; from 3e-8 on it were none
-``bfloat16``   none has more than 8                               as of float32
-``float32``    none has more than 24                              the least normal number if others
-                                                                  come near it, else half of the
-                                                                  least number that there is
-``float64``    else                                               as of float32
-``answers``    nothing but 0, 1 and ties                          the least normal number
-=============  =================================================  ================================
+=============  ===========================================  ======================================
+kind           how it is recognised                         a 0 counts as
+=============  ===========================================  ======================================
+``decimals``   all are multiples of 0.1, 0.01, …            half a unit of the last decimal
+``votes``      all are multiples of 1/m, also rounded       half a vote
+``steps``      of 1/255, 1/256, 1/127 or 1/128: a byte      half a step
+``float16``    none has more than 11 binary digits          4e-9; from 3e-8 on it were none
+``bfloat16``   none has more than 8                         as of float32
+``float32``    none has more than 24                        the least normal number of the type; but
+                                                            half of the least number that there is,
+                                                            where many rows hold a 0 and nothing
+                                                            comes near underflow (leaves of trees)
+``float64``    else                                         as of float32
+``answers``    nothing but 0, 1 and ties                    the least normal number of the type
+=============  ===========================================  ======================================
+
+The zeros of a row together count as one of them, since rows sum to 1: of a thousand classes with
+two decimals, all but a few are printed as 0. Of votes they count as two at most, half a vote each.
 
 What a network gives to classes that it excludes is spread over powers of ten, not evenly up to
 where rounding begins. So zeros of binary formats count as an eighth of that place: on simulated
-networks a temperature fitted this way is closest to the true one (book/files.md).
+networks the temperature that is fitted then comes closer to the true one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
-# What a probability of 0 counts as: a number, or one for each of two columns.
-Floor: TypeAlias = float | tuple[float, float]
+
+
+class Floor(NamedTuple):
+    """What a probability of 0 counts as.
+
+    `each` is a number, or of two columns of which one is 1 minus the other a number for each: more
+    is left beside a 1 that single precision rounded up than beside its 0. `row` is what the zeros
+    of one row count as together, at most.
+    """
+
+    each: float | tuple[float, float]
+    row: float
+
 
 BYTES = (127, 128, 255, 256)  # steps of probabilities out of integers of one byte
 MOST_VOTES = 2000
@@ -57,9 +72,8 @@ class Precision:
     ----------
     kind : str
         One of the table above.
-    floor : float or tuple of two floats
-        What a 0 counts as. Of two columns of which one is 1 minus the other, what it counts as in
-        each: beside a 0.9999999 that single precision made a 1, more is left than beside a 0.
+    floor : Floor
+        What a 0 counts as.
     count : int
         Of decimals how many, of votes or steps how many make up 1; else 0.
     rounding : float
@@ -110,7 +124,7 @@ class Precision:
             why = f", half a {self.kind[:-1]}"
         else:
             why = ""
-        values = self.floor if isinstance(self.floor, tuple) else (self.floor,)
+        values = np.unique(self.floor.each)
         shown = " or ".join(f"{value:.2g}" for value in values)
         return f"They {self.words}; a 0 counts as {shown}{why}."
 
@@ -132,7 +146,7 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
     Examples
     --------
     >>> of(np.array([[0.93, 0.07], [1.0, 0.0]])).floor
-    0.005
+    Floor(each=0.005, row=0.005)
     >>> of(np.array([[3, 4], [6, 1]] * 10) / 7).words
     'are votes of 7'
     """
@@ -149,63 +163,78 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
     if not telling.size:
         halves = sum(int((x.reshape(len(x), -1) == 0.5).any(axis=1).sum()) for x in few)
         if halves >= 2 * _ROWS:
-            return Precision("votes", 0.25, 2)
-        return Precision("answers", min(_tiny(binary), least))
+            return Precision("votes", Floor(0.25, 0.5), 2)
+        return Precision("answers", _floor(_tiny(binary)))
     digits = _decimals(telling, arrays, binary)
     if votes := _votes(telling, arrays, few, binary, digits):
         kind = "steps" if votes in BYTES else "votes"
         moved = 0.5 * 10.0**-digits if digits else 0.5 / votes if kind == "steps" else 0.0
-        return Precision(kind, min(0.5 / votes, least), votes, moved)
+        half = min(0.5 / votes, least)
+        return Precision(kind, Floor(half, 2 * half if kind == "votes" else half), votes, moved)
     if digits:
         half, sums = 0.5 * 10.0**-digits, digits <= 3 and _sum_to_one(few)
         if sums and k > 2:  # rounded rows of three numbers would not
-            return Precision("votes", half, 10**digits)
-        return Precision("decimals", half, digits, half, either=sums)
-    floor = _floor(binary, values, least)
+            return Precision("votes", Floor(half, 2 * half), 10**digits)
+        return Precision("decimals", _floor(half), digits, half, either=sums)
+    floor = _of_format(binary, arrays, values, least)
     if complement is not None:
         left = _ROUNDING[binary] / 2 * _BELOW  # beside a 1 that was rounded up
-        both = (
-            (left, left) if complement == 2 else (left, floor) if not complement else (floor, left)
-        )
-        return Precision(binary, both)
+        both = [floor.row, floor.row]
+        both[complement] = left
+        floor = Floor((both[0], both[1]), max(both))
     return Precision(binary, floor)
 
 
-def log_probs(probs: Array, floor: float | Sequence[float] | None = None) -> Array:
+def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
     """Logarithms of probabilities, finite even for 0.
 
-    Each 0 counts as `floor`, but the zeros of a row together as twice that at most: of a thousand
-    classes with two decimals, all but a few are printed as 0. A row with zeros is then divided by
-    its sum, which changes no difference of logarithms. All other rows stay, to the last bit.
+    A row with zeros is divided by its sum when these are filled, which changes no difference of
+    logarithms. All other rows stay, to the last bit.
 
     Parameters
     ----------
     probs : array of floats, shape (n, k) or (n,)
-    floor : float or k floats, optional
-        See `Precision.floor`. None or 0: the least normal number of the type.
+    floor : Floor or float, optional
+        Also as a map keeps it: a list of its two parts or, before version 0.2, a number that the
+        zeros of a row share. None or 0: the least normal number of the type.
 
     Examples
     --------
     >>> log_probs(np.array([0.5, 0.0])).round(2).tolist()
     [-0.69, -708.4]
-    >>> np.exp(log_probs(np.array([[0.8, 0.2, 0.0, 0.0]]), floor=0.125)).round(2).tolist()
+    >>> np.exp(log_probs(np.array([[0.8, 0.2, 0.0, 0.0]]), floor=0.25)).round(2).tolist()
     [[0.64, 0.16, 0.1, 0.1]]
     """
     zero = probs <= 0
     if not zero.any():
         return np.log(probs)
     out = np.log(np.where(zero, 1, probs))
-    levels = np.log(np.asarray(floor if np.any(floor) else np.finfo(out.dtype).tiny, np.float64))
+    each, row = as_floor(floor) or _floor(float(np.finfo(out.dtype).tiny))
+    each, together = np.log(each), np.log(row)
     if out.ndim != 2:
-        out[zero] = levels
+        out[zero] = each
         return out
     rows = np.flatnonzero(zero.any(axis=1))
     own = zero[rows]
-    room = np.minimum(np.log(2 / own.sum(axis=1)), 0)[:, np.newaxis]
-    filled = np.where(own, levels + room, out[rows])
+    shared = together - np.log(own.sum(axis=1))[:, np.newaxis]
+    filled = np.where(own, np.minimum(each, shared), out[rows])
     added = np.where(own, np.exp(filled), 0).sum(axis=1)
     out[rows] = filled - np.log1p(added)[:, np.newaxis]
     return out
+
+
+def as_floor(kept: Any) -> Floor | None:
+    """What a map keeps of its floor; None if that is nothing or 0, as of logits.
+
+    >>> as_floor([0.05, 0.1]), as_floor(0.05), as_floor(0)
+    (Floor(each=0.05, row=0.1), Floor(each=0.05, row=0.05), None)
+    """
+    if kept is None or isinstance(kept, Floor):
+        return kept
+    if isinstance(kept, int | float):
+        return _floor(float(kept)) if kept else None
+    each, row = kept
+    return Floor(tuple(each) if isinstance(each, list) else each, row)
 
 
 def log_of_map(probs: Array) -> Array:
@@ -217,7 +246,7 @@ def log_of_map(probs: Array) -> Array:
 
 
 def _complement(arrays: list[Array]) -> tuple[int | None, list[Array]]:
-    """Which of two columns is 1 minus the other (2: either), and the numbers that are not."""
+    """Which of two columns is 1 minus the other, and the numbers that are not; None if unclear."""
     if not arrays or any(x.ndim != 2 or x.shape[1] != 2 for x in arrays):
         return None, arrays
     is_other = [all((x[:, i] == 1 - x[:, 1 - i]).all() for x in arrays) for i in (0, 1)]
@@ -226,7 +255,7 @@ def _complement(arrays: list[Array]) -> tuple[int | None, list[Array]]:
     if all(is_other):
         coarseness = [list(_ROUNDING).index(_format([x[:, i] for x in arrays])) for i in (0, 1)]
         if coarseness[0] == coarseness[1]:
-            return 2, arrays
+            return None, arrays
         is_other = [coarseness[0] > coarseness[1], coarseness[1] > coarseness[0]]
     column = is_other.index(True)
     return column, [x[:, 1 - column] for x in arrays]
@@ -265,15 +294,23 @@ def _tiny(binary: str) -> float:
     return float(np.finfo(np.float64 if binary == "float64" else np.float32).tiny)
 
 
-def _floor(binary: str, values: Array, least: float) -> float:
+def _floor(value: float) -> Floor:
+    """Of zeros that share a number."""
+    return Floor(value, value)
+
+
+def _of_format(binary: str, arrays: list[Array], values: Array, least: float) -> Floor:
     """What a 0 counts as in a binary format."""
     if binary == "float16":
         # Some processors have nothing below the least normal number, 6e-5.
         normal = 2.0**-14
         flushed = least >= normal and ((values > normal) & (values < 16 * normal)).sum() >= 50
-        return min((normal if flushed else 2.0**-25) * _BELOW, least)
+        return _floor(min((normal if flushed else 2.0**-25) * _BELOW, least))
     near = 1e-200 if binary == "float64" else 1e-30
-    return min(_tiny(binary), least) if least < near else least / 2
+    rows = sum(int((x.reshape(len(x), -1) <= 0).any(axis=1).sum()) for x in arrays)
+    if least > near and rows >= _ROWS:
+        return _floor(least / 2)
+    return _floor(min(_tiny(binary), least))
 
 
 def _noise(values: Array, binary: str) -> Array:
