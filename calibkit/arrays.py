@@ -162,8 +162,8 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     [[-0.11, -2.3], [-0.92, -0.51]]
     """
     if kind == "probs":
-        array = as_probs(logits, name)
-        return precision.log_probs(array, floor_of(array, logits) if floor is None else floor)
+        array, found = probs_and_floor(logits, name)
+        return precision.log_probs(array, found if floor is None else floor)
     if kind not in ("logits", None):
         raise ValueError(f"kind: got {kind!r}, expected 'logits' or 'probs'")
     array = _matrix(logits, name)
@@ -173,13 +173,16 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     return array
 
 
-def floor_of(probs: Array, given: ArrayLike) -> Floor:
-    """What a 0 of `probs` counts as, by these numbers and the type they were `given` in.
+def probs_and_floor(probs: ArrayLike, name: str = "probs") -> tuple[Array, Floor | None]:
+    """`as_probs`, and what a 0 counts as (`precision.of`); None if none is 0.
 
-    >>> floor_of(np.array([[0.93, 0.07], [1.0, 0.0]]), given=None)
+    >>> probs_and_floor([[0.93, 0.07], [1.0, 0.0]])[1]
     Floor(each=0.005, row=0.005)
     """
-    return precision.of(probs, dtype=getattr(given, "dtype", None)).floor
+    array = as_probs(probs, name)
+    if array.min() > 0:
+        return array, None
+    return array, precision.of(array, dtype=getattr(probs, "dtype", None)).floor
 
 
 def _refuse_probs(array: Array, name: str, tolerance: float) -> None:

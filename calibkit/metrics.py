@@ -44,9 +44,9 @@ from calibkit.arrays import (
     blocks,
     check_bins,
     exp_shifted,
-    floor_of,
     like,
     prob_blocks,
+    probs_and_floor,
     row_sums,
 )
 
@@ -1940,10 +1940,9 @@ def _scores(logits: ArrayLike, kind: Kind) -> tuple[Array, Array]:
     if kind != "probs":
         logits = as_logits(logits, kind=kind)
         return logits, np.zeros(logits.shape[1])
-    probs = as_probs(logits, "logits")
-    floor = floor_of(probs, logits).each if probs.min() <= 0 else 0.0
+    probs, floor = probs_and_floor(logits, "logits")
     with np.errstate(divide="ignore"):
-        return np.log(probs), np.broadcast_to(floor, probs.shape[1])
+        return np.log(probs), np.broadcast_to(floor.each if floor else 0.0, probs.shape[1])
 
 
 def _scan(

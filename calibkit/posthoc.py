@@ -35,6 +35,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
+from calibkit import precision
 from calibkit.arrays import (
     Array,
     ArrayLike,
@@ -47,7 +48,6 @@ from calibkit.arrays import (
     as_weights,
     blocks,
     check_bins,
-    floor_of,
     like,
     plain,
     row_sums,
@@ -153,7 +153,10 @@ class Recalibration:
         >>> TemperatureScaling().fit([[4.0, 0.0]] * 4, [0, 0, 0, 1]).predict_proba([[4.0, 0.0]])
         array([[0.75, 0.25]])
         """
-        floor = floor_of(as_probs(logits, "logits"), logits) if kind == "probs" else None
+        floor = None
+        if kind == "probs":  # those of new data may be 0, even if none is here
+            dtype = getattr(logits, "dtype", None)
+            floor = precision.of(as_probs(logits, "logits"), dtype=dtype).floor
         logits, labels = _data(logits, labels, kind, floor)
         weights = None
         if sample_weight is not None:

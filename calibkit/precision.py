@@ -89,9 +89,24 @@ class Precision:
     either: bool = False
 
     @property
+    def half(self) -> bool:
+        """Whether they have half precision."""
+        return self.kind in ("float16", "bfloat16")
+
+    @property
     def coarse(self) -> bool:
-        """Whether a 0 is a rounded number, or no vote at all, so that it deserves a word."""
-        return self.kind in ("decimals", "votes", "steps")
+        """Whether a 0 may be more than a network's softmax gives what it excludes."""
+        return self.kind in ("decimals", "votes", "steps") or self.half
+
+    def off_by(self, k: int) -> float:
+        """How far rows of `k` classes may be from a sum of 1, by rounding.
+
+        >>> round(of(np.array([[0.93, 0.06, 0.02]])).off_by(3), 4)
+        0.015
+        """
+        if self.rounding > 1e-5:
+            return max(min(min(self.rounding, 0.005) * k, 0.05) + 1e-6, 1e-3)
+        return 0.02 if self.half else 1e-3
 
     @property
     def words(self) -> str:
@@ -156,9 +171,10 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
     few = [array[:: len(array) // 1000 + 1] for array in arrays]
     values = np.unique(np.concatenate([np.unique(array) for array in few] or [np.zeros(0)]))
     values = values[(values > 0) & (values < 1)].astype(np.float64)
-    ties = (np.abs(values - 0.5) < 1e-6) | (np.abs(values - 1 / k) < 1e-6)
-    telling = values[~ties][:: (~ties).sum() // _DISTINCT + 1]
     binary = _format(arrays, few, str(dtype).removeprefix("torch."))
+    near = 2 * _ROUNDING[binary] + 1e-12
+    ties = (np.abs(values - 0.5) < near) | (np.abs(values - 1 / k) < near)
+    telling = values[~ties][:: (~ties).sum() // _DISTINCT + 1]
     least = min((float(np.min(x, where=x > 0, initial=1)) for x in arrays), default=1.0)
     if not telling.size:
         halves = sum(int((x.reshape(len(x), -1) == 0.5).any(axis=1).sum()) for x in few)
@@ -172,10 +188,10 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
         half = min(0.5 / votes, least)
         return Precision(kind, Floor(half, 2 * half if kind == "votes" else half), votes, moved)
     if digits:
-        half, sums = 0.5 * 10.0**-digits, digits <= 3 and _sum_to_one(few)
+        half, sums = 0.5 * 10.0**-digits, digits <= 3 and _sum_to_one(few, digits)
         if sums and k > 2:  # rounded rows of three numbers would not
             return Precision("votes", Floor(half, 2 * half), 10**digits)
-        return Precision("decimals", _floor(half), digits, half, either=sums)
+        return Precision("decimals", _floor(half), digits, half, either=sums and digits <= 2)
     floor = _of_format(binary, arrays, values, least)
     if complement is not None:
         left = _ROUNDING[binary] / 2 * _BELOW  # beside a 1 that was rounded up
@@ -249,7 +265,7 @@ def _complement(arrays: list[Array]) -> tuple[int | None, list[Array]]:
     """Which of two columns is 1 minus the other, and the numbers that are not; None if unclear."""
     if not arrays or any(x.ndim != 2 or x.shape[1] != 2 for x in arrays):
         return None, arrays
-    is_other = [all((x[:, i] == 1 - x[:, 1 - i]).all() for x in arrays) for i in (0, 1)]
+    is_other = [all(_is_rest(x[:, i], x[:, 1 - i]) for x in arrays) for i in (0, 1)]
     if not any(is_other):
         return None, arrays
     if all(is_other):
@@ -259,6 +275,12 @@ def _complement(arrays: list[Array]) -> tuple[int | None, list[Array]]:
         is_other = [coarseness[0] > coarseness[1], coarseness[1] > coarseness[0]]
     column = is_other.index(True)
     return column, [x[:, 1 - column] for x in arrays]
+
+
+def _is_rest(one: Array, other: Array) -> bool:
+    """Whether numbers are 1 minus others, also computed in half precision."""
+    rest = 1 - other
+    return bool((one == rest).all() or (one == rest.astype(np.float16)).all())
 
 
 def _format(arrays: list[Array], few: list[Array] | None = None, dtype: str = "") -> str:
@@ -373,6 +395,8 @@ def _votes(
         some = values < 0.5 if (values < 0.5).any() else values > 0.5  # the others mirror them
         share = _share(votes, digits) if digits else 2 * votes * noise[some]
         chance = np.log(np.minimum(share * np.ones(some.sum()), 1)).sum()
+        if digits and len(np.unique(np.rint(values * votes))) < len(values):
+            continue  # each share is printed in one way
         sure = chance < log(_CHANCE / votes) or _all_there(few, votes, digits or 3)
         if sure and _on_grid(arrays, votes, binary, digits, 1e-12):
             return votes
@@ -417,9 +441,9 @@ def _all_there(few: list[Array], votes: int, digits: int) -> bool:
     return bool(np.minimum(seen[below], seen[below + 1]).sum() >= 2 * _ROWS)
 
 
-def _sum_to_one(few: list[Array]) -> bool:
-    """Whether many rows sum to 1 exactly; those of a single column do."""
+def _sum_to_one(few: list[Array], digits: int) -> bool:
+    """Whether many rows sum to 1 exactly as printed; those of a single column do."""
     rows = [array.reshape(len(array), -1) for array in few]
     inside = sum(int(((x > 0) & (x < 1)).any(axis=1).sum()) for x in rows)
-    off = [np.abs(x.sum(axis=1, dtype=np.float64) - 1).max() for x in rows if x.shape[1] > 1]
-    return bool(inside >= 4 * _ROWS and max(off, default=0) < 1e-6)
+    sums = [np.rint(x.astype(np.float64) * 10**digits).sum(axis=1) for x in rows if x.shape[1] > 1]
+    return bool(inside >= 4 * _ROWS and all((x == 10**digits).all() for x in sums))

@@ -978,7 +978,7 @@ def _evaluator(
             valid = ["nll", "brier"]
             by_sample |= {name: to_numpy(getattr(logits, name), name) for name in valid}
     else:
-        logits = (as_probs if kind == "probs" else as_logits)(logits, "logits")
+        logits = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
         labels = as_labels(labels, logits.shape[1], len(logits))
         by_sample = metrics.per_sample(logits, labels, kind)
         valid = ["nll", "brier", *_CLASSWISE]

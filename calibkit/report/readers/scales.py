@@ -6,7 +6,6 @@ from calibkit.arrays import Array, row_sums
 from calibkit.precision import Precision
 
 SLACK = 1e-4  # what sums of float32, or a library's own smoothing, leave above 1 or below 0
-HALF = ("float16", "bfloat16")
 
 
 def check_type(array: Array, name: str) -> Array:
@@ -112,17 +111,13 @@ def weak_logits(values: Array, name: str) -> bool:
 
 def rows_of_one(probs: Array, name: str, kind: Precision, notes: list[str]) -> Array:
     """Rows that sum to 1 but for rounding, divided by their sum, and noted."""
-    sums, half = row_sums(probs), kind.rounding
+    sums = row_sums(probs)
     off = np.abs(sums - 1).max() if np.isfinite(sums).all() and probs.size else np.inf
-    if off <= 1e-3:
+    if off <= 1e-3 or off > kind.off_by(probs.shape[1]):
         return probs
-    if half > 1e-5 and off <= min(min(half, 0.005) * probs.shape[1], 0.05) + 1e-6:
-        notes.append(f"The {name} are rounded: each row was divided by its sum.")
-        return probs / sums[:, None]
-    if off <= 0.02 and kind.kind in HALF:
-        notes.append(f"The {name} {kind.words}: each row was divided by its sum.")
-        return probs / sums[:, None]
-    return probs
+    why = kind.words if kind.half else "are rounded"
+    notes.append(f"The {name} {why}: each row was divided by its sum.")
+    return probs / sums[:, None]
 
 
 def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
@@ -136,7 +131,7 @@ def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
 
 def coarse(probs: Array, name: str, kind: Precision) -> list[str]:
     """What half precision does to probabilities, if it does."""
-    if kind.kind not in HALF or len(probs) < 20:
+    if not kind.half or len(probs) < 20:
         return []
     top = probs.max(axis=1)
     ones, distinct = int((top == 1).sum()), len(np.unique(top[top < 1]))
@@ -152,7 +147,7 @@ def coarse(probs: Array, name: str, kind: Precision) -> list[str]:
 def of_zeros(probs: Array, name: str, kind: Precision) -> list[str]:
     """What the zeros are taken for, where there are any and rounding or counting made them."""
     zeros = int((probs == 0).sum())
-    if not zeros or not (kind.coarse or kind.kind in HALF):
+    if not zeros or not kind.coarse:
         return []
     below = kind.floor.row
     if kind.kind == "decimals":
@@ -205,7 +200,7 @@ def log_fillers(logits: Array) -> Array | None:
     probs = np.exp(np.where(logits == low, -np.inf, logits).astype(np.float64))
     if np.abs(row_sums(probs) - 1).max() > 1e-3:
         return None
-    return probs.round(15).clip(0, 1).astype(logits.dtype)
+    return probs.clip(0, 1).astype(logits.dtype)
 
 
 def two_columns(logits: Array, name: str, notes: list[str]) -> None:
