@@ -29,15 +29,13 @@ where rounding begins. So zeros of binary formats count as an eighth of that pla
 networks the temperature that is fitted then comes closer to the true one.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from math import log
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[Any]
+from calibkit import grids
+from calibkit.grids import Array
 
 
 class Floor(NamedTuple):
@@ -53,15 +51,10 @@ class Floor(NamedTuple):
 
 
 BYTES = (127, 128, 255, 256)  # steps of probabilities out of integers of one byte
-MOST_VOTES = 2000
 LEAST = 1e-30  # of a probability that a map gives; what is below has this as its logarithm
 
-_ROWS = 10  # fewer that say anything prove no votes
-_CHANCE = 1e-4  # of an accident that is taken for a rule
 _DISTINCT = 2000  # different numbers that a rule is looked for in; it is checked on all
 _BELOW = 1 / 8  # of the place where rounding to 0 begins; see above
-# Formats, the coarsest first, and how far rounding to them moves a number, as a share of it.
-_ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
 @dataclass(frozen=True)
@@ -165,36 +158,36 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
     >>> of(np.array([[3, 4], [6, 1]] * 10) / 7).words
     'are votes of 7'
     """
-    arrays = [np.asarray(array) for array in probs if np.size(array)]
+    arrays = [_wide(array) for array in probs if np.size(array)]
     k = arrays[0].shape[-1] if arrays and arrays[0].ndim == 2 else 2
-    complement, arrays = _complement(arrays)
+    complement, arrays = grids.complement(arrays)
     few = [array[:: len(array) // 1000 + 1] for array in arrays]
     values = np.unique(np.concatenate([np.unique(array) for array in few] or [np.zeros(0)]))
     values = values[(values > 0) & (values < 1)].astype(np.float64)
-    binary = _format(arrays, few, str(dtype).removeprefix("torch."))
-    near = 2 * _ROUNDING[binary] + 1e-12
+    binary = grids.format_of(arrays, few, str(dtype).removeprefix("torch."))
+    near = 2 * grids.ROUNDING[binary] + 1e-12
     ties = (np.abs(values - 0.5) < near) | (np.abs(values - 1 / k) < near)
     telling = values[~ties][:: (~ties).sum() // _DISTINCT + 1]
     least = min((float(np.min(x, where=x > 0, initial=1)) for x in arrays), default=1.0)
     if not telling.size:
         halves = sum(int((x.reshape(len(x), -1) == 0.5).any(axis=1).sum()) for x in few)
-        if halves >= 2 * _ROWS:
+        if halves >= 2 * grids.ROWS:
             return Precision("votes", Floor(0.25, 0.5), 2)
         return Precision("answers", _floor(_tiny(binary)))
-    digits = _decimals(telling, arrays, binary)
-    if votes := _votes(telling, arrays, few, binary, digits):
+    digits = grids.decimals(telling, arrays, binary)
+    if votes := grids.votes_of(telling, arrays, few, binary, digits):
         kind = "steps" if votes in BYTES else "votes"
         moved = 0.5 * 10.0**-digits if digits else 0.5 / votes if kind == "steps" else 0.0
         half = min(0.5 / votes, least)
         return Precision(kind, Floor(half, 2 * half if kind == "votes" else half), votes, moved)
     if digits:
-        half, sums = 0.5 * 10.0**-digits, digits <= 3 and _sum_to_one(few, digits)
+        half, sums = 0.5 * 10.0**-digits, digits <= 3 and grids.sum_to_one(few, digits)
         if sums and k > 2:  # rounded rows of three numbers would not
             return Precision("votes", Floor(half, 2 * half), 10**digits)
         return Precision("decimals", _floor(half), digits, half, either=sums and digits <= 2)
     floor = _of_format(binary, arrays, values, least)
     if complement is not None:
-        left = _ROUNDING[binary] / 2 * _BELOW  # beside a 1 that was rounded up
+        left = grids.ROUNDING[binary] / 2 * _BELOW  # beside a 1 that was rounded up
         both = [floor.row, floor.row]
         both[complement] = left
         floor = Floor((both[0], both[1]), max(both))
@@ -221,6 +214,7 @@ def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
     >>> np.exp(log_probs(np.array([[0.8, 0.2, 0.0, 0.0]]), floor=0.25)).round(2).tolist()
     [[0.64, 0.16, 0.1, 0.1]]
     """
+    probs = _wide(probs)
     zero = probs <= 0
     if not zero.any():
         return np.log(probs)
@@ -228,7 +222,7 @@ def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
     each, row = as_floor(floor) or _floor(float(np.finfo(out.dtype).tiny))
     each, together = np.log(each), np.log(row)
     if out.ndim != 2:
-        out[zero] = each
+        out[zero] = np.min(each)
         return out
     rows = np.flatnonzero(zero.any(axis=1))
     own = zero[rows]
@@ -258,58 +252,9 @@ def log_of_map(probs: Array) -> Array:
     return np.log(np.maximum(probs, LEAST))
 
 
-# --- what they are --------------------------------------------------------------------------------
-
-
-def _complement(arrays: list[Array]) -> tuple[int | None, list[Array]]:
-    """Which of two columns is 1 minus the other, and the numbers that are not; None if unclear."""
-    if not arrays or any(x.ndim != 2 or x.shape[1] != 2 for x in arrays):
-        return None, arrays
-    is_other = [all(_is_rest(x[:, i], x[:, 1 - i]) for x in arrays) for i in (0, 1)]
-    if not any(is_other):
-        return None, arrays
-    if all(is_other):
-        coarseness = [list(_ROUNDING).index(_format([x[:, i] for x in arrays])) for i in (0, 1)]
-        if coarseness[0] == coarseness[1]:
-            return None, arrays
-        is_other = [coarseness[0] > coarseness[1], coarseness[1] > coarseness[0]]
-    column = is_other.index(True)
-    return column, [x[:, 1 - column] for x in arrays]
-
-
-def _is_rest(one: Array, other: Array) -> bool:
-    """Whether numbers are 1 minus others, also computed in half precision."""
-    rest = 1 - other
-    return bool((one == rest).all() or (one == rest.astype(np.float16)).all())
-
-
-def _format(arrays: list[Array], few: list[Array] | None = None, dtype: str = "") -> str:
-    """The shortest binary format that holds all of many numbers."""
-    if dtype in ("float16", "bfloat16"):
-        return dtype
-    found = list(_ROUNDING)
-    for array in [*(few or ()), *arrays]:
-        found = [name for name in found if _holds(name, array)]
-    # Parts of 256 are short by themselves.
-    telling = [x[np.mod(x * 256, 1) != 0] for x in few or arrays]
-    if sum(len(np.unique(x)) for x in telling) < 2:
-        return str(np.result_type(np.float32, *arrays)) if arrays else "float64"
-    return found[0]
-
-
-def _holds(name: str, array: Array) -> bool:
-    if name == "float64":
-        return True
-    if name == "float32" and array.dtype == np.float32:
-        return True
-    single = array.astype(np.float32)
-    if not (single == array).all():
-        return False
-    if name == "float16":
-        return bool((single.astype(np.float16) == single).all())
-    if name == "bfloat16":
-        return not (np.ascontiguousarray(single).view(np.uint32) & 0xFFFF).any()
-    return True
+def _wide(array: Array) -> Array:
+    array = np.asarray(array)
+    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _tiny(binary: str) -> float:
@@ -330,120 +275,6 @@ def _of_format(binary: str, arrays: list[Array], values: Array, least: float) ->
         return _floor(min((normal if flushed else 2.0**-25) * _BELOW, least))
     near = 1e-200 if binary == "float64" else 1e-30
     rows = sum(int((x.reshape(len(x), -1) <= 0).any(axis=1).sum()) for x in arrays)
-    if least > near and rows >= _ROWS:
+    if least > near and rows >= grids.ROWS:
         return _floor(least / 2)
     return _floor(min(_tiny(binary), least))
-
-
-def _noise(values: Array, binary: str) -> Array:
-    """How far a number may be from what it was rounded from, by its format alone."""
-    if binary in ("float32", "float64"):  # also of 1 minus another, or of a mean of many
-        return np.full(len(values), 4 * _ROUNDING[binary] + 1e-15)
-    return 1.05 * _ROUNDING[binary] * values
-
-
-def _on_grid(arrays: list[Array], steps: int, binary: str, digits: int, slack: float) -> bool:
-    """Whether all numbers are multiples of 1/steps, but for rounding."""
-    for array in arrays:
-        for start in range(0, len(array), max(2**20 // (array.size // len(array)), 1)):
-            x = array[start : start + max(2**20 // (array.size // len(array)), 1)].ravel()
-            x = x.astype(np.float64)
-            room = _noise(x, binary) + slack
-            if digits:
-                x, room = _printed(x, digits), 0.5 * 10.0**-digits + slack
-            if (np.abs(x - np.rint(x * steps) / steps) > room).any():
-                return False
-    return True
-
-
-def _printed(values: Array, digits: int) -> Array:
-    """What numbers with so many decimals were before a binary format rounded them."""
-    return np.rint(values * 10.0**digits) / 10.0**digits
-
-
-def _decimals(values: Array, arrays: list[Array], binary: str) -> int:
-    """Number of decimals that all were rounded to; 0 if they were not, or not visibly."""
-    noise = _noise(values, binary)
-    for digits in range(1, 13 if binary == "float64" else 8):
-        steps, slack = 10**digits, 1e-3 * 10.0**-digits
-        if (np.abs(values - np.rint(values * steps) / steps) > noise + slack).any():
-            continue
-        chance = np.log(np.minimum(2 * steps * (noise + slack), 1)).sum()
-        return digits if chance < log(_CHANCE) and _on_grid(arrays, steps, binary, 0, slack) else 0
-    return 0
-
-
-def _votes(
-    values: Array,
-    arrays: list[Array],
-    few: list[Array],
-    binary: str,
-    digits: int,
-) -> int:
-    """The m of which all are multiples of 1/m, and not by accident; 0 if there is none.
-
-    Where m is below the number that decimals allow: of so many decimals, few numbers are near such
-    a multiple.
-    """
-    rows = sum(int(((x > 0) & (x < 1)).reshape(len(x), -1).any(axis=1).sum()) for x in few)
-    if rows < _ROWS:
-        return 0
-    noise = _noise(values, binary) + 1e-12
-    if digits:
-        values, noise = _printed(values, digits), np.full(len(values), 0.5 * 10.0**-digits + 1e-12)
-    for votes in _candidates(values, noise, 10**digits - 1 if digits else MOST_VOTES):
-        some = values < 0.5 if (values < 0.5).any() else values > 0.5  # the others mirror them
-        share = _share(votes, digits) if digits else 2 * votes * noise[some]
-        chance = np.log(np.minimum(share * np.ones(some.sum()), 1)).sum()
-        if digits and len(np.unique(np.rint(values * votes))) < len(values):
-            continue  # each share is printed in one way
-        sure = chance < log(_CHANCE / votes) or _all_there(few, votes, digits or 3)
-        if sure and _on_grid(arrays, votes, binary, digits, 1e-12):
-            return votes
-    return 0
-
-
-def _share(votes: int, digits: int) -> float:
-    """How many of the numbers with so many decimals are a multiple of 1/votes, but for rounding."""
-    if digits > 4:
-        return (votes + 1) / 10**digits
-    x = np.arange(1, 10**digits) / 10**digits
-    room = 0.5 * 10.0**-digits + 1e-12
-    return float((np.abs(x - np.rint(x * votes) / votes) <= room).mean())
-
-
-def _candidates(values: Array, noise: Array, most: int) -> Iterator[int]:
-    """The numbers of votes, ascending, of whose parts all values are."""
-    votes = np.arange(2, min(most, MOST_VOTES) + 1)[:, np.newaxis]
-    for some in (slice(None, None, len(values) // 16 + 1), slice(None)):
-        x, room = values[some], noise[some]
-        fits = (np.abs(x - np.rint(x * votes) / votes) <= room).all(axis=1)
-        votes = votes[fits]
-    yield from map(int, votes.ravel())
-
-
-def _all_there(few: list[Array], votes: int, digits: int) -> bool:
-    """Whether each share of so many votes occurs, and no number between them, although it should.
-
-    How often one should is what the shares beside it say: at least as often as the rarer of both.
-    """
-    if digits > 6:
-        return False
-    x = np.concatenate([array.ravel() for array in few]).astype(np.float64)
-    x = x[(x >= 0) & (x <= 1)]
-    seen = np.bincount(np.rint(x * votes).astype(int), minlength=votes + 1)
-    if seen[1:-1].min() < 1 or seen[1:-1].sum() < 2 * _ROWS:
-        return False
-    between = np.arange(10**digits + 1) / 10**digits
-    share = between * votes
-    between = np.abs(between - np.rint(share) / votes) > 0.5 * 10.0**-digits + 1e-12
-    below = np.floor(share[between]).astype(int)
-    return bool(np.minimum(seen[below], seen[below + 1]).sum() >= 2 * _ROWS)
-
-
-def _sum_to_one(few: list[Array], digits: int) -> bool:
-    """Whether many rows sum to 1 exactly as printed; those of a single column do."""
-    rows = [array.reshape(len(array), -1) for array in few]
-    inside = sum(int(((x > 0) & (x < 1)).any(axis=1).sum()) for x in rows)
-    sums = [np.rint(x.astype(np.float64) * 10**digits).sum(axis=1) for x in rows if x.shape[1] > 1]
-    return bool(inside >= 4 * _ROWS and all((x == 10**digits).all() for x in sums))
