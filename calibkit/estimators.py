@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 from calibkit import precision
 from calibkit.arrays import Array, as_weights, to_numpy
 from calibkit.posthoc import PosthocWarning, Recalibration, TemperatureScaling
-from calibkit.precision import Floor
+from calibkit.precision import Floor, Precision
 
 FEW = 1000  # rows on which columns are compared with `predict`
 
@@ -147,9 +147,9 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if values is not None:
             self.estimator_ = self.estimator
             labels = self._columns(X, values, y)
-            floor = _floor(self.estimator_, values)
+            found = _precision(self.estimator_, values)
             k, rows = len(self.classes_), ...
-            scores = _logits(self.estimator_, values, k, self._pairs, floor)
+            scores = _logits(self.estimator_, values, k, self._pairs, found and found.floor)
         else:
             X, y = indexable(X, y)
             for_fit, for_split = self._routed(weights, fit_params)
@@ -157,14 +157,15 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.estimator_.fit(X, y, **for_fit)
             some = _safe_indexing(X, _evenly(len(y)))
             labels = self._columns(some, _values(self.estimator_, some), y)
-            scores, rows, floor = self._held_out(X, y, labels, for_fit, for_split)
+            scores, rows, found = self._held_out(X, y, labels, for_fit, for_split)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         self.map_ = clone(TemperatureScaling() if self.map is None else self.map)
         more = {} if weights is None else {"sample_weight": weights[rows]}
         self.map_.fit(scores, labels[rows], **more)
-        self.map_.floor_ = floor
+        if found:
+            self.map_.floor_, self.map_.zeros_ = found.floor, found.sentence
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -225,14 +226,15 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _held_out(
         self, X: Any, y: Array, labels: Array, for_fit: dict, for_split: dict
-    ) -> tuple[Array, Array, Floor | None]:
-        """Scores of rows by copies that have not seen them, which rows, and what a 0 counts as."""
+    ) -> tuple[Array, Array, Precision | None]:
+        """Scores of rows by copies that have not seen them, which rows, and what they are."""
         folds = check_cv(self.cv, y, classifier=True)
         found = Parallel(n_jobs=self.n_jobs)(
             delayed(_fold)(clone(self.estimator), X, y, train, test, for_fit)
             for train, test in folds.split(X, y, **for_split)
         )
-        floor = _floor(self.estimator_, *(values for _, values, _ in found))
+        kind = _precision(self.estimator_, *(values for _, values, _ in found))
+        floor = kind and kind.floor
         scores, rows, k, everything = [], [], len(self.classes_), np.arange(len(y))
         for copy_of_fold, values, test in found:
             own = _place(_classes(copy_of_fold, values, y), self.classes_)
@@ -247,7 +249,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"left out {held_out - len(rows)} of {held_out} held-out rows: the training part "
                 "of their fold has none of their class"
             )
-        return scores, rows, floor
+        return scores, rows, kind
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "map_")
@@ -342,9 +344,9 @@ def _values(estimator: Any, X: Any) -> Array:
     return to_numpy(getattr(estimator, _method(estimator))(X), _method(estimator))
 
 
-def _floor(estimator: Any, *values: Array) -> Floor | None:
-    """What a probability of 0 counts as; None if the values are none."""
-    return precision.of(*values).floor if _method(estimator) == "predict_proba" else None
+def _precision(estimator: Any, *values: Array) -> Precision | None:
+    """What kind of probabilities the values are; None if they are none."""
+    return precision.of(*values) if _method(estimator) == "predict_proba" else None
 
 
 def _logits(estimator: Any, values: Array, k: int, pairs: bool, floor: Floor | None) -> Array:

@@ -93,7 +93,7 @@ class Recalibration:
         The names of the columns, in their order; only of a map that was saved with them.
     floor_ : calibkit.precision.Floor or None
         What a probability of 0 counts as, by the probabilities that the map was fitted to. None if
-        it was fitted to logits.
+        it was fitted to logits. `zeros_` says so and why, in a sentence.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Recalibration:
     _needs_two_classes = False  # whether a fit needs labels of more than one class
     _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
     _later = {}  # of these, what maps saved by an earlier version lack -> what stands for it
-    floor_ = None  # what a probability of 0 counts as
+    floor_, zeros_ = None, ""  # what a probability of 0 counts as
 
     def fit(
         self,
@@ -153,10 +153,11 @@ class Recalibration:
         >>> TemperatureScaling().fit([[4.0, 0.0]] * 4, [0, 0, 0, 1]).predict_proba([[4.0, 0.0]])
         array([[0.75, 0.25]])
         """
-        floor = None
+        floor, zeros = None, ""
         if kind == "probs":  # those of new data may be 0, even if none is here
             dtype = getattr(logits, "dtype", None)
-            floor = precision.of(as_probs(logits, "logits"), dtype=dtype).floor
+            found = precision.of(as_probs(logits, "logits"), dtype=dtype)
+            floor, zeros = found.floor, found.sentence
         logits, labels = _data(logits, labels, kind, floor)
         weights = None
         if sample_weight is not None:
@@ -166,7 +167,8 @@ class Recalibration:
         if self._needs_two_classes and labels.min() == labels.max():
             raise ValueError(f"labels: got class {labels[0]} only, expected at least two classes")
         self._fit(logits, labels, weights)
-        self.classes_, self.floor_ = np.arange(logits.shape[1]), floor
+        self.classes_ = np.arange(logits.shape[1])
+        self.floor_, self.zeros_ = floor, zeros
         return self
 
     def predict_proba(self, logits: ArrayLike, kind: Kind = "logits") -> ArrayOrTensor:
@@ -309,7 +311,7 @@ class Recalibration:
             },
         }
         if self.floor_ is not None:
-            about = {"floor": list(map(plain, self.floor_))} | about
+            about = {"floor": list(map(plain, self.floor_)), "zeros": self.zeros_} | about
         twice = kept.keys() & about.keys()
         if twice:
             raise ValueError(f"about: got {', '.join(sorted(twice))}, which the file has already")
@@ -1122,7 +1124,7 @@ def load(path: str | os.PathLike) -> Recalibration:
             earlier = name in kind._later and name not in fitted
             value = kind._later[name] if earlier else model._restore(name, fitted[name], k)
             vars(model)[f"{name}_"] = value
-        model.floor_ = _floor_of(kept.get("floor"))
+        model.floor_, model.zeros_ = _floor_of(kept.get("floor")), str(kept.get("zeros") or "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)}: {' '.join(reason.split())[:200]}") from error

@@ -124,7 +124,7 @@ class Precision:
         """What was decided.
 
         >>> of(np.array([[2, 1, 0], [1, 1, 1]] * 20) / 3).sentence
-        'They are votes of 3; a 0 counts as 0.17, half a vote.'
+        'The probabilities are votes of 3; a 0 counts as 0.17, half a vote.'
         """
         if self.kind == "decimals":
             why = ", half a unit"
@@ -134,7 +134,7 @@ class Precision:
             why = ""
         values = np.unique(self.floor.each)
         shown = " or ".join(f"{value:.2g}" for value in values)
-        return f"They {self.words}; a 0 counts as {shown}{why}."
+        return f"The probabilities {self.words}; a 0 counts as {shown}{why}."
 
 
 def of(*probs: Array, dtype: Any = None) -> Precision:

@@ -123,10 +123,8 @@ def test_steps_of_a_byte_are_named(steps):
     probs = np.rint(steps * softmax(network(12)[0], axis=1)) / steps
     found = precision.of(probs.astype(np.float32))
     assert (found.kind, found.count, found.floor.row) == ("steps", steps, 0.5 / steps)
-    assert (
-        found.sentence
-        == f"They have steps of 1/{steps}; a 0 counts as {0.5 / steps:.2g}, half a step."
-    )
+    words = f"have steps of 1/{steps}; a 0 counts as {0.5 / steps:.2g}, half a step."
+    assert found.sentence == f"The probabilities {words}"
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3, 4, 6, 9])
@@ -275,6 +273,7 @@ def test_a_forest_behind_a_temperature_is_better_than_with_zeros_as_nearly_nothi
     forest = RandomForestClassifier(30, random_state=0).fit(inputs[parts[0]], labels[parts[0]])
     model = CalibratedModel(forest).fit(inputs[parts[1]], labels[parts[1]])
     assert model.map_.floor_ == pytest.approx((1 / 60, 1 / 30))
+    assert "votes of 30" in model.map_.zeros_
     raw = forest.predict_proba(inputs[parts[1]])
     near = posthoc.TemperatureScaling().fit(np.log(raw + 1e-12), labels[parts[1]])
     theirs = near.predict_proba(np.log(forest.predict_proba(inputs[parts[2]]) + 1e-12))
@@ -297,6 +296,8 @@ def test_votes_get_a_temperature_that_helps(tmp_path, capsys, monkeypatch, votes
     kept = json.loads((tmp_path / "m.json").read_text())
     assert 1 < kept["fitted"]["temperature"] < 2
     assert kept["floor"] == pytest.approx([0.5 / votes, 1 / votes])
+    assert kept["zeros"].startswith(f"The probabilities are votes of {votes}; a 0 counts as")
+    assert kept["zeros"] in capsys.readouterr().out
     before, after = (kept["measured"][when] for when in ("before", "after"))
     assert after["brier"] < before["brier"] and after["nll"] < before["nll"]
     each = np.where(probs == 0, 0.5 / votes, probs)
@@ -314,6 +315,7 @@ def test_a_saved_map_treats_new_zeros_as_its_fit_did(tmp_path, name):
     model.save(tmp_path / "map.json", **about)
     kept = posthoc.load(tmp_path / "map.json")
     assert kept.floor_ == model.floor_ == data.floor
+    assert kept.zeros_ == model.zeros_ == data.zeros != ""
     expected = model.predict_proba(data.logits)
     new = np.flatnonzero((probs == 0).any(axis=1))[:20]
     for row in new:

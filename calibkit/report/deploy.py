@@ -60,9 +60,10 @@ def recalibrate(
     dict
         ``class_names`` (the order of the columns); ``scores`` ("logits" or "log-probabilities",
         which the map takes), ``floor`` (what a probability of 0 counts as, and those of a row at
-        most: see `calibkit.precision`; 0 for logits); ``chosen`` (why this map,
-        None if it was named); ``refused`` (why it should not be used, None if nothing is against
-        it); ``harm`` (what `harm` returns); ``fitted_on`` (file, samples, their part);
+        most: see `calibkit.precision`; 0 for logits) and ``zeros`` (why, None if none is 0);
+        ``chosen`` (why this map, None if it was named); ``refused`` (why it should not be used,
+        None if nothing is against it); ``harm`` (what `harm` returns); ``fitted_on`` (file,
+        samples, their part);
         ``measured`` (``samples``, and accuracy, ECE, NLL, Brier score and, of two classes, the
         classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
         ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
@@ -145,11 +146,13 @@ def recalibrate(
         usual = rules or positive.default_rules(float((data.labels == column).mean()))
         chosen += rows(column, usual)
     fitted_labels = data.val_labels if held else data.labels
-    model.class_names_, model.floor_ = tuple(data.class_names), data.floor
+    model.class_names_ = tuple(data.class_names)
+    model.floor_, model.zeros_ = data.floor, data.zeros
     return model, {
         "class_names": list(data.class_names),
         "scores": "log-probabilities" if are_log_probs(data.logits) else "logits",
         "floor": list(map(plain, data.floor)) if data.floor else 0.0,
+        "zeros": data.zeros or None,
         "chosen": why,
         "refused": _refused(found),
         "harm": found,
@@ -300,6 +303,8 @@ def lines(model: posthoc.Recalibration, about: dict) -> list[str]:
         some = kinds if row["threshold"] is not None else ()
         shares = [f"{kind} {number(Interval(*row[kind]), 100, ' %')}" for kind in some]
         said.append("  " + say(None, "chosen", row=row, score=score, shares=shares))
+    if about["zeros"]:
+        said.append(about["zeros"])
     said.append(say(None, "order", names=few_of(about["class_names"])))
     warned = [f"! {warning}" for warning in about["warnings"]]
     return said + warned + ([f"! {about['refused']}"] if about["refused"] else [])

@@ -92,6 +92,8 @@ class Predictions:
         Reasons to believe that labels and columns do not belong together; there is then no verdict.
     floor : calibkit.precision.Floor or None
         What a probability of 0 counts as. None for logits.
+    zeros : str
+        That, and why, in a sentence; empty if none is 0.
     own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
         The probabilities as the file holds them, in its type, or the one column of two that it
         holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
@@ -112,6 +114,7 @@ class Predictions:
     val_confidences: Array | None = None
     positive: int | None = None
     floor: Floor | None = None
+    zeros: str = ""
     doubts: tuple[str, ...] = ()
     own: Array | None = None
     val_own: Array | None = None
@@ -475,8 +478,11 @@ def from_arrays(
         notes, doubted = [*notes, *doubted], []
     more |= {"notes": tuple(notes), "doubts": tuple(doubted)}
     kinds = [its.kind for its in sets.values() if its.kind]
-    floor = kinds[-1].floor if kinds else None
-    return Predictions(name, class_names=names, floor=floor, **more)
+    if kinds:
+        more["floor"] = kinds[-1].floor
+        some = any((its.scores <= 0).any() for its in sets.values() if its.kind)
+        more["zeros"] = kinds[-1].sentence if some else ""
+    return Predictions(name, class_names=names, **more)
 
 
 def _with_minus_one(
