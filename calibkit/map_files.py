@@ -15,7 +15,7 @@ MAP = ("calibkit_map", "map", "options", "classes", "fitted")  # every file has 
 # goes into the last line, and into the table of book/deploy.md.
 FIRST = ("class_names", "scores", "floor", "fitted_on", "measured", "thresholds", "warnings")
 FIRST += ("calibkit",)
-SINCE = ("chosen", "refused", "harm", "inputs", "sampling")
+SINCE = ("zeros", "chosen", "refused", "harm", "inputs", "sampling")
 OWN = "about"  # whatever else the caller of `save` said
 KNOWN = {*MAP, *FIRST, *SINCE, OWN}
 _SEAL = b',\n "seal": "'
