@@ -295,6 +295,8 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of metrics over the samples of a test set.
 
@@ -318,6 +320,12 @@ def bootstrap(
         Coverage of the interval, in (0, 1).
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
+    sample_weight : array, shape (m,), optional
+        How much each sample counts, from 0: exact in the estimates, and kept by every sample that
+        is drawn. Samples of weight 0 are left out. Functions of your own get it, by that name.
+    groups : array, shape (m,), optional
+        Names or numbers of what samples belong to, such as patients: samples of a group are alike,
+        so whole groups are drawn, as many as there are.
 
     Returns
     -------
@@ -331,7 +339,8 @@ def bootstrap(
     ------
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, a name is
-        unknown, there are fewer than two replicates, or the level is not between 0 and 1.
+        unknown, there are fewer than two replicates, the level is not between 0 and 1, a weight is
+        negative or all are 0, or there is only one group.
 
     Notes
     -----
@@ -350,7 +359,7 @@ def bootstrap(
     True
     """
     _check_level(level)
-    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind)
+    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind, sample_weight, groups)
     return _own(drawn, metric_names, level)
 
 
@@ -363,6 +372,8 @@ def compare(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
@@ -391,6 +402,12 @@ def compare(
         Coverage of the interval, in (0, 1).
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
+    sample_weight : array, shape (m,), optional
+        How much each sample counts, from 0: exact in the estimates, and kept by every sample that
+        is drawn. Samples of weight 0 are left out. Functions of your own get it, by that name.
+    groups : array, shape (m,), optional
+        Names or numbers of what samples belong to, such as patients: samples of a group are alike,
+        so whole groups are drawn, as many as there are.
 
     Returns
     -------
@@ -403,8 +420,8 @@ def compare(
     ------
     ValueError
         If an argument is empty, malformed or not finite, the numbers of samples differ, a label is
-        out of range, a name is unknown, there are fewer than two replicates, or the level is
-        not between 0 and 1.
+        out of range, a name is unknown, there are fewer than two replicates, the level is
+        not between 0 and 1, a weight is negative or all are 0, or there is only one group.
 
     Notes
     -----
@@ -427,12 +444,18 @@ def compare(
     Interval(estimate=0.0, low=0.0, high=0.0)
     """
     _check_level(level)
-    drawn = _drawn([logits_a, logits_b], labels, metric_names, n, seed, kind)
+    models = [logits_a, logits_b]
+    drawn = _drawn(models, labels, metric_names, n, seed, kind, sample_weight, groups)
     return _difference(*drawn, metric_names, level)
 
 
 def compare_all(
-    models: Sequence[Answers], metric_names: Sequence[Metric], n: int = 1000, level: float = 0.95
+    models: Sequence[Answers],
+    metric_names: Sequence[Metric],
+    n: int = 1000,
+    level: float = 0.95,
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> tuple[list[dict[str, Interval]], list[dict[str, Interval]]]:
     """What `bootstrap` says of every model, and `compare` of every two, from the same resamples.
 
@@ -449,6 +472,8 @@ def compare_all(
         Replicates, at least 2.
     level : float
         Coverage of the intervals, in (0, 1); of differences jointly.
+    sample_weight, groups
+        As in `bootstrap`.
 
     Returns
     -------
@@ -470,7 +495,7 @@ def compare_all(
     ([1.0, 0.5], 0.5)
     """
     _check_level(level)
-    drawn = _drawn(models, None, metric_names, n)
+    drawn = _drawn(models, None, metric_names, n, sample_weight=sample_weight, groups=groups)
     pairs = list(combinations(drawn, 2))
     joint = 1 - (1 - level) / max(len(pairs), 1)
     differences = [_difference(a, b, metric_names, joint) for a, b in pairs]
@@ -961,11 +986,15 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def _evaluator(
-    logits: ArrayLike, labels: ArrayLike, names: Sequence[Metric], kind: Kind = "logits"
+    logits: ArrayLike,
+    labels: ArrayLike,
+    names: Sequence[Metric],
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
-    The array is read and sorted here, once.
+    The array is read and sorted here, once. Without weights, counts are whole numbers.
     """
     by_sample, classwise, valid = {}, None, []
     if isinstance(logits, Answers | Ranked | Samples):
@@ -993,22 +1022,28 @@ def _evaluator(
     distinct, groups = by_sample["confidence"][first], len(first)
     code = place + groups * by_sample["correct"]
     m = len(code)
-    everything = np.arange(m)
+    weights = _weights(sample_weight, m)
+    everything = np.arange(m) if weights is None else np.flatnonzero(weights)
 
     def evaluate(rows: Array | None) -> Array:
         rows = everything if rows is None else rows
-        counts = np.bincount(code[rows], minlength=2 * groups)
+        its = None if weights is None else weights[rows]
+        counts = np.bincount(code[rows], its, minlength=2 * groups)
         ranking = metrics.Ranking(distinct, right=counts[groups:], wrong=counts[:groups])
-        by_class = classwise(np.bincount(rows, minlength=m)) if classwise else {}
+        by_class = classwise(np.bincount(rows, its, minlength=m)) if classwise else {}
 
         def value(name: Metric) -> float:
             if callable(name):
+                more = {} if its is None else {"sample_weight": its}
+                pair = by_sample["confidence"][rows], by_sample["correct"][rows]
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-                    return float(name(by_sample["confidence"][rows], by_sample["correct"][rows]))
+                    return float(name(*pair, **more))
             if name in ranked:
                 return ranked[name](ranking)
-            return by_class[name] if name in by_class else float(by_sample[name][rows].mean())
+            if name in by_class:
+                return by_class[name]
+            return float(np.average(by_sample[name][rows], weights=its))
 
         return np.array([value(name) for name in names])
 
@@ -1055,12 +1090,50 @@ class _Classwise:
         return dict(zip(_CLASSWISE, (error, floor, error - floor), strict=True))
 
 
-def _replicates(evaluators: list, m: int, n: int, seed: int) -> list[Array]:
+def _weights(sample_weight: "ArrayLike | None", m: int) -> "Array | None":
+    if sample_weight is None:
+        return None
+    weights = np.asarray(to_numpy(sample_weight, "sample_weight"), dtype=np.float64)
+    if weights.shape != (m,):
+        raise ValueError(f"sample_weight: got shape {weights.shape}, expected ({m},)")
+    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.max() > 0):
+        raise ValueError(
+            f"sample_weight: got values from {weights.min():g} to {weights.max():g}, expected "
+            "weights from 0 that are not all 0"
+        )
+    return weights
+
+
+def _draw(m: int, sample_weight: "ArrayLike | None", groups: "ArrayLike | None") -> Callable:
+    """A function from a generator to the samples of a resample: drawn alone or by whole groups."""
+    weights = _weights(sample_weight, m)
+    there = np.arange(m) if weights is None else np.flatnonzero(weights)
+    if groups is None:
+        if weights is None:
+            return lambda rng: rng.integers(0, m, m)
+        return lambda rng: there[rng.integers(0, len(there), len(there))]
+    array = np.asarray(groups)
+    if array.shape != (m,):
+        raise ValueError(f"groups: got shape {array.shape}, expected ({m},)")
+    names, place = np.unique(array[there], return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("groups: got one group, expected at least two to draw from")
+
+    def some(rng: np.random.Generator) -> Array:
+        times = np.bincount(rng.integers(0, len(names), len(names)), minlength=len(names))
+        return np.repeat(there, times[place])
+
+    return some
+
+
+def _replicates(
+    evaluators: list, m: int, n: int, seed: int, draw: "Callable | None" = None
+) -> list[Array]:
     """Evaluate all on the same resamples: an array (n, metrics) of each."""
     if n < 2:
         raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
-    rng = np.random.default_rng(seed)
-    draws = (rng.integers(0, m, m) for _ in range(n))
+    rng, draw = np.random.default_rng(seed), draw or _draw(m, None, None)
+    draws = (draw(rng) for _ in range(n))
     with _one_thread():
         values = [[evaluate(drawn) for evaluate in evaluators] for drawn in draws]
     return [np.array(its) for its in zip(*values, strict=True)]
@@ -1079,7 +1152,14 @@ Drawn: TypeAlias = dict[Metric, tuple[float, Array]]  # value of a metric, and o
 
 
 def _drawn(
-    models: Sequence, labels: ArrayLike, names: Sequence, n: int, seed: int = 0, kind="logits"
+    models: Sequence,
+    labels: ArrayLike,
+    names: Sequence,
+    n: int,
+    seed: int = 0,
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> list[Drawn]:
     """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
     if isinstance(names, str) or callable(names):
@@ -1087,10 +1167,12 @@ def _drawn(
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
     names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
-    evaluators, sizes = zip(*(_evaluator(x, labels, names, kind) for x in models), strict=True)
+    given = (_evaluator(x, labels, names, kind, sample_weight) for x in models)
+    evaluators, sizes = zip(*given, strict=True)
     if len(set(sizes)) > 1:
         raise ValueError(f"logits: got {sizes} samples, expected the same of all models")
-    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed), strict=True)
+    draw = _draw(sizes[0], sample_weight, groups)
+    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed, draw), strict=True)
     return [
         {name: (x, its) for name, x, its in zip(names, evaluate(None), values.T, strict=True)}
         for evaluate, values in both
