@@ -100,8 +100,12 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = add_command(commands, "compare", _compare, _reading, _gate)
+    add = add_command(commands, "compare", _compare, _reading, _tokens, _gate)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
+    add("--id", metavar="COLUMN", help="names the rows in all files (default: found by itself)")
+    add("--positive", metavar="NAME", help="of two classes, which (default: by name, or the rarer)")
+    what = "a column, such as patient, of whose values rows are alike: intervals are over these"
+    add("--cluster", metavar="COLUMN", help=what)
     add("--out", default="compare", help="folder to write to (default: compare)")
     add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
 
@@ -310,12 +314,14 @@ def _show_step(words: str) -> None:
 def _compare(options) -> int:
     """Compare models on the same samples, or one model over time.
 
-    Read prediction files for the same samples; compare every pair of models. Intervals are
-    corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
+    Read prediction files for the same samples, matched by a column that names them where all have
+    one; compare every pair of models. Of two classes, the probability of one is compared. Intervals
+    are corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
     column `date`: has calibration drifted beyond chance since the first, and where?
 
     Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare old.npz new.npz
-    --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv
+    --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv · calibkit compare a.csv b.csv
+    --id sample --cluster patient
     """
     from calibkit.report import comparison  # late: it draws
 
@@ -324,6 +330,10 @@ def _compare(options) -> int:
         options.out,
         options.labels,
         options.unpaired,
+        ids=options.id,
+        positive=options.positive,
+        cluster=options.cluster,
+        tokens=options.tokens,
         **_chosen_reading(options),
     )
     return _gated(options, page, print_verdicts)
@@ -334,6 +344,8 @@ def print_verdicts(numbers: dict) -> None:
         print(block["title"])
         for answer in block["verdict"]:
             print(f"  {answer['title']}\n    {answer['text']}")
+    for note in numbers.get("notes", ()):
+        print(f"· {note}")
 
 
 if __name__ == "__main__":

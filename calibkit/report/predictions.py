@@ -99,6 +99,8 @@ class Predictions:
     own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
         The probabilities as the file holds them, in its type, or the one column of two that it
         holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
+    ids : array (n, c) of str, or None
+        Columns that may name the samples, called `id_names`; only where they were asked for.
     """
 
     name: str
@@ -119,6 +121,8 @@ class Predictions:
     doubts: tuple[str, ...] = ()
     own: Array | None = None
     val_own: Array | None = None
+    ids: Array | None = None
+    id_names: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> bool:
@@ -199,7 +203,7 @@ class Predictions:
     ) -> "Predictions":
         """The same with these test samples, or these of the validation set, only."""
         for prefix, chosen in (("", rows), ("val_", val_rows)):
-            for name in ("logits", "labels", "groups", "weights", "confidences", "own"):
+            for name in ("logits", "labels", "groups", "weights", "confidences", "own", "ids"):
                 values = getattr(self, prefix + name, None)
                 if values is not None and chosen is not None:
                     changes.setdefault(prefix + name, values[chosen])
@@ -287,13 +291,16 @@ def check_same(first: Predictions, other: Predictions, name: str) -> None:
     """Refuse predictions called `name` that are not of the samples of the first."""
     n = len(first.labels)
     if len(other.labels) != n:
-        raise ValueError(f"{name}: got {len(other.labels):,} samples, expected the same {n:,}")
+        raise ValueError(
+            f"{name}: got {len(other.labels):,} samples, expected the same {n:,}; calibkit compare "
+            "matches tables in which a column names the rows (--id)"
+        )
     if first.pairs or other.pairs:  # each is right or wrong in its own way
         return
     if differ := int((first.labels != other.labels).sum()):
         raise ValueError(
-            f"{name}: got labels that differ in {differ:,} of {n:,} samples, "
-            "expected the same samples in the same order"
+            f"{name}: got labels that differ in {differ:,} of {n:,} samples, expected the same "
+            "samples in the same order, or for calibkit compare a column that names them (--id)"
         )
 
 
@@ -314,6 +321,7 @@ def read(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
     minus_one: str | None = None,
     as_is: bool = False,
+    ids: str | None = None,
 ) -> Predictions:
     """Read a prediction file; the table above lists the formats.
 
@@ -339,6 +347,8 @@ def read(
     as_is : bool
         Believe the file where its labels and columns seem not to belong together: each doubt is a
         note, and the report has a verdict.
+    ids : str, optional
+        The column or array that names the samples; "" for all that could. By default none is kept.
 
     Returns
     -------
@@ -366,12 +376,12 @@ def read(
     if str(path) == "-":
         with readers.standard_input() as copy:
             try:
-                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is}
+                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is, "ids": ids}
                 found = read(copy, labels, group=group, tokens=tokens, **options)
                 return replace(found, name="your model")
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
-    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one)
+    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, ids)
     try:
         arrays, notes = readers.arrays_of(path, asked)
         if labels is not None:
@@ -442,7 +452,8 @@ def from_arrays(
     ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
     """
     notes: list[str] = []
-    unknown = [key for key in arrays if key not in (*KEYS, "group_names", "doubts")]
+    known = (*KEYS, "group_names", "doubts", "ids", "id_names")
+    unknown = [key for key in arrays if key not in known]
     if unknown:
         raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
     if tokens:
@@ -473,6 +484,9 @@ def from_arrays(
             more[f"{prefix}confidences"] = as_confidence_correct(given, labels)[0]
         if not prefix and arrays.get("groups") is not None:
             more["groups"] = _groups(arrays["groups"], keep)
+        if not prefix and arrays.get("ids") is not None:
+            more["ids"] = np.asarray(arrays["ids"])[keep]
+            more["id_names"] = tuple(map(str, arrays["id_names"]))
     names = names or tuple(str(i) for i in range(k))
     doubted = list(dict.fromkeys(doubted))  # the validation set repeats the test set
     if as_is:

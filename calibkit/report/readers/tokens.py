@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibkit.arrays import ArrayLike, to_numpy
+from calibkit.arrays import Array, ArrayLike, to_numpy
 
 
 def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
@@ -35,8 +35,16 @@ def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, Ar
                 if name in flat and len(to_numpy(flat[name])) == places[0]:
                     each = math.prod(places[1:])
                     flat[name] = np.repeat(np.asarray(to_numpy(flat[name])), each, axis=0)
+            if not prefix and len(to_numpy(flat.get("ids", ()))) == places[0]:
+                flat["ids"] = _each(np.asarray(flat["ids"]), math.prod(places[1:]))
             notes.append(_said(places, "validation " * bool(prefix)))
     return flat
+
+
+def _each(ids: Array, many: int) -> Array:
+    """Names of the tokens of each text: its own, and the place of the token."""
+    places = np.tile([f":{i}" for i in range(many)], len(ids)).astype(object)
+    return np.repeat(ids, many, axis=0) + places[:, None]
 
 
 def _said(places: tuple[int, ...], which: str) -> str:
