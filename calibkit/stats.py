@@ -38,6 +38,7 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
+from calibkit.resampling import as_clusters, as_counts, draws, effective_size
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
@@ -295,6 +296,9 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
+    *,
+    sample_weight: "ArrayLike | None" = None,
+    clusters: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of metrics over the samples of a test set.
 
@@ -318,6 +322,11 @@ def bootstrap(
         Coverage of the interval, in (0, 1).
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
+    sample_weight : array or tensor, shape (m,), optional
+        How much each sample counts, as in `metrics.ece`. A resample draws samples, which keep their
+        weights. Floors are those of `resampling.effective_size` samples, whose labels vary.
+    clusters : array, shape (m,), optional
+        Names or numbers. Whole clusters are drawn: for samples that are alike within each.
 
     Returns
     -------
@@ -350,7 +359,8 @@ def bootstrap(
     True
     """
     _check_level(level)
-    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind)
+    design = {"sample_weight": sample_weight, "clusters": clusters}
+    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind, **design)
     return _own(drawn, metric_names, level)
 
 
@@ -961,7 +971,12 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def _evaluator(
-    logits: ArrayLike, labels: ArrayLike, names: Sequence[Metric], kind: Kind = "logits"
+    logits: ArrayLike,
+    labels: ArrayLike,
+    names: Sequence[Metric],
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    clusters: "ArrayLike | None" = None,
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
@@ -994,21 +1009,36 @@ def _evaluator(
     code = place + groups * by_sample["correct"]
     m = len(code)
     everything = np.arange(m)
+    weights = None if sample_weight is None else as_counts(sample_weight, m)
+    worth = None  # of a unit of weight, in samples
+    if weights is not None or clusters is not None:
+        gap = by_sample["confidence"].astype(np.float64) - by_sample["correct"]
+        places = None if clusters is None else as_clusters(clusters, m)
+        worth = effective_size(weights, places, gap)
+        worth /= m if weights is None else weights.sum()
 
     def evaluate(rows: Array | None) -> Array:
         rows = everything if rows is None else rows
-        counts = np.bincount(code[rows], minlength=2 * groups)
-        ranking = metrics.Ranking(distinct, right=counts[groups:], wrong=counts[:groups])
-        by_class = classwise(np.bincount(rows, minlength=m)) if classwise else {}
+        own = None if weights is None else weights[rows]
+        counts = np.bincount(code[rows], own, minlength=2 * groups)
+        size = None if worth is None else worth * counts.sum()
+        ranking = metrics.Ranking(distinct, counts[groups:], counts[:groups], size)
+        by_class = {}
+        if classwise:
+            by_class = classwise(np.bincount(rows, own, minlength=m), worth or 1.0)
 
         def value(name: Metric) -> float:
             if callable(name):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-                    return float(name(by_sample["confidence"][rows], by_sample["correct"][rows]))
+                    pair = by_sample["confidence"][rows], by_sample["correct"][rows]
+                    return float(name(*pair) if own is None else name(*pair, sample_weight=own))
             if name in ranked:
                 return ranked[name](ranking)
-            return by_class[name] if name in by_class else float(by_sample[name][rows].mean())
+            if name in by_class:
+                return by_class[name]
+            values = by_sample[name][rows]
+            return float(values.mean() if own is None else own @ values / own.sum())
 
         return np.array([value(name) for name in names])
 
@@ -1040,7 +1070,8 @@ class _Classwise:
         values = p, self.columns[1][sample, of], np.ones(len(p)), self.residual[sample, of]
         self.high = [csr_array((v, (cell, sample)), shape=(k * bins, n)) for v in values]
 
-    def __call__(self, weights: Array) -> dict[str, float]:
+    def __call__(self, weights: Array, worth: float = 1.0) -> dict[str, float]:
+        """For weights of the samples, a unit of which is worth so many samples to the floor."""
         weights = weights.astype(np.float64)
         n = weights.sum()
         everything = [*(weights @ c for c in self.columns), n, weights @ self.residual]
@@ -1051,18 +1082,21 @@ class _Classwise:
             sums.append(cells)
         p, squares, count, residual = sums
         error = float(np.abs(residual).sum(axis=1).mean() / n)
-        floor = float(metrics.mean_deviation(count, p, squares).sum(axis=1).mean() / n)
+        deviation = metrics.mean_deviation(worth * count, worth * p, worth * squares)
+        floor = float(deviation.sum(axis=1).mean() / (worth * n))
         return dict(zip(_CLASSWISE, (error, floor, error - floor), strict=True))
 
 
-def _replicates(evaluators: list, m: int, n: int, seed: int) -> list[Array]:
+def _replicates(
+    evaluators: list, m: int, n: int, seed: int, clusters: "Array | None" = None
+) -> list[Array]:
     """Evaluate all on the same resamples: an array (n, metrics) of each."""
     if n < 2:
         raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
-    rng = np.random.default_rng(seed)
-    draws = (rng.integers(0, m, m) for _ in range(n))
     with _one_thread():
-        values = [[evaluate(drawn) for evaluate in evaluators] for drawn in draws]
+        values = [
+            [evaluate(rows) for evaluate in evaluators] for rows in draws(m, n, seed, clusters)
+        ]
     return [np.array(its) for its in zip(*values, strict=True)]
 
 
@@ -1079,7 +1113,14 @@ Drawn: TypeAlias = dict[Metric, tuple[float, Array]]  # value of a metric, and o
 
 
 def _drawn(
-    models: Sequence, labels: ArrayLike, names: Sequence, n: int, seed: int = 0, kind="logits"
+    models: Sequence,
+    labels: ArrayLike,
+    names: Sequence,
+    n: int,
+    seed: int = 0,
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    clusters: "ArrayLike | None" = None,
 ) -> list[Drawn]:
     """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
     if isinstance(names, str) or callable(names):
@@ -1087,10 +1128,12 @@ def _drawn(
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
     names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
-    evaluators, sizes = zip(*(_evaluator(x, labels, names, kind) for x in models), strict=True)
+    found = (_evaluator(x, labels, names, kind, sample_weight, clusters) for x in models)
+    evaluators, sizes = zip(*found, strict=True)
     if len(set(sizes)) > 1:
         raise ValueError(f"logits: got {sizes} samples, expected the same of all models")
-    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed), strict=True)
+    clusters = None if clusters is None else as_clusters(clusters, sizes[0])
+    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed, clusters), strict=True)
     return [
         {name: (x, its) for name, x, its in zip(names, evaluate(None), values.T, strict=True)}
         for evaluate, values in both
