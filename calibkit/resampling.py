@@ -1,11 +1,10 @@
 """Which samples a resample holds: rows drawn one by one, or whole clusters of rows.
 
 Rows that come from the same patient, film or document say less than as many from different ones.
-Where there are such clusters, they are drawn in place of rows, each with all of its rows, and how
+Where there are such groups, they are drawn in place of rows, each with all of its rows, and how
 much the rows count stays with them.
 """
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,12 +12,12 @@ import numpy as np
 from calibkit.arrays import Array, ArrayLike, as_weights, to_numpy
 
 
-def as_clusters(clusters: ArrayLike, n: int, name: str = "clusters") -> Array:
-    """Return the cluster of each sample as a number from 0, after checking that there are two.
+def as_groups(groups: ArrayLike, n: int, name: str = "groups") -> Array:
+    """Return the group of each sample as a number from 0.
 
     Parameters
     ----------
-    clusters : array (n,)
+    groups : array (n,)
         Names or numbers.
     n : int
         Samples.
@@ -32,24 +31,27 @@ def as_clusters(clusters: ArrayLike, n: int, name: str = "clusters") -> Array:
     Raises
     ------
     ValueError
-        If there is not one for each sample, or there are fewer than two clusters.
+        If there is not one for each sample.
 
     Examples
     --------
-    >>> as_clusters(["ann", "bob", "ann"], n=3).tolist()
+    >>> as_groups(["ann", "bob", "ann"], n=3).tolist()
     [0, 1, 0]
     """
-    array = to_numpy(clusters, name)
+    array = to_numpy(groups, name)
     if array.shape != (n,):
         raise ValueError(f"{name}: got shape {array.shape}, expected ({n},), one for each sample")
-    names, place = np.unique(array, return_inverse=True)
-    if len(names) < 2:
-        raise ValueError(f"{name}: got one cluster, expected at least two")
-    return place
+    return np.unique(array, return_inverse=True)[1]
 
 
-def draws(m: int, n: int, seed: int = 0, clusters: "Array | None" = None) -> Iterator[Array]:
-    """Yield the rows of `n` resamples of `m` samples, drawn with replacement.
+def draws(
+    m: int,
+    n: int,
+    seed: int = 0,
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
+) -> Iterator[Array]:
+    """Return the rows of `n` resamples of `m` samples, drawn with replacement, one after another.
 
     Parameters
     ----------
@@ -57,34 +59,47 @@ def draws(m: int, n: int, seed: int = 0, clusters: "Array | None" = None) -> Ite
         Samples, and resamples.
     seed : int
         Same seed, same resamples.
-    clusters : array (m,) of int, optional
-        The cluster of each sample, from 0 without a gap (`as_clusters`). As many clusters as there
-        are, are then drawn, each with all of its samples: a resample may have more or fewer rows.
+    sample_weight : array (m,), optional
+        Samples of weight 0 are as good as not there. The others are drawn with equal chances, and
+        count as much as before.
+    groups : array (m,), optional
+        Names or numbers. As many groups as there are, are then drawn, each with all of its samples:
+        a resample may have more or fewer rows.
 
-    Yields
+    Returns
+    -------
+    iterator of arrays of int
+
+    Raises
     ------
-    array of int
-        Rows.
+    ValueError
+        Of arrays of another length, of weights as `as_counts`, and of a single group.
 
     Examples
     --------
-    >>> clusters = np.array([0, 0, 1, 1, 1])
-    >>> [rows.tolist() for rows in draws(5, 2, seed=1, clusters=clusters)]
-    [[0, 1, 2, 3, 4], [2, 3, 4, 2, 3, 4]]
+    >>> [rows.tolist() for rows in draws(5, 2, seed=1, groups=list("aabbb"))]
+    [[0, 1, 2, 3, 4], [2, 2, 3, 3, 4, 4]]
     """
-    rng = np.random.default_rng(seed)
-    if clusters is None:
-        for _ in range(n):
-            yield rng.integers(0, m, m)
-        return
-    order = np.argsort(clusters, kind="stable")
-    size = np.bincount(clusters)
-    first = np.cumsum(size) - size
+    weights = None if sample_weight is None else as_counts(sample_weight, m)
+    there = np.arange(m) if weights is None else np.flatnonzero(weights)
+    place = None
+    if groups is not None:
+        place = as_groups(as_groups(groups, m)[there], len(there))
+        if place.max() == 0:
+            raise ValueError("groups: got one group, expected at least two to draw from")
+    return _drawn(there, place, n, np.random.default_rng(seed))
+
+
+def _drawn(
+    there: Array, place: "Array | None", n: int, rng: np.random.Generator
+) -> Iterator[Array]:
+    several = len(there) if place is None else place.max() + 1
     for _ in range(n):
-        drawn = rng.integers(0, len(size), len(size))
-        many = size[drawn]
-        within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-        yield order[np.repeat(first[drawn], many) + within]
+        drawn = rng.integers(0, several, several)
+        if place is None:
+            yield there[drawn]
+        else:
+            yield np.repeat(there, np.bincount(drawn, minlength=several)[place])
 
 
 def as_counts(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
@@ -124,26 +139,26 @@ def as_counts(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
 
 def effective_size(
     weights: "Array | None" = None,
-    clusters: "Array | None" = None,
-    values: "Array | None" = None,
+    groups: "Array | None" = None,
+    residual: "Array | None" = None,
 ) -> float:
-    r"""How many independent samples of equal weight these are worth.
+    r"""How many independent samples of equal weight these are worth, to the noise of a mean.
 
-    .. math:: \frac{(\sum_i w_i)^2}{\sum_i w_i^2} \Big/
-              \frac{\sum_c (\sum_{i \in c} w_i r_i)^2}{\sum_i (w_i r_i)^2}
+    .. math:: \frac{(\sum_i w_i)^2}{\sum_i w_i^2} \qquad\text{or}\qquad
+              \frac{\sum_i w_i \sum_i w_i r_i^2}{\sum_g (\sum_{i \in g} w_i r_i)^2}
 
-    The first is due to Kish (1965). The second is the design effect of clusters c, with r the
-    distance of each value from the weighted mean: how much larger the variance of the mean is than
-    that of rows without clusters. It counts as 1 where it is less.
+    The first is due to Kish (1965). The second is for groups g whose samples may be alike, with r
+    the distance of what is averaged from its weighted mean: the variance of the mean if all samples
+    were independent and equal, divided by its variance over groups. At most the sum of the weights.
 
     Parameters
     ----------
     weights : array (n,), optional
-        By default all 1.
-    clusters : array (n,) of int, optional
-        As from `as_clusters`.
-    values : array (n,)
-        What the mean is of; without clusters, only their number matters.
+        As from `as_counts`; by default all 1.
+    groups : array (n,) of int, optional
+        As from `as_groups`.
+    residual : array (n,), optional
+        What is averaged; needed with groups, or without weights.
 
     Returns
     -------
@@ -155,15 +170,17 @@ def effective_size(
     >>> round(effective_size(np.array([3.0, 1.0] * 40)), 6)
     64.0
     >>> copies = np.repeat([0.0, 1.0, 1.0, 0.0], 5)
-    >>> effective_size(clusters=np.repeat(np.arange(4), 5), values=copies)
+    >>> effective_size(groups=np.repeat(np.arange(4), 5), residual=copies)
     4.0
     """
-    n = len(values if weights is None else weights)
-    weights = np.ones(n) if weights is None else weights / weights.max()
-    size = float(weights.sum() ** 2 / (weights @ weights))
-    if clusters is not None:
-        distance = weights * (values - weights @ values / weights.sum())
-        alone = float(distance @ distance)
-        together = float((np.bincount(clusters, distance) ** 2).sum())
-        size /= max(together / alone, 1.0) if alone else 1.0
-    return max(size, 1.0) if math.isfinite(size) else 1.0
+    if groups is None and weights is not None:
+        share = weights / weights.max()
+        return float(share.sum() ** 2 / (share @ share))
+    weights = np.ones(len(residual)) if weights is None else weights
+    every = float(weights.sum())
+    if groups is None:
+        return every
+    distance = residual - weights @ residual / every
+    alone = float(weights @ distance**2)
+    together = float((np.bincount(groups, weights * distance) ** 2).sum())
+    return max(min(every * alone / together, every), 1.0) if together else every
