@@ -38,6 +38,7 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
+from calibkit.resampling import as_counts, as_groups, draws, effective_size
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
@@ -321,8 +322,10 @@ def bootstrap(
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
     sample_weight : array, shape (m,), optional
-        How much each sample counts, from 0: exact in the estimates, and kept by every sample that
-        is drawn. Samples of weight 0 are left out. Functions of your own get it, by that name.
+        How much each sample counts, as in `metrics.ece`: exact in the estimates, and kept by every
+        sample that is drawn. Samples of weight 0 are left out. Functions of your own get it, by
+        that name. Floors are those of as many samples as these are worth
+        (`resampling.effective_size`), since the noise is theirs.
     groups : array, shape (m,), optional
         Names or numbers of what samples belong to, such as patients: samples of a group are alike,
         so whole groups are drawn, as many as there are.
@@ -403,8 +406,10 @@ def compare(
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
     sample_weight : array, shape (m,), optional
-        How much each sample counts, from 0: exact in the estimates, and kept by every sample that
-        is drawn. Samples of weight 0 are left out. Functions of your own get it, by that name.
+        How much each sample counts, as in `metrics.ece`: exact in the estimates, and kept by every
+        sample that is drawn. Samples of weight 0 are left out. Functions of your own get it, by
+        that name. Floors are those of as many samples as these are worth
+        (`resampling.effective_size`), since the noise is theirs.
     groups : array, shape (m,), optional
         Names or numbers of what samples belong to, such as patients: samples of a group are alike,
         so whole groups are drawn, as many as there are.
@@ -991,6 +996,7 @@ def _evaluator(
     names: Sequence[Metric],
     kind: Kind = "logits",
     sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
@@ -1019,18 +1025,22 @@ def _evaluator(
     rank = getattr(logits, "rank", None)
     rank = by_sample["confidence"] if rank is None else to_numpy(rank)
     _, first, place = np.unique(-rank, return_index=True, return_inverse=True)
-    distinct, groups = by_sample["confidence"][first], len(first)
-    code = place + groups * by_sample["correct"]
+    distinct, places = by_sample["confidence"][first], len(first)
+    code = place + places * by_sample["correct"]
     m = len(code)
-    weights = _weights(sample_weight, m)
+    weights = None if sample_weight is None else as_counts(sample_weight, m)
     everything = np.arange(m) if weights is None else np.flatnonzero(weights)
+    worth = _worth(by_sample, weights, None if groups is None else as_groups(groups, m))
 
     def evaluate(rows: Array | None) -> Array:
         rows = everything if rows is None else rows
         its = None if weights is None else weights[rows]
-        counts = np.bincount(code[rows], its, minlength=2 * groups)
-        ranking = metrics.Ranking(distinct, right=counts[groups:], wrong=counts[:groups])
-        by_class = classwise(np.bincount(rows, its, minlength=m)) if classwise else {}
+        counts = np.bincount(code[rows], its, minlength=2 * places)
+        size = None if worth is None else worth * float(counts.sum())
+        ranking = metrics.Ranking(distinct, counts[places:], counts[:places], size)
+        by_class = {}
+        if classwise:
+            by_class = classwise(np.bincount(rows, its, minlength=m), worth or 1.0)
 
         def value(name: Metric) -> float:
             if callable(name):
@@ -1048,6 +1058,17 @@ def _evaluator(
         return np.array([value(name) for name in names])
 
     return evaluate, m
+
+
+def _worth(
+    by_sample: dict[str, Array], weights: "Array | None", groups: "Array | None"
+) -> float | None:
+    """How many samples a unit of weight is worth to a floor; None: one."""
+    if weights is None and groups is None:
+        return None
+    residual = by_sample["confidence"].astype(np.float64) - by_sample["correct"]
+    every = len(residual) if weights is None else float(weights.sum())
+    return effective_size(weights, groups, residual) / every
 
 
 _CLASSWISE = ("classwise_ece", "classwise_ece_floor", "excess_classwise_ece")
@@ -1075,7 +1096,8 @@ class _Classwise:
         values = p, self.columns[1][sample, of], np.ones(len(p)), self.residual[sample, of]
         self.high = [csr_array((v, (cell, sample)), shape=(k * bins, n)) for v in values]
 
-    def __call__(self, weights: Array) -> dict[str, float]:
+    def __call__(self, weights: Array, worth: float = 1.0) -> dict[str, float]:
+        """For weights of the samples, a unit of which is worth so many samples to the floor."""
         weights = weights.astype(np.float64)
         n = weights.sum()
         everything = [*(weights @ c for c in self.columns), n, weights @ self.residual]
@@ -1086,56 +1108,25 @@ class _Classwise:
             sums.append(cells)
         p, squares, count, residual = sums
         error = float(np.abs(residual).sum(axis=1).mean() / n)
-        floor = float(metrics.mean_deviation(count, p, squares).sum(axis=1).mean() / n)
+        deviation = metrics.mean_deviation(worth * count, worth * p, worth * squares)
+        floor = float(deviation.sum(axis=1).mean() / (worth * n))
         return dict(zip(_CLASSWISE, (error, floor, error - floor), strict=True))
 
 
-def _weights(sample_weight: "ArrayLike | None", m: int) -> "Array | None":
-    if sample_weight is None:
-        return None
-    weights = np.asarray(to_numpy(sample_weight, "sample_weight"), dtype=np.float64)
-    if weights.shape != (m,):
-        raise ValueError(f"sample_weight: got shape {weights.shape}, expected ({m},)")
-    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.max() > 0):
-        raise ValueError(
-            f"sample_weight: got values from {weights.min():g} to {weights.max():g}, expected "
-            "weights from 0 that are not all 0"
-        )
-    return weights
-
-
-def _draw(m: int, sample_weight: "ArrayLike | None", groups: "ArrayLike | None") -> Callable:
-    """A function from a generator to the samples of a resample: drawn alone or by whole groups."""
-    weights = _weights(sample_weight, m)
-    there = np.arange(m) if weights is None else np.flatnonzero(weights)
-    if groups is None:
-        if weights is None:
-            return lambda rng: rng.integers(0, m, m)
-        return lambda rng: there[rng.integers(0, len(there), len(there))]
-    array = np.asarray(groups)
-    if array.shape != (m,):
-        raise ValueError(f"groups: got shape {array.shape}, expected ({m},)")
-    names, place = np.unique(array[there], return_inverse=True)
-    if len(names) < 2:
-        raise ValueError("groups: got one group, expected at least two to draw from")
-
-    def some(rng: np.random.Generator) -> Array:
-        times = np.bincount(rng.integers(0, len(names), len(names)), minlength=len(names))
-        return np.repeat(there, times[place])
-
-    return some
-
-
 def _replicates(
-    evaluators: list, m: int, n: int, seed: int, draw: "Callable | None" = None
+    evaluators: list,
+    m: int,
+    n: int,
+    seed: int,
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> list[Array]:
     """Evaluate all on the same resamples: an array (n, metrics) of each."""
     if n < 2:
         raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
-    rng, draw = np.random.default_rng(seed), draw or _draw(m, None, None)
-    draws = (draw(rng) for _ in range(n))
+    resamples = draws(m, n, seed, sample_weight, groups)
     with _one_thread():
-        values = [[evaluate(drawn) for evaluate in evaluators] for drawn in draws]
+        values = [[evaluate(rows) for evaluate in evaluators] for rows in resamples]
     return [np.array(its) for its in zip(*values, strict=True)]
 
 
@@ -1167,12 +1158,12 @@ def _drawn(
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
     names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
-    given = (_evaluator(x, labels, names, kind, sample_weight) for x in models)
+    given = (_evaluator(x, labels, names, kind, sample_weight, groups) for x in models)
     evaluators, sizes = zip(*given, strict=True)
     if len(set(sizes)) > 1:
         raise ValueError(f"logits: got {sizes} samples, expected the same of all models")
-    draw = _draw(sizes[0], sample_weight, groups)
-    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed, draw), strict=True)
+    values = _replicates(evaluators, sizes[0], n, seed, sample_weight, groups)
+    both = zip(evaluators, values, strict=True)
     return [
         {name: (x, its) for name, x, its in zip(names, evaluate(None), values.T, strict=True)}
         for evaluate, values in both
