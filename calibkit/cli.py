@@ -139,8 +139,13 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--column", **SEVERAL, metavar="NAME=COLUMN", help=what)
     what = "whether a label of -1 is a class or no label (default: a class if all are -1 or 1)"
     parser.add_argument("--minus-one", choices=("class", "none"), help=what)
-    what = "believe a file whose labels and columns seem not to belong together"
+    what = (
+        "believe a file whose labels and columns seem not to belong together, and read "
+        "probabilities slightly outside of 0 to 1 as 0 or 1"
+    )
     parser.add_argument("--as-is", **FLAG, help=what)
+    what = "of several labels that hold at once (multi-label), the one to read: its name or number"
+    parser.add_argument("--one-label", metavar="NAME", help=what)
 
 
 def _chosen_reading(options) -> dict:
@@ -148,6 +153,7 @@ def _chosen_reading(options) -> dict:
         "columns": options.column,
         "minus_one": options.minus_one,
         "as_is": options.as_is,
+        "one_label": options.one_label,
     }
 
 

@@ -544,7 +544,7 @@ def test_rows_of_one_class_against_the_rest_are_named():
 @pytest.mark.parametrize("kind", ["logits", "probs"])
 def test_several_labels_at_once_are_named(kind):
     many = RNG.random((N, 3)) < 0.4
-    with pytest.raises(ValueError, match=r"\(multi-label\).*a file for each label"):
+    with pytest.raises(ValueError, match=r"\(multi-label\).*--one-label NAME"):
         predictions.from_arrays({kind: PROBS, "labels": many.astype(int)})
 
 

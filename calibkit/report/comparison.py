@@ -52,9 +52,9 @@ def build(
         A column or array, such as ``patient``, of whose values the samples are alike: intervals are
         then over these.
     **reading
-        ``tokens``, ``columns``, ``minus_one``, ``as_is``: as in `predictions.read`. Of a single
-        file, several patterns of probs or logits are several models: ``columns=["probs=p*",
-        "probs=cal_p*"]``.
+        ``tokens``, ``columns``, ``minus_one``, ``as_is``, ``one_label``: as in `predictions.read`.
+        Of a single file, several patterns of probs or logits are several models:
+        ``columns=["probs=p*", "probs=cal_p*"]``.
 
     Returns
     -------

@@ -114,10 +114,10 @@ def compare(
 
 
 def weights_of(models: Sequence[Predictions]) -> Array | None:
-    """The weights of the samples, the same in all models that have some, with a mean of 1."""
-    known = [(m.name, m.weights / m.weights.mean()) for m in models if m.weights is not None]
+    """The weights of the samples: in proportion the same in all models that have some."""
+    known = [(m.name, m.weights) for m in models if m.weights is not None]
     for name, its in known[1:]:
-        if not np.allclose(its, known[0][1], rtol=1e-5, atol=0):
+        if not np.allclose(its / its.mean(), known[0][1] / known[0][1].mean(), rtol=1e-5, atol=0):
             raise ValueError(
                 f"{name}: got other weights than {known[0][0]}, expected the same of the same "
                 "samples; --column ignore=NAME leaves a column of them out"

@@ -60,6 +60,8 @@ from calibkit.report.readers.labels import (
     minus_one_is_class,
     numbered,
 )
+from calibkit.report.readers.rows import checked
+from calibkit.report.readers.several import one_of_arrays
 from calibkit.report.readers.tokens import flattened
 from calibkit.report.scores import Samples, Score
 
@@ -321,6 +323,7 @@ def read(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
     ids: str | None = None,
 ) -> Predictions:
     """Read a prediction file; the table above lists the formats.
@@ -346,7 +349,10 @@ def read(
         and there are two classes, or where a column is called -1.
     as_is : bool
         Believe the file where its labels and columns seem not to belong together: each doubt is a
-        note, and the report has a verdict.
+        note, and the report has a verdict. Probabilities at most 0.05 outside of 0 to 1 are moved.
+    one_label : str, optional
+        Of several labels that hold at once (multi-label), the one to read, as two classes: its
+        name, or its number from 0.
     ids : str, optional
         The column or array that names the samples; "" for all that could. By default none is kept.
 
@@ -377,11 +383,12 @@ def read(
         with readers.standard_input() as copy:
             try:
                 options = {"columns": columns, "minus_one": minus_one, "as_is": as_is, "ids": ids}
+                options["one_label"] = one_label
                 found = read(copy, labels, group=group, tokens=tokens, **options)
                 return replace(found, name="your model")
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
-    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, ids)
+    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, one_label, ids)
     try:
         arrays, notes = readers.arrays_of(path, asked)
         if labels is not None:
@@ -396,7 +403,7 @@ def read(
                 )
             arrays["labels"] = readers.label_file(labels_file)
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
-        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is}
+        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is, "one_label": one_label}
         result = from_arrays(arrays, stem or path.name, **options)
     except ImportError:  # pandas is not installed
         raise
@@ -419,6 +426,7 @@ def from_arrays(
     tokens: bool = False,
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
 ) -> Predictions:
     """Check arrays, named as in the ``.npz`` file above.
 
@@ -432,7 +440,7 @@ def from_arrays(
         the classes that the model answered, where these may differ from the most probable ones.
     name : str
         For the title of a report.
-    tokens, minus_one, as_is
+    tokens, minus_one, as_is, one_label
         As in `read`.
 
     Returns
@@ -458,6 +466,9 @@ def from_arrays(
         raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
     if tokens:
         arrays = flattened(arrays, notes)
+    if one_label is not None:
+        arrays = one_of_arrays(arrays, one_label)
+    arrays = checked(arrays, as_is, notes)
     pairs = "confidence" in arrays and not {"logits", "probs"} & set(arrays)
     part = _pairs if pairs else _part
     names = ("wrong", "right") if pairs else _class_names(arrays.get("class_names"))
@@ -492,6 +503,8 @@ def from_arrays(
     if as_is:
         notes, doubted = [*notes, *doubted], []
     more |= {"notes": tuple(notes), "doubts": tuple(doubted)}
+    if one_label is not None:
+        more["positive"] = 1
     return Predictions(name, class_names=names, floor=floor, **more)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import few_of
-from calibkit.report.readers import cells, ids, records
+from calibkit.report.readers import cells, ids, records, several
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.classes import class_arrays
 from calibkit.report.readers.content import TEXT, bytes_of, format_of
@@ -104,6 +104,10 @@ def _samples(
 ) -> tuple[dict[str, Array], set[str], Array]:
     """Scores and labels, or confidences; the columns they came from; the rows that have them."""
     said = {"probs", "logits"} & asked.columns.keys()
+    if asked.one_label is not None and not said:
+        found = several.one_of_table(frame, roles, asked.one_label)
+        if found is not None:
+            return *found, np.ones(len(frame), dtype=bool)
     if roles.label is None and not roles.pairs:
         raise ValueError(_no_label(frame, roles))
     if roles.label is not None:
@@ -117,7 +121,7 @@ def _samples(
 
 def _no_label(frame, roles: Roles) -> str:
     known = ", ".join(map(repr, NAMES["labels"][2:8]))
-    way = unnamed(frame, roles)
+    way = several.hint(frame) or unnamed(frame, roles)
     return (
         f"got columns {few_of(frame.columns)}, expected one called 'label' (or {known}), or "
         f"'confidence' and 'correct'; {'perhaps ' + way if way else 'say which: --column label=…'}"
