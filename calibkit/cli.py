@@ -86,7 +86,7 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = made.add_subparsers(required=True, metavar="command")
 
-    add = add_command(commands, "report", _report, _reading, _tokens, _rules, _gate)
+    add = add_command(commands, "report", _report, _reading, _tokens, _rules, _privacy, _gate)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
@@ -100,7 +100,7 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = add_command(commands, "compare", _compare, _reading, _tokens, _gate)
+    add = add_command(commands, "compare", _compare, _reading, _tokens, _privacy, _gate)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
     add("--id", metavar="COLUMN", help="names the rows in all files (default: found by itself)")
     add("--positive", metavar="NAME", help="of two classes, which (default: by name, or the rarer)")
@@ -160,6 +160,11 @@ def _chosen_reading(options) -> dict:
 def _tokens(parser: argparse.ArgumentParser) -> None:
     words = "take scores (texts, tokens, classes) token by token"
     parser.add_argument("--tokens", **FLAG, help=words)
+
+
+def _privacy(parser: argparse.ArgumentParser) -> None:
+    words = "leave out what belongs to a single row: to pass the page on to others"
+    parser.add_argument("--no-rows", **FLAG, help=words)
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
@@ -242,6 +247,7 @@ def _report(options) -> int:
             rules=_chosen_rules(options),
             group=options.group,
             tokens=options.tokens,
+            rows=not options.no_rows,
             **_chosen_reading(options),
             log=_show_step,
         )
@@ -339,6 +345,7 @@ def _compare(options) -> int:
         ids=options.id,
         positive=options.positive,
         cluster=options.cluster,
+        rows=not options.no_rows,
         tokens=options.tokens,
         **_chosen_reading(options),
     )

@@ -70,8 +70,9 @@ def test_tables_that_share_most_of_their_names(tmp_path):
     assert difference(found) == pytest.approx(accuracies(shared))
     (note,) = [x for x in found["notes"] if "matched" in x]
     missing = next(x for x in range(8, N) if x not in kept)
-    assert f"{N - 8 - len(shared)} of the {N - 8} of a ('{NAMES[missing]}', " in note
-    assert f"{len(kept) - len(shared)} of the 340 of b (" in note
+    first, second = N - 8 - len(shared), len(kept) - len(shared)
+    assert f"{first} of the {N - 8} of a, {second} of the 340 of b: " in note
+    assert f"of a '{NAMES[missing]}', " in note
 
 
 def test_labels_that_contradict_each_other_are_an_error(tmp_path):

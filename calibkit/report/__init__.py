@@ -42,6 +42,7 @@ def build(
     minus_one: str | None = None,
     as_is: bool = False,
     one_label: str | None = None,
+    rows: bool = True,
     log: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write the report on a prediction file: ``report.html`` and ``report.json``.
@@ -66,6 +67,8 @@ def build(
         `calibkit.report.thresholds.choose`; by default, several.
     group, tokens, columns, minus_one, as_is, one_label
         As in `read`.
+    rows : bool
+        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
     log : function of str
         Called with a few words at the start of each step.
 
@@ -104,4 +107,4 @@ def build(
 
     numbers = assessment.assess(data, other, target_risk, rules, log)
     log("page")
-    return page.write(numbers, Path(out), data, other)
+    return page.write(numbers, Path(out), data, other, rows)

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from calibkit import plots, terms
-from calibkit.report import drift, html, matching, predictions, readers
+from calibkit.report import drift, html, matching, predictions, privacy, readers
 from calibkit.report import positive as classes
 from calibkit.report.estimates import FEW
 from calibkit.report.paired import compare
@@ -26,6 +26,7 @@ def build(
     ids: str | None = None,
     positive: str | None = None,
     cluster: str | None = None,
+    rows: bool = True,
     **reading,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
@@ -51,6 +52,8 @@ def build(
     cluster : str, optional
         A column or array, such as ``patient``, of whose values the samples are alike: intervals are
         then over these.
+    rows : bool
+        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
     **reading
         ``tokens``, ``columns``, ``minus_one``, ``as_is``, ``one_label``: as in `predictions.read`.
         Of a single file, several patterns of probs or logits are several models:
@@ -73,7 +76,7 @@ def build(
         if asked := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"{asked[0]}: only for models on the same samples, got other samples")
         models = drift.by_date(paths[0], **reading) if alone else _read(paths, labels, **reading)
-        return drift.write(drift.compare(models), Path(out))
+        return drift.write(drift.compare(models), Path(out), rows)
     reading |= {"ids": ids or "", "group": [cluster] if cluster else []}
     if several:
         found = [_read(paths, labels, **reading | {"columns": x})[0] for x in several.values()]
@@ -84,16 +87,18 @@ def build(
     models, notes = _about(matches.models, positive)
     numbers = compare(models, cluster=cluster)
     numbers["matched_by"] = matches.by
-    notes = [*matches.notes, *notes, *_said(numbers), *numbers["notes"]]
-    numbers["notes"] = notes
+    numbers["notes"] = [*matches.notes, *notes, *_said(numbers), *numbers["notes"]]
+    numbers = numbers if rows else privacy.without_rows_of_models(numbers)
     words = compared(numbers)
     title = f"{len(numbers['models'])} models"
     return html.publish(
         Path(out),
         "compare",
         numbers,
-        {"verdicts": [{"title": title, "verdict": words}]},
+        {"verdicts": [{"title": title, "verdict": words}], "rows": rows},
         verdict=words,
+        rows=rows,
+        fewest=privacy.FEWEST,
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )

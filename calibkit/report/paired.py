@@ -8,6 +8,7 @@ import numpy as np
 from calibkit import __version__, curves, stats
 from calibkit.arrays import Array
 from calibkit.report import estimates, predictions
+from calibkit.report.names import after
 from calibkit.report.predictions import Predictions
 from calibkit.stats import Interval
 
@@ -95,7 +96,9 @@ def compare(
         "weighted": weights is not None,
         "cluster": cluster,
         "clusters": 0 if groups is None else len(np.unique(groups)),
-        "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
+        "notes": [
+            after(f"{a}: ", note) for a, m in zip(samples, models, strict=True) for note in m.notes
+        ],
         "doubts": [f"{a}: {x}" for a, m in zip(samples, models, strict=True) for x in m.doubts],
         "level": 1 - (1 - LEVEL) / len(pairs),
         "metrics": dict(zip(samples, own, strict=True)),
