@@ -184,7 +184,7 @@ def _forest(numbers: dict) -> Figure:
             ax.plot(estimate, y, "o", color=colour, markersize=6)
         side = "higher" if higher else "lower"
         unit = {100: ", points", 1000: " × 1000", 1: ""}[scale]
-        words = f"{label(name, numbers)}{unit} ({side} is better)"
+        words = f"{label(name, numbers)}{unit}\n({side} is better)"
         ax.set(xlabel=words, ylim=(len(pairs) - 0.5, -0.5))
         ax.set_yticks(range(len(pairs)), [pair_name(p) for p in pairs])
         ax.grid(axis="y", visible=False)
