@@ -358,3 +358,22 @@ def test_tokens_are_matched_within_their_texts(tmp_path, capsys):
     assert cli.main([*call, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["clusters"] == 100 and found["matched_by"] == "document"
+
+
+def test_a_report_matches_a_second_model_too(tmp_path, capsys):
+    files = [str(tmp_path / f"{x}.csv") for x in "ab"]
+    frame(ONE).to_csv(files[0], index=False)
+    call = ["report", files[0], "--against", files[1], "--out", str(tmp_path)]
+    for order in (BY_CLASS, np.arange(N)[::-1]):
+        frame(TWO).iloc[order].to_csv(files[1], index=False)
+        assert cli.main([*call, "--quiet"]) == 0
+        found = json.loads((tmp_path / "report.json").read_text())
+        assert difference(found["comparison"]) == pytest.approx(accuracies())
+        assert any("rows were matched by 'plate'" in x for x in found["notes"])
+    frame(TWO).iloc[:390].to_csv(files[1], index=False)
+    assert cli.main(call) == 2
+    assert f"against: got 390 of the {N} rows, matched by 'plate'" in capsys.readouterr().err
+    frame(TWO).drop(columns="plate").to_csv(files[1], index=False)
+    assert cli.main([*call, "--quiet"]) == 0
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert any("which is trusted" in x for x in found["notes"])

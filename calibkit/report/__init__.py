@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from calibkit.report import matching
 from calibkit.report.predictions import Predictions, check_files, read
 
 _HOMES = {
@@ -54,7 +55,7 @@ def build(
     out : path
         Folder to write to; created if missing.
     against : path or Predictions, optional
-        A second model on the same samples, in the same order.
+        A second model on the same samples: matched as by `calibkit.report.matching`.
     labels : path, optional
         Labels in a file of their own.
     target_risk : sequence of float
@@ -97,12 +98,15 @@ def build(
     log("reading")
     reading = {"tokens": tokens, "columns": columns, "minus_one": minus_one, "as_is": as_is}
     reading["one_label"] = one_label
+    reading["ids"] = None if against is None else ""  # by which rows are matched
     data, other = (
         x if x is None or isinstance(x, Predictions) else read(x, labels, group=group, **reading)
         for x in (path, against)
     )
     if positive is not None:
         data = data.about(positive)
+    if other is not None:
+        data, other = matching.beside(data, other)
     from calibkit.report import assessment, page  # late: drawing takes a second to import
 
     numbers = assessment.assess(data, other, target_risk, rules, log)

@@ -71,6 +71,24 @@ def matched(models: Sequence[Predictions], wanted: str | None = None) -> Matched
     return Matched(taken, best.name, [best.note(models)])
 
 
+def beside(data: Predictions, against: Predictions) -> tuple[Predictions, Predictions]:
+    """A model, and a second one whose rows are brought into its order; a note says how.
+
+    Raises
+    ------
+    ValueError
+        The second one lacks some of the rows.
+    """
+    found = matched([data, replace(against, name="against")])
+    if len(found.models[0].labels) < len(data.labels):
+        raise ValueError(
+            f"against: got {len(found.models[0].labels):,} of the {len(data.labels):,} rows, "
+            f"matched by {found.by!r}, expected all; calibkit compare takes those that both have"
+        )
+    other = replace(found.models[1], name=against.name)
+    return replace(data, notes=(*data.notes, *found.notes)), other
+
+
 @dataclass(frozen=True, eq=False)
 class _Names:
     """A column of names: of each model, the rows that are in all of them, in the first's order."""
