@@ -86,13 +86,15 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = made.add_subparsers(required=True, metavar="command")
 
-    add = add_command(commands, "report", _report, _reading, _tokens, _rules, _gate)
+    add = add_command(commands, "report", _report, _reading, _cluster, _tokens, _rules, _gate)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
     add("--group", **SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
 
-    add = add_command(commands, "recalibrate", _recalibrate, _reading, _tokens, _rules, _output)
+    add = add_command(
+        commands, "recalibrate", _recalibrate, _reading, _cluster, _tokens, _rules, _output
+    )
     maps = "auto temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
     what = "default: auto, the one that a report recommends, or else a temperature"
@@ -137,6 +139,14 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minus-one", choices=("class", "none"), help=what)
     what = "believe a file whose labels and columns seem not to belong together"
     parser.add_argument("--as-is", **FLAG, help=what)
+
+
+def _cluster(parser: argparse.ArgumentParser) -> None:
+    what = (
+        "the column or array that says which rows are alike, such as patient: folds, resamples and "
+        "intervals go over its values"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help=what)
 
 
 def _chosen_reading(options) -> dict:
@@ -232,6 +242,7 @@ def _report(options) -> int:
             rules=_chosen_rules(options),
             group=options.group,
             tokens=options.tokens,
+            cluster=options.cluster,
             **_chosen_reading(options),
             log=_show_step,
         )
@@ -283,7 +294,8 @@ def _recalibrate(options) -> int:
     """
     from calibkit.report import deploy, predictions
 
-    reading = _chosen_reading(options) | {"tokens": options.tokens}
+    reading = _chosen_reading(options)
+    reading |= {"tokens": options.tokens, "cluster": options.cluster}
     data = predictions.read(options.predictions, options.labels, **reading)
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, _chosen_rules(options)
