@@ -102,8 +102,12 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = add_command(commands, "compare", _compare, _reading, _gate)
+    add = add_command(commands, "compare", _compare, _reading, _tokens, _gate)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
+    add("--id", metavar="COLUMN", help="names the rows in all files (default: found by itself)")
+    add("--positive", metavar="NAME", help="of two classes, which (default: by name, or the rarer)")
+    what = "a column, such as patient, of whose values rows are alike: intervals are over these"
+    add("--cluster", metavar="COLUMN", help=what)
     add("--out", default="compare", help="folder to write to (default: compare)")
     add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
 
@@ -137,8 +141,13 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--column", **SEVERAL, metavar="NAME=COLUMN", help=what)
     what = "whether a label of -1 is a class or no label (default: a class if all are -1 or 1)"
     parser.add_argument("--minus-one", choices=("class", "none"), help=what)
-    what = "believe a file whose labels and columns seem not to belong together"
+    what = (
+        "believe a file whose labels and columns seem not to belong together, and read "
+        "probabilities slightly outside of 0 to 1 as 0 or 1"
+    )
     parser.add_argument("--as-is", **FLAG, help=what)
+    what = "of several labels that hold at once (multi-label), the one to read: its name or number"
+    parser.add_argument("--one-label", metavar="NAME", help=what)
 
 
 def _cluster(parser: argparse.ArgumentParser) -> None:
@@ -154,6 +163,7 @@ def _chosen_reading(options) -> dict:
         "columns": options.column,
         "minus_one": options.minus_one,
         "as_is": options.as_is,
+        "one_label": options.one_label,
     }
 
 
@@ -322,12 +332,14 @@ def _show_step(words: str) -> None:
 def _compare(options) -> int:
     """Compare models on the same samples, or one model over time.
 
-    Read prediction files for the same samples; compare every pair of models. Intervals are
-    corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
+    Read prediction files for the same samples, matched by a column that names them where all have
+    one; compare every pair of models. Of two classes, the probability of one is compared. Intervals
+    are corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
     column `date`: has calibration drifted beyond chance since the first, and where?
 
     Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare old.npz new.npz
-    --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv
+    --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv · calibkit compare a.csv b.csv
+    --id sample --cluster patient
     """
     from calibkit.report import comparison  # late: it draws
 
@@ -336,6 +348,10 @@ def _compare(options) -> int:
         options.out,
         options.labels,
         options.unpaired,
+        ids=options.id,
+        positive=options.positive,
+        cluster=options.cluster,
+        tokens=options.tokens,
         **_chosen_reading(options),
     )
     return _gated(options, page, print_verdicts)
@@ -346,6 +362,8 @@ def print_verdicts(numbers: dict) -> None:
         print(block["title"])
         for answer in block["verdict"]:
             print(f"  {answer['title']}\n    {answer['text']}")
+    for note in numbers.get("notes", ()):
+        print(f"· {note}")
 
 
 if __name__ == "__main__":

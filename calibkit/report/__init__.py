@@ -41,6 +41,7 @@ def build(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
     cluster: str | None = None,
     log: Callable[[str], None] = lambda line: None,
 ) -> Path:
@@ -64,7 +65,7 @@ def build(
         What a threshold on the probability of that class should keep: pairs of a name
         ("cost_ratio", "budget", "precision", "recall") and a value, as in
         `calibkit.report.thresholds.choose`; by default, several.
-    group, tokens, columns, minus_one, as_is, cluster
+    group, tokens, columns, minus_one, as_is, one_label, cluster
         As in `read`.
     log : function of str
         Called with a few words at the start of each step.
@@ -93,7 +94,7 @@ def build(
     check_files(path, against, labels)
     log("reading")
     reading = {"tokens": tokens, "columns": columns, "minus_one": minus_one, "as_is": as_is}
-    reading["cluster"] = cluster
+    reading |= {"one_label": one_label, "cluster": cluster}
     data, other = (
         x if x is None or isinstance(x, Predictions) else read(x, labels, group=group, **reading)
         for x in (path, against)

@@ -8,14 +8,21 @@ and scores are computed once, by `assess`, and passed to every part.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from math import inf, isfinite, nan
 
 import numpy as np
 
 from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import conformal, estimates, positive, predictions, sampling, thresholds
+from calibkit.report import (
+    conformal,
+    estimates,
+    paired,
+    positive,
+    predictions,
+    sampling,
+    thresholds,
+)
 from calibkit.report.design import Design
 from calibkit.report.predictions import Predictions
 from calibkit.report.scores import Samples, Score
@@ -37,10 +44,6 @@ NAMES = {
 TRIED = ("temperature", "structured", "histogram", "isotonic")
 RECALIBRATIONS = {NAMES[x]: posthoc.MAPS[x] for x in TRIED}
 PER_CLASS = 50  # samples to fit the structured matrix to: of fewer a temperature makes more
-COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
-OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
-LEVEL = 0.95
-MOST = 12  # models to compare: 66 pairs
 # Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
 # as training with class weights leaves behind, takes more than a temperature.
 OF_TWO = {NAMES[x]: posthoc.MAPS[x] for x in ("temperature", "beta", "isotonic")}
@@ -85,7 +88,7 @@ class Assessment:
     groups, predicted, by_class : list of dict
         See `by_group` (of groups, and of predicted classes) and `by_class`.
     comparison : dict or None
-        See `compare`; None without a second model.
+        See `paired.compare`; None without a second model.
     checks : dict
         See `checks`.
     conformal : conformal.Sets or None
@@ -227,7 +230,8 @@ def assess(
             groups=_by_columns(data, chosen),
             predicted=[row | {"group": data.class_names[row["group"]]} for row in predicted],
             by_class=[] if data.pairs or two else by_class(data),
-            comparison=against and compare([data, against], ranked, n=estimates.replicates(n)),
+            comparison=against
+            and paired.compare([data, against], ranked, n=estimates.replicates(n)),
             checks=asked,
             conformal=conformal.sets(data),
             positive=positive.assess_positive(data, found, best, rules, guessed) if two else None,
@@ -652,94 +656,6 @@ def by_group(
             }
         )
     return rows
-
-
-def compare(
-    models: Sequence[Predictions], names: Sequence[str] = COMPARED, n: int | None = None
-) -> dict:
-    """Every metric of every model, and the paired difference of every pair.
-
-    Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
-    (Bonferroni), so that the chance of any false verdict about a metric is at most 5 %.
-
-    Parameters
-    ----------
-    models : sequence of Predictions
-        If the first has a `positive` class and all have scores, its probability is compared in
-        place of the confidence, by `OF_EVENT`.
-    names : sequence of str
-        Metrics.
-    n : int, optional
-        Replicates; by default at least 1000, and more for more pairs.
-
-    Returns
-    -------
-    dict
-        ``models`` (names), ``samples``, ``classes``, ``positive`` (the name of that class, or
-        None), ``metrics`` (for each model, a dict of 95 % intervals), ``gap`` (for each, mean
-        confidence minus accuracy, or mean probability minus share), ``pairs`` (``first``,
-        ``second``, ``difference``: first minus second), ``level`` (of each difference's interval),
-        ``reliability`` (numbers of the figure).
-
-    Raises
-    ------
-    ValueError
-        Fewer than two models, more than `MOST`, or different samples.
-
-    Examples
-    --------
-    >>> labels = [0, 1, 1, 0] * 15
-    >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
-    >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
-    >>> numbers = compare([predictions.from_arrays(x) for x in (first, second)])
-    >>> numbers["models"], numbers["pairs"][0]["difference"]["accuracy"].outcome()
-    (['your model (1)', 'your model (2)'], 'higher')
-    """
-    if not 2 <= len(models) <= MOST:
-        raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
-    first = models[0]
-    for other in models[1:]:
-        predictions.check_same(first, other, other.name)
-    event = None if any(m.pairs for m in models) else first.positive
-    names = names if event is None else OF_EVENT
-    samples = {}
-    for name, model in zip(_names(models), models, strict=True):
-        score, true = model.scored(event)
-        its = {"confidence": score, "correct": true, "rank": model.ranked(event)}
-        samples[name] = stats.Samples(**model.samples | its)
-    pairs = list(combinations(samples, 2))
-    # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
-    n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
-    own, differences = stats.compare_all(list(samples.values()), names, n, LEVEL)
-    return {
-        "models": list(samples),
-        "calibkit": __version__,
-        "samples": len(first.labels),
-        "classes": first.logits.shape[1],
-        "positive": None if event is None else first.class_names[event],
-        "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
-        "doubts": [f"{a}: {x}" for a, m in zip(samples, models, strict=True) for x in m.doubts],
-        "level": 1 - (1 - LEVEL) / len(pairs),
-        "metrics": dict(zip(samples, own, strict=True)),
-        "gap": {name: estimates.gap(its.confidence, its.correct) for name, its in samples.items()},
-        "pairs": [
-            {"first": a, "second": b, "difference": difference}
-            for (a, b), difference in zip(pairs, differences, strict=True)
-        ],
-        "reliability": {
-            name: curves.prepare_reliability(its.confidence, its.correct)
-            for name, its in samples.items()
-        },
-    }
-
-
-def _names(models: Sequence[Predictions]) -> list[str]:
-    """Names of the files, numbered where two are the same."""
-    names = [m.name for m in models]
-    return [
-        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
-        for i, name in enumerate(names)
-    ]
 
 
 def _risk_coverage(

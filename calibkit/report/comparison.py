@@ -9,10 +9,12 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from calibkit import plots, terms
-from calibkit.report import drift, html, predictions, readers
-from calibkit.report.assessment import compare
+from calibkit.report import drift, html, matching, predictions, readers
+from calibkit.report import positive as classes
+from calibkit.report.estimates import FEW
+from calibkit.report.paired import compare
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import better, compared, compared_tables, pair_name
+from calibkit.report.text import better, compared, compared_tables, label, pair_name
 
 
 def build(
@@ -21,9 +23,10 @@ def build(
     labels: str | os.PathLike | None = None,
     unpaired: bool = False,
     *,
-    columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
-    minus_one: str | None = None,
-    as_is: bool = False,
+    ids: str | None = None,
+    positive: str | None = None,
+    cluster: str | None = None,
+    **reading,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
 
@@ -33,16 +36,25 @@ def build(
     Parameters
     ----------
     paths : sequence of path or Predictions
-        At least two, on the same samples in the same order; or see above.
+        At least two, on the same samples; or see above. Rows are matched by a column that names
+        them in all files, see `calibkit.report.matching`.
     out : path
         Folder to write to; created if missing.
     labels : path, optional
         Labels in a file of their own.
     unpaired : bool
         The files are of other samples, the oldest first.
-    columns, minus_one, as_is
-        As in `predictions.read`. Of a single file, several patterns of probs or logits are several
-        models: ``["probs=p*", "probs=cal_p*"]``.
+    ids : str, optional
+        The column that names the rows; by default it is looked for.
+    positive : str, optional
+        Of two classes, the name of the one whose probability is compared; by default it is guessed.
+    cluster : str, optional
+        A column or array, such as ``patient``, of whose values the samples are alike: intervals are
+        then over these.
+    **reading
+        ``tokens``, ``columns``, ``minus_one``, ``as_is``, ``one_label``: as in `predictions.read`.
+        Of a single file, several patterns of probs or logits are several models:
+        ``columns=["probs=p*", "probs=cal_p*"]``.
 
     Returns
     -------
@@ -54,23 +66,26 @@ def build(
     ValueError
         In one line, as from `predictions.read`; if the samples are not the same.
     """
-    reading = {"minus_one": minus_one, "as_is": as_is}
     alone = len(paths) == 1 and not isinstance(paths[0], Predictions)
-    several = models_of(columns) if alone else []
-    if several:
-        found = [predictions.read(paths[0], labels, columns=x, **reading) for x in several.values()]
-        models = [replace(x, name=name) for x, name in zip(found, several, strict=True)]
-    elif alone:
-        models = drift.by_date(paths[0], columns=columns, **reading)
-    else:
-        reading["columns"] = columns
-        models = [
-            x if isinstance(x, Predictions) else predictions.read(x, labels, **reading)
-            for x in paths
-        ]
-    if unpaired or (len(paths) == 1 and not several):
+    several = models_of(reading.get("columns", ())) if alone else {}
+    if unpaired or (alone and not several):
+        given = {"ids": ids, "positive": positive, "cluster": cluster}
+        if asked := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{asked[0]}: only for models on the same samples, got other samples")
+        models = drift.by_date(paths[0], **reading) if alone else _read(paths, labels, **reading)
         return drift.write(drift.compare(models), Path(out))
-    numbers = compare(models)
+    reading |= {"ids": ids or "", "group": [cluster] if cluster else []}
+    if several:
+        found = [_read(paths, labels, **reading | {"columns": x})[0] for x in several.values()]
+        models = [replace(x, name=name, ids=None) for x, name in zip(found, several, strict=True)]
+        matches = matching.Matched(models, None, [])  # of one table
+    else:
+        matches = matching.matched(_read(paths, labels, **reading), ids)
+    models, notes = _about(matches.models, positive)
+    numbers = compare(models, cluster=cluster)
+    numbers["matched_by"] = matches.by
+    notes = [*matches.notes, *notes, *_said(numbers), *numbers["notes"]]
+    numbers["notes"] = notes
     words = compared(numbers)
     title = f"{len(numbers['models'])} models"
     return html.publish(
@@ -82,6 +97,40 @@ def build(
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )
+
+
+def _read(paths: Sequence, labels: str | os.PathLike | None, **reading) -> list[Predictions]:
+    return [
+        x if isinstance(x, Predictions) else predictions.read(x, labels, **reading) for x in paths
+    ]
+
+
+def _about(
+    models: Sequence[Predictions], positive: str | None
+) -> tuple[list[Predictions], list[str]]:
+    """Of two classes, the models with the one whose probability is compared, and if guessed so."""
+    first, *others = models
+    if positive is not None:
+        return [first.about(positive), *others], []
+    if first.positive is not None or any(m.pairs or m.logits.shape[1] != 2 for m in models):
+        return list(models), []
+    first = replace(first, positive=classes.guess(first))
+    taken, other = (first.class_names[i] for i in (first.positive, 1 - first.positive))
+    note = f"“{taken}” was taken to be the class of interest. If it is “{other}”: --positive."
+    return [first, *others], [note]
+
+
+def _said(numbers: dict) -> list[str]:
+    """What to say of weights and clusters."""
+    notes = []
+    if numbers["weighted"]:
+        notes.append("Samples are weighted: estimates are exact, and resamples keep the weights.")
+    if numbers["cluster"]:
+        what, many = numbers["cluster"], numbers["clusters"]
+        note = f"Intervals are over the {many:,} values of {what!r}, which are drawn as a whole."
+        few = f" So few of them make intervals somewhat too narrow; {FEW} would do."
+        notes.append(note + few * (many < FEW))
+    return notes
 
 
 def models_of(
@@ -116,11 +165,12 @@ def draw(name: str, numbers: dict) -> Figure:
 
 
 def _forest(numbers: dict) -> Figure:
-    shown, pairs = ("excess_ece", "brier", "auroc", "aurc"), numbers["pairs"]
+    last = "aupr_success" if numbers["positive"] else "aurc"
+    shown, pairs = ("excess_ece", "brier", "auroc", last), numbers["pairs"]
     height = 1.0 + 0.3 * len(pairs)
     fig, axes = plt.subplots(2, 2, figsize=(8.4, 2 * height + 0.6), sharey=True)
     for ax, name in zip(axes.flat, shown, strict=True):
-        label, scale, higher, _ = terms.METRICS[name]
+        _, scale, higher, _ = terms.METRICS[name]
         ax.axvline(0, color="0.6", linewidth=1, linestyle="--")
         for y, pair in enumerate(pairs):
             estimate, low, high = (scale * x for x in pair["difference"][name])
@@ -129,7 +179,8 @@ def _forest(numbers: dict) -> Figure:
             ax.plot(estimate, y, "o", color=colour, markersize=6)
         side = "higher" if higher else "lower"
         unit = {100: ", points", 1000: " × 1000", 1: ""}[scale]
-        ax.set(xlabel=f"{label}{unit} ({side} is better)", ylim=(len(pairs) - 0.5, -0.5))
+        words = f"{label(name, numbers)}{unit} ({side} is better)"
+        ax.set(xlabel=words, ylim=(len(pairs) - 0.5, -0.5))
         ax.set_yticks(range(len(pairs)), [pair_name(p) for p in pairs])
         ax.grid(axis="y", visible=False)
         ax.locator_params(axis="x", nbins=5)

@@ -61,6 +61,8 @@ from calibkit.report.readers.labels import (
     minus_one_is_class,
     numbered,
 )
+from calibkit.report.readers.rows import checked
+from calibkit.report.readers.several import one_of_arrays
 from calibkit.report.readers.tokens import flattened
 from calibkit.report.scores import Samples, Score
 from calibkit.resampling import as_counts, as_groups
@@ -105,6 +107,8 @@ class Predictions:
     own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
         The probabilities as the file holds them, in its type, or the one column of two that it
         holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
+    ids : array (n, c) of str, or None
+        Columns that may name the samples, called `id_names`; only where they were asked for.
     """
 
     name: str
@@ -128,6 +132,8 @@ class Predictions:
     doubts: tuple[str, ...] = ()
     own: Array | None = None
     val_own: Array | None = None
+    ids: Array | None = None
+    id_names: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> bool:
@@ -228,7 +234,9 @@ class Predictions:
     ) -> "Predictions":
         """The same with these test samples, or these of the validation set, only."""
         for prefix, chosen in (("", rows), ("val_", val_rows)):
-            for name in ("logits", "labels", "groups", "weights", "clusters", "confidences", "own"):
+            for name in (
+                "logits", "labels", "groups", "weights", "clusters", "confidences", "own", "ids"
+            ):  # fmt: skip
                 values = getattr(self, prefix + name, None)
                 if values is not None and chosen is not None:
                     changes.setdefault(prefix + name, values[chosen])
@@ -316,13 +324,16 @@ def check_same(first: Predictions, other: Predictions, name: str) -> None:
     """Refuse predictions called `name` that are not of the samples of the first."""
     n = len(first.labels)
     if len(other.labels) != n:
-        raise ValueError(f"{name}: got {len(other.labels):,} samples, expected the same {n:,}")
+        raise ValueError(
+            f"{name}: got {len(other.labels):,} samples, expected the same {n:,}; calibkit compare "
+            "matches tables in which a column names the rows (--id)"
+        )
     if first.pairs or other.pairs:  # each is right or wrong in its own way
         return
     if differ := int((first.labels != other.labels).sum()):
         raise ValueError(
-            f"{name}: got labels that differ in {differ:,} of {n:,} samples, "
-            "expected the same samples in the same order"
+            f"{name}: got labels that differ in {differ:,} of {n:,} samples, expected the same "
+            "samples in the same order, or for calibkit compare a column that names them (--id)"
         )
 
 
@@ -343,6 +354,8 @@ def read(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
+    ids: str | None = None,
     cluster: str | None = None,
 ) -> Predictions:
     """Read a prediction file; the table above lists the formats.
@@ -368,7 +381,12 @@ def read(
         and there are two classes, or where a column is called -1.
     as_is : bool
         Believe the file where its labels and columns seem not to belong together: each doubt is a
-        note, and the report has a verdict.
+        note, and the report has a verdict. Probabilities at most 0.05 outside of 0 to 1 are moved.
+    one_label : str, optional
+        Of several labels that hold at once (multi-label), the one to read, as two classes: its
+        name, or its number from 0.
+    ids : str, optional
+        The column or array that names the samples; "" for all that could. By default none is kept.
     cluster : str, optional
         The column or array that says which samples are alike, such as those of one patient: folds,
         resamples and intervals go over its values, as over texts or images with `tokens`.
@@ -399,13 +417,13 @@ def read(
     if str(path) == "-":
         with readers.standard_input() as copy:
             try:
-                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is}
-                options |= {"group": group, "tokens": tokens, "cluster": cluster}
-                found = read(copy, labels, **options)
+                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is, "ids": ids}
+                options |= {"one_label": one_label, "cluster": cluster}
+                found = read(copy, labels, group=group, tokens=tokens, **options)
                 return replace(found, name="your model")
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
-    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, cluster=cluster)
+    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, one_label, ids, cluster)
     try:
         arrays, notes = readers.arrays_of(path, asked)
         if labels is not None:
@@ -420,7 +438,7 @@ def read(
                 )
             arrays["labels"] = readers.label_file(labels_file)
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
-        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is}
+        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is, "one_label": one_label}
         result = from_arrays(arrays, stem or path.name, **options)
     except ImportError:  # pandas is not installed
         raise
@@ -443,6 +461,7 @@ def from_arrays(
     tokens: bool = False,
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
 ) -> Predictions:
     """Check arrays, named as in the ``.npz`` file above.
 
@@ -457,7 +476,7 @@ def from_arrays(
         the classes that the model answered, where these may differ from the most probable ones.
     name : str
         For the title of a report.
-    tokens, minus_one, as_is
+    tokens, minus_one, as_is, one_label
         As in `read`.
 
     Returns
@@ -477,12 +496,15 @@ def from_arrays(
     ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
     """
     notes: list[str] = []
-    known = (*KEYS, "group_names", "cluster_name", "doubts")
+    known = (*KEYS, "group_names", "cluster_name", "doubts", "ids", "id_names")
     unknown = [key for key in arrays if key not in known]
     if unknown:
         raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
     if tokens:
         arrays = flattened(arrays, notes)
+    if one_label is not None:
+        arrays = one_of_arrays(arrays, one_label)
+    arrays = checked(arrays, as_is, notes)
     pairs = "confidence" in arrays and not {"logits", "probs"} & set(arrays)
     part = _pairs if pairs else _part
     names = ("wrong", "right") if pairs else _class_names(arrays.get("class_names"))
@@ -511,11 +533,16 @@ def from_arrays(
             more[f"{prefix}confidences"] = as_confidence_correct(given, labels)[0]
         if not prefix and arrays.get("groups") is not None:
             more["groups"] = _groups(arrays["groups"], keep)
+        if not prefix and arrays.get("ids") is not None:
+            more["ids"] = np.asarray(arrays["ids"])[keep]
+            more["id_names"] = tuple(map(str, arrays["id_names"]))
     names = names or tuple(str(i) for i in range(k))
     doubted = list(dict.fromkeys(doubted))  # the validation set repeats the test set
     if as_is:
         notes, doubted = [*notes, *doubted], []
     more |= {"notes": tuple(notes), "doubts": tuple(doubted)}
+    if one_label is not None:
+        more["positive"] = 1
     return Predictions(name, class_names=names, floor=floor, **more)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibkit.arrays import Array
-from calibkit.report.estimates import FEW
+from calibkit.report.estimates import FEW, LEAST
 from calibkit.report.predictions import Predictions
 from calibkit.resampling import effective_size
 
@@ -146,7 +146,8 @@ def repeated(data: Predictions) -> str:
     expected = rate + rate[other] - 2 * rate * rate[other]
     differ = correct != correct[other]
     if _agree(differ, expected, distance <= EQUAL):
-        return "copies"
+        # Fewer are those of a model that has few answers.
+        return "copies" if of_copies(data.logits[rows]).max() >= LEAST else ""
     near = distance <= np.quantile(distance, 0.25)
     return "nearly" if _agree(differ, expected, near) else ""
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from calibkit.arrays import Array, to_numpy
 from calibkit.report.names import KEYS, few_of, text_of
-from calibkit.report.readers import scales
+from calibkit.report.readers import ids, scales
 from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.vocabulary import NAMES, WEAK
 
@@ -52,14 +52,19 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
         _check_one_truth(keys, names["labels"], get)
     others = [f"{name!r} as {ours}" for ours, name in names.items() if ours != name]
     notes = [f"Read {', '.join(others)}."] if others else []
-    unused = sorted(keys - set(names.values()))
+    free = keys - set(names.values())
+    scores = next(x for x in ("logits", "probs", "confidence") if x in arrays)
+    matching = ids.of_arrays(
+        {*free, *group}, {*keys, *group}, get, asked, len(to_numpy(arrays[scores], scores))
+    )
+    unused = sorted(free - {*matching.get("id_names", np.array([])).tolist()})
     if unused and "test_logits" not in keys:  # a record has much else
         notes.append(f"Not used: {few_of(unused)}.")
     columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
     if len({x.shape for x in columns}) > 1 or any(x.ndim != 1 for x in columns):
         shapes = ", ".join(str(column.shape) for column in columns)
         raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
-    return arrays | grouped(group, columns) | clusters, notes
+    return arrays | grouped(group, columns) | clusters | matching, notes
 
 
 def _clusters(keys: set[str], get: Callable[[str], Array], name: str | None) -> dict[str, Array]:

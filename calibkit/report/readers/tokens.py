@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibkit.arrays import ArrayLike, to_numpy
+from calibkit.arrays import Array, ArrayLike, to_numpy
 
 
 def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
@@ -35,6 +35,8 @@ def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, Ar
                 if name in flat and len(to_numpy(flat[name])) == places[0]:
                     each = math.prod(places[1:])
                     flat[name] = np.repeat(np.asarray(to_numpy(flat[name])), each, axis=0)
+            if not prefix and len(to_numpy(flat.get("ids", ()))) == places[0]:
+                flat["ids"] = _each(np.asarray(flat["ids"]), math.prod(places[1:]))
             clustered = "cluster_name" in arrays
             if places[0] > 1 and not clustered:
                 own = np.repeat(np.arange(places[0]), math.prod(places[1:]))
@@ -42,6 +44,12 @@ def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, Ar
                 flat["cluster_name"] = "text" if len(places) == 2 else "image"
             notes.append(_said(places, "validation " * bool(prefix), clustered))
     return flat
+
+
+def _each(ids: Array, many: int) -> Array:
+    """Names of the tokens of each text: its own, and the place of the token."""
+    places = np.tile([f":{i}" for i in range(many)], len(ids)).astype(object)
+    return np.repeat(ids, many, axis=0) + places[:, None]
 
 
 def _said(places: tuple[int, ...], which: str, clustered: bool) -> str:
