@@ -86,13 +86,16 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = made.add_subparsers(required=True, metavar="command")
 
-    add = add_command(commands, "report", _report, _reading, _tokens, _rules, _privacy, _gate)
+    sets = [_reading, _cluster, _tokens, _rules, _privacy, _gate]
+    add = add_command(commands, "report", _report, *sets)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
     add("--group", **SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
 
-    add = add_command(commands, "recalibrate", _recalibrate, _reading, _tokens, _rules, _output)
+    add = add_command(
+        commands, "recalibrate", _recalibrate, _reading, _cluster, _tokens, _rules, _output
+    )
     maps = "auto temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
     what = "default: auto, the one that a report recommends, or else a temperature"
@@ -100,12 +103,11 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = add_command(commands, "compare", _compare, _reading, _tokens, _privacy, _gate)
+    sets = [_reading, _cluster, _tokens, _privacy, _gate]
+    add = add_command(commands, "compare", _compare, *sets)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
     add("--id", metavar="COLUMN", help="names the rows in all files (default: found by itself)")
     add("--positive", metavar="NAME", help="of two classes, which (default: by name, or the rarer)")
-    what = "a column, such as patient, of whose values rows are alike: intervals are over these"
-    add("--cluster", metavar="COLUMN", help=what)
     add("--out", default="compare", help="folder to write to (default: compare)")
     add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
 
@@ -146,6 +148,14 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as-is", **FLAG, help=what)
     what = "of several labels that hold at once (multi-label), the one to read: its name or number"
     parser.add_argument("--one-label", metavar="NAME", help=what)
+
+
+def _cluster(parser: argparse.ArgumentParser) -> None:
+    what = (
+        "the column or array that says which rows are alike, such as patient: folds, resamples and "
+        "intervals go over its values"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help=what)
 
 
 def _chosen_reading(options) -> dict:
@@ -247,6 +257,7 @@ def _report(options) -> int:
             rules=_chosen_rules(options),
             group=options.group,
             tokens=options.tokens,
+            cluster=options.cluster,
             rows=not options.no_rows,
             **_chosen_reading(options),
             log=_show_step,
@@ -299,7 +310,8 @@ def _recalibrate(options) -> int:
     """
     from calibkit.report import deploy, predictions
 
-    reading = _chosen_reading(options) | {"tokens": options.tokens}
+    reading = _chosen_reading(options)
+    reading |= {"tokens": options.tokens, "cluster": options.cluster}
     data = predictions.read(options.predictions, options.labels, **reading)
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, _chosen_rules(options)

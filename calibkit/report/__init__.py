@@ -43,6 +43,7 @@ def build(
     minus_one: str | None = None,
     as_is: bool = False,
     one_label: str | None = None,
+    cluster: str | None = None,
     rows: bool = True,
     log: Callable[[str], None] = lambda line: None,
 ) -> Path:
@@ -66,7 +67,7 @@ def build(
         What a threshold on the probability of that class should keep: pairs of a name
         ("cost_ratio", "budget", "precision", "recall") and a value, as in
         `calibkit.report.thresholds.choose`; by default, several.
-    group, tokens, columns, minus_one, as_is, one_label
+    group, tokens, columns, minus_one, as_is, one_label, cluster
         As in `read`.
     rows : bool
         False leaves out what belongs to a single row: see `calibkit.report.privacy`.
@@ -97,7 +98,7 @@ def build(
     check_files(path, against, labels)
     log("reading")
     reading = {"tokens": tokens, "columns": columns, "minus_one": minus_one, "as_is": as_is}
-    reading["one_label"] = one_label
+    reading |= {"one_label": one_label, "cluster": cluster}
     reading["ids"] = None if against is None else ""  # by which rows are matched
     data, other = (
         x if x is None or isinstance(x, Predictions) else read(x, labels, group=group, **reading)

@@ -9,7 +9,7 @@ from calibkit.arrays import Array
 # Names of arrays, in the order of messages.
 KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
 KEYS += ("groups", "class_names", "confidence", "correct", "val_confidence", "val_correct")
-KEYS += ("weights", "val_weights", "answers", "val_answers")
+KEYS += ("weights", "val_weights", "clusters", "val_clusters", "answers", "val_answers")
 
 
 def is_number(text: str) -> bool:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from calibkit import explorable, plots
 from calibkit.report import comparison, html, privacy, thresholds
-from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment, by_weight
+from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment
 from calibkit.report.positive import Positive
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
@@ -44,8 +44,9 @@ def write(
     shown += ["probability", "roc", "precision_recall"] if numbers.positive else []
     shown += ["comparison"] if numbers.comparison else []
     pictures = {name: html.picture(draw(name, numbers)) for name in shown}
-    # Of two classes, what can be explored is folded away: a still picture does.
-    lively = data is not None and not numbers.positive and rows
+    # Of two classes, what can be explored is folded away: a still picture does. Its script knows no
+    # weights.
+    lively = data is not None and not numbers.positive and data.weights is None and rows
     return html.publish(
         out,
         "report",
@@ -146,7 +147,6 @@ def explore(
 
     Their still pictures, given as addresses, are shown where scripts are off.
     """
-    data, against = by_weight(data, against)
     models = {"your model": data.sample(ROWS)}
     models |= {"the other one": against.sample(ROWS)} if against else {}
     reliability, histograms, risk_coverage = {}, {}, {}

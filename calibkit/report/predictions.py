@@ -51,6 +51,7 @@ from calibkit.arrays import (
     to_numpy,
 )
 from calibkit.report import doubts, readers
+from calibkit.report.design import Design
 from calibkit.report.names import KEYS, few_of, one_line, text_of
 from calibkit.report.readers import scales
 from calibkit.report.readers.labels import (
@@ -64,6 +65,7 @@ from calibkit.report.readers.rows import checked
 from calibkit.report.readers.several import one_of_arrays
 from calibkit.report.readers.tokens import flattened
 from calibkit.report.scores import Samples, Score
+from calibkit.resampling import as_counts, as_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,11 @@ class Predictions:
     group_names : tuple of str
         Names of the columns of `groups`.
     weights, val_weights : arrays (n,) and (m,), or None
-        How much each sample counts, with a mean of 1.
+        How much each sample counts, as from `resampling.as_counts`.
+    clusters, val_clusters : arrays (n,) and (m,) of str, or None
+        Which samples are alike, of one patient for instance: folds and intervals go over these.
+    cluster_name : str
+        What the column of clusters is called.
     confidences, val_confidences : arrays (n,) and (m,), or None
         The confidence of each answer, where that and its correctness is all that is known. The
         two columns of `logits` are then "wrong" and "right", and a label of 1 means right.
@@ -116,6 +122,9 @@ class Predictions:
     group_names: tuple[str, ...] = ()
     weights: Array | None = None
     val_weights: Array | None = None
+    clusters: Array | None = None
+    val_clusters: Array | None = None
+    cluster_name: str = ""
     confidences: Array | None = None
     val_confidences: Array | None = None
     positive: int | None = None
@@ -142,6 +151,20 @@ class Predictions:
         if self.val_logits is None:
             return None
         return of_samples(self.val_logits, self.val_labels, self.val_confidences, self.val_own)
+
+    @cached_property
+    def design(self) -> Design:
+        """How the test samples were drawn."""
+        clusters = None if self.clusters is None else as_groups(self.clusters, len(self.labels))
+        return Design(len(self.labels), self.weights, clusters)
+
+    @cached_property
+    def val_design(self) -> Design | None:
+        """The same of the validation set; None without one."""
+        if self.val_labels is None:
+            return None
+        n, clusters = len(self.val_labels), self.val_clusters
+        return Design(n, self.val_weights, None if clusters is None else as_groups(clusters, n))
 
     def scored(self, event: int | None = None) -> tuple[Array, Array]:
         """Confidence and correctness (n,); of one of two classes, its probability and if it is so.
@@ -175,17 +198,23 @@ class Predictions:
             return None
         found = self.val_samples if held else self.samples
         y = found["correct"] if event is None else labels == event
+        score = self._score(event, logits, own, found["confidence"])
+        return Samples(score, y, self.val_weights if held else self.weights)
+
+    def _score(
+        self, event: int | None, logits: Array, own: Array | None, confidence: Array
+    ) -> Score:
         if own is None:
-            p = found["confidence"] if event is None else probability(logits, event)
-            return Score.computed(p, logits.dtype), y
+            p = confidence if event is None else probability(logits, event)
+            return Score.computed(p, logits.dtype)
         if own.ndim == 2:
-            return Score.held(own.max(axis=1) if event is None else own[:, event]), y
+            return Score.held(own.max(axis=1) if event is None else own[:, event])
         if self.pairs or event == 1:
-            return Score.held(own), y
+            return Score.held(own)
         wide = own.astype(np.float64)
         if event == 0:
-            return Score.either(1 - wide, 1 - own), y
-        return Score.either(np.maximum(wide, 1 - wide), np.maximum(own, 1 - own)), y
+            return Score.either(1 - wide, 1 - own)
+        return Score.either(np.maximum(wide, 1 - wide), np.maximum(own, 1 - own))
 
     def about(self, positive: str) -> "Predictions":
         """The same with a positive class, by its name; for two classes only."""
@@ -205,7 +234,9 @@ class Predictions:
     ) -> "Predictions":
         """The same with these test samples, or these of the validation set, only."""
         for prefix, chosen in (("", rows), ("val_", val_rows)):
-            for name in ("logits", "labels", "groups", "weights", "confidences", "own", "ids"):
+            for name in (
+                "logits", "labels", "groups", "weights", "clusters", "confidences", "own", "ids"
+            ):  # fmt: skip
                 values = getattr(self, prefix + name, None)
                 if values is not None and chosen is not None:
                     changes.setdefault(prefix + name, values[chosen])
@@ -325,6 +356,7 @@ def read(
     as_is: bool = False,
     one_label: str | None = None,
     ids: str | None = None,
+    cluster: str | None = None,
 ) -> Predictions:
     """Read a prediction file; the table above lists the formats.
 
@@ -355,6 +387,9 @@ def read(
         name, or its number from 0.
     ids : str, optional
         The column or array that names the samples; "" for all that could. By default none is kept.
+    cluster : str, optional
+        The column or array that says which samples are alike, such as those of one patient: folds,
+        resamples and intervals go over its values, as over texts or images with `tokens`.
 
     Returns
     -------
@@ -383,12 +418,12 @@ def read(
         with readers.standard_input() as copy:
             try:
                 options = {"columns": columns, "minus_one": minus_one, "as_is": as_is, "ids": ids}
-                options["one_label"] = one_label
+                options |= {"one_label": one_label, "cluster": cluster}
                 found = read(copy, labels, group=group, tokens=tokens, **options)
                 return replace(found, name="your model")
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
-    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, one_label, ids)
+    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, one_label, ids, cluster)
     try:
         arrays, notes = readers.arrays_of(path, asked)
         if labels is not None:
@@ -436,7 +471,8 @@ def from_arrays(
         Scores may also be (n,): the logit or probability of class 1 of two. Logits whose rows are
         probabilities are read as such, with a note. Labels may be numbers from 0, names of
         ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
-        ``groups`` may be (n, c), with the names of its columns in ``group_names``. ``answers`` are
+        ``groups`` may be (n, c), with the names of its columns in ``group_names``. ``clusters``
+        (n,) say which samples are alike, and ``cluster_name`` what they are. ``answers`` are
         the classes that the model answered, where these may differ from the most probable ones.
     name : str
         For the title of a report.
@@ -460,7 +496,7 @@ def from_arrays(
     ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
     """
     notes: list[str] = []
-    known = (*KEYS, "group_names", "doubts", "ids", "id_names")
+    known = (*KEYS, "group_names", "cluster_name", "doubts", "ids", "id_names")
     unknown = [key for key in arrays if key not in known]
     if unknown:
         raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
@@ -476,6 +512,7 @@ def from_arrays(
     if not pairs:
         arrays, names = _with_minus_one(arrays, names, minus_one, notes)
     more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
+    more["cluster_name"] = str(arrays.get("cluster_name", ""))
     k = 0
     for prefix in ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",):
         logits, labels, keep, floor = part(arrays, prefix, names, notes)
@@ -488,6 +525,7 @@ def from_arrays(
             doubted += _doubted(arrays, prefix, logits, labels, keep, names, notes)
         more[f"{prefix}own"] = _own(arrays, prefix, logits, keep)
         more[f"{prefix}weights"] = _weights(arrays, f"{prefix}weights", keep)
+        more[f"{prefix}clusters"] = _clusters(arrays, f"{prefix}clusters", keep)
         if pairs:
             given = scales.unit(
                 to_numpy(arrays[f"{prefix}confidence"], f"{prefix}confidence"), "confidence", []
@@ -599,7 +637,7 @@ def log_probs(probs: Array, floor: float = 0.0) -> Array:
 
 
 def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
-    """Weights of the samples kept, with a mean of 1."""
+    """Weights of the samples kept."""
     if name not in arrays:
         return None
     weights = to_numpy(arrays[name], name)
@@ -611,7 +649,23 @@ def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array |
             f"{name}: got values from {weights.min():g} to {weights.max():g}, expected weights "
             "from 0 that are not all 0"
         )
-    return weights / weights.mean()
+    return as_counts(weights, len(weights), name)
+
+
+def _clusters(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
+    """The cluster of each sample kept, by its name."""
+    if name not in arrays:
+        return None
+    clusters = to_numpy(arrays[name], name)
+    if clusters.shape != keep.shape or clusters.dtype.kind not in "biufUS":
+        raise ValueError(
+            f"{name}: got shape {clusters.shape} of type {clusters.dtype}, expected {keep.shape} "
+            "of names or numbers"
+        )
+    clusters = text_of(clusters)[keep]
+    if (clusters == clusters[0]).all():
+        raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two")
+    return clusters
 
 
 def _pairs(

@@ -57,8 +57,14 @@ def harness_arrays(rows: list[dict], asked: Asked) -> Arrays:
     fields = [{**row.get("doc", {}), **row} for row in kept] if group else []
     among(group, set.intersection(*map(set, fields)) if fields else (), "fields of every line: ")
     columns = [np.array([str(row[name]) for row in fields]) for name in group]
-    arrays = {"logits": logits, "labels": labels}
-    return arrays | grouped(group, columns) | together(names), notes
+    arrays = {"logits": logits, "labels": labels} | grouped(group, columns)
+    arrays |= together(names)
+    if (name := asked.cluster) is not None:
+        fields = [{**row.get("doc", {}), **row} for row in kept]
+        among((name,), set.intersection(*map(set, fields)), "fields of every line: ", "cluster")
+        arrays["clusters"] = np.array([str(row[name]) for row in fields])
+        arrays["cluster_name"] = np.array(name)
+    return arrays, notes
 
 
 def _choices(row: dict) -> list[float]:

@@ -17,8 +17,9 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     """Named arrays under our names, from those of any tool."""
     group = asked.group
     among(group, keys, "names among ")
+    clusters = _clusters(keys, get, asked.cluster)
     ignored = asked.of("ignore", keys) or []
-    keys = keys - {*group, *ignored}
+    keys = keys - {*group, *ignored, asked.cluster, f"val_{asked.cluster}"}
     names = _by_alias(keys, get, asked)
     if not {"logits", "probs"} & set(names) and not {"confidence", "correct"} <= set(names):
         raise ValueError(
@@ -53,9 +54,8 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     notes = [f"Read {', '.join(others)}."] if others else []
     free = keys - set(names.values())
     scores = next(x for x in ("logits", "probs", "confidence") if x in arrays)
-    matching = ids.of_arrays(
-        {*free, *group}, {*keys, *group}, get, asked, len(to_numpy(arrays[scores], scores))
-    )
+    n, more = len(to_numpy(arrays[scores], scores)), {*group, *filter(None, [asked.cluster])}
+    matching = ids.of_arrays(free | more, keys | more, get, asked, n)
     unused = sorted(free - {*matching.get("id_names", np.array([])).tolist()})
     if unused and "test_logits" not in keys:  # a record has much else
         notes.append(f"Not used: {few_of(unused)}.")
@@ -63,7 +63,17 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     if len({x.shape for x in columns}) > 1 or any(x.ndim != 1 for x in columns):
         shapes = ", ".join(str(column.shape) for column in columns)
         raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
-    return arrays | grouped(group, columns) | matching, notes
+    return arrays | grouped(group, columns) | clusters | matching, notes
+
+
+def _clusters(keys: set[str], get: Callable[[str], Array], name: str | None) -> dict[str, Array]:
+    if name is None:
+        return {}
+    among((name,), keys, "names among ", "cluster")
+    found = {"clusters": text_of(np.asarray(to_numpy(get(name)))), "cluster_name": np.array(name)}
+    if f"val_{name}" in keys:
+        found["val_clusters"] = text_of(np.asarray(to_numpy(get(f"val_{name}"))))
+    return found
 
 
 def _check_one_truth(keys: set[str], chosen: str, get: Callable[[str], Array]) -> None:
