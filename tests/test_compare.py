@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from calibkit import cli, metrics, stats
-from calibkit.report import comparison, paired, predictions
+from calibkit.report import comparison, drift, paired, predictions
 
 N = 400
 RNG = np.random.default_rng(11)
@@ -329,8 +329,8 @@ def test_clusters_that_cannot_be(tmp_path):
     with pytest.raises(ValueError, match="clusters: got .1. alone, expected at least two"):
         compared(tmp_path, frame(ONE, farm=1), frame(TWO, farm=1), cluster="farm")
     frame(ONE, date="2024-01-01").to_csv(tmp_path / "dated.csv")
-    with pytest.raises(ValueError, match="cluster: only for models on the same samples"):
-        comparison.build([tmp_path / "dated.csv"], tmp_path, cluster="farm")
+    with pytest.raises(ValueError, match="ids: only for models on the same samples"):
+        comparison.build([tmp_path / "dated.csv"], tmp_path, ids="plate")
 
 
 def test_models_in_memory(tmp_path):
@@ -380,3 +380,62 @@ def test_a_report_matches_a_second_model_too(tmp_path, capsys):
     assert cli.main([*call, "--quiet"]) == 0
     found = json.loads((tmp_path / "report.json").read_text())
     assert any("which is trusted" in x for x in found["notes"])
+
+
+# --- one model over time ---
+
+
+def test_weights_over_time_are_repeated_rows():
+    times = RNG.integers(0, 4, N)
+    rows = np.repeat(np.arange(N), times)
+    later = softmax(0.6 * SCORES, axis=1)
+    weighted, repeated = (
+        drift.compare(
+            [
+                predictions.from_arrays({"probs": x[some], "labels": LABELS[some]} | more)
+                for x in (ONE, later)
+            ]
+        )
+        for some, more in ((np.arange(N), {"weights": times}), (rows, {}))
+    )
+    for a, b in zip(weighted["parts"], repeated["parts"], strict=True):
+        assert a["claimed"] == pytest.approx(b["claimed"], abs=1e-9)
+        assert a["observed"].estimate == pytest.approx(b["observed"].estimate, abs=1e-9)
+        assert a["gap"].estimate == pytest.approx(b["gap"].estimate, abs=1e-9)
+    a, b = (x["changes"][0] for x in (weighted, repeated))
+    assert a["change"].estimate == pytest.approx(b["change"].estimate, abs=1e-9)
+    wider = a["change"].high - a["change"].low, b["change"].high - b["change"].low
+    assert wider[0] > wider[1]  # repeated rows are no new ones
+
+
+def test_clusters_are_no_drift():
+    """Thirty patients of forty rows, whose luck they share: other patients are not a drift."""
+    alarms = {"clusters": 0, "rows": 0}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        parts = {"clusters": [], "rows": []}
+        for name in ("old", "new"):
+            luck = np.repeat(rng.normal(0, 1.3, 30), 40)
+            p = expit(rng.normal(0.5, 1, 1200))
+            right = rng.random(1200) < expit(np.log(p / (1 - p)) + luck)
+            arrays = {"confidence": p, "correct": right}
+            patients = {"clusters": np.repeat(np.arange(30), 40).astype(str)}
+            parts["rows"].append(predictions.from_arrays(arrays, name))
+            parts["clusters"].append(predictions.from_arrays(arrays | patients, name))
+        for kind, both in parts.items():
+            alarms[kind] += drift.compare(both)["drifted"]
+    assert alarms["clusters"] <= 6 < 20 < alarms["rows"]
+
+
+def test_clusters_over_time_on_the_command_line(tmp_path, capsys):
+    farms = RNG.integers(0, 20, N)
+    for name, probs in (("old", ONE), ("new", TWO)):
+        frame(probs, farm=farms).to_csv(tmp_path / f"{name}.csv", index=False)
+    files = [str(tmp_path / f"{x}.csv") for x in ("old", "new")]
+    call = ["compare", *files, "--unpaired", "--json", "--out", str(tmp_path)]
+    widths = []
+    for more in ([], ["--cluster", "farm"]):
+        assert cli.main([*call, *more]) == 0
+        change = json.loads(capsys.readouterr().out)["changes"][0]["change"]
+        widths.append(change["high"] - change["low"])
+    assert widths[0] != widths[1]

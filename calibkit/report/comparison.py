@@ -72,7 +72,8 @@ def build(
     alone = len(paths) == 1 and not isinstance(paths[0], Predictions)
     several = models_of(reading.get("columns", ())) if alone else {}
     if unpaired or (alone and not several):
-        given = {"ids": ids, "positive": positive, "cluster": cluster}
+        reading["cluster"] = cluster
+        given = {"ids": ids, "positive": positive}
         if asked := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"{asked[0]}: only for models on the same samples, got other samples")
         models = drift.by_date(paths[0], **reading) if alone else _read(paths, labels, **reading)
