@@ -71,9 +71,10 @@ def sets(data: Predictions) -> Sets | None:
     if held:
         known = np.random.default_rng(0).permutation(len(data.val_labels))
         logits, labels, splits = data.val_logits, data.val_labels, [(known, np.arange(n))]
-        weights, clusters = data.val_weights, data.val_clusters
+        weights, clusters = data.val_weights, data.val_design.clusters
     else:
-        logits, labels, weights, clusters = data.logits, data.labels, data.weights, data.clusters
+        logits, labels, weights = data.logits, data.labels, data.weights
+        clusters = data.design.clusters
         splits = estimates.folds(n, groups=clusters)
     temperatures, judged = [], []
     found = {(name, when): [] for name in SCORES for when in ("before", "after")}

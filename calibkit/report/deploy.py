@@ -124,7 +124,7 @@ def recalibrate(
     found["at_end"] = ends[0] if ends else None
     parts = []
     if not held:
-        splits = estimates.folds(*data.logits.shape, data.clusters)
+        splits = estimates.folds(*data.logits.shape, data.design.clusters)
         for each, (fit, rest) in zip(maps, splits, strict=True):
             seen = each.predict_proba(data.logits[fit].astype(np.float64))
             own = None if weights is None else weights[fit]

@@ -63,7 +63,7 @@ def held_out(data: Predictions, kind: type[Recalibration]) -> tuple[list, Array,
     """
     parts = [(data.val_logits, data.val_labels, data.val_weights, slice(None))]
     if data.val_logits is None:
-        splits, weights = folds(*data.logits.shape, data.clusters), data.weights
+        splits, weights = folds(*data.logits.shape, data.design.clusters), data.weights
         parts = [
             (data.logits[known], data.labels[known], weights if weights is None else weights[known],
              rest)

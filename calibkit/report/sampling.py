@@ -58,7 +58,9 @@ def counted(
         notes += [_of_copies(copies) if kind == "copies" else NEARLY]
     else:
         notes += _of_clusters(data)
-    return replace(data, notes=(*data.notes, *notes)), against
+    if notes:  # else it is the same, with what it has computed
+        data = replace(data, notes=(*data.notes, *notes))
+    return data, against
 
 
 NEARLY = (
