@@ -86,7 +86,8 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = made.add_subparsers(required=True, metavar="command")
 
-    add = add_command(commands, "report", _report, _reading, _cluster, _tokens, _rules, _gate)
+    sets = [_reading, _cluster, _tokens, _rules, _privacy, _gate]
+    add = add_command(commands, "report", _report, *sets)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
@@ -102,12 +103,11 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = add_command(commands, "compare", _compare, _reading, _tokens, _gate)
+    sets = [_reading, _cluster, _tokens, _privacy, _gate]
+    add = add_command(commands, "compare", _compare, *sets)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
     add("--id", metavar="COLUMN", help="names the rows in all files (default: found by itself)")
     add("--positive", metavar="NAME", help="of two classes, which (default: by name, or the rarer)")
-    what = "a column, such as patient, of whose values rows are alike: intervals are over these"
-    add("--cluster", metavar="COLUMN", help=what)
     add("--out", default="compare", help="folder to write to (default: compare)")
     add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
 
@@ -170,6 +170,11 @@ def _chosen_reading(options) -> dict:
 def _tokens(parser: argparse.ArgumentParser) -> None:
     words = "take scores (texts, tokens, classes) token by token"
     parser.add_argument("--tokens", **FLAG, help=words)
+
+
+def _privacy(parser: argparse.ArgumentParser) -> None:
+    words = "leave out what belongs to a single row: to pass the page on to others"
+    parser.add_argument("--no-rows", **FLAG, help=words)
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
@@ -253,6 +258,7 @@ def _report(options) -> int:
             group=options.group,
             tokens=options.tokens,
             cluster=options.cluster,
+            rows=not options.no_rows,
             **_chosen_reading(options),
             log=_show_step,
         )
@@ -351,6 +357,7 @@ def _compare(options) -> int:
         ids=options.id,
         positive=options.positive,
         cluster=options.cluster,
+        rows=not options.no_rows,
         tokens=options.tokens,
         **_chosen_reading(options),
     )

@@ -70,8 +70,9 @@ def test_tables_that_share_most_of_their_names(tmp_path):
     assert difference(found) == pytest.approx(accuracies(shared))
     (note,) = [x for x in found["notes"] if "matched" in x]
     missing = next(x for x in range(8, N) if x not in kept)
-    assert f"{N - 8 - len(shared)} of the {N - 8} of a ('{NAMES[missing]}', " in note
-    assert f"{len(kept) - len(shared)} of the 340 of b (" in note
+    first, second = N - 8 - len(shared), len(kept) - len(shared)
+    assert f"{first} of the {N - 8} of a, {second} of the 340 of b: " in note
+    assert f"of a '{NAMES[missing]}', " in note
 
 
 def test_labels_that_contradict_each_other_are_an_error(tmp_path):
@@ -290,7 +291,7 @@ def test_intervals_over_clusters(tmp_path):
     found = compared(tmp_path, frame(ONE, farm=farms), frame(TWO, farm=farms), cluster="farm")
     plain = compared(tmp_path, frame(ONE, farm=farms), frame(TWO, farm=farms))
     assert (found["cluster"], found["clusters"]) == ("farm", 12)
-    assert "over the 12 values of 'farm'" in " ".join(found["notes"])
+    assert "go over its 12 values" in " ".join(found["notes"])
     answers = [stats.Answers(x.max(1), x.argmax(1) == LABELS) for x in (ONE, TWO)]
     for name in ("accuracy", "auroc"):
         interval = stats.compare(*answers, None, [name], n=1000, groups=farms)[name]
@@ -309,18 +310,23 @@ def test_clusters_of_copies_cost_as_much_as_they_are_worth(tmp_path):
     single = [frame(x).iloc[:60] for x in (ONE, TWO)]
     widths = []
     for some, cluster in ((single, None), (tables, "case"), (tables, None)):
-        found = compared(tmp_path, *some, cluster=cluster)["pairs"][0]["difference"]["accuracy"]
-        widths.append(found["high"] - found["low"])
-    assert widths[1] == pytest.approx(widths[0], rel=0.15) and widths[2] < 0.3 * widths[0]
+        found = compared(tmp_path, *some, cluster=cluster)
+        its = found["pairs"][0]["difference"]["accuracy"]
+        widths.append(its["high"] - its["low"])
+    assert "taken for copies" in " ".join(found["notes"])  # without being told
+    assert widths[1:] == pytest.approx(widths[:1] * 2, rel=0.15)
+    answers = [stats.Answers(x.max(1)[copies], (x.argmax(1) == LABELS)[copies]) for x in (ONE, TWO)]
+    naive = stats.compare(*answers, None, ["accuracy"])["accuracy"]
+    assert naive.high - naive.low < 0.3 * widths[0]
 
 
 def test_clusters_that_cannot_be(tmp_path):
-    with pytest.raises(ValueError, match="group: got 'farm', expected columns"):
+    with pytest.raises(ValueError, match="cluster: got 'farm', expected columns"):
         compared(tmp_path, frame(ONE), frame(TWO), cluster="farm")
-    farms = np.arange(N) % 9
+    farms = RNG.integers(0, 9, N)
     with pytest.raises(ValueError, match="b: got another 'farm' than a in .* of 400 rows"):
         compared(tmp_path, frame(ONE, farm=farms), frame(TWO, farm=farms[::-1]), cluster="farm")
-    with pytest.raises(ValueError, match="groups: got one group"):
+    with pytest.raises(ValueError, match="clusters: got .1. alone, expected at least two"):
         compared(tmp_path, frame(ONE, farm=1), frame(TWO, farm=1), cluster="farm")
     frame(ONE, date="2024-01-01").to_csv(tmp_path / "dated.csv")
     with pytest.raises(ValueError, match="cluster: only for models on the same samples"):
@@ -336,8 +342,6 @@ def test_models_in_memory(tmp_path):
     right = [x.argmax(1) == LABELS for x in (ONE, TWO)]
     expected = np.average(right[0] * 1.0 - right[1], weights=np.arange(N))
     assert numbers["pairs"][0]["difference"]["accuracy"].estimate == pytest.approx(expected)
-    with pytest.raises(ValueError, match="cluster: got 'farm'"):
-        paired.compare(models, n=50, cluster="farm")
 
 
 def test_tokens_are_matched_within_their_texts(tmp_path, capsys):
@@ -357,3 +361,22 @@ def test_tokens_are_matched_within_their_texts(tmp_path, capsys):
     assert cli.main([*call, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["clusters"] == 100 and found["matched_by"] == "document"
+
+
+def test_a_report_matches_a_second_model_too(tmp_path, capsys):
+    files = [str(tmp_path / f"{x}.csv") for x in "ab"]
+    frame(ONE).to_csv(files[0], index=False)
+    call = ["report", files[0], "--against", files[1], "--out", str(tmp_path)]
+    for order in (BY_CLASS, np.arange(N)[::-1]):
+        frame(TWO).iloc[order].to_csv(files[1], index=False)
+        assert cli.main([*call, "--quiet"]) == 0
+        found = json.loads((tmp_path / "report.json").read_text())
+        assert difference(found["comparison"]) == pytest.approx(accuracies())
+        assert any("rows were matched by 'plate'" in x for x in found["notes"])
+    frame(TWO).iloc[:390].to_csv(files[1], index=False)
+    assert cli.main(call) == 2
+    assert f"against: got 390 of the {N} rows, matched by 'plate'" in capsys.readouterr().err
+    frame(TWO).drop(columns="plate").to_csv(files[1], index=False)
+    assert cli.main([*call, "--quiet"]) == 0
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert any("which is trusted" in x for x in found["notes"])

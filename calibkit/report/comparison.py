@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
 from calibkit import plots, terms
-from calibkit.report import drift, html, matching, predictions, readers
+from calibkit.report import drift, html, matching, predictions, privacy, readers, sampling
 from calibkit.report import positive as classes
-from calibkit.report.estimates import FEW
-from calibkit.report.paired import compare
+from calibkit.report.paired import clusters_of, compare, weights_of
 from calibkit.report.predictions import Predictions
 from calibkit.report.text import better, compared, compared_tables, label, pair_name
 
@@ -26,6 +26,7 @@ def build(
     ids: str | None = None,
     positive: str | None = None,
     cluster: str | None = None,
+    rows: bool = True,
     **reading,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
@@ -51,6 +52,8 @@ def build(
     cluster : str, optional
         A column or array, such as ``patient``, of whose values the samples are alike: intervals are
         then over these.
+    rows : bool
+        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
     **reading
         ``tokens``, ``columns``, ``minus_one``, ``as_is``, ``one_label``: as in `predictions.read`.
         Of a single file, several patterns of probs or logits are several models:
@@ -73,8 +76,8 @@ def build(
         if asked := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"{asked[0]}: only for models on the same samples, got other samples")
         models = drift.by_date(paths[0], **reading) if alone else _read(paths, labels, **reading)
-        return drift.write(drift.compare(models), Path(out))
-    reading |= {"ids": ids or "", "group": [cluster] if cluster else []}
+        return drift.write(drift.compare(models), Path(out), rows)
+    reading |= {"ids": ids or "", "cluster": cluster}
     if several:
         found = [_read(paths, labels, **reading | {"columns": x})[0] for x in several.values()]
         models = [replace(x, name=name, ids=None) for x, name in zip(found, several, strict=True)]
@@ -82,18 +85,21 @@ def build(
     else:
         matches = matching.matched(_read(paths, labels, **reading), ids)
     models, notes = _about(matches.models, positive)
-    numbers = compare(models, cluster=cluster)
+    models, more = _drawn(models)
+    numbers = compare(models)
     numbers["matched_by"] = matches.by
-    notes = [*matches.notes, *notes, *_said(numbers), *numbers["notes"]]
-    numbers["notes"] = notes
+    numbers["notes"] = [*matches.notes, *notes, *more, *numbers["notes"]]
+    numbers = numbers if rows else privacy.without_rows_of_models(numbers)
     words = compared(numbers)
     title = f"{len(numbers['models'])} models"
     return html.publish(
         Path(out),
         "compare",
         numbers,
-        {"verdicts": [{"title": title, "verdict": words}]},
+        {"verdicts": [{"title": title, "verdict": words}], "rows": rows},
         verdict=words,
+        rows=rows,
+        fewest=privacy.FEWEST,
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )
@@ -120,17 +126,15 @@ def _about(
     return [first, *others], [note]
 
 
-def _said(numbers: dict) -> list[str]:
-    """What to say of weights and clusters."""
-    notes = []
-    if numbers["weighted"]:
-        notes.append("Samples are weighted: estimates are exact, and resamples keep the weights.")
-    if numbers["cluster"]:
-        what, many = numbers["cluster"], numbers["clusters"]
-        note = f"Intervals are over the {many:,} values of {what!r}, which are drawn as a whole."
-        few = f" So few of them make intervals somewhat too narrow; {FEW} would do."
-        notes.append(note + few * (many < FEW))
-    return notes
+def _drawn(models: Sequence[Predictions]) -> tuple[list[Predictions], list[str]]:
+    """The models with weights and clusters, and what a report says of these and of copies."""
+    weights, (clusters, name) = weights_of(models), clusters_of(models)
+    first = replace(models[0], weights=weights, clusters=clusters, cluster_name=name)
+    counted, _ = sampling.counted(replace(first, notes=(), val_weights=None, val_clusters=None))
+    notes = counted.notes
+    if weights is not None and not weights.all():
+        models = [model.take(np.flatnonzero(weights)) for model in models]
+    return [replace(counted, notes=first.notes), *models[1:]], list(notes)
 
 
 def models_of(
@@ -179,7 +183,7 @@ def _forest(numbers: dict) -> Figure:
             ax.plot(estimate, y, "o", color=colour, markersize=6)
         side = "higher" if higher else "lower"
         unit = {100: ", points", 1000: " × 1000", 1: ""}[scale]
-        words = f"{label(name, numbers)}{unit} ({side} is better)"
+        words = f"{label(name, numbers)}{unit}\n({side} is better)"
         ax.set(xlabel=words, ylim=(len(pairs) - 0.5, -0.5))
         ax.set_yticks(range(len(pairs)), [pair_name(p) for p in pairs])
         ax.grid(axis="y", visible=False)

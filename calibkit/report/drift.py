@@ -19,8 +19,9 @@ from scipy.stats import chi2, norm
 
 from calibkit import __version__, plots, stats
 from calibkit.arrays import Array
-from calibkit.report import estimates, html, predictions, readers
+from calibkit.report import estimates, html, predictions, privacy, readers
 from calibkit.report.estimates import FEW, LEAST
+from calibkit.report.names import after
 from calibkit.report.predictions import Predictions
 from calibkit.report.readers import tables
 from calibkit.report.text import card, change, framed, negative, percent, say
@@ -87,7 +88,7 @@ def compare(parts: Sequence[Predictions]) -> dict:
         "changes": changes,
         "drifted": sum(change["drifted"] for change in changes),
         "p": min(change["p"] for change in changes),
-        "notes": [f"{part.name}: {note}" for part in parts for note in part.notes],
+        "notes": [after(f"{part.name}: ", note) for part in parts for note in part.notes],
         "calibkit": __version__,
     }
 
@@ -271,9 +272,14 @@ def _p(change: dict) -> str:
     return f"{change['p']:.2g}" if change["p"] >= 1e-4 else "below 0.0001"
 
 
-def write(numbers: dict, out: Path) -> Path:
-    """Write ``compare.html`` and ``compare.json``; return the path of the first."""
-    words, worst = verdict(numbers), _worst(numbers)
+def write(numbers: dict, out: Path, rows: bool = True) -> Path:
+    """Write ``compare.html`` and ``compare.json``; return the path of the first.
+
+    Without `rows`, nothing in them belongs to a single row: see `calibkit.report.privacy`.
+    """
+    words = verdict(numbers)
+    numbers = numbers if rows else privacy.without_rows_of_parts(numbers)
+    worst = _worst(numbers)
     title = f"{len(numbers['parts'])} sets of samples"
     heads = {"bins": numbers["score"], "groups": "Group", "predicted": "Answer"}
     tables = {key: [_row(row, head) for row in worst[key][:50]] for key, head in heads.items()}
@@ -282,10 +288,12 @@ def write(numbers: dict, out: Path) -> Path:
         out,
         "compare",
         numbers,
-        {"verdicts": [{"title": title, "verdict": words}]},
+        {"verdicts": [{"title": title, "verdict": words}], "rows": rows},
         "drift",
         verdict=words,
         worst=worst,
+        rows=rows,
+        fewest=privacy.FEWEST,
         pictures={name: html.picture(draw(name, numbers)) for name in ("gaps", "bins")},
         tables={name: html.table(framed(rows)) for name, rows in tables.items() if rows},
     )

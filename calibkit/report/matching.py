@@ -9,7 +9,7 @@ import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.estimates import LEAST
-from calibkit.report.names import few_of
+from calibkit.report.names import Naming, few_of
 from calibkit.report.predictions import Predictions, check_same
 
 SHARE = 0.5  # of the rows of the smallest table that a column must name, to be taken unasked
@@ -23,9 +23,7 @@ class Matched(NamedTuple):
     notes: list[str]
 
 
-def matched(
-    models: Sequence[Predictions], wanted: str | None = None, examples: bool = True
-) -> Matched:
+def matched(models: Sequence[Predictions], wanted: str | None = None) -> Matched:
     """Bring rows and classes of all models into the order of the first.
 
     Rows are matched by a column that names them in all tables, those that are not in all tables
@@ -38,8 +36,6 @@ def matched(
     wanted : str, optional
         The column of names. By default the one that fits best: whose values are different in each
         row, most of them in all tables, and whose rows have equal labels.
-    examples : bool
-        Whether to name some of the rows that are left out.
 
     Raises
     ------
@@ -72,7 +68,25 @@ def matched(
         return _in_order(models, best.name, counting=True)
     best.check(models)
     taken = [m.take(rows) for m, rows in zip(models, best.rows, strict=True)]
-    return Matched(taken, best.name, [best.note(models, examples)])
+    return Matched(taken, best.name, [best.note(models)])
+
+
+def beside(data: Predictions, against: Predictions) -> tuple[Predictions, Predictions]:
+    """A model, and a second one whose rows are brought into its order; a note says how.
+
+    Raises
+    ------
+    ValueError
+        The second one lacks some of the rows.
+    """
+    found = matched([data, replace(against, name="against")])
+    if len(found.models[0].labels) < len(data.labels):
+        raise ValueError(
+            f"against: got {len(found.models[0].labels):,} of the {len(data.labels):,} rows, "
+            f"matched by {found.by!r}, expected all; calibkit compare takes those that both have"
+        )
+    other = replace(found.models[1], name=against.name)
+    return replace(data, notes=(*data.notes, *found.notes)), other
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +115,21 @@ class _Names:
                 f"column may name them (--id), or none (--column ignore={self.name})"
             )
 
-    def note(self, models: Sequence[Predictions], examples: bool) -> str:
+    def note(self, models: Sequence[Predictions]) -> str:
         """How rows were matched, and which are left out."""
         same = all((rows == self.rows[0]).all() for rows in self.rows)
         order = "in the same order in all tables" if same else "whose order differs"
-        said = f"{self.size:,} rows were matched by {self.name!r}, {order}."
-        left = []
+        counts, names = [], []
         for model, rows in zip(models, self.rows, strict=True):
             rest = np.setdiff1d(np.arange(len(model.labels)), rows)
             if len(rest):
-                names = f" ({few_of(_column(model, self.name)[rest])})" if examples else ""
-                left.append(f"{len(rest):,} of the {len(model.labels):,} of {model.name}{names}")
-        return f"{said} Left out, as not in all tables: {'; '.join(left)}." if left else said
+                counts.append(f"{len(rest):,} of the {len(model.labels):,} of {model.name}")
+                names.append(f"of {model.name} {few_of(_column(model, self.name)[rest])}")
+        said = f"{self.size:,} rows were matched by {self.name!r}, {order}."
+        if not counts:
+            return said
+        said += f" Left out, as not in all tables: {', '.join(counts)}"
+        return Naming(said, f": {'; '.join(names)}", ".")
 
 
 def _column(model: Predictions, name: str) -> Array:

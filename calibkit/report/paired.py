@@ -9,6 +9,7 @@ from calibkit import __version__, stats
 from calibkit.arrays import Array
 from calibkit.report import estimates, predictions
 from calibkit.report.design import Design
+from calibkit.report.names import after
 from calibkit.report.predictions import Predictions
 from calibkit.resampling import as_groups
 
@@ -19,16 +20,13 @@ MOST = 12  # models: 66 pairs
 
 
 def compare(
-    models: Sequence[Predictions],
-    names: Sequence[str] = COMPARED,
-    n: int | None = None,
-    cluster: str | None = None,
+    models: Sequence[Predictions], names: Sequence[str] = COMPARED, n: int | None = None
 ) -> dict:
     """Every metric of every model, and the paired difference of every pair.
 
     Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
     (Bonferroni), so that the chance of any false verdict about a metric is at most 5 %. Weights
-    are kept, and must be the same in all models that have some.
+    and clusters are kept, and must be the same in all models that have some.
 
     Parameters
     ----------
@@ -40,9 +38,6 @@ def compare(
         Metrics.
     n : int, optional
         Replicates; by default at least 1000, and more for more pairs.
-    cluster : str, optional
-        One of the first model's `group_names`: its groups are drawn, not samples. By default its
-        `clusters`, if it has any.
 
     Returns
     -------
@@ -74,9 +69,7 @@ def compare(
     first = models[0]
     for other in models[1:]:
         predictions.check_same(first, other, other.name)
-    weights = weights_of(models)
-    groups = first.clusters if cluster is None else groups_of(models, cluster)
-    cluster = cluster or (None if groups is None else first.cluster_name or "cluster")
+    weights, (groups, cluster) = weights_of(models), clusters_of(models)
     places = None if groups is None else as_groups(groups, len(first.labels))
     design = Design(len(first.labels), weights, places)
     two = all(m.logits.shape[1] == 2 and not m.pairs for m in models)
@@ -99,9 +92,11 @@ def compare(
         "classes": first.logits.shape[1],
         "positive": None if event is None else first.class_names[event],
         "weighted": weights is not None,
-        "cluster": cluster,
+        "cluster": None if groups is None else cluster or "cluster",
         "clusters": 0 if groups is None else len(np.unique(groups)),
-        "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
+        "notes": [
+            after(f"{a}: ", note) for a, m in zip(samples, models, strict=True) for note in m.notes
+        ],
         "doubts": [f"{a}: {x}" for a, m in zip(samples, models, strict=True) for x in m.doubts],
         "level": 1 - (1 - LEVEL) / len(pairs),
         "metrics": dict(zip(samples, own, strict=True)),
@@ -134,22 +129,32 @@ def weights_of(models: Sequence[Predictions]) -> Array | None:
     return known[0][1] if known else None
 
 
-def groups_of(models: Sequence[Predictions], cluster: str) -> Array:
-    """The column of groups with this name, the same in all models that have it."""
-    known = [
-        (m.name, m.groups.reshape(len(m.labels), -1)[:, m.group_names.index(cluster)])
-        for m in models
-        if cluster in m.group_names
-    ]
+def clusters_of(models: Sequence[Predictions]) -> tuple[Array | None, str]:
+    """Which samples are alike, the same in all models that say so, and what the column is called.
+
+    Raises
+    ------
+    ValueError
+        Models differ.
+    """
+    known = [m for m in models if m.clusters is not None]
     if not known:
-        raise ValueError(f"cluster: got {cluster!r}, expected a column of groups that was read")
-    for name, its in known[1:]:
-        if differ := int((its != known[0][1]).sum()):
+        return None, ""
+    first, *others = known
+    for other in others:
+        if differ := int((_by_appearance(other) != _by_appearance(first)).sum()):
             raise ValueError(
-                f"{name}: got another {cluster!r} than {known[0][0]} in {differ:,} of "
-                f"{len(its):,} rows: are these the same samples, in the same order?"
+                f"{other.name}: got another {first.cluster_name!r} than {first.name} in "
+                f"{differ:,} of {len(other.labels):,} rows: are these the same samples, in the "
+                "same order?"
             )
-    return known[0][1]
+    return first.clusters, first.cluster_name
+
+
+def _by_appearance(model: Predictions) -> Array:
+    """The cluster of each sample, numbered as they come."""
+    _, first, place = np.unique(model.clusters, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[place]
 
 
 def _names(models: Sequence[Predictions]) -> list[str]:

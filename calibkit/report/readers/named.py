@@ -54,9 +54,8 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     notes = [f"Read {', '.join(others)}."] if others else []
     free = keys - set(names.values())
     scores = next(x for x in ("logits", "probs", "confidence") if x in arrays)
-    matching = ids.of_arrays(
-        {*free, *group}, {*keys, *group}, get, asked, len(to_numpy(arrays[scores], scores))
-    )
+    n, more = len(to_numpy(arrays[scores], scores)), {*group, *filter(None, [asked.cluster])}
+    matching = ids.of_arrays(free | more, keys | more, get, asked, n)
     unused = sorted(free - {*matching.get("id_names", np.array([])).tolist()})
     if unused and "test_logits" not in keys:  # a record has much else
         notes.append(f"Not used: {few_of(unused)}.")

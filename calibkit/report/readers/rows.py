@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from calibkit.arrays import Array, ArrayLike, row_sums, to_numpy
+from calibkit.report.names import Naming
 from calibkit.report.readers.scales import SLACK, log_fillers
 
 BEYOND = 0.05  # what `as_is` reads as 0 or 1
@@ -120,10 +121,8 @@ def _without_zeros(arrays, prefix: str, key: str, scores: Array, notes: list[str
         return arrays
     n, places = len(scores), np.flatnonzero(empty) + 1
     some = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
-    notes.append(
-        f"{len(places):,} of {n:,} rows of {key} hold nothing but zeros, no prediction, and are "
-        f"left out, not counted as errors (rows {some})."
-    )
+    said = f"{len(places):,} of {n:,} rows of {key} hold nothing but zeros, no prediction, and are "
+    notes.append(Naming(said + "left out, not counted as errors", f" (rows {some})", "."))
     held = {k for k in arrays if k.startswith("val_")}
     own = held if prefix else {*arrays} - held - {*WHOLE}
     return {

@@ -82,7 +82,7 @@ def frame_arrays(frame, asked: Asked) -> Arrays:
         arrays |= grouped(roles.groups, columns)
         arrays["groups"] = arrays["groups"] if asked.group else columns[0]
     ours = {*roles.groups, roles.weight, roles.split, *asked.columns.get("ignore", ())}
-    free = {*frame.columns, *roles.groups} - used - (ours - {*roles.groups})
+    free = {*frame.columns} - used - (ours - {*roles.groups})
     names = ids.of_frame(frame, free, asked)
     arrays |= names
     if not keep.all():
