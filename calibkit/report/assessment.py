@@ -524,7 +524,7 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
 
     def held_out_nll(name: str) -> float:
         p, y = found[name]["validation"]
-        return data.val_design.average(-np.log(np.maximum(np.where(y, p, 1 - p), 1e-12)))
+        return data.val_design.average(-predictions.log_probs(np.where(y, p, 1 - p), data.floor))
 
     base = min(fitted, key=held_out_nll)
     old = data.val_design.average(data.val_labels == data.positive)
