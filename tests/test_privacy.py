@@ -33,6 +33,8 @@ def frame(k, seed=0):
         probs[inside] = [0.9, 0.1]
     table = pd.DataFrame(probs, columns=[f"prob_{i}" for i in range(k)])
     table["label"], table["group"] = labels, rng.choice(["north", "south"], N)
+    table["visited"] = "2021-05-05"
+    table.loc[ROW, "visited"] = "1987-02-03"  # the first of all
     table["patient"], table["remark"] = [f"p{i}" for i in range(N)], "none"
     table.loc[ROW, ["group", "patient", "remark"]] = [NAME, NAME, NAME]
     return table
@@ -74,14 +76,15 @@ def holds(folder, json_file):
     found = {"name"} if NAME in text else set()
     found |= {"score"} if near or str(ODD)[:6] in text or "43.20" in text else set()
     found |= {"row"} if "(rows 8 " in text else set()
+    found |= {"date"} if "1987-02" in text else set()
     return found | ({"script"} if "<script" in text else set())
 
 
 @pytest.mark.parametrize(
     ("table", "planted"),
     [
-        (frame(4), {"name", "score", "script"}),
-        (frame(2), {"name", "score"}),
+        (frame(4), {"name", "score", "script", "date"}),
+        (frame(2), {"name", "score", "date"}),
         (pairs(4), {"name", "score", "row", "script"}),
     ],
 )
@@ -113,7 +116,7 @@ def test_a_comparison_without_rows(tmp_path):
     for more, expected in (([], {"name"}), (["--no-rows"], set())):
         out = str(tmp_path / f"out{len(more)}")
         assert cli.main(["compare", *files, "--quiet", "--out", out, *more]) == 0
-        assert holds(out, "compare.json") - {"score"} == expected
+        assert holds(out, "compare.json") - {"score", "date"} == expected
     notes = json.loads((tmp_path / "out1" / "compare.json").read_text())["notes"]
     assert f"1 of the {N - 3} of a" in notes[0] and notes[0].endswith("of b.")
 
@@ -152,3 +155,13 @@ def test_few_errors_leave_no_mean_of_theirs(tmp_path):
     assert np.isnan(bare.metrics["confidence_gap"].estimate)
     report.build(data, tmp_path, rows=False)
     assert "0.912345" not in texts(tmp_path) and "91.23" not in texts(tmp_path)
+
+
+def test_answers_that_are_no_class_are_not_quoted(tmp_path):
+    table = frame(4).drop(columns=["group", "patient", "remark"])
+    table["prediction"] = table["label"].astype(str)
+    table.loc[ROW, "prediction"] = NAME
+    table.to_csv(tmp_path / "preds.csv", index=False)
+    for rows in (True, False):
+        report.build(tmp_path / "preds.csv", tmp_path / "out", rows=rows)
+        assert (NAME in texts(tmp_path / "out")) == rows

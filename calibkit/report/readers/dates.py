@@ -4,6 +4,8 @@ import re
 
 import numpy as np
 
+from calibkit.report.names import Naming
+
 _WRITTEN = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\d.*)?|\d{1,2}([-/.])\d{1,2}\3\d{4}([T ]\d.*)?|\d{4}-\d{2}"
 )
@@ -19,13 +21,17 @@ def said(column) -> str:
     first, last = dates.min(), dates.max()
     form = "%Y-%m-%d" if (last - first).days > 1 else "%Y-%m-%d %H:%M:%S"
     middle = dates.sort_values().iloc[len(dates) // 2]
-    return (
-        f"Column {column.name!r} holds dates, {first.strftime(form)} to {last.strftime(form)}. "
-        "Later rows may differ from earlier ones, and folds mix both. To judge a map and "
-        "thresholds on later rows than they come from, add a column split: val before "
-        f"{middle.strftime(form)}, say, and test from then on. In a column called date, calibkit "
-        "compare FILE shows whether calibration changes."
+    found = f"Column {column.name!r} holds dates"
+    way = (
+        ". Later rows may differ from earlier ones, and folds mix both. To judge a map and "
+        "thresholds on later rows than they come from, add a column split: val before {}, say, and "
+        "test from then on. In a column called date, calibkit compare FILE shows whether "
+        "calibration changes."
     )
+    span = f", {first.strftime(form)} to {last.strftime(form)}"
+    note = Naming(found + span, way.format(middle.strftime(form)))
+    note.without = found + way.format("some date")  # the dates are those of rows
+    return note
 
 
 def _parsed(column):
