@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from calibkit_companion.experiments import looks
+from calibkit_companion.experiments.method import method, method_name
 from calibkit_companion.experiments.papers import here
 from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import CIFARS, Block, Need, Paper, grid, settings
@@ -117,4 +118,8 @@ PAPER = Paper(
     trained=("", "5 seeds"),
     seeds=5,
     meant={"focal": "focal_gra"},  # its public code leaves the focal factor out of the gradient
+    coefficients={
+        d: {m.partition("(")[0]: method_name(method(m)) for m in _by_validation(d)}
+        for d in _COEFFICIENTS
+    },
 )
