@@ -884,7 +884,9 @@ def test_command_line(capsys):
     assert cli.main(["claims", "--edition", "smoke", "--paper", "bsce", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     names = "claim setting precondition outcome comparison estimate low high seeds printed"
+    names += " level looks everything without marked"
     assert all(list(row) == names.split() for row in rows)
+    assert all(row["outcome"] in claims.OUTCOMES for row in rows)
     identity = next(row for row in rows if row["claim"] == "bsce-c08")
     assert identity["outcome"] == "holds" and identity["estimate"] < 1e-9
     assert cli.main(["claims", "--paper", "nobody"]) == 2

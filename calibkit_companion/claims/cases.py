@@ -1,7 +1,7 @@
 """A claim in one setting: its comparisons, the doubts about them, and its word."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from calibkit_companion.claims import preconditions
@@ -41,6 +41,8 @@ def judge(whole: Joined, alpha: float = 0.05) -> Verdict:
     perhaps = [part for part in whole.leaves() if part.doubts]
     surely = [part for part in perhaps if any(doubt.sure for doubt in part.doubts)]
     everything = whole.word(alpha)
+    if not perhaps:
+        return Verdict(everything, everything, everything)
 
     def leaving(parts: list[Part]) -> Verdict:
         word = whole.without(lambda part: any(part is p for p in parts)).word(alpha)
@@ -60,7 +62,8 @@ def _agreed(*words: str) -> str:
     return "not tested" if set(words) == {"not tested", "unclear"} else "unclear"
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Case:
     """A claim in a place: what was found for its check, or why it is not tested there.
 
     `doubt` is a precondition of the setting of which the data do not tell whether it is met.
@@ -70,8 +73,14 @@ class Case(NamedTuple):
     check: Joined | None
     note: str = ""
     doubt: str = ""
+    _verdicts: dict[float, Verdict] = field(default_factory=dict)
 
     def verdict(self, alpha: float = 0.05) -> Verdict:
+        if alpha not in self._verdicts:
+            self._verdicts[alpha] = self._verdict(alpha)
+        return self._verdicts[alpha]
+
+    def _verdict(self, alpha: float) -> Verdict:
         if self.check is None:
             return Verdict("not tested", "not tested", "not tested")
         found = judge(self.check, alpha)

@@ -76,6 +76,12 @@ class Judged(NamedTuple):
         shown = stats.Interval(self.estimate, self.low, self.high).format(scale, digits, sign=True)
         return shown + " (over runs alone)" * (self.covers == "runs")
 
+    @property
+    def judged_at(self) -> str:
+        """The level of the word, and how many looks it has to stand."""
+        looks = f" at each of {self.looks} looks" if self.looks > 1 else ""
+        return f"{100 * self.level:.4g} %{looks}"
+
 
 MATHEMATICS = "mathematics"
 ELSEWHERE = {"column": "elsewhere", "title": "elsewhere"}

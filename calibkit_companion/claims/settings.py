@@ -85,13 +85,19 @@ class Place:
             self._intervals[key] = its.mean().interval() if known else stats.Interval(nan, nan, nan)
         return self._intervals[key]
 
+    def difference(self, leaf: Comparison) -> Series | tuple[str, str]:
+        """What a comparison is about by seed, or why there is none."""
+        sides = [self.series(side) for side in leaf.sides]
+        if lacks := [s for s in sides if isinstance(s, tuple)]:
+            return lacks[0]
+        return sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
+
     def part(self, leaf: Comparison | Computed) -> Part:
         if isinstance(leaf, Computed):
             return Part(leaf, known(*[mathematics()[leaf.name]] * 3))
-        sides = [self.series(side) for side in leaf.sides]
-        if lacks := [s for s in sides if isinstance(s, tuple)]:
-            return Part(leaf, lacks=lacks[0])
-        difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
+        difference = self.difference(leaf)
+        if isinstance(difference, tuple):
+            return Part(leaf, lacks=difference)
         mean = difference.mean()
         interval = cache(mean.interval)  # at few levels, each asked for again and again
         lacks = ("one run only, no interval:", described(leaf)) if isnan(interval().low) else None

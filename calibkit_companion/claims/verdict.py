@@ -221,19 +221,19 @@ class Joined:
         What was not run counts for neither side. Where that alone puts the number that makes it
         hold out of reach, it is "not tested".
         """
-        holds, fails = self.needed()
-        found, against = (
-            [part.word(self._share(alpha, needed)) for part in self.kept]
-            for needed in (holds, fails)
-        )
-        if not found:
+        (holds, fails), kept = self.needed(), self.kept
+        if not kept:
             return "unclear" if self.parts else "not tested"
+        share = self._share(alpha, holds)
+        found = [part.word(share) for part in kept]
         if found.count("holds") >= holds:
             return "holds"
+        share = self._share(alpha, fails)
+        against = [part.word(share) for part in kept]
         for words in (("reversed",), ("reversed", "falls short")):
             if sum(w in words for w in against) >= fails:
                 return words[-1]
-        counted = self.kept if self.quantifier in ("all", "any") else self.parts
+        counted = kept if self.quantifier in ("all", "any") else self.parts
         reachable = len(counted) - found.count("not tested") >= holds
         return "unclear" if reachable else "not tested"
 
