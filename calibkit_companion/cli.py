@@ -346,7 +346,7 @@ def _claims(options) -> None:
     rows = claims.board(options.edition, options.paper, options.seeds)
     if options.json:
         names = "claim setting precondition outcome comparison estimate low high seeds printed"
-        names += " level looks everything without"
+        names += " level looks needed everything without"
         table = [{name: getattr(row, name) for name in names.split()} for row in rows]
         for line, row in zip(table, rows, strict=True):
             line["marked"] = [mark._asdict() for mark in row.marked]

@@ -9,6 +9,7 @@ from math import isnan, nan
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from calibkit import cli, stats, terms
 from calibkit_companion import claims, results
@@ -17,6 +18,7 @@ from calibkit_companion.claims import (
     derivations,
     in_print,
     judging,
+    power,
     preconditions,
     settings,
     verdict,
@@ -494,6 +496,23 @@ def test_each_of_several_looks_is_stricter():
     assert Joined("all", (often,)).word() == "unclear"
 
 
+def test_the_seeds_that_would_decide_are_those_that_do_in_four_of_five_cases():
+    rng, spread = np.random.default_rng(0), 1.0
+    mean = stats.MeanOverSeeds(0.7, 0.0, spread**2, 4, 3.0)
+    open_ = Part(part(YES).leaf, mean.interval, 4, mean=mean)
+    k = power.seeds_needed(open_)
+    drawn = rng.normal(0.7, spread, size=(4000, k))
+    t = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / k**0.5)
+    share = np.mean(t > student.ppf(0.975, k - 1))
+    assert 0.76 < share < 0.88 and 12 < k < 30
+    assert power.seeds_needed(replace(open_, looks=3)) > k
+    assert power.seeds_needed(replace(open_, mean=None)) == 0
+    sure = stats.MeanOverSeeds(9.0, 0.0, 1.0, 4, 3.0)
+    assert power.seeds_needed(Part(open_.leaf, sure.interval, 4, mean=sure)) == 0  # decided
+    hopeless = stats.MeanOverSeeds(0.7, 4.0, 1.0, 4, 3.0)  # the test set alone leaves it open
+    assert power.seeds_needed(Part(open_.leaf, hopeless.interval, 4, mean=hopeless)) == 0
+
+
 def test_a_column_that_is_decided_hands_its_share_on():
     """Holm's rule: of three columns two are sure, so the third has all of the five per cent."""
     where = place()
@@ -884,7 +903,7 @@ def test_command_line(capsys):
     assert cli.main(["claims", "--edition", "smoke", "--paper", "bsce", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     names = "claim setting precondition outcome comparison estimate low high seeds printed"
-    names += " level looks everything without marked"
+    names += " level looks needed everything without marked"
     assert all(list(row) == names.split() for row in rows)
     assert all(row["outcome"] in claims.OUTCOMES for row in rows)
     identity = next(row for row in rows if row["claim"] == "bsce-c08")

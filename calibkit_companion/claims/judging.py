@@ -10,9 +10,10 @@ from calibkit import metrics, stats, terms
 from calibkit_companion.claims.cases import Case, case_of, grouped, shares, shown_of
 from calibkit_companion.claims.claim import Claim, claims
 from calibkit_companion.claims.in_print import printed
+from calibkit_companion.claims.power import seeds_needed
 from calibkit_companion.claims.sequential import each_look
 from calibkit_companion.claims.settings import Place, place_of, places
-from calibkit_companion.claims.verdict import Comparison, Joined, Part
+from calibkit_companion.claims.verdict import DECIDED, Comparison, Joined, Part
 from calibkit_companion.claims.words import described
 from calibkit_companion.experiments import plan
 
@@ -38,7 +39,8 @@ class Judged(NamedTuple):
     what of, as in `results.Row`; the word takes that of `level`, which is shared among columns and
     among the `looks` that are taken while seeds are added, and further among comparisons; `alone`
     is how the one shown would fare by itself, where that
-    differs. `printed` is the outcome of the paper's own table by its ±. `shown` marks the
+    differs, and `needed` with how many seeds it would be decided (`power.seeds_needed`).
+    `printed` is the outcome of the paper's own table by its ±. `shown` marks the
     one row that its column shows; `title` is what to call the column.
     """
 
@@ -63,6 +65,7 @@ class Judged(NamedTuple):
     everything: str = ""
     without: str = ""
     marked: tuple[Marked, ...] = ()
+    needed: int = 0
 
     @property
     def measured(self) -> str:
@@ -190,7 +193,9 @@ def _judged(claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True) -
     level = 1 - each_look(alpha, part.looks)
     alone = outcome if outcome in ("holds", "reversed") else part.word()
     alone *= alone != outcome
-    return row._replace(**_numbers(part), level=level, looks=part.looks, alone=alone)
+    needed = 0 if outcome in DECIDED else seeds_needed(part, alpha)
+    looks = {"level": level, "looks": part.looks, "needed": needed}
+    return row._replace(**_numbers(part), **looks, alone=alone)
 
 
 def _marked(check: Joined, outcome: str) -> tuple[Marked, ...]:

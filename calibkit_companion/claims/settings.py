@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -103,7 +103,8 @@ class Place:
         lacks = ("one run only, no interval:", described(leaf)) if isnan(interval().low) else None
         if leaf.first.lowest and interval().low == interval().high:  # of the grid
             lacks = "the same coefficient in every run, no interval:", described(leaf)
-        return Part(leaf, interval, mean.seeds, difference.covers, lacks, looks=self.looks(leaf))
+        part = Part(leaf, interval, mean.seeds, difference.covers, lacks, looks=self.looks(leaf))
+        return replace(part, mean=mean if isinstance(mean, stats.MeanOverSeeds) else None)
 
     def looks(self, leaf: Comparison) -> int:
         """How often a comparison is looked at, while seeds are added and at the planned number."""

@@ -135,6 +135,7 @@ class Part:
     doubts: tuple[Doubt, ...] = ()
     looks: int = 1
     left_out: bool = False
+    mean: stats.MeanOverSeeds | None = None  # what the interval is of, where it is over seeds
 
     @property
     def judged(self) -> bool:
