@@ -149,7 +149,19 @@ def simulate(boards: int, seed: int = 0, rules: tuple[str, ...] = RULES, paper: 
             ]
             its = rate(found, some) | {"power": power(found)}
             report["rules"][name]["right" if right else "wrong"] = its
-    return report
+    return report | ({"loss_of_power": loss(report["rules"])} if rules == RULES else {})
+
+
+def loss(rules: dict) -> dict:
+    """How much power each change of the rules costs, in each world."""
+    new, uncounted, before = (rules[name] for name in RULES)
+    return {
+        world: {
+            "preconditions": round(before[world]["power"] - uncounted[world]["power"], 3),
+            "looks": round(uncounted[world]["power"] - new[world]["power"], 3),
+        }
+        for world in new
+    }
 
 
 if __name__ == "__main__":
