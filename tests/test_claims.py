@@ -442,7 +442,8 @@ OUT = "left out"
         ("most", [YES, YES, None, None, None], "not tested"),
         ("most", [YES, YES, OUT, None, None], "unclear"),
         ("nearly all", [YES, YES, YES, None, None], "not tested"),
-        ("any", [NO, None], "unclear"),
+        ("any", [OPEN, None], "unclear"),
+        ("any", [NO, None], "not tested"),  # what could still make it hold was not run
         ("all", [YES, OUT, None], "not tested"),
     ],
 )
@@ -746,7 +747,7 @@ def test_a_method_as_accurate_on_the_test_set_is_judged():
     write("fmfp", separation=3.0, **WEAK)
     found = judged("fmfp-c16", presumes={})
     assert found.outcome == "holds" and not found.marked
-    assert found.precondition.startswith("FMFP: judged, as accurate on the test set")
+    assert found.precondition.startswith("judged: FMFP (knows less of its training set, and is")
     write("fmfp", separation=3.0, train_accuracy=[0.985] * 7)  # within two points
     assert judged("fmfp-c16", presumes={}).precondition == ""
 

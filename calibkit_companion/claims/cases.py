@@ -110,9 +110,8 @@ def case_of(claim: Claim, place: Place) -> Case:
         part = place.part(leaf)
         if part.lacks:
             return part
-        for method in preconditions.learned_less(leaf, claim, place):
-            why = "{what}: judged, as accurate on the test set, though less well fitted"
-            notes.append((f"{why} to the training set", method))
+        for doubt in preconditions.learned_less(leaf, claim, place):
+            notes.append((f"judged: {{what}} ({doubt.why})", doubt.method))
         return replace(part, doubts=tuple(preconditions.of_comparison(leaf, claim, place)))
 
     check = claim.check_on(at.runs.setting.dataset).put(find)

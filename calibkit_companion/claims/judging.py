@@ -189,7 +189,9 @@ def _judged(claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True) -
     )
     if outcome == "not tested":
         return row
-    part = check.without(lambda part: any(part is p for p in found.doubted)).deciding(alpha)
+    if found.without in DECIDED or found.everything not in DECIDED:
+        check = check.without(lambda part: any(part is p for p in found.doubted))
+    part = check.deciding(alpha)
     level = 1 - each_look(alpha, part.looks)
     alone = outcome if outcome in ("holds", "reversed") else part.word()
     alone *= alone != outcome

@@ -61,11 +61,12 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
             )
     if "decays" in needs:
         change = place.interval(_erm("auroc", since_best="auroc"))
-        if not isnan(change.estimate) and (met := above(change, -needs["decays"])) is not False:
+        if not isnan(change.estimate) and (less := above(change, -needs["decays"])) is not False:
+            clearly = "" if less else "clearly "
             yield Doubt(
                 f"the AUROC of plain training ends {change.format(100, 1, sign=True)} points from "
-                "that of its best epoch",
-                sure=met is True,
+                f"that of its best epoch, not {clearly}{100 * needs['decays']:.1f} below it",
+                sure=less is True,
             )
     for method in needs.get("errors left", ()):
         learned = place.interval(Side(method, Number("train_accuracy")))
@@ -107,16 +108,18 @@ def _fits(place: Place, method: str, metric: str) -> bool | None:
     return True if isnan(less.estimate) else above(less, -LEARNS)
 
 
-def learned_less(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[str]:
+def learned_less(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
     """Methods that know less of their training set, yet are as accurate on the test set."""
     if isinstance(leaf, Computed) or not claim.presumes.get("learns", True):
         return []
-    each = [(place.at(side), m) for side in leaf.sides if not side.size for m in side.methods]
-    return [
-        terms.label(method)
-        for here, method in each
-        if _fits(here, method, "train_accuracy") is False and _fits(here, method, "accuracy")
-    ]
+    found = []
+    for here, method in ((place.at(s), m) for s in leaf.sides if not s.size for m in s.methods):
+        learned = _fits(here, method, "train_accuracy")
+        if not learned and _fits(here, method, "accuracy"):
+            perhaps = "perhaps " * (learned is None)
+            why = f"{perhaps}knows less of its training set, and is as accurate on the test set"
+            found.append(Doubt(why, terms.label(method), sure=False))
+    return found
 
 
 def errors_accepted(leaf: Comparison | Computed, place: Place) -> bool:

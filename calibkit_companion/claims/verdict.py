@@ -234,9 +234,9 @@ class Joined:
         for words in (("reversed",), ("reversed", "falls short")):
             if sum(w in words for w in against) >= fails:
                 return words[-1]
-        counted = kept if self.quantifier in ("all", "any") else self.parts
-        reachable = len(counted) - found.count("not tested") >= holds
-        return "unclear" if reachable else "not tested"
+        open_ = sum(w not in ("reversed", "falls short") for w in against)
+        could = {"all": len(kept), "any": open_}.get(self.quantifier, len(self.parts))
+        return "unclear" if could - found.count("not tested") >= holds else "not tested"
 
     def deciding(self, alpha: float = 0.05) -> Part:
         """The comparison on which the word hangs.
