@@ -128,9 +128,12 @@ def shown_of(claim: Claim, cases: list[Case]) -> list[Case]:
     for case in cases:
         columns.setdefault(case.place.column, []).append(case)
 
-    def rank(case: Case) -> tuple[bool, bool]:
-        strictest = 0.05 / len(columns)  # so that what stands for a column is tested at any level
-        return case.verdict(strictest).outcome == "not tested", case.place.name not in own
+    # What is tested at a strict level is so at any; where nothing is, what the usual level refutes.
+    levels = 0.05 / len(columns), 0.05
+
+    def rank(case: Case) -> tuple[bool, ...]:
+        tested = [case.verdict(level).outcome != "not tested" for level in levels]
+        return *(not one for one in tested), case.place.name not in own
 
     return [min(its, key=rank) for its in columns.values()]
 
