@@ -14,6 +14,7 @@ from calibkit_companion.pages.page import NoRecords, bring_records, check_parame
 from calibkit_companion.records import folders
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, rows_of
+from calibkit_companion.results.change import since
 from calibkit_companion.results.derived import Predictions
 from calibkit_companion.results.measure import SCORES, Series, by_seed
 from calibkit_companion.results.number import LEARNS, Number
@@ -122,7 +123,10 @@ class Results:
             if number.score in SCORES:
                 changes |= self.scored()
             records = self.records(method, **changes)
-            self._series[key] = by_seed(records, number, self.setting.dataset)
+            if number.since:
+                self._series[key] = since(records, number)
+            else:
+                self._series[key] = by_seed(records, number, self.setting.dataset)
         return self._series[key]
 
     def compare(
@@ -177,7 +181,7 @@ class Results:
         """The level of a number for some methods, with its interval; fields as in `compare`."""
 
         def alone(method: str, number: Number) -> tuple[Series, str]:  # a change has a word
-            return self.series(method, number), "its best epoch" * bool(number.since_best)
+            return self.series(method, number), number.since or number.since_best
 
         return self._rows(alone, methods, metric, which, level)
 
@@ -358,8 +362,8 @@ class Results:
 def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
     """What a method loses of its refinement after the best epoch: positive for information lost."""
     of = Series(dict(enumerate(numbers.since_best)), dict(enumerate(numbers.deviations)), numbers.n)
-    number = Number("nll_refinement", since_best="nll_refinement")
-    return row(of, number, runs.name, method, "its best epoch", title=runs.title)
+    number = Number("nll_refinement", since="best")
+    return row(of, number, runs.name, method, number.since, title=runs.title)
 
 
 @cache
