@@ -216,14 +216,17 @@ class Training:
         split, seed = self.splits["train"], self._crop_seed()
         return self._augmented(split.inputs.read(index, seed) if seed else split.inputs[index])
 
-    def training_batches(self, parts: Sequence[Tensor]) -> Iterator[Tensor]:
+    def training_batches(
+        self, parts: Sequence[Tensor], crops: torch.Generator | None = None
+    ) -> Iterator[Tensor]:
         """`training_inputs` of each of some parts of the training set in turn."""
-        return map(self._augmented, _decoded(self.splits["train"], parts, self._crop_seed()))
+        decoded = _decoded(self.splits["train"], parts, self._crop_seed())
+        return (self._augmented(batch, crops) for batch in decoded)
 
-    def _augmented(self, batch: Tensor) -> Tensor:
+    def _augmented(self, batch: Tensor, crops: torch.Generator | None = None) -> Tensor:
         batch = self._normalised(batch)
         if self.protocol.augment and self.data.augment == "crop_flip":
-            batch = data.augment_crop_flip(batch, self.crops)
+            batch = data.augment_crop_flip(batch, crops or self.crops)
         return batch
 
     def _crop_seed(self) -> tuple[int, ...]:
@@ -429,11 +432,16 @@ class Training:
         """The network whose predictions count at an epoch: the averaged one once it exists."""
         if self.average is None or epoch <= self.protocol.swa_start:
             return self.network.eval()
-        split = self.splits["train"]
         everything = torch.arange(len(self.labels), device=self.device)
+        parts = everything.split(self.evaluation_batch)
+        batches = self.batches(self.splits["train"], parts)
+        if self.protocol.bn_statistics == "augmented":
+            # Crops of their own: the training goes on as it does without them.
+            (seed,) = np.random.SeedSequence([self.run.seed, epoch]).generate_state(1)
+            crops = torch.Generator(self.device).manual_seed(int(seed))
+            batches = self.training_batches(parts, crops)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            parts = everything.split(self.evaluation_batch)
-            update_bn(self.batches(split, parts), self.average)
+            update_bn(batches, self.average)
         return self.average.module.eval()
 
     # --- checkpoints ---
