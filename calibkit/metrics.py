@@ -255,6 +255,43 @@ def _stretches(values: Array, cut: Array) -> Array:
     return sums
 
 
+def top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[ArrayOrTensor, ArrayOrTensor]:
+    """Return the confidence in the most probable class of each sample, and whether it is right.
+
+    It is several times faster than ``probs.max(axis=1)`` and ``probs.argmax(axis=1) == labels``,
+    and gives the same.
+
+    Parameters
+    ----------
+    probs : array or tensor, shape (n, k)
+        Probabilities. Of equal ones in a row the first is the prediction.
+    labels : array or tensor of integers, shape (n,)
+        True classes, 0 to k - 1.
+
+    Returns
+    -------
+    confidence : array (n,)
+        What `auroc`, `aurc` and their relatives rank.
+    correct : array (n,) of bool
+        Tensors if `probs` is one.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty or malformed, or a label is out of range.
+
+    Examples
+    --------
+    >>> confidence, correct = top_label([[0.9, 0.1], [0.4, 0.6]], [0, 0])
+    >>> confidence.tolist(), correct.tolist()
+    ([0.9, 0.6], [True, False])
+    """
+    if np.ndim(probs) != 2:
+        raise ValueError(f"probs: got shape {np.shape(probs)}, expected (n, k)")
+    confidence, correct = _top_label(probs, labels)
+    return like(confidence, probs), like(correct, probs)
+
+
 def _top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     """Return confidence (n,) and correctness (n,) of the most probable class.
 

@@ -1127,8 +1127,10 @@ def _log_odds(logits: Array) -> Array:
     """
     n, k = logits.shape
     if k == 2:
-        odds = logits[:, 0] - logits[:, 1]
-        return np.stack([odds, -odds])
+        odds = np.empty((2, n))
+        np.subtract(logits[:, 0], logits[:, 1], out=odds[0])
+        np.negative(odds[0], out=odds[1])
+        return odds
     top = np.arange(n), logits.argmax(axis=1)
     shifted = logits - logits[top][:, np.newaxis]
     weight = np.exp(shifted)
@@ -1146,7 +1148,7 @@ def _warn(message: str, stacklevel: int = 4, kind: type[PosthocWarning] = Postho
 
 
 def _warn_missing(labels: Array, k: int) -> None:
-    missing = k - len(np.unique(labels))
+    missing = k - np.count_nonzero(np.bincount(labels))
     if missing:
         _warn(f"{missing} of {k} classes have no held-out sample; their probabilities stay", 5)
 
