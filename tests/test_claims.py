@@ -701,7 +701,7 @@ def test_wrong_names_are_refused():
 def test_command_line(capsys):
     assert cli.main(["claims", "--edition", "smoke", "--paper", "mixup"]) == 0
     text = capsys.readouterr().out
-    assert re.search(r"^mixup-c01  With a suitable", text, re.M)
+    assert re.search(r"^mixup-c01  Before any", text, re.M)
     assert "its own table      no" in text or "holds in 14 of 16 by its means" in text
     assert "no records of this edition" in text
     assert cli.main(["claims", "--edition", "smoke", "--paper", "bsce", "--json"]) == 0
@@ -721,6 +721,14 @@ def test_a_card_has_each_claim_of_a_paper_with_its_anchor():
     for claim in claims.claims("fmfp"):
         assert f'id="{claim.id}"' in card
     assert "holds in 8 of 8 by its means" in card
+
+
+def test_the_papers_own_table_says_also_what_its_means_say():
+    card = claims.card("fmfp", place().runs)._repr_html_()
+    for identity, signs in (("fmfp-c13", "◇○"), ("fmfp-c16", "●"), ("fmfp-c18", "")):
+        its = re.search(f'id="{identity}".*?class="sign[^>]*>(.*?)<', card, re.S)
+        assert its[1] == signs, identity
+    assert "own table: unclear, holds by its means" in card.replace("&#39;", "'")
 
 
 # --- numbers that only claims ask for -------------------------------------------------------------
