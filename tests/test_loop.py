@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from calibkit import losses, metrics
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
-from calibkit_companion.records import folders
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.training.loop import Training, train
 from calibkit_companion.training.machine import RoundedProducts, computes_bfloat16
 
@@ -69,7 +69,8 @@ def test_every_method_trains_to_a_whole_record(method, tmp_path):
 def test_what_is_stored_is_what_was_measured(tmp_path):
     record = train(run("mixup", "digits", "cnn", evaluate_every=2), tmp_path)
     arrays, last = record.arrays, {k: v[-1] for k, v in record.history.items()}
-    again = metrics.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
+    again = ranking.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
+    assert {"auroc", "auroc_log_odds", "aurc_log_odds"} <= again.keys()
     for name, value in again.items():
         assert value == pytest.approx(last[name], rel=1e-6), name
 
@@ -82,6 +83,7 @@ def test_shifted_test_sets_are_measured(tmp_path):
     unshifted = record.history["accuracy"][-1]
     assert table["accuracy"][0] > table["accuracy"][-1] and unshifted > table["accuracy"][-1]
     assert np.isfinite(table["ece_scaled"]).all()
+    assert np.isfinite(table["auroc_log_odds"] + table["auroc_scaled_log_odds"]).all()
     assert (tmp_path / record.name / "shifted.csv.gz").exists()
     plain = train(run("erm", "gaussians", "mlp", shifted=500), tmp_path)  # no shift is known
     assert plain.shifted == {} and set(plain.info["sha256"]) == {"history.csv", "arrays.npz"}

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from calibkit import stats
+from calibkit import metrics, stats
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY
 from calibkit_companion.results import derived
@@ -95,9 +95,29 @@ def _through_training(record: Record, number: Number) -> float:
 
 def column_of(number: Number) -> str:
     """What a history, or a table of shifted sets, calls a number; empty if these have none such."""
-    if number.score != "max_probability" or number.validation:
+    if number.score not in ("max_probability", "log_odds") or number.validation:
         return ""
-    return number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
+    named = number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
+    return named + stats.BY_LOG_ODDS * (number.score == "log_odds")
+
+
+def by_log_odds(number: Number) -> Number | None:
+    """The number as ranked by the log-odds; None if it does not rank, or says what ranks it."""
+    if number.score != "max_probability" or not metrics.ranks(number.metric):
+        return None
+    return number._replace(score="log_odds")
+
+
+def has(record: Record, number: Number) -> bool:
+    """Whether a run has a number that is ranked by the log-odds."""
+    column = column_of(number)
+    if number.test_set != "clean":
+        return column in record.all_shifted
+    if number.since or isinstance(number.at, str) and number.at != "end":
+        return column in record.history
+    if number.at == "end" and not record.light:  # they are computed
+        return number.recalibration != "binned" and not number.validation
+    return column in record.history or record.measured(*_key(number)) is not None
 
 
 @dataclass(frozen=True)

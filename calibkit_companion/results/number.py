@@ -11,7 +11,7 @@ class Number(NamedTuple):
     metric : a name in `calibkit.terms.METRICS` or in `METRICS` here
     recalibration : "none"; "ts_nll", "ts_ece" (a temperature that minimises the NLL or the ECE of
         the validation data), "ts_test" (the ECE of the test data), "binned" (histogram binning)
-    score : "max_probability", "p_norm", "trust_score" or "confidnet"
+    score : "max_probability", "log_odds", "p_norm", "trust_score" or "confidnet"
     test_set : "clean"; "shifted" or "collected", the mean over every shifted or newly collected
         set; or one of them by name and severity, such as "blur-3"
     at : "end", an epoch, or a period of the training, over which it is averaged: "late" (its last

@@ -23,12 +23,13 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 import calibkit
 from calibkit import confidence, losses, metrics, posthoc
+from calibkit.stats import BY_LOG_ODDS
 from calibkit_companion import data
 from calibkit_companion.data import readers, shifts
 from calibkit_companion.experiments import plugins
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
-from calibkit_companion.records import folders
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.training import machine, networks, trials
 from calibkit_companion.training.objectives import (
@@ -383,9 +384,10 @@ class Training:
             self.splits["shifted"] = self._here(split)
             logits = self.evaluate(self.final, "shifted")[0].cpu().numpy()
             labels = split.labels.numpy()
-            row = _scalars(metrics.summary(logits, labels))
-            scaled = metrics.summary(logits / temperature, labels)
+            row = _scalars(ranking.summary(logits, labels))
+            scaled = ranking.summary(logits / temperature, labels)
             row |= {f"{k}_scaled": scaled[k] for k in ("ece", "brier", "nll", "auroc")}
+            row[f"auroc_scaled{BY_LOG_ODDS}"] = scaled[f"auroc{BY_LOG_ODDS}"]
             rows.append({"shift": kind, "severity": severity} | row)
         return rows
 
@@ -530,7 +532,7 @@ class Training:
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "loss": loss,
             "train_accuracy": train_accuracy,
-            **metrics.summary(logits, labels),
+            **ranking.summary(logits, labels),
         }
         best, value = posthoc.optimal_temperature(logits, labels, "ece")
         held_out, held_out_labels = held_out.cpu().numpy(), self.data.validation.labels.numpy()
