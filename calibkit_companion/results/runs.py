@@ -214,9 +214,9 @@ class Results:
         """
         if numbers not in self._ranked:
             asked = [by_log_odds(number) for number in numbers]
-            known = all(has(r, number) for number in asked if number for r in self._present)
+            each = [has(r, number) for number in asked if number for r in self._present]
             chosen = (by or number for by, number in zip(asked, numbers, strict=True))
-            self._ranked[numbers] = tuple(chosen) if known else numbers
+            self._ranked[numbers] = tuple(chosen) if each and all(each) else numbers
         return self._ranked[numbers]
 
     @cached_property
