@@ -161,7 +161,7 @@ def number_label(number) -> str:
     >>> number_label(Number("accuracy", since="third_rate"))
     'change of accuracy since the second drop of the learning rate'
     """
-    metric, after, score, where, at, best, since, size = number
+    metric, after, score, where, at, since, size = number
     label = terms.metric_label(metric, unit=False)[0].removesuffix(" × 1000")
     # Inside a sentence, a word is in lower case, an abbreviation is not.
     label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
@@ -170,7 +170,6 @@ def number_label(number) -> str:
     words += [f"by {score.replace('_', '-')}" * (score != "max_probability")]
     words += [f"on {size} validation samples" * bool(size), _ON.get(where, f"({where})")]
     text = " ".join(filter(None, words))
-    since = "best" if best else since
     return f"change of {text} since {_SINCE[since]}" if since else text
 
 

@@ -17,8 +17,6 @@ class Number(NamedTuple):
     at : "end", an epoch, or a period of the training, over which it is averaged: "late" (its last
         quarter), "settled" (all but its first tenth), "second_rate", "third_rate" (of the learning
         rate)
-    since_best : a metric; the number is then the change since the epoch that is best by it, chosen
-        on the other seeds: a level for a precondition, its interval would be too short
     since : "settled", "second_rate" or "third_rate"; the number is then the change from the first
         to the last evaluated epochs after that period begins: means of five, or of half of what
         there is (see `change`). "best": since its best epoch, as `runs.late` finds it
@@ -30,7 +28,6 @@ class Number(NamedTuple):
     score: str = "max_probability"
     test_set: str = "clean"
     at: str | int = "end"
-    since_best: str = ""
     since: str = ""
     validation: int = 0
 

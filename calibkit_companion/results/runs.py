@@ -188,8 +188,7 @@ class Results:
 
         def alone(method: str, number: Number) -> tuple[Series, str, Number]:
             (number,) = self.ranked(number)
-            to = number.since or number.since_best  # a change has a word
-            return self.series(method, number), to, number
+            return self.series(method, number), number.since, number  # a change has a word
 
         return self._rows(alone, methods, metric, which, level)
 
