@@ -580,7 +580,7 @@ class Replicates:
 
     What is drawn depends only on the size of the test set, so the i-th replicate of every run on
     that set has the same samples, and differences of deviations come from paired resamples. Made by
-    `replicates_of_run`, kept in a file of some 35 KB, used by `mean_over_seeds`.
+    `replicates_of_run`, kept in a file of some 30 KB, used by `mean_over_seeds`.
 
     Attributes
     ----------
@@ -654,7 +654,7 @@ class Replicates:
         return self.deviations[self._place[name]].astype(np.float64)
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` without pickles, some 35 KB.
+        """Write an ``.npz`` without pickles, some 30 KB.
 
         Deviations are rounded to 255 steps up to the largest, which changes their standard
         deviation by less than 0.1 %; with 200 replicates it is uncertain by 5 % anyway.
