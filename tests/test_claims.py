@@ -609,6 +609,8 @@ def test_what_is_missing_is_named():
     found = judged("fmfp-c01")
     assert found.outcome == "not tested"
     assert "no run of Label smoothing, Focal, CS-KD, L1 norm" in found.precondition
+    lacks = [its.lacks for its in found.compared()]
+    assert lacks[:2] == ["", "no run of Label smoothing"]
     assert judged("fmfp-c21").outcome == "not tested"
     assert isnan(found.estimate) and found.seeds == 0 and found.measured == ""
 
@@ -741,6 +743,9 @@ def test_a_method_that_does_not_learn_is_marked():
     assert (method, why, sure, alone) == ("FMFP", preconditions.UNFIT, True, "holds")
     assert comparison == "AUROC by log-odds, FMFP minus ERM" and measured == found.measured
     assert "holds with all, unclear without these" in found.precondition
+    (compared,) = found.compared()
+    assert compared[:4] == (comparison, measured, "holds", 2) and compared.lacks == ""
+    assert compared.doubts == (f"FMFP: {preconditions.UNFIT}",)
     assert judged("fmfp-c16", presumes={"learns": False}).outcome == "holds"
 
 

@@ -46,7 +46,7 @@ def test_looks_follow_one_another_and_add_seeds():
     for name, its in looks.settings().items():
         dates = [look["date"] for look in its["looks"]]
         assert dates == sorted(dates) and all(isinstance(day, date) for day in dates)
-        for method in {m for look in its["looks"] for m in look} - {"date", "commit"}:
+        for method in {m for look in its["looks"] for m in look} - {"date", "commit", "usual"}:
             assert (each := looks.seeds(name, method)) == sorted(each), (name, method)
 
 
@@ -59,14 +59,21 @@ def test_what_is_planned_of_the_queue():
 
 def test_looks_are_counted_by_what_is_compared(monkeypatch):
     made = {
-        "planned": {"usual": 3, "a": 6, "b": 6},
-        "looks": [{"a": 1, "b": 1}, {"a": 3}, {"b": 3, "c": 3}, {"a": 4}, {"b": 4}],
+        "planned": {"usual": 3, "erm": 6, "sam": 6},
+        "looks": [
+            {"erm": 1, "sam": 1},
+            {"erm": 3, "label_smoothing": 2},
+            {"sam": 3, "swa": 3},
+            {"erm": 4},
+            {"sam": 4},
+        ],
     }
     monkeypatch.setattr(looks, "settings", lambda: {"made": made})
-    assert looks.seeds("made", "a") == [1, 3, 3, 4, 4, 6]
-    assert looks.taken("made", ["a"]) == 3  # three, four, six; one seed is not judged
-    assert looks.taken("made", ["a", "b"]) == 3
-    assert looks.taken("made", ["a", "c"]) == 1  # their shared seeds are three from the first on
-    assert looks.taken("made", ["d"]) == 1 and looks.taken("other", ["a"]) == 1
-    assert looks.planned("made") == {"seeds": 3, "more": (("a", 6), ("b", 6))}
+    assert looks.seeds("made", "erm") == [1, 3, 3, 4, 4, 6]
+    assert looks.taken("made", ["erm"]) == 3  # three, four, six; one seed is not judged
+    assert looks.taken("made", ["erm", "sam"]) == 3
+    assert looks.taken("made", ["erm", "swa"]) == 1  # they share three from the first on
+    assert looks.taken("made", ["label_smoothing(epsilon=0.05)"]) == 2  # the usual, by its value
+    assert looks.taken("made", ["crl"]) == 1 and looks.taken("other", ["erm"]) == 1
+    assert looks.planned("made") == {"seeds": 3, "more": (("erm", 6), ("sam", 6))}
     assert looks.planned("other") == {}

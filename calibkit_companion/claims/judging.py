@@ -29,6 +29,21 @@ class Marked(NamedTuple):
     outcome: str
 
 
+class Compared(NamedTuple):
+    """One comparison of a claim: its 95 % interval in words, and how it fares by itself.
+
+    `lacks` says why there is none; `doubts` what its methods fail, as "method: why".
+    """
+
+    comparison: str
+    measured: str
+    outcome: str
+    seeds: int
+    looks: int
+    lacks: str
+    doubts: tuple[str, ...]
+
+
 class Judged(NamedTuple):
     """A claim in one setting; numbers are of the comparison that decides, in natural units.
 
@@ -41,7 +56,8 @@ class Judged(NamedTuple):
     is how the one shown would fare by itself, where that
     differs, and `needed` with how many seeds it would be decided (`power.seeds_needed`).
     `printed` is the outcome of the paper's own table by its ±. `shown` marks the
-    one row that its column shows; `title` is what to call the column.
+    one row that its column shows; `title` is what to call the column. `parts` are all comparisons:
+    `compared` has them in words.
     """
 
     claim: str
@@ -66,6 +82,7 @@ class Judged(NamedTuple):
     without: str = ""
     marked: tuple[Marked, ...] = ()
     needed: int = 0
+    parts: tuple[Part, ...] = ()
 
     @property
     def measured(self) -> str:
@@ -78,6 +95,16 @@ class Judged(NamedTuple):
         digits = 3 if scale == 1 else 1 + (scale * (self.high - self.low) < 0.2)
         shown = stats.Interval(self.estimate, self.low, self.high).format(scale, digits, sign=True)
         return shown + " (over runs alone)" * (self.covers == "runs")
+
+    def compared(self) -> list[Compared]:
+        """Every comparison of the claim here."""
+        found = []
+        for part in self.parts:
+            its = Judged(*("",) * 4, **_numbers(part))
+            doubts = tuple(f"{doubt.method}: {doubt.why}" for doubt in part.doubts)
+            how = its.comparison, its.measured, part.word(), part.seeds, part.looks
+            found.append(Compared(*how, " ".join(part.lacks or ()), doubts))
+        return found
 
     @property
     def judged_at(self) -> str:
@@ -186,6 +213,7 @@ def _judged(claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True) -
         everything=found.everything,
         without=found.without,
         marked=marked,
+        parts=tuple(check.leaves()) if check else (),
     )
     if outcome == "not tested":
         return row
