@@ -375,6 +375,8 @@ def prepare_overfitting(
 
     What a seed has lost is counted from the epoch that is best by the mean of the others: the best
     of its own noisy epochs is lucky, and any loss since then too large. A single seed has no other.
+    The luck of the test set, which all seeds share, is left in it, and the losses of the seeds
+    depend on each other: for an interval, take stretches of epochs that are fixed beforehand.
 
     Parameters
     ----------

@@ -9,7 +9,9 @@ There are two kinds of function, which differ in what they take.
   higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
   class is a correct prediction throughout.
 
-`summary` computes all of them from logits in one pass over the array and one sort. Values are plain
+These rank the confidences they are given, ties included, and in single precision those of a sure
+network tie at 1. `summary` computes all metrics from logits and ranks by log-odds, which saturate
+nowhere; `confidence.log_odds` gives them. Values are plain
 fractions (multiply by 100 or 1000 in tables). Samples of equal confidence are always treated as one
 group, so no result depends on the order of the samples. What the data leave undefined, such as the
 AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`.
@@ -48,6 +50,7 @@ from calibkit.arrays import (
     check_bins,
     exp_shifted,
     like,
+    log_odds,
     prob_blocks,
     probs_and_floor,
     row_sums,
@@ -1310,7 +1313,7 @@ def auroc(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -1353,7 +1356,7 @@ def aupr_success(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -1397,7 +1400,7 @@ def aupr_error(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -1444,7 +1447,7 @@ def risk_coverage(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -1485,7 +1488,7 @@ def aurc(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -1546,7 +1549,7 @@ def eaurc(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -1590,7 +1593,7 @@ def augrc(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -1632,7 +1635,7 @@ def fpr_at_tpr(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     tpr : float
@@ -1698,7 +1701,7 @@ def risk_at_coverage(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     coverage : float
@@ -1743,7 +1746,7 @@ def coverage_at_risk(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     risk : float
@@ -1792,7 +1795,7 @@ def threshold_at_risk(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     risk : float
@@ -1913,7 +1916,7 @@ def confidence_gap(
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     sample_weight : array or tensor, shape (n,), optional
@@ -2092,7 +2095,12 @@ def summary(
     *,
     sample_weight: "ArrayLike | None" = None,
 ) -> dict[str, float]:
-    """Compute every metric from logits, in one pass over the array and one sort.
+    """Compute every metric from logits.
+
+    What depends on the order of the samples alone, from the AUROC to the risk at a coverage, ranks
+    them by the log-odds of the predicted class, its logit minus the logsumexp of the others in
+    double precision: a softmax rounds the surest to 1, right and wrong ones alike (in single
+    precision from log-odds of 17 on, in double from 37). Probabilities rank as they are.
 
     Parameters
     ----------
@@ -2135,7 +2143,11 @@ def summary(
     weights = _weights(sample_weight, len(scores))
     samples, classes = _scan(scores, floor, labels, bins, weights)
     ranking = Ranking.of(samples["confidence"], samples["correct"], weights)
-    values = {name: f(ranking) for name, f in ranked_metrics(bins).items()}
+    order = ranking
+    if kind == "logits":
+        order = Ranking.of(log_odds(logits), samples["correct"], weights)
+    functions = ranked_metrics(bins).items()
+    values = {name: f(order if ranks(name) else ranking) for name, f in functions}
     values["nll"] = _mean(samples["nll"], weights)
     values["brier"] = _mean(samples["brier"], weights)
     values["classwise_ece"] = _classwise_ece(classes)
@@ -2149,6 +2161,30 @@ def summary(
         message = _UNDEFINED + ", ".join(undefined)
         warnings.warn(message, UndefinedMetricWarning, stacklevel=2)
     return {"n": len(samples["correct"]) if weights is None else ranking.n, **values}
+
+
+RANKING = ("auroc", "aupr_success", "aupr_error", "aurc", "eaurc", "augrc", "fpr_at_tpr")
+
+
+def ranks(name: str) -> bool:
+    """Whether a metric depends on the order of the confidences alone, and not on their size.
+
+    Parameters
+    ----------
+    name : str
+        A name in `summary`.
+
+    Returns
+    -------
+    bool
+        True for those that rank logits by their log-odds.
+
+    Examples
+    --------
+    >>> ranks("aurc"), ranks("risk_at_coverage_0.8"), ranks("ece")
+    (True, True, False)
+    """
+    return name in RANKING or name.startswith(("risk_at_coverage_", "coverage_at_risk_"))
 
 
 def ranked_metrics(

@@ -514,7 +514,8 @@ def plot_overfitting_grid(
     Figure
         As wide as a page, or for one column as a phone, a row a metric. Thick is the mean, thin are
         single seeds; the ring is the best epoch of the mean, and the number what seeds lose after
-        the epoch that is best for the others, with a 95 % interval.
+        the epoch that is best for the others, on average. It has no interval: the choices depend on
+        each other, and where seeds share the luck of one test set it counts as a loss.
 
     Raises
     ------
@@ -567,8 +568,8 @@ def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
     ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
     said = "best at the end"
     if numbers.drop.any():
-        unit = " points" if scale == 100 else ""
-        said = _text(numbers.drop, 1 if scale > 1 else 3, scale, unit, sign=True)
+        unit, digits = " points" * (scale == 100), 1 if scale > 1 else 3
+        said = f"{scale * numbers.drop.mean():+.{digits}f}{unit}".replace("-", "−")
     if numbers.best_epoch < x[-1]:
         ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
         ends = {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}

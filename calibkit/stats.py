@@ -36,6 +36,7 @@ from calibkit.arrays import (
     as_labels,
     as_logits,
     as_probs,
+    log_odds,
     softmax,
     to_numpy,
 )
@@ -571,6 +572,7 @@ COMPARED = (
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
 RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")  # by the p-norm
+BY_LOG_ODDS = "_log_odds"  # behind the name of a metric that is ranked by them
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
 
 
@@ -580,14 +582,16 @@ class Replicates:
 
     What is drawn depends only on the size of the test set, so the i-th replicate of every run on
     that set has the same samples, and differences of deviations come from paired resamples. Made by
-    `replicates_of_run`, kept in a file of some 25 KB, used by `mean_over_seeds`.
+    `replicates_of_run`, kept in a file of some 30 KB, used by `mean_over_seeds`.
 
     Attributes
     ----------
     names : tuple of str
         Metrics (`COMPARED` and a few more) as trained, ``auroc``; `COMPARED` after each
-        recalibration, ``auroc_ts_nll``; and `RANKING` by the p-norm of the logits,
-        ``auroc_p_norm``, which older files do not have.
+        recalibration, ``auroc_ts_nll``; `RANKING` by the p-norm of the logits, ``auroc_p_norm``;
+        and what ranks by the log-odds, ``auroc_log_odds`` and ``auroc_ts_nll_log_odds``: without
+        that ending it ranks by the confidence, as in version 0.1. Older files have no p-norm and no
+        log-odds.
     estimates : array (names,)
         Values on the whole test set.
     deviations : array (names, n)
@@ -652,7 +656,7 @@ class Replicates:
         return self.deviations[self._place[name]].astype(np.float64)
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` without pickles, some 25 KB.
+        """Write an ``.npz`` without pickles, some 30 KB.
 
         Deviations are rounded to 255 steps up to the largest, which changes their standard
         deviation by less than 0.1 %; with 200 replicates it is uncertain by 5 % anyway.
@@ -792,11 +796,17 @@ def replicates_of_run(
             parts["_binned"] = log_of_map(binned), COMPARED
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
     parts |= {f"_{name}": (logits / value, COMPARED) for name, value in temperatures.items()}
+    for part in [part for part in parts if part != "_binned"]:  # that makes equal confidences
+        its = metrics.per_sample(parts[part][0], labels)
+        odds = Ranked(its["confidence"], its["correct"], log_odds(parts[part][0]))
+        parts[part + BY_LOG_ODDS] = odds, tuple(filter(metrics.ranks, COMPARED))
     if p is not None:
         scores = Answers(confidence.p_norm(logits, p), logits.argmax(axis=1) == labels)
         parts["_p_norm"] = scores, RANKING
     evaluators = [
-        _evaluator(scores if part else given, labels, asked, "logits" if part else kind)[0]
+        _evaluator(
+            scores if part else given, labels, asked, "logits" if part else kind, by_confidence=True
+        )[0]
         for part, (scores, asked) in parts.items()
     ]
     names = [metric + part for part, (_, asked) in parts.items() for metric in asked]
@@ -1001,12 +1011,16 @@ def _evaluator(
     kind: Kind = "logits",
     sample_weight: "ArrayLike | None" = None,
     groups: "ArrayLike | None" = None,
+    by_confidence: bool = False,
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
-    The array is read and sorted here, once. Without weights, counts are whole numbers.
+    The array is read and sorted here, once. Without weights, counts are whole numbers. Logits are
+    ranked by their log-odds, as `metrics.summary` does, or as it did in version 0.1, by the
+    confidence.
     """
     by_sample, classwise, valid = {}, None, []
+    rank = getattr(logits, "rank", None)
     if isinstance(logits, Answers | Ranked | Samples):
         by_sample["confidence"], by_sample["correct"] = as_confidence_correct(*logits[:2])
         if isinstance(logits, Samples):
@@ -1016,6 +1030,7 @@ def _evaluator(
         logits = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
         labels = as_labels(labels, logits.shape[1], len(logits))
         by_sample = metrics.per_sample(logits, labels, kind)
+        rank = log_odds(logits) if kind == "logits" and not by_confidence else None
         valid = ["nll", "brier", *_CLASSWISE]
         if any(name in _CLASSWISE for name in names):
             classwise = _Classwise(softmax(logits, kind), labels)
@@ -1025,13 +1040,14 @@ def _evaluator(
     valid = [*ranked, *valid]
     if any(name not in valid for name in names if not callable(name)):
         raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
-    # One code per sample says both its place, highest confidence first, and whether it is right.
-    rank = getattr(logits, "rank", None)
-    rank = by_sample["confidence"] if rank is None else to_numpy(rank)
-    _, first, place = np.unique(-rank, return_index=True, return_inverse=True)
-    distinct, places = by_sample["confidence"][first], len(first)
-    code = place + places * by_sample["correct"]
-    m = len(code)
+    confidence, m = by_sample["confidence"], len(by_sample["correct"])
+    rank = confidence if rank is None else to_numpy(rank)
+
+    def by_rank(name: str) -> bool:
+        return rank is not confidence and metrics.ranks(name)
+
+    asked = {by_rank(name) for name in names if not callable(name) and name in ranked}
+    orders = {of: _places(rank if of else confidence, by_sample["correct"]) for of in asked}
     weights = None if sample_weight is None else as_counts(sample_weight, m)
     everything = np.arange(m) if weights is None else np.flatnonzero(weights)
     worth = _worth(by_sample, weights, None if groups is None else as_groups(groups, m))
@@ -1039,9 +1055,11 @@ def _evaluator(
     def evaluate(rows: Array | None) -> Array:
         rows = everything if rows is None else rows
         its = None if weights is None else weights[rows]
-        counts = np.bincount(code[rows], its, minlength=2 * places)
-        size = None if worth is None else worth * float(counts.sum())
-        ranking = metrics.Ranking(distinct, counts[places:], counts[:places], size)
+        size = None if worth is None else worth * float(len(rows) if its is None else its.sum())
+        rankings = {}
+        for of, (distinct, code) in orders.items():
+            counts = np.bincount(code[rows], its, minlength=2 * len(distinct)).reshape(2, -1)
+            rankings[of] = metrics.Ranking(distinct, counts[1], counts[0], size)
         by_class = {}
         if classwise:
             by_class = classwise(np.bincount(rows, its, minlength=m), worth or 1.0)
@@ -1054,7 +1072,7 @@ def _evaluator(
                     warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
                     return float(name(*pair, **more))
             if name in ranked:
-                return ranked[name](ranking)
+                return ranked[name](rankings[by_rank(name)])
             if name in by_class:
                 return by_class[name]
             return float(np.average(by_sample[name][rows], weights=its))
@@ -1062,6 +1080,15 @@ def _evaluator(
         return np.array([value(name) for name in names])
 
     return evaluate, m
+
+
+def _places(score: Array, correct: Array) -> tuple[Array, Array]:
+    """Distinct scores, highest first; of each sample its place among them, and if it is right.
+
+    The second is one number: the place, and behind all places once more for the right ones.
+    """
+    ascending, place = np.unique(score, return_inverse=True)
+    return ascending[::-1], len(ascending) - 1 - place + len(ascending) * correct
 
 
 def _worth(

@@ -372,6 +372,9 @@ def test_predictions_of_every_epoch_become_rows_with_intervals(tmp_path, monkeyp
         its = results.measured(record, Number(metric, at=3))[0]
         assert its == pytest.approx(by_hand[metric], abs=1e-9)
         assert results.measured(record, Number(metric, at=3))[1].std() > 0
+    for metric in ("auroc", "aurc"):
+        its, drawn = results.measured(record, Number(metric, score="log_odds", at=3))
+        assert its == pytest.approx(by_hand[metric], abs=1e-9) and drawn.std() > 0
     best = posthoc.optimal_temperature(held_out, held_labels.astype(int), "nll")[0]
     after = metrics.nll(posthoc.softmax(logits / best), labels.astype(int))
     assert results.measured(record, Number("temperature", "ts_nll", at=3))[0] == best
@@ -384,6 +387,80 @@ def test_predictions_of_every_epoch_become_rows_with_intervals(tmp_path, monkeyp
     assert last.estimate == pytest.approx(usual.estimate, abs=2e-3)  # half precision
     assert last.low == pytest.approx(usual.low, abs=5e-3)
     assert here.compare("focal", metric="auroc", at=5)["focal"].covers == "runs"  # of the history
+
+
+# --- two rankings ---
+
+
+def as_of_version_01(run):
+    """A record that has the ranking by confidence alone."""
+    record = records.write(run)
+    whole = record.replicates
+    old = [i for i, name in enumerate(whole.names) if not name.endswith("_log_odds")]
+    names = tuple(whole.names[i] for i in old)
+    assert len(names) == len(whole.names) - 48
+    numbers = whole.estimates[old], whole.deviations[old]
+    record.__dict__["replicates"] = stats.Replicates(names, *numbers, whole.temperatures, whole.p)
+    return folders.add_replicates(record)
+
+
+def of_smoke():
+    return results.Results(plan.Selection("smoke", seeds=2), train=False)
+
+
+def test_a_setting_is_ranked_by_log_odds_if_all_its_runs_have_it(tmp_path, kept_runs):
+    found = of_smoke().compare("focal", metric=["auroc", "aurc", "ece"], recalibration="ts_nll")
+    assert found["focal", "auroc"].number.score == "log_odds"
+    assert found["focal", "ece"].number.score == "max_probability"
+    assert "AUROC after a temperature fitted by NLL by log-odds" in page.number_label(
+        found["focal", "auroc"].number
+    )
+    by_run = {run: folders.load(run).replicates for run in kept_runs}
+    gaps = [
+        by_run[b].estimate("auroc_ts_nll_log_odds") - by_run[a].estimate("auroc_ts_nll_log_odds")
+        for a, b in zip(kept_runs[:2], kept_runs[2:], strict=True)
+    ]
+    assert [run.method for run in kept_runs] == ["erm", "erm", "focal", "focal"]
+    assert found["focal", "auroc"].estimate == pytest.approx(np.mean(gaps))
+    assert of_smoke().mean("erm", "risk_at_coverage_0.8")["erm"].number.score == "log_odds"
+    # Both sides by the same: a histogram makes confidences equal, and has no log-odds.
+    sides = {"recalibration": "binned", "against": {"recalibration": "none"}}
+    assert of_smoke().compare("erm", **sides)["erm"].number.score == "max_probability"
+
+
+def test_one_run_without_logits_keeps_the_old_ranking_for_all(tmp_path, kept_runs):
+    expected = as_of_version_01(kept_runs[0]).replicates.estimate("auroc")
+    held = [folders.load(run) for run in kept_runs]
+    release.write(tmp_path / "released" / "shared", held)
+    reduce(tmp_path)
+    folders.load(kept_runs[0]).predictions.unlink()
+    assert folders.load(kept_runs[0]).light
+    number = Number("auroc", score="log_odds")
+    assert results.measured(folders.load(kept_runs[1]), number)[1].std() > 0
+    found = of_smoke().compare("focal")["focal"].number
+    assert found.score == "max_probability" and "log-odds" not in page.number_label(found)
+    assert of_smoke().series("erm", Number("auroc")).values[0] == expected
+
+
+def test_logits_of_an_older_record_give_both_rankings_when_it_is_collected(tmp_path, kept_runs):
+    old = as_of_version_01(kept_runs[0])
+    number = Number("auroc", "ts_nll", "log_odds")
+    worked_out, drawn = results.measured(old, number)
+    assert worked_out == pytest.approx(old.resampled().estimate("auroc_ts_nll_log_odds"))
+    expected = old.resampled().deviation("auroc_ts_nll_log_odds")
+    assert drawn == pytest.approx(expected, abs=1e-6)
+    release.write(tmp_path / "released" / "shared", [old], derived.rows)
+    reduce(tmp_path)
+    folders.load(kept_runs[0]).predictions.unlink()
+    light = folders.load(kept_runs[0])
+    assert light.light and results.measured(light, number)[0] == pytest.approx(worked_out)
+    assert light.measured("auroc", "none", "max_probability", 0) == old.replicates.estimate("auroc")
+
+
+def test_released_settings_are_ranked_as_in_version_01(plain):
+    for place in plain.settings:
+        found = place.compare(["focal", "fmfp"], metric=["auroc", "aurc"])
+        assert {its.number.score for its in found.values()} <= {"max_probability"}
 
 
 def test_every_record_has_one_home():

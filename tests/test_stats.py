@@ -478,6 +478,18 @@ def test_all_of_each_sample_gives_what_its_logits_give():
 # --- what a run keeps ---
 
 
+def summary_by_both(logits, labels):
+    """`metrics.summary` by the confidence, and what ranks by the log-odds under other names."""
+    by_odds, known = metrics.summary(logits, labels), metrics.per_sample(logits, labels)
+    ranking = metrics.Ranking.of(known["confidence"], known["correct"])
+    shares = [float(m[17:]) for m in stats.COMPARED if m.startswith("risk_at_coverage_")]
+    functions = metrics.ranked_metrics(coverages=shares)
+    order = metrics.Ranking.of(confidence.log_odds(logits), known["correct"])
+    functions = {name: f for name, f in functions.items() if metrics.ranks(name)}
+    by_odds |= {f"{name}_log_odds": f(order) for name, f in functions.items()}
+    return by_odds | {name: f(ranking) for name, f in functions.items()}
+
+
 def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     (logits, labels), held_out = sample(200), sample(150, seed=9)
     found = stats.replicates_of_run(logits, labels, *held_out, n=6, seed=4)
@@ -488,10 +500,15 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     binned = posthoc.HistogramBinning().fit(*held_out).predict_proba(logits)
     shown["binned"] = np.log(np.maximum(binned, 1e-30))
     for after, its in shown.items():
-        whole = metrics.summary(its, labels)
-        resampled = [metrics.summary(its[i], labels[i]) for i in draws]
-        for metric in set(stats.COMPARED) & set(whole):
+        whole, *resampled = (summary_by_both(its[i], labels[i]) for i in (slice(None), *draws))
+        by_odds = [
+            f"{m}_log_odds" for m in stats.COMPARED if metrics.ranks(m) and after != "binned"
+        ]
+        assert len(by_odds) == (0 if after == "binned" else 12)
+        for metric in set([*stats.COMPARED, *by_odds]) & set(whole):
             name = f"{metric}_{after}" if after else metric
+            if after and metric in by_odds:
+                name = f"{metric.removesuffix('_log_odds')}_{after}_log_odds"
             assert found.estimate(name) == pytest.approx(whole[metric], abs=1e-9), name
             expected = [values[metric] - whole[metric] for values in resampled]
             assert found.deviation(name) == pytest.approx(expected, abs=1e-6), name

@@ -43,7 +43,7 @@ from calibkit.arrays import (
     ArrayLike,
     as_confidence_correct,
     as_labels,
-    blocks,
+    log_odds,
     softmax,
     to_numpy,
 )
@@ -270,7 +270,7 @@ def of_samples(
     if confidence is None:
         values = metrics.per_sample(logits, labels)
         if own is None:
-            rank = log_odds(logits, logits.argmax(axis=1))
+            rank = log_odds(logits)
             return values | {"confidence": as_printed(values["confidence"]), "rank": rank}
         top = own.max(axis=1) if own.ndim == 2 else np.maximum(own, 1 - own)
         top = top.astype(np.promote_types(top.dtype, np.float32))
@@ -281,25 +281,6 @@ def of_samples(
     brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
     both = {"confidence": confidence, "rank": confidence}
     return both | {"correct": right, "nll": nll, "brier": brier}
-
-
-def log_odds(logits: Array, classes: Array) -> Array:
-    """The logit of one class of each row less the logarithm of the sum of the others' exponentials.
-
-    In double precision.
-
-    >>> log_odds(np.array([[0.0, 2000.0], [1.0, 1.0]]), np.array([1, 0])).tolist()
-    [2000.0, 0.0]
-    """
-    rows, odds = np.arange(len(logits)), np.empty(len(logits))
-    for part in blocks(*logits.shape):
-        others = logits[part].astype(np.float64)
-        place = rows[: len(others)], classes[part]
-        own = others[place]
-        others[place] = -np.inf
-        top = others.max(axis=1)
-        odds[part] = own - top - np.log(np.exp(others - top[:, None]).sum(axis=1))
-    return odds
 
 
 def as_printed(p: Array) -> Array:

@@ -28,7 +28,7 @@ from calibkit_companion.bench.methods import (
 )
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.pages import figures, page
-from calibkit_companion.records import folders
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import Number, Results, Row, Rows, Series
 
@@ -82,9 +82,10 @@ def _by_seed(records: list[Record], measure: Callable) -> dict[str, Series]:
 
 def _recalibrated(source, make: Callable, record: Record, labels: np.ndarray) -> dict:
     logits = log_of_map(apply(source, make(), record.arrays))
-    summary, scaled = metrics.summary(logits, labels), record.replicates
+    summary, scaled = ranking.summary(logits, labels), record.replicates
     many = scaled.deviations.shape[1]  # the same resamples
-    (drawn,) = stats.replicates([logits], labels, RECALIBRATED, n=many)
+    its = [stats.Samples(**metrics.per_sample(logits, labels))]  # a map may make confidences equal
+    (drawn,) = stats.replicates(its, None, RECALIBRATED, n=many)
     found = {}
     for i, name in enumerate(RECALIBRATED):
         usual = f"{name}_{SCALED}"

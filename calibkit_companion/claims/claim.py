@@ -19,7 +19,7 @@ class Claim:
     Attributes
     ----------
     presumes : ``overconfident``, ``memorised``: what plain training has to be; ``decays``: by how
-        much its AUROC has to end below that of its best epoch; ``errors left``:
+        much its AUROC has to fall after the second drop of the learning rate; ``errors left``:
         methods that make errors on their training set; ``summed``: that the loss is summed over the
         batch; ``learns`` false: how well a method fits its training set is part of the claim
     exists : it says that something happens somewhere, so one setting cannot refute it

@@ -60,12 +60,13 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
                 sure=met is False,
             )
     if "decays" in needs:
-        change = place.interval(_erm("auroc", since_best="auroc"))
+        change = place.interval(_erm("auroc", since="third_rate"))
         if not isnan(change.estimate) and (less := above(change, -needs["decays"])) is not False:
             clearly = "" if less else "clearly "
             yield Doubt(
                 f"the AUROC of plain training ends {change.format(100, 1, sign=True)} points from "
-                f"that of its best epoch, not {clearly}{100 * needs['decays']:.1f} below it",
+                "that after the second drop of the learning rate, not "
+                f"{clearly}{100 * needs['decays']:.1f} below it",
                 sure=less is True,
             )
     for method in needs.get("errors left", ()):

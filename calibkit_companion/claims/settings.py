@@ -95,6 +95,7 @@ class Place:
     def part(self, leaf: Comparison | Computed) -> Part:
         if isinstance(leaf, Computed):
             return Part(leaf, known(*[mathematics()[leaf.name]] * 3))
+        leaf = self.ranked(leaf)
         difference = self.difference(leaf)
         if isinstance(difference, tuple):
             return Part(leaf, lacks=difference)
@@ -106,6 +107,14 @@ class Place:
         part = Part(leaf, interval, mean.seeds, difference.covers, lacks, looks=self.looks(leaf))
         return replace(part, mean=mean if isinstance(mean, stats.MeanOverSeeds) else None)
 
+    def ranked(self, leaf: Comparison) -> Comparison:
+        """A comparison by the log-odds, if every run of the setting has them."""
+        if leaf.first.size:
+            return leaf
+        numbers = self.at(leaf.first).runs.ranked(*(side.number for side in leaf.sides))
+        sides = [side._replace(number=n) for side, n in zip(leaf.sides, numbers, strict=True)]
+        return replace(leaf, **dict(zip(("first", "second"), sides, strict=False)))
+
     def looks(self, leaf: Comparison) -> int:
         """How often a comparison is looked at, while seeds are added and at the planned number."""
         if self.runs.selection.edition != "released":
@@ -116,8 +125,8 @@ class Place:
 def _why_nan(number: Number) -> str:
     if number.test_set != "clean":
         return "these records have no such shifted test set"
-    if number.since_best:
-        return "one run only: the best epoch is chosen on the others"
+    if number.since:
+        return "fewer than four evaluated epochs after that drop of the learning rate"
     return "predictions that these records do not keep"
 
 

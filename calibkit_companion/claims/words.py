@@ -36,7 +36,10 @@ def described(leaf: Comparison | Computed) -> str:
     if isinstance(leaf, Computed):
         return leaf.says
     first, second = leaf.first, leaf.second
-    label = page.number_label(first.number._replace(score="max_probability"))
+    number = first.number
+    if number.score != "log_odds":
+        number = number._replace(score="max_probability")
+    label = page.number_label(number)
     label = f"Coefficient of lowest {label}" if first.lowest else label[0].upper() + label[1:]
     of = _side_label(first)
     if not isinstance(second, Side):

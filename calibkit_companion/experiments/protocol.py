@@ -6,6 +6,8 @@
 from dataclasses import dataclass, replace
 from math import cos, pi
 
+from calibkit import terms
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -27,6 +29,8 @@ class Protocol:
     # Sharpness-aware minimisation and weight averaging (used by the methods which ask for them).
     rho: float = 0.05
     sam_statistics: str = "once"  # "twice": batch norm also counts the second pass (authors' code)
+    # Batch norm of averaged weights: on images as they are, or "augmented" (authors' code).
+    bn_statistics: str = "plain"
     swa_start: int = 0  # average the weights after each epoch beyond this one
     swa_learning_rate: float = 0.05
     swa_anneal: int = 10
@@ -51,6 +55,9 @@ class Protocol:
     optimizer: str = "sgd"  # or "adam"
     schedule: str = "steps"  # or "cosine", down to zero
     temperature: float | None = None
+
+    def __post_init__(self):
+        terms.choose("bn_statistics", self.bn_statistics, ("plain", "augmented"))
 
     def shortened(self, epochs: int) -> "Protocol":
         """The same protocol in fewer (or more) epochs: every epoch number scaled in proportion."""

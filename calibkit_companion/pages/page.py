@@ -41,6 +41,12 @@ _WHEN = {
     "second_rate": "between the first two drops of the learning rate",
     "third_rate": "after the second drop of the learning rate",
 }
+_SINCE = {
+    "settled": "the first tenth of training",
+    "second_rate": "the first drop of the learning rate",
+    "third_rate": "the second drop of the learning rate",
+    "best": "its best epoch",
+}
 _ON = {
     "clean": "",
     "shifted": "under shift",
@@ -134,7 +140,7 @@ def finding(sentence: str, *expected: tuple) -> Finding:
 def _of_row(row) -> str:
     """What a row measures, against what, and in which unit."""
     what, (to, _, unlike) = number_label(row.number), row.to.partition(", ")
-    to = terms.label(to) * (to != row.method and not row.number.since_best)
+    to = terms.label(to) * (to not in (row.method, *_SINCE))
     if " in " in row.method:
         what, to = f"effect on {what}", f"that in {row.to.partition(' in ')[2]}"
     known = {"none": "that as trained"} | {key: f"that {words}" for key, words in _AFTER.items()}
@@ -152,8 +158,8 @@ def number_label(number) -> str:
     >>> from calibkit_companion.results.derived import Number
     >>> number_label(Number("ece", "ts_ece")), number_label(Number("temperature"))
     ('ECE after a temperature fitted by ECE', 'temperature fitted by ECE')
-    >>> number_label(Number("accuracy", since_best="auroc"))
-    'change of accuracy since the epoch of best AUROC'
+    >>> number_label(Number("accuracy", since="third_rate"))
+    'change of accuracy since the second drop of the learning rate'
     """
     metric, after, score, where, at, since, size = number
     label = terms.metric_label(metric, unit=False)[0].removesuffix(" × 1000")
@@ -164,12 +170,7 @@ def number_label(number) -> str:
     words += [f"by {score.replace('_', '-')}" * (score != "max_probability")]
     words += [f"on {size} validation samples" * bool(size), _ON.get(where, f"({where})")]
     text = " ".join(filter(None, words))
-    if since:
-        best = "its best epoch"
-        if since != metric:
-            best = f"the epoch of best {number_label(type(number)(since))}"
-        return f"change of {text} since {best}"
-    return text
+    return f"change of {text} since {_SINCE[since]}" if since else text
 
 
 # --- tables, boxes, small print -------------------------------------------------------------------

@@ -111,6 +111,12 @@ class Record:
         now = json.loads((self.path / "run.json").read_text())
         if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
             return replace(self, info=now).replicates
+        return self.resampled()
+
+    def resampled(self):
+        """`replicates`, made from its predictions."""
+        from calibkit import stats
+
         arrays = self.arrays
         both = []
         for split in ("test", "validation"):

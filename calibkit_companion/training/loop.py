@@ -23,12 +23,13 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 import calibkit
 from calibkit import confidence, losses, metrics, posthoc
+from calibkit.stats import BY_LOG_ODDS
 from calibkit_companion import data
 from calibkit_companion.data import readers, shifts
 from calibkit_companion.experiments import plugins
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
-from calibkit_companion.records import folders
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.training import machine, networks, trials
 from calibkit_companion.training.objectives import (
@@ -216,14 +217,17 @@ class Training:
         split, seed = self.splits["train"], self._crop_seed()
         return self._augmented(split.inputs.read(index, seed) if seed else split.inputs[index])
 
-    def training_batches(self, parts: Sequence[Tensor]) -> Iterator[Tensor]:
+    def training_batches(
+        self, parts: Sequence[Tensor], crops: torch.Generator | None = None
+    ) -> Iterator[Tensor]:
         """`training_inputs` of each of some parts of the training set in turn."""
-        return map(self._augmented, _decoded(self.splits["train"], parts, self._crop_seed()))
+        decoded = _decoded(self.splits["train"], parts, self._crop_seed())
+        return (self._augmented(batch, crops) for batch in decoded)
 
-    def _augmented(self, batch: Tensor) -> Tensor:
+    def _augmented(self, batch: Tensor, crops: torch.Generator | None = None) -> Tensor:
         batch = self._normalised(batch)
         if self.protocol.augment and self.data.augment == "crop_flip":
-            batch = data.augment_crop_flip(batch, self.crops)
+            batch = data.augment_crop_flip(batch, crops or self.crops)
         return batch
 
     def _crop_seed(self) -> tuple[int, ...]:
@@ -380,9 +384,10 @@ class Training:
             self.splits["shifted"] = self._here(split)
             logits = self.evaluate(self.final, "shifted")[0].cpu().numpy()
             labels = split.labels.numpy()
-            row = _scalars(metrics.summary(logits, labels))
-            scaled = metrics.summary(logits / temperature, labels)
+            row = _scalars(ranking.summary(logits, labels))
+            scaled = ranking.summary(logits / temperature, labels)
             row |= {f"{k}_scaled": scaled[k] for k in ("ece", "brier", "nll", "auroc")}
+            row[f"auroc_scaled{BY_LOG_ODDS}"] = scaled[f"auroc{BY_LOG_ODDS}"]
             rows.append({"shift": kind, "severity": severity} | row)
         return rows
 
@@ -429,11 +434,16 @@ class Training:
         """The network whose predictions count at an epoch: the averaged one once it exists."""
         if self.average is None or epoch <= self.protocol.swa_start:
             return self.network.eval()
-        split = self.splits["train"]
         everything = torch.arange(len(self.labels), device=self.device)
+        parts = everything.split(self.evaluation_batch)
+        batches = self.batches(self.splits["train"], parts)
+        if self.protocol.bn_statistics == "augmented":
+            # Crops of their own: the training goes on as it does without them.
+            (seed,) = np.random.SeedSequence([self.run.seed, epoch]).generate_state(1)
+            crops = torch.Generator(self.device).manual_seed(int(seed))
+            batches = self.training_batches(parts, crops)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            parts = everything.split(self.evaluation_batch)
-            update_bn(self.batches(split, parts), self.average)
+            update_bn(batches, self.average)
         return self.average.module.eval()
 
     # --- checkpoints ---
@@ -522,7 +532,7 @@ class Training:
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "loss": loss,
             "train_accuracy": train_accuracy,
-            **metrics.summary(logits, labels),
+            **ranking.summary(logits, labels),
         }
         best, value = posthoc.optimal_temperature(logits, labels, "ece")
         held_out, held_out_labels = held_out.cpu().numpy(), self.data.validation.labels.numpy()
