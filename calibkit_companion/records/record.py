@@ -4,6 +4,8 @@ import csv
 import gzip
 import json
 import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -51,9 +53,9 @@ class Record:
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
         """Columns over evaluated epochs; ``pandas.DataFrame(record.history)`` makes a table."""
-        if self.tables:
-            return self.tables.rows("history", self.name)
-        return self._table("history.csv")
+        return self._kept(
+            lambda its: its.rows("history", self.name), lambda: self._table("history.csv")
+        )
 
     @cached_property
     def shifted(self) -> dict[str, np.ndarray]:
@@ -68,9 +70,10 @@ class Record:
     @cached_property
     def all_shifted(self) -> dict[str, np.ndarray]:
         """`shifted` and `collected` in one, as the file has them."""
-        if self.tables:
-            return self.tables.rows("shifted", self.name)
-        return self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {}
+        return self._kept(
+            lambda its: its.rows("shifted", self.name),
+            lambda: self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {},
+        )
 
     def _shifted(self, collected: bool) -> dict[str, np.ndarray]:
         rows = (self.all_shifted.get("severity", np.empty(0)) == 0) == collected
@@ -102,15 +105,17 @@ class Record:
     @cached_property
     def replicates(self):
         """Its metrics on resamples of the test set: `stats.Replicates`."""
+        return self._kept(lambda its: its.ends.replicates(self.name), self._replicates)
+
+    def _replicates(self):
         from calibkit import stats
 
-        if self.tables:
-            return self.tables.ends.replicates(self.name)
         if "replicates.npz" in self.info["sha256"]:
             return stats.Replicates.load(self._checked("replicates.npz"))
-        now = json.loads((self.path / "run.json").read_text())
-        if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
-            return replace(self, info=now).replicates
+        with suppress(FileNotFoundError):
+            now = json.loads((self.path / "run.json").read_text())
+            if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
+                return replace(self, info=now).replicates
         arrays = self.arrays
         both = []
         for split in ("test", "validation"):
@@ -162,10 +167,24 @@ class Record:
 
     def check(self) -> None:
         """Compare every file with its checksum; raise `DamagedRecord` if one differs."""
-        if self.tables:  # git keeps them
-            return
-        for file in self.info["sha256"]:
-            self._checked(file)
+        self._kept(
+            lambda its: its.opened.check(), lambda: [*map(self._checked, self.info["sha256"])]
+        )
+
+    def _kept(self, in_tables: Callable, in_folder: Callable):
+        """What the tables hold of it, or its folder.
+
+        Where `calibkit delete` took the folder since, the tables that it was collected into do.
+        """
+        if self.tables:
+            return in_tables(self.tables)
+        try:
+            return in_folder()
+        except DamagedRecord:
+            found = tables.find(self.name)
+            if (self.path / "run.json").exists() or not found or found[0] != self.info:
+                raise
+            return in_tables(found[1])
 
     def _table(self, file: str) -> dict[str, np.ndarray]:
         path = self._checked(file)
@@ -183,6 +202,11 @@ class Record:
 
     def _checked(self, file: str) -> Path:
         path = self.predictions if file == "arrays.npz" else self.path / file
-        if not path.exists() or digest(path) != self.info["sha256"].get(file):
-            raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
-        return path
+        with suppress(FileNotFoundError):
+            if digest(path) == self.info["sha256"].get(file):
+                return path
+        how = f"calibkit train {self.name} sets the folder aside and trains it again"
+        if self.tables:  # whose predictions lie beside them, and are in git where pages draw them
+            how = f"git checkout -- {path} brings it back; or move it away, and calibkit train"
+            how += f" --again {self.name} makes it anew"
+        raise DamagedRecord(f"{path}: missing or altered; {how}")
