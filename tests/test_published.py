@@ -44,9 +44,14 @@ def collect():
     assert cli.main(COLLECT) == 0
 
 
+def looked_anew():
+    tables.seen.clear()
+    return tables.settings()
+
+
 def numbers(runs):
     """Everything that tables say of runs."""
-    tables.settings(again=True)
+    looked_anew()
     found = {}
     for run in runs:
         info, its = tables.find(run.name)
@@ -127,7 +132,7 @@ def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(runs, first, 
         try:
             dies_at(step)
         except KeyboardInterrupt:
-            tables.settings(again=True)
+            looked_anew()
             if tables.find(runs[2].name) is None:  # not yet switched
                 assert {run for run in runs if tables.find(run.name)} == (
                     {*runs[:2]} if old else set()
@@ -201,18 +206,18 @@ def test_who_opens_while_another_publishes_gets_the_new_release(runs, before, mo
 
 def test_a_reader_of_one_release_sees_no_later_one_but_loses_nothing(runs):
     release.write(home(), [folders.load(run) for run in runs[:2]])
+    shutil.rmtree(folders.runs_root() / runs[3].name)
     with tables.one_release():
         its = tables.find(runs[0].name)[1]
-        write(runs[0], separation=2.0)
-        release.write(home(), [folders.load(run) for run in runs[:3]])
-        tables.seen[:] = [
-            str(tables.released_root()),
-            0.0,
-            {"shared": its},
-        ]  # as in another process
+        write(runs[3])
+        new = [folders.load(run) for run in runs]
+        release.write(home(), new)
         tables._index.clear(), tables._index.update(dict.fromkeys(its.infos, its))
-        assert tables.find(runs[0].name)[1] is its
-        assert tables.find(runs[2].name)  # collected since: its folder may be gone by now
+        tables.seen[:] = str(tables.released_root()), 0.0, {"shared": its}  # as another process
+        assert tables.find(runs[3].name) is None  # nor as a folder was it there
+        assert tables.find(runs[2].name)  # which was, and may be gone by now
+        assert tables.find(runs[0].name)[1] is its and tables.settings() == {"shared": its}
+    assert tables.find(runs[0].name)[1] is not its and tables.find(runs[3].name)
 
 
 def test_a_record_whose_folder_went_since_is_read_from_the_tables_it_went_into(runs):
@@ -300,7 +305,7 @@ def test_tables_that_no_manifest_fits_are_refused_and_left_alone(runs, capsys):
     for path in home().iterdir():  # under the names that version 0.1.0 used
         path.rename(home() / f"{path.name.partition('-')[0]}.parquet")
     with pytest.raises(DamagedTables, match=r"manifest.json: missing .* calibkit collect"):
-        tables.settings(again=True)
+        looked_anew()
 
 
 def test_a_lost_table_is_named_with_what_brings_it_back(runs, capsys):

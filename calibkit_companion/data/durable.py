@@ -1,8 +1,31 @@
-"""Files that a power cut does not take back: on disk before anything else is given up for them."""
+"""Files that a power cut does not take back: on disk before anything else is given up for them.
+
+A failing read or write says no name; here every error of the system names the file.
+"""
 
 import errno
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Within, an error of the system that names no file names this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file."""
+    with named(path):
+        return path.read_bytes()
 
 
 def flush(path: Path) -> None:
@@ -12,10 +35,11 @@ def flush(path: Path) -> None:
         return
     handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with named(path):
+            os.fsync(handle)
     except OSError as error:
         if not (folder and error.errno == errno.EINVAL):  # some network disks flush no folder
-            raise OSError(error.errno, error.strerror, str(path)) from None
+            raise
     finally:
         os.close(handle)
 
@@ -30,13 +54,21 @@ def write(path: Path, content: bytes) -> None:
     """
     draft = path.with_name(f".draft-{path.name}-{os.getpid()}")
     try:
-        with open(draft, "wb") as file:
+        with named(path), open(draft, "wb") as file:
             file.write(content)
         flush(draft)
         os.replace(draft, path)
-    except BaseException as error:
+    except BaseException:
         draft.unlink(missing_ok=True)
-        if isinstance(error, OSError):  # a full disk says no name
-            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     flush(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link or a folder with all that it holds."""
+    if path.is_symlink() or not path.is_dir():
+        return path.unlink(missing_ok=True)
+    try:
+        shutil.rmtree(path)
+    except OSError as error:  # which has the name of the file alone
+        raise OSError(error.errno, error.strerror, str(path)) from None

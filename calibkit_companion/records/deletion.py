@@ -5,7 +5,6 @@ folder the record goes first: what is left of it by a killed process counts as n
 """
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -108,7 +107,7 @@ def _reduce(folder: Path) -> None:
     """Leave the predictions of a released run, if it has some."""
     files = [path for path in folder.iterdir() if path.name != _PREDICTIONS]
     for path in sorted(files, key=lambda path: path.name != "run.json"):
-        path.unlink() if path.is_file() else shutil.rmtree(path)
+        durable.remove(path)
         if path.name == "run.json":
             durable.flush(folder)
     if not any(folder.iterdir()):

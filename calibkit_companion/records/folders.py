@@ -73,7 +73,7 @@ def opened(folder: Path, content: dict | None = None) -> Record:
     """The record in a folder, of the run with this content or of any; see `load`."""
     mend = f"calibkit train {folder.name} sets the folder aside and trains it again"
     try:
-        info = json.loads((folder / "run.json").read_text())
+        info = json.loads(durable.read(folder / "run.json"))
         if info["run"] != (content or info["run"]):
             raise DamagedRecord(f"{folder}: holds a different run from the one it is named after")
         if info["seal"] != _seal(info) or not info["sha256"].keys() <= FILES:
@@ -148,11 +148,12 @@ def save(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        _write_table(draft / "history.csv", history)
-        if shifted:
-            _write_table(draft / SHIFTED, shifted, digits=5)
-        np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
-        info = _finish(draft, {"status": status, "run": run.content()}, provenance, {})
+        with durable.named(draft):
+            _write_table(draft / "history.csv", history)
+            if shifted:
+                _write_table(draft / SHIFTED, shifted, digits=5)
+            np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
+            info = _finish(draft, {"status": status, "run": run.content()}, provenance, {})
         old = root / f".replaced-{run.name}-{os.getpid()}"
         with suppress(FileNotFoundError):
             path.rename(old)  # it kept no predictions, and was trained again
@@ -180,7 +181,7 @@ def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
     test, validation = (np.stack(part) for part in zip(*kept.values(), strict=True))
-    with open(draft, "wb") as file:
+    with durable.named(draft), open(draft, "wb") as file:
         np.savez_compressed(file, epochs=np.array(list(kept)), test=test, validation=validation)
     durable.flush(draft)
     draft.replace(path)
@@ -215,9 +216,10 @@ def add_replicates(record: Record) -> Record:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     try:
-        record.replicates.save(draft / "replicates.npz")
         run = {k: record.info[k] for k in ("status", "run")}
-        info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
+        with durable.named(draft):
+            record.replicates.save(draft / "replicates.npz")
+            info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
         then = (record.path / "run.json").stat()  # nothing that was made from the record is old now
         os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
@@ -244,7 +246,7 @@ def discard(folder: Path) -> None:
     """Delete a folder; killed at any moment, it is there whole or counts no more."""
     gone = folder.with_name(f".deleted-{folder.name}-{os.getpid()}")
     folder.rename(gone)
-    gone.unlink() if gone.is_symlink() else shutil.rmtree(gone)
+    durable.remove(gone)
 
 
 def held(name: str, root: Path | None = None) -> bool:

@@ -64,10 +64,8 @@ class Opened:
 
     def content(self, kind: str) -> bytes:
         """The bytes of a table, compared with the manifest when they are read first."""
-        try:
+        with durable.named(self.path(kind)):
             content = _whole(self._files[kind])
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.path(kind))) from None
         if self.sealed and kind not in self._compared:
             if hashlib.sha256(content).hexdigest() != self.sums[kind]:
                 raise _damaged(self.path(kind))
@@ -167,7 +165,7 @@ def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
 def _manifest(folder: Path) -> dict[str, str] | None:
     """SHA-256 by kind; None without a manifest."""
     try:
-        content = (folder / MANIFEST).read_bytes()
+        content = durable.read(folder / MANIFEST)
     except FileNotFoundError:
         return None
     try:
@@ -232,7 +230,7 @@ def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
 def _fill(folder: Path, tables: Mapping[str, bytes], sums: Mapping[str, str]) -> None:
     for kind, content in tables.items():
         path = folder / _name(kind, sums[kind])
-        if not path.exists() or path.read_bytes() != content:  # else it is the same as before
+        if not path.exists() or durable.read(path) != content:  # else it is the same as before
             durable.write(path, content)
     durable.flush(folder)
     durable.write(folder / MANIFEST, _text(sums))
@@ -275,7 +273,7 @@ def _found(folder: Path) -> dict[str, str]:
     for path in folder.iterdir():
         if not (name := _NAMED.fullmatch(path.name)):
             continue
-        content = path.read_bytes()
+        content = durable.read(path)
         value = hashlib.sha256(content).hexdigest()
         if name[1] in sums or not value.startswith(name[2]):
             return {}

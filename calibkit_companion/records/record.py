@@ -2,6 +2,8 @@
 
 import csv
 import gzip
+import hashlib
+import io
 import json
 import zlib
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data.cache import digest
+from calibkit_companion.data import durable
 from calibkit_companion.records import tables
 from calibkit_companion.records.replicates import joined
 
@@ -92,14 +94,14 @@ class Record:
             raise LightRecord(
                 f"{self.name} keeps no predictions; retrain it: calibkit train --again {self.name}"
             )
-        path = self._checked("arrays.npz")
+        content = self._content("arrays.npz")
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with np.load(content, allow_pickle=False) as stored:
                 arrays = {k: stored[k] for k in stored.files}
-        except (OSError, MemoryError):  # says nothing about the file
+        except MemoryError:  # says nothing about the file
             raise
         except Exception as error:  # NumPy and zipfile have many ways to reject a file
-            raise DamagedRecord(f"{path}: cannot be read ({error})") from None
+            raise DamagedRecord(f"{self.predictions}: cannot be read ({error})") from None
         return {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
 
     @cached_property
@@ -111,9 +113,9 @@ class Record:
         from calibkit import stats
 
         if "replicates.npz" in self.info["sha256"]:
-            return stats.Replicates.load(self._checked("replicates.npz"))
+            return stats.Replicates.load(self._content("replicates.npz"))
         with suppress(FileNotFoundError):
-            now = json.loads((self.path / "run.json").read_text())
+            now = json.loads(durable.read(self.path / "run.json"))
             if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
                 return replace(self, info=now).replicates
         arrays = self.arrays
@@ -149,7 +151,7 @@ class Record:
         """What `replicates` deviate by, as their file has it: whole steps and their size."""
         if "replicates.npz" not in self.info["sha256"]:
             return self.replicates.quantised()
-        with np.load(self._checked("replicates.npz"), allow_pickle=False) as file:
+        with np.load(self._content("replicates.npz"), allow_pickle=False) as file:
             return file["steps"], file["step"]
 
     @property
@@ -168,7 +170,7 @@ class Record:
     def check(self) -> None:
         """Compare every file with its checksum; raise `DamagedRecord` if one differs."""
         self._kept(
-            lambda its: its.opened.check(), lambda: [*map(self._checked, self.info["sha256"])]
+            lambda its: its.opened.check(), lambda: [*map(self._content, self.info["sha256"])]
         )
 
     def _kept(self, in_tables: Callable, in_folder: Callable):
@@ -187,10 +189,9 @@ class Record:
             return in_tables(found[1])
 
     def _table(self, file: str) -> dict[str, np.ndarray]:
-        path = self._checked(file)
+        path, stored = self.path / file, self._content(file).getvalue()
         text = {"shift"}  # the other columns are numbers
         try:
-            stored = path.read_bytes()
             plain = gzip.decompress(stored) if path.suffix == ".gz" else stored
             rows = list(csv.DictReader(plain.decode().splitlines()))
             return {
@@ -200,11 +201,13 @@ class Record:
         except (ValueError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DamagedRecord(f"{path}: cannot be read ({error})") from None
 
-    def _checked(self, file: str) -> Path:
+    def _content(self, file: str) -> io.BytesIO:
+        """What a file holds, if that is what was written."""
         path = self.predictions if file == "arrays.npz" else self.path / file
         with suppress(FileNotFoundError):
-            if digest(path) == self.info["sha256"].get(file):
-                return path
+            content = durable.read(path)
+            if hashlib.sha256(content).hexdigest() == self.info["sha256"].get(file):
+                return io.BytesIO(content)
         how = f"calibkit train {self.name} sets the folder aside and trains it again"
         if self.tables:  # whose predictions lie beside them, and are in git where pages draw them
             how = f"git checkout -- {path} brings it back; or move it away, and calibkit train"

@@ -1,7 +1,6 @@
 """Released tables: made from records, and published as a whole or not at all."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit.terms import extras
+from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.experiments.method import Method, method_name
 from calibkit_companion.records import manifest
@@ -145,9 +145,9 @@ def held() -> Iterator[None]:
     with FileLock(runs / ".collect.lock"):
         for old in root.glob(".replaced-*"):
             folder = old.with_name(old.name.removeprefix(".replaced-").rpartition("-")[0])
-            shutil.rmtree(old) if folder.exists() else old.rename(folder)
+            durable.remove(old) if folder.exists() else old.rename(folder)
         for left in (*root.glob(".draft-*"), *runs.glob(".deleted-*")):
-            left.unlink() if left.is_symlink() else shutil.rmtree(left)
+            durable.remove(left)
         for folder in root.glob("[!.]*"):
             manifest.tidy(folder)
         seen.clear()

@@ -208,12 +208,14 @@ def decimal(single: np.ndarray) -> np.ndarray:
 _OPEN: dict[str, tuple[tuple, Tables]] = {}  # by folder: its state, its tables
 seen: list = []  # root, when, and what was there: not looked for again with every run
 _index: dict[str, Tables] = {}  # by run, of what was there
-_readers: list[None] = []  # that go on with what they looked at first
+_readers: list[set[str]] = []  # that go on with what they looked at first; folders there then
 
 
 def hold() -> None:
     """From here on, this process reads tables as they were when it first looked at them."""
-    _readers.append(None)
+    runs = cache_root() / "runs"
+    _readers.append(set(os.listdir(runs)) if runs.is_dir() else set())
+    seen.clear()
 
 
 @contextmanager
@@ -226,12 +228,20 @@ def one_release() -> Iterator[None]:
         _readers.pop()
 
 
-def settings(again: bool = False) -> dict[str, Tables]:
+def settings() -> dict[str, Tables]:
     """The tables of every setting that has some, by its name."""
     root = str(released_root())
-    if seen and seen[0] == root and not again:
-        if _readers or time.monotonic() - seen[1] < 0.1:
-            return seen[2]
+    if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < 0.1):
+        return seen[2]
+    found = _look(root)
+    if not seen or seen[2] != found:
+        index = _by_name(found)
+        _index.clear(), _index.update(index)
+    seen[:] = root, time.monotonic(), found
+    return found
+
+
+def _look(root: str) -> dict[str, Tables]:
     found, kept = {}, {}
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
         folder = os.path.join(root, name)
@@ -240,12 +250,12 @@ def settings(again: bool = False) -> dict[str, Tables]:
         known = _OPEN.get(folder)
         kept[folder] = known if known and known[0] == state else (state, Tables(Path(folder)))
         found[name] = kept[folder][1]
-    if not seen or seen[2] != found:
-        index = {run: its for its in reversed(found.values()) for run in its.infos}
-        _index.clear(), _index.update(index)
     _OPEN.clear(), _OPEN.update(kept)
-    seen[:] = root, time.monotonic(), found
     return found
+
+
+def _by_name(found: dict[str, Tables]) -> dict[str, Tables]:
+    return {run: its for its in reversed(found.values()) for run in its.infos}
 
 
 def where() -> dict[str, Path]:
@@ -257,7 +267,7 @@ def where() -> dict[str, Path]:
 def find(run: str) -> tuple[dict, Tables] | None:
     """``run.json`` of a run and the tables that hold the rest of it; None if none does."""
     settings()
-    if run not in _index and _readers:  # collected since, and its folder may be gone
-        settings(again=time.monotonic() - seen[1] >= 0.1)
+    if run not in _index and _readers and run in _readers[-1]:  # its folder may have gone since
+        _index.update({name: its for name, its in _by_name(_look(seen[0])).items() if name == run})
     tables = _index.get(run)
     return (tables.infos[run], tables) if tables else None
