@@ -5,10 +5,11 @@
     python benchmarks/faults.py --json benchmarks/results/injected.json
 
 A step is a system call on a file below the folder that the command works in: opening, reading,
-writing, listing, flushing, renaming and removing. At each, once the call fails and once the process
-is killed. It survives if, after that, every number of the records is an old one or a new one, the
-predictions are there, a command that ended well did all it should and one that did not said why in
-one line, and the same command, given again, ends well with the same files as an undisturbed one.
+writing, listing, flushing, renaming and removing. At each the call fails, by each of its errors,
+and the process is killed. It survives if, after that, every number of the records is an old one or
+a new one, the predictions are there, a command that ended well did all it should and one that did
+not said why in one line, and the same command, given again, ends well with the same files as an
+undisturbed one.
 
 To add a command: an entry in `COMMANDS`.
 """
@@ -33,7 +34,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.injection import Ended, Step, injected, plain, steps, why_not  # noqa: E402
+from benchmarks.injection import KILL, Ended, Step, faults, injected, plain, steps, why_not  # noqa: E402
 from calibkit import cli  # noqa: E402
 from calibkit_companion.experiments import plan  # noqa: E402
 from calibkit_companion.records import folders, tables  # noqa: E402
@@ -266,13 +267,13 @@ class Trial:
         paths = (p for p in self.folder.rglob("*") if p.is_file() and p.suffix != ".lock")
         return {str(p.relative_to(self.folder)): self.command.content(p) for p in paths}
 
-    def fault(self, step: Step, kill: bool) -> str:
+    def fault(self, step: Step, how: str) -> str:
         """ "killed", "refused" or "unharmed"; "" if the fault met another call; or `Lost`."""
         self.fresh()
-        ended = injected(self.work, step, kill, self.folder, self.log)
+        ended = injected(self.work, step, how, self.folder, self.log)
         if ended is None:
             return ""
-        outcome = "killed" if kill else self._outcome(ended)
+        outcome = KILL if how == KILL else self._outcome(ended)
         states = zip(self.seen(), self.before, self.after, strict=True)
         wrong = [now for now, *known in states if now not in known]
         must(not wrong, f"neither old nor new: {wrong}")
@@ -303,20 +304,21 @@ def inject(name: str, most: int, base: Path) -> dict:
     """A row: how many faults a command met, and what became of them."""
     began, used = time.monotonic(), _seconds()
     trial = Trial(name, base)
-    faults = [(step, kill) for step in trial.steps for kill in (False, True)]
-    if most and len(faults) > most:
-        faults = [faults[i * len(faults) // most] for i in range(most)]
+    each = faults(trial.steps)
+    if most and len(each) > most:
+        each = [each[i * len(each) // most] for i in range(most)]
     met = Counter()
-    for step, kill in faults:
+    for step, how in each:
         try:
-            met[trial.fault(step, kill)] += 1
+            met[trial.fault(step, how)] += 1
         except Lost as error:
             met["lost"] += 1
-            how = "killed at" if kill else "error in"
-            print(f"LOST: {name}, {how} {step.call} {step.n}: {error}\n  {step.line}", flush=True)
+            print(
+                f"LOST: {name}, {how} at {step.call} {step.n}: {error}\n  {step.line}", flush=True
+            )
     met.pop("", None)
     row = {"command": name, "steps": len(trial.steps), "injections": met.total()}
-    row |= {how: met[how] for how in ("killed", "refused", "unharmed", "lost")}
+    row |= {how: met[how] for how in (KILL, "refused", "unharmed", "lost")}
     row["seconds"] = round(time.monotonic() - began, 1)
     row["cpu_seconds"] = round(_seconds() - used, 1)
     line = (

@@ -19,20 +19,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# What fails, and by which error.
+# What fails, and by which errors: one that a disk has, and one that a user meets.
 ERRORS = {
-    "openat": "EIO",
-    "read": "EIO",
-    "pread64": "EIO",
-    "getdents64": "EIO",
-    "write": "ENOSPC",
-    "fsync": "EIO",
-    "rename": "EIO",
-    "mkdir": "ENOSPC",
-    "unlink": "EIO",
-    "unlinkat": "EIO",
-    "rmdir": "EIO",
+    "openat": ("EIO", "EACCES"),
+    "read": ("EIO",),
+    "pread64": ("EIO",),
+    "getdents64": ("EIO",),
+    "write": ("ENOSPC", "EIO"),
+    "fsync": ("EIO",),
+    "rename": ("EIO", "EACCES"),
+    "mkdir": ("ENOSPC", "EACCES"),
+    "unlink": ("EIO", "EACCES"),
+    "unlinkat": ("EIO", "EACCES"),
+    "rmdir": ("EIO", "EACCES"),
 }
+KILL = "killed"
 _TIMEOUT = 60  # seconds after which a command hangs
 
 
@@ -78,10 +79,15 @@ def steps(work: Callable[[], int], folder: Path, log: Path) -> tuple[list[Step],
     return found, ended
 
 
-def injected(work: Callable[[], int], step: Step, kill: bool, folder: Path, log: Path):
+def faults(found: list[Step]) -> list[tuple[Step, str]]:
+    """Every fault of every step: the name of an error, or `KILL`."""
+    return [(step, how) for step in found for how in (*ERRORS[step.call], KILL)]
+
+
+def injected(work: Callable[[], int], step: Step, how: str, folder: Path, log: Path):
     """The command with a fault at a step, or None if that met a call on another file."""
-    how = "signal=KILL" if kill else f"error={ERRORS[step.call]}"
-    rule = f"{step.call}:{how}:when={step.n}"
+    kill = how == KILL
+    rule = f"{step.call}:{'signal=KILL' if kill else f'error={how}'}:when={step.n}"
     ended = _forked(work, log.with_suffix(".out"), _strace(log, rule))
     lines = log.read_text(errors="replace").splitlines()
     if kill:

@@ -28,8 +28,10 @@ def present() -> dict[str, bool]:
         return {}
     with release.held():
         released, found = tables.where(), {}
-        for path in sorted(folders.runs_root().glob("[!.]*")):
-            if path.is_dir() and not (path.name in released and os.listdir(path) == [_PREDICTIONS]):
+        for path in sorted(folders.runs_root().iterdir()):
+            if path.name.startswith(".") or not path.is_dir():
+                continue
+            if not (path.name in released and os.listdir(path) == [_PREDICTIONS]):
                 found[path.name] = path.name in released or (path / "run.json").exists()
         return found
 

@@ -143,12 +143,15 @@ def held() -> Iterator[None]:
     runs, root = cache_root() / "runs", released_root()
     runs.mkdir(parents=True, exist_ok=True)
     with FileLock(runs / ".collect.lock"):
-        for old in root.glob(".replaced-*"):
-            folder = old.with_name(old.name.removeprefix(".replaced-").rpartition("-")[0])
-            durable.remove(old) if folder.exists() else old.rename(folder)
-        for left in (*root.glob(".draft-*"), *runs.glob(".deleted-*")):
-            durable.remove(left)
-        for folder in root.glob("[!.]*"):
-            manifest.tidy(folder)
+        there = sorted(root.iterdir()) if root.is_dir() else []
+        for path in there:
+            if path.name.startswith(".replaced-"):
+                folder = root / path.name.removeprefix(".replaced-").rpartition("-")[0]
+                durable.remove(path) if folder.exists() else path.rename(folder)
+        for left in (*there, *runs.glob(".deleted-*")):
+            if left.name.startswith((".draft-", ".deleted-")):
+                durable.remove(left)
+            elif not left.name.startswith("."):
+                manifest.tidy(left)
         seen.clear()
         yield
