@@ -290,7 +290,8 @@ def _runs(options) -> None:
 def _delete(options) -> None:
     """Delete run folders: a selection is listed, then asked for.
 
-    Delete the folders of runs, by name or by selection; released tables stay.
+    Delete the folders of runs, by name or by selection. Released tables stay, and so do the
+    predictions of released runs; a folder with anything that the tables do not hold is kept.
 
     Examples: calibkit delete --edition demo --method mixup · calibkit delete
     mnist1d-cnn-erm-s0-1a2b3c4d
@@ -406,8 +407,9 @@ def _collect(options) -> None:
     """Turn run folders into the tables of an edition.
 
     Write the records of each setting into data_cache/released/SETTING, beside what its tables hold
-    already; settings without a new run or number are not touched. The folders stay; calibkit delete
-    removes all of them but the predictions.
+    already; settings without a new run or number are not touched, but tables of version 0.1.0 get
+    checksums. A lost manifest is written anew. The folders stay; calibkit delete removes all of
+    them but the predictions.
     """
     from calibkit_companion import results
 
