@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faults import chosen, forget, in_cache, run, write  # noqa: E402
+from benchmarks.commands import chosen, forget, in_cache, run, write  # noqa: E402
 from benchmarks.injection import plain  # noqa: E402
 from calibkit import cli  # noqa: E402
 

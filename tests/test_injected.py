@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import faults, injection, readers
+from benchmarks import commands, faults, injection, readers
 
 ROOT = Path(__file__).parent.parent
 needs_strace = pytest.mark.skipif(bool(injection.why_not()), reason=injection.why_not() or "here")
 
 
 @needs_strace
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_fault_in_a_system_call_loses_or_changes_a_number(tmp_path):
     command = [sys.executable, "-m", "benchmarks.faults", "--most", "8"]
@@ -37,7 +38,7 @@ def test_a_command_that_loses_something_is_found(tmp_path, monkeypatch, capsys):
 
     def work(arguments):
         for name in ("one", "other"):
-            (faults.in_cache(Trial.folder) / name).write_text("new")
+            (commands.in_cache(Trial.folder) / name).write_text("new")
         return 0
 
     def holds(folder):
@@ -48,7 +49,7 @@ def test_a_command_that_loses_something_is_found(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(faults, "Trial", Trial)
     monkeypatch.setattr(faults.cli, "main", work)
-    monkeypatch.setitem(faults.COMMANDS, "two files", faults.Command((), prepare, holds))
+    monkeypatch.setitem(faults.COMMANDS, "two files", commands.Command((), prepare, holds))
     row = faults.inject("two files", 0, tmp_path)
     assert row["lost"] > 2 and row["injections"] > row["lost"]
     assert "LOST: two files, killed at openat" in capsys.readouterr().out
