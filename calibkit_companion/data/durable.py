@@ -22,6 +22,23 @@ def named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
+def exists(path: str | Path) -> bool:
+    """Whether there is such a file or folder; where the disk does not say, its error is raised."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def names(folder: str | Path) -> list[str]:
+    """What a folder holds, in order; nothing if there is none."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def read(path: Path) -> bytes:
     """The bytes of a file."""
     with named(path):

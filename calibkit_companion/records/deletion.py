@@ -24,7 +24,7 @@ def present() -> dict[str, bool]:
     Not known is a folder without a record, and in no table: its predictions may be the only ones.
     Folders with nothing but the predictions of a released run are not among them.
     """
-    if not folders.runs_root().is_dir():
+    if not durable.exists(folders.runs_root()):
         return {}
     with release.held():
         released, found = tables.where(), {}
@@ -32,7 +32,7 @@ def present() -> dict[str, bool]:
             if path.name.startswith(".") or not path.is_dir():
                 continue
             if not (path.name in released and os.listdir(path) == [_PREDICTIONS]):
-                found[path.name] = path.name in released or (path / "run.json").exists()
+                found[path.name] = path.name in released or durable.exists(path / "run.json")
         return found
 
 
@@ -64,7 +64,7 @@ def _compare(folder: Path, info: dict, its: Tables) -> None:
     """Raise unless the tables of a released run hold all that its folder does."""
     its.opened.check()
     its.opened.flush()  # version 0.1.0 did not
-    if not (folder / "run.json").exists():
+    if not durable.exists(folder / "run.json"):
         return  # what a killed process left; it was compared then
     try:
         own = folders.opened(folder)

@@ -61,10 +61,10 @@ def load(run: Run, root: Path | None = None) -> Record | None:
     folder = os.path.join(
         root or runs_root(), run.name
     )  # thousands are asked for: no Path for each
-    if not os.path.exists(os.path.join(folder, "run.json")):
+    if not durable.exists(os.path.join(folder, "run.json")):
         if root is None and (released := tables.find(run.name)):
             return Record(run.name, released[1].folder, *released)
-        if not os.path.isdir(folder) or not os.listdir(folder):  # the workflow makes empty ones
+        if not durable.names(folder):  # the workflow makes empty ones
             return None
     return opened(Path(folder), run.content())
 
@@ -85,7 +85,7 @@ def opened(folder: Path, content: dict | None = None) -> Record:
 
 def has(run: Run) -> bool:
     """Whether there is a record of a run, as a folder or in the released tables."""
-    return (runs_root() / run.name / "run.json").exists() or tables.find(run.name) is not None
+    return durable.exists(runs_root() / run.name / "run.json") or tables.find(run.name) is not None
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
@@ -122,7 +122,9 @@ def verify(run: Run, root: Path | None = None) -> Record | None:
 
 def _has_released_predictions(folder: Path) -> bool:
     found, file = tables.find(folder.name), folder / "arrays.npz"
-    return bool(found) and file.exists() and digest(file) == found[0]["sha256"].get(file.name)
+    return (
+        bool(found) and durable.exists(file) and digest(file) == found[0]["sha256"].get(file.name)
+    )
 
 
 def _set_aside(folder: Path, aside: Path) -> None:
@@ -278,7 +280,7 @@ def locked(run: Run, root: Path | None = None, wait: bool = True):
     with FileLock(root / f".{run.name}.lock", timeout=-1 if wait else 0):
         # We hold the lock, so drafts of this run are what a killed process left behind.
         for old in root.glob(f".replaced-{run.name}-*"):
-            shutil.rmtree(old) if (root / run.name).exists() else old.rename(root / run.name)
+            shutil.rmtree(old) if durable.exists(root / run.name) else old.rename(root / run.name)
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
         for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):

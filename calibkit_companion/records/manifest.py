@@ -128,7 +128,7 @@ def state(folder: str) -> tuple | None:
             return name, stat.st_mtime_ns, stat.st_size, stat.st_ino
     with suppress(FileNotFoundError, NotADirectoryError):
         if any(name.startswith("runs-") and _NAMED.fullmatch(name) for name in os.listdir(folder)):
-            if not os.path.exists(os.path.join(folder, MANIFEST)):  # nor was it published just now
+            if not durable.exists(os.path.join(folder, MANIFEST)):  # nor was it published just now
                 raise _lost(Path(folder))
             return state(folder)
     return None
@@ -136,7 +136,7 @@ def state(folder: str) -> tuple | None:
 
 def file_of(folder: Path) -> Path:
     """The file that is replaced whenever tables are published there."""
-    return folder / (MANIFEST if (folder / MANIFEST).exists() else "runs.parquet")
+    return folder / (MANIFEST if durable.exists(folder / MANIFEST) else "runs.parquet")
 
 
 def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
@@ -216,7 +216,7 @@ def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
         draft.mkdir(parents=True)
         try:
             _fill(draft, tables, sums)
-            if folder.exists() and any(folder.iterdir()):
+            if durable.names(folder):
                 raise FileExistsError(f"{folder}: holds files and no tables; move it away")
             draft.replace(folder)
         finally:
@@ -230,7 +230,9 @@ def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
 def _fill(folder: Path, tables: Mapping[str, bytes], sums: Mapping[str, str]) -> None:
     for kind, content in tables.items():
         path = folder / _name(kind, sums[kind])
-        if not path.exists() or durable.read(path) != content:  # else it is the same as before
+        if (
+            not durable.exists(path) or durable.read(path) != content
+        ):  # else it is the same as before
             durable.write(path, content)
     durable.flush(folder)
     durable.write(folder / MANIFEST, _text(sums))

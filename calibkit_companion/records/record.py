@@ -50,7 +50,7 @@ class Record:
     def light(self) -> bool:
         """Whether the predictions were left out, or are not beside the tables."""
         kept = "arrays.npz" in self.info["sha256"]
-        return not (kept and (not self.tables or self.predictions.exists()))
+        return not (kept and (not self.tables or durable.exists(self.predictions)))
 
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
@@ -184,7 +184,7 @@ class Record:
             return in_folder()
         except DamagedRecord:
             found = tables.find(self.name)
-            if (self.path / "run.json").exists() or not found or found[0] != self.info:
+            if durable.exists(self.path / "run.json") or not found or found[0] != self.info:
                 raise
             return in_tables(found[1])
 

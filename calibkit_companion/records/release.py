@@ -143,15 +143,15 @@ def held() -> Iterator[None]:
     runs, root = cache_root() / "runs", released_root()
     runs.mkdir(parents=True, exist_ok=True)
     with FileLock(runs / ".collect.lock"):
-        there = sorted(root.iterdir()) if root.is_dir() else []
+        there = [root / name for name in durable.names(root)]
         for path in there:
             if path.name.startswith(".replaced-"):
                 folder = root / path.name.removeprefix(".replaced-").rpartition("-")[0]
-                durable.remove(path) if folder.exists() else path.rename(folder)
-        for left in (*there, *runs.glob(".deleted-*")):
-            if left.name.startswith((".draft-", ".deleted-")):
+                durable.remove(path) if durable.exists(folder) else path.rename(folder)
+        for left in (*there, *(runs / name for name in durable.names(runs))):
+            if left.name.startswith(".deleted-" if left.parent == runs else ".draft-"):
                 durable.remove(left)
-            elif not left.name.startswith("."):
+            elif left.parent == root and not left.name.startswith("."):
                 manifest.tidy(left)
         seen.clear()
         yield

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.records import manifest
 from calibkit_companion.records.replicates import KEY, joined
@@ -213,8 +214,7 @@ _readers: list[set[str]] = []  # that go on with what they looked at first; fold
 
 def hold() -> None:
     """From here on, this process reads tables as they were when it first looked at them."""
-    runs = cache_root() / "runs"
-    _readers.append(set(os.listdir(runs)) if runs.is_dir() else set())
+    _readers.append(set(durable.names(cache_root() / "runs")))
     seen.clear()
 
 
@@ -243,7 +243,7 @@ def settings() -> dict[str, Tables]:
 
 def _look(root: str) -> dict[str, Tables]:
     found, kept = {}, {}
-    for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+    for name in durable.names(root):
         folder = os.path.join(root, name)
         if name.startswith(".") or (state := manifest.state(folder)) is None:
             continue
