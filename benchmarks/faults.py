@@ -5,11 +5,11 @@
     python benchmarks/faults.py --json benchmarks/results/injected.json
 
 A step is a system call on a file below the folder that the command works in: looking for it,
-opening, reading, writing, listing, flushing, renaming and removing. At each the call fails, by each of its errors,
-and the process is killed. It survives if, after that, every number of the records is an old one or
-a new one, the predictions are there, a command that ended well did all it should and one that did
-not said why in one line, and the same command, given again, ends well with the same files as an
-undisturbed one.
+opening, reading, writing, listing, flushing, renaming and removing. At each the call fails, by each
+of its errors, and the process is killed. It survives if, after that, every number of the records is
+an old one or a new one, the predictions are there, a command that ended well did all it should and
+one that did not said why in one line, and the same command, given again, ends well with the same
+files as an undisturbed one.
 
 To add a command: an entry in `COMMANDS` of `benchmarks/commands.py`.
 """
