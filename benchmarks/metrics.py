@@ -1,11 +1,11 @@
-"""Our metrics compared with other libraries: same arrays, same process, values and times.
+"""Our metrics and maps compared with other libraries: same arrays, same process, values and times.
 
     python benchmarks/metrics.py [benchmarks/results/metrics.json]
 
 Each pair is timed in turns, ours and theirs, and the best time of each is kept. A `ratio` is their
-time over ours, both on one thread: ours cannot use more. torchmetrics runs a second time with all
-cores (`ratio_all_cores`). Libraries that cannot be imported are skipped by name. `bars` holds our
-targets and whether this run reached them.
+processor time over ours, both on one thread: ours cannot use more. torchmetrics runs a second time
+with all cores, by the wall clock (`ratio_all_cores`). Libraries that cannot be imported are skipped
+by name. `bars` holds our targets and whether this run reached them.
 """
 
 import importlib
@@ -16,20 +16,29 @@ import platform
 import sys
 import time
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from scipy.special import expit
 from sklearn import metrics as sk
+from sklearn.isotonic import IsotonicRegression
 
-from calibkit import metrics, stats
+from calibkit import metrics, posthoc, stats
 from calibkit.arrays import softmax
 
 SIZES = [(10_000, 10), (10_000, 100), (50_000, 1_000)]
-CONFIDENCES = 1_000_000
+CONFIDENCES = [10_000, 50_000, 1_000_000]
 REPLICATES, REPLICATE_SAMPLES = 1_000, 10_000
+TARGETS = [  # how many times faster
+    ("aurc", "torch-uncertainty", 2.0),
+    ("augrc", "torch-uncertainty", 2.0),
+    ("beta", "betacal", 1.5),
+    ("isotonic", "scikit-learn", 2.0),
+]
 NOTES = {  # where values are not the same to five digits
     ("ece", "torchmetrics"): "adds up in float32: many samples cost it digits",
     ("mce", "torchmetrics"): "adds up in float32: many samples cost it digits",
@@ -48,15 +57,17 @@ def sample(n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     return logits, labels
 
 
-def best(*functions: Callable[[], object]) -> list[float]:
+def best(
+    *functions: Callable[[], object], clock: Callable[[], float] = time.process_time
+) -> list[float]:
     """Return the shortest time of each function, in seconds, timed in turns."""
     times = [[] for _ in functions]
     start = time.perf_counter()
     while len(times[0]) < 3 or time.perf_counter() - start < SECONDS:
         for function, taken in zip(functions, times, strict=True):
-            before = time.perf_counter()
+            before = clock()
             function()
-            taken.append(time.perf_counter() - before)
+            taken.append(clock() - before)
     return [min(taken) for taken in times]
 
 
@@ -106,12 +117,68 @@ def from_probs(probs: np.ndarray, labels: np.ndarray, other: Other) -> list[tupl
             "classwise_ece": by_class.ClasswiseCalibrationError(num_classes=k, num_bins=15),
             "brier": tu.BrierScore(k),
             "nll": tu.CategoricalNLL(),
+            "aurc": tu.AURC(),
+            "augrc": tu.AUGRC(),
         }.items():
             theirs[name, "torch-uncertainty"] = partial(afresh, metric, p, y)
-    return [
-        (name, library, partial(getattr(metrics, name), probs, labels), f)
-        for (name, library), f in theirs.items()
+
+    def ours(name: str) -> Callable[[], float]:
+        if name in ("aurc", "augrc"):
+            return lambda: getattr(metrics, name)(*metrics.top_label(probs, labels))
+        return partial(getattr(metrics, name), probs, labels)
+
+    return [(name, library, ours(name), f) for (name, library), f in theirs.items()]
+
+
+def maps(n: int, other: Other) -> list[tuple]:
+    """List (map, library, ours, theirs): fit to the probability of an event, and predict.
+
+    The value of each is the Brier score of what it predicts.
+    """
+    rng = np.random.default_rng(0)
+    event = rng.random(n) < 0.3
+    odds = 2.0 * np.where(event, 1.0, -1.0) + 2.5 * rng.standard_normal(n) + 1.0
+    p = expit(odds)
+    labels, two = event.astype(int), np.stack([1 - p, p], axis=1)
+
+    def brier(predicted: np.ndarray) -> float:
+        return float(np.mean((predicted - event) ** 2))
+
+    def ours(map_of: Callable) -> Callable[[], float]:
+        def fit_and_predict() -> float:
+            logits = np.log(two)
+            return brier(map_of().fit(logits, labels).predict_proba(logits)[:, 1])
+
+        return fit_and_predict
+
+    pairs = [
+        (
+            "isotonic",
+            "scikit-learn",
+            ours(posthoc.IsotonicCalibration),
+            lambda: brier(IsotonicRegression(out_of_bounds="clip").fit(p, event).predict(p)),
+        )
     ]
+    if betacal := other("betacal"):
+        theirs = partial(betacal.BetaCalibration, "abm")
+        pairs += [
+            (
+                "beta",
+                "betacal",
+                ours(posthoc.BetaCalibration),
+                lambda: brier(theirs().fit(p, event).predict(p)),
+            )
+        ]
+    if netcal := other("netcal.scaling"):
+        pairs += [
+            (
+                "temperature",
+                "netcal",
+                ours(posthoc.TemperatureScaling),
+                lambda: brier(netcal.TemperatureScaling().fit(p, labels).transform(p)),
+            )
+        ]
+    return pairs
 
 
 def from_confidence(confidence: np.ndarray, correct: np.ndarray, other: Other) -> list[tuple]:
@@ -142,14 +209,18 @@ def from_confidence(confidence: np.ndarray, correct: np.ndarray, other: Other) -
         theirs["aupr_error", "torchmetrics"] = lambda: ap(1 - c, 1 - z)
         theirs["ece", "torchmetrics"] = lambda: tm.binary_calibration_error(c, z, n_bins=15)
     if tu := other("torch_uncertainty.metrics.classification"):
-        # It expects class probabilities. Two columns say as much as confidence and correct, as
-        # long as the confidences are above a half.
-        two = torch.stack([c, 1 - c], 1)
-        theirs["aurc", "torch-uncertainty"] = partial(afresh, tu.AURC(), two, 1 - z)
-        theirs["augrc", "torch-uncertainty"] = partial(afresh, tu.AUGRC(), two, 1 - z)
+        for name, metric in (("aurc", tu.AURC()), ("augrc", tu.AUGRC())):
+            theirs[name, "torch-uncertainty"] = partial(from_its_state, metric, c, 1.0 - z)
     ours = {name: partial(getattr(metrics, name), confidence, correct) for name, _ in theirs}
     ours["ece"] = ece
     return [(name, library, ours[name], f) for (name, library), f in theirs.items()]
+
+
+def from_its_state(metric: Callable, confidence: object, wrong: object) -> float:
+    """Compute a risk-coverage metric from confidences and errors, which it keeps as its state."""
+    metric.reset()
+    metric.scores, metric.errors = [confidence], [wrong]
+    return metric.compute()
 
 
 def afresh(metric: Callable, probs: object, labels: object) -> float:
@@ -171,7 +242,7 @@ def timed(size: str, pairs: list[tuple]) -> list[dict]:
         if library == "torchmetrics":
             torch = importlib.import_module("torch")
             torch.set_num_threads(os.cpu_count())
-            one, many = best(ours, theirs)
+            one, many = best(ours, theirs, clock=time.perf_counter)
             row["ratio_all_cores"] = many / one
             torch.set_num_threads(1)
         rows.append(row)
@@ -288,6 +359,7 @@ def versions() -> dict:
         "netcal",
         "relplot",
         "torch-uncertainty",
+        "betacal",
     )
     found = {"python": platform.python_version()}
     for name in names:
@@ -311,11 +383,16 @@ def main(path: Path) -> None:
         logits, labels = sample(n, k)
         summaries.append(summary_cost(logits, labels))
         rows += timed(f"{n} x {k}", from_probs(softmax(logits), labels, other))
-    rng = np.random.default_rng(0)
-    correct = rng.random(CONFIDENCES) < 0.9
-    draws = np.where(correct, rng.beta(8, 1, CONFIDENCES), rng.beta(4, 2, CONFIDENCES))
-    confidence = (0.5 + draws / 2).astype(np.float32)
-    rows += timed(f"{CONFIDENCES}", from_confidence(confidence, correct, other))
+    for n in CONFIDENCES:
+        rng = np.random.default_rng(0)
+        correct = rng.random(n) < 0.9
+        draws = np.where(correct, rng.beta(8, 1, n), rng.beta(4, 2, n))
+        confidence = (0.5 + draws / 2).astype(np.float32)
+        rows += timed(f"{n}", from_confidence(confidence, correct, other))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the peers
+        for n in CONFIDENCES[:2]:
+            rows += timed(f"{n} x 2", maps(n, other))
     bootstrap = bootstrap_cost()
 
     shared = [row for row in rows if row["library"] in ("torchmetrics", "netcal")]
@@ -336,6 +413,12 @@ def main(path: Path) -> None:
         bars.append(
             (f"least ratio to torchmetrics and netcal ({where})", ">=", 3.0, slowest["ratio"])
         )
+    for name, library, least in TARGETS:
+        ratios = [
+            row["ratio"] for row in rows if (row["metric"], row["library"]) == (name, library)
+        ]
+        if ratios:
+            bars.append((f"least ratio of {name} to {library}", ">=", least, min(ratios)))
     met = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal}
     result = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

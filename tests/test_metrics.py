@@ -636,6 +636,22 @@ def test_arrays_come_back_as_the_kind_given():
         assert all(type(a) is kind for a in metrics.per_sample(logits, labels).values())
 
 
+@given(classified())
+@quick
+def test_top_label_is_the_first_of_the_largest(data):
+    probs, labels = data
+    for kind in (np.asarray, torch.tensor):
+        confidence, correct = metrics.top_label(kind(probs), kind(labels))
+        assert type(confidence) is type(correct) is type(kind(probs))
+        assert confidence.tolist() == probs.max(axis=1).tolist()
+        assert correct.tolist() == (probs.argmax(axis=1) == labels).tolist()
+
+
+def test_top_label_refuses_what_is_no_matrix():
+    with pytest.raises(ValueError, match=r"got shape \(2,\), expected \(n, k\)"):
+        metrics.top_label([0.2, 0.8], [0, 1])
+
+
 # ------------------------------------------------- what chance alone shows, and what is left
 
 
@@ -1078,6 +1094,7 @@ SIGNATURES = {
     "reliability_bins": "confidence correct bins=15 scheme='equal_width'",
     "smooth_ece": "probs labels",
     "per_sample": "logits labels kind='logits'",
+    "top_label": "probs labels",
 }
 
 
