@@ -62,3 +62,11 @@ def test_readers_see_one_release_whoever_publishes_another(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert f"'right': {4 * readers.TIMES}" in done.stdout
+
+
+def test_published_counts_are_of_the_commands_there_are():
+    rows = json.loads((ROOT / "benchmarks/results/injected.json").read_text())["commands"]
+    assert [row["command"] for row in rows] == list(commands.COMMANDS)
+    assert not any(row["lost"] for row in rows)
+    count = f"{sum(row['injections'] for row in rows):,} faults"
+    assert count in (ROOT / "book" / "scaling.md").read_text()
