@@ -387,6 +387,7 @@ def truncated(rng: random.Random, folder: Path, reference: Reference) -> str:
 def _damaged(rng, folder, reference, damage) -> str:
     method, cache = rng.choice(METHODS), folder / "cache"
     home = cache / "runs" / run_of(method).name
+    reference.record(method)  # leaves the folder that is copied
     shutil.copytree(reference.folder / f"reference-{method}", cache)
     before = json.loads((home / "run.json").read_text())
     damage(rng, home / rng.choice((*FILES, "run.json")))
