@@ -1,6 +1,7 @@
-"""The commands that `benchmarks/faults.py` disturbs, each with its folder and what must hold there.
+"""The commands that keep records under faults, each with its folder and what must hold there.
 
-To add one: an entry in `COMMANDS`. `prepare` fills the folder, `holds` says what can be seen in it.
+To add one: an entry in `COMMANDS`, here or in `benchmarks/report_commands.py`. `prepare` fills the
+folder, `holds` says what can be seen in it.
 """
 
 import hashlib
@@ -45,6 +46,10 @@ class Command:
     holds: Callable[[Path], str]
     content: Callable[[Path], bytes] = Path.read_bytes
     reads: bool = False
+
+    def in_folder(self, folder: Path) -> list[str]:
+        """The arguments, where ``{folder}`` stands for the folder."""
+        return [argument.format(folder=folder) for argument in self.arguments]
 
 
 # --- folders of records ---

@@ -11,7 +11,7 @@ an old one or a new one, the predictions are there, a command that ended well di
 one that did not said why in one line, and the same command, given again, ends well with the same
 files as an undisturbed one.
 
-To add a command: an entry in `COMMANDS` of `benchmarks/commands.py`.
+To add a command: an entry in `COMMANDS` of `benchmarks/commands.py` or `report_commands.py`.
 """
 
 import argparse
@@ -30,11 +30,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.commands import COMMANDS, Lost, forget, in_cache, must, run  # noqa: E402
+from benchmarks import commands, report_commands  # noqa: E402
+from benchmarks.commands import Lost, forget, in_cache, must, run  # noqa: E402
 from benchmarks.injection import KILL, Ended, Step, faults, injected, plain, steps, why_not  # noqa: E402
 from calibkit import cli  # noqa: E402
 from calibkit_companion.experiments import plan  # noqa: E402
 
+COMMANDS = commands.COMMANDS | report_commands.COMMANDS
 NO_STRACE = 77  # exit code
 
 
@@ -51,7 +53,11 @@ class Trial:
         self.folder.rename(self.filled)
         if not name.startswith("train"):  # whose threads no fork survives
             self.fresh()
-            in_cache(self.folder), forget(), run(*self.command.arguments)  # imports all it needs
+            (
+                in_cache(self.folder),
+                forget(),
+                run(*self.command.in_folder(self.folder)),
+            )  # imports all it needs
             forget()
         self.fresh()
         self.before = self.seen()
@@ -61,7 +67,7 @@ class Trial:
 
     def work(self) -> int:
         in_cache(self.folder), forget()
-        return cli.main(self.command.arguments)
+        return cli.main(self.command.in_folder(self.folder))
 
     def fresh(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -112,6 +118,7 @@ class Trial:
         one = len(lines) == 1 and lines[0].startswith("calibkit: ")
         must(ended.code in (1, 2) and one, f"exit {ended.code}: {ended.err[-900:]}")
         must(str(self.folder) in lines[0], f"names no file: {lines[0]}")
+        must(not any(path.endswith(".part") for path in self.tree()), "a draft is left")
         return "refused"
 
 
@@ -156,6 +163,10 @@ def rows(names: list[str], most: int) -> Iterator[dict]:
 
         torch.set_num_threads(1)
         loop.CHECKPOINT_SECONDS = 0.0  # after every epoch
+    if report_commands.COMMANDS.keys() & set(names):
+        from calibkit.report import estimates
+
+        estimates.replicates = lambda n: 60  # how many resamples: enough where no width is judged
     with tempfile.TemporaryDirectory(prefix="calibkit-faults-") as base:
         for name in names:
             yield inject(name, most, Path(base))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import commands, faults, injection, readers
+from benchmarks import commands, faults, injection, readers, report_commands
 
 ROOT = Path(__file__).parent.parent
 needs_strace = pytest.mark.skipif(bool(injection.why_not()), reason=injection.why_not() or "here")
@@ -17,13 +17,13 @@ needs_strace = pytest.mark.skipif(bool(injection.why_not()), reason=injection.wh
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_fault_in_a_system_call_loses_or_changes_a_number(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.faults", "--most", "8"]
+    command = [sys.executable, "-m", "benchmarks.faults", "--most", "7"]
     command += ["--json", str(tmp_path / "found.json")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     rows = json.loads((tmp_path / "found.json").read_text())["commands"]
     assert [row["command"] for row in rows] == list(faults.COMMANDS)
-    assert all(row["injections"] >= 6 and row["lost"] == 0 for row in rows)
+    assert all(row["injections"] >= 5 and row["lost"] == 0 for row in rows)
     assert sum(row["cpu_seconds"] for row in rows) < 60
 
 
@@ -55,6 +55,18 @@ def test_a_command_that_loses_something_is_found(tmp_path, monkeypatch, capsys):
     assert "LOST: two files, killed at openat" in capsys.readouterr().out
 
 
+def test_a_mixture_is_seen(tmp_path):
+    """The script itself can fail: writing one file after the other is a loss."""
+    report_commands.before(tmp_path / "old")
+    command, folder = report_commands.COMMANDS["report"], tmp_path / "old"
+    assert command.holds(folder) == "page of old\nbelong together"
+    old = (folder / "out/report.html").read_bytes()
+    assert report_commands.cli.main(command.in_folder(folder)) == 0
+    assert command.holds(folder) == "page of new\nbelong together"
+    (folder / "out/report.html").write_bytes(old)
+    assert command.holds(folder) == "page of old\ndo not belong together"
+
+
 @needs_strace
 @pytest.mark.timeout(300)
 def test_readers_see_one_release_whoever_publishes_another(tmp_path):
@@ -66,7 +78,7 @@ def test_readers_see_one_release_whoever_publishes_another(tmp_path):
 
 def test_published_counts_are_of_the_commands_there_are():
     rows = json.loads((ROOT / "benchmarks/results/injected.json").read_text())["commands"]
-    assert [row["command"] for row in rows] == list(commands.COMMANDS)
+    assert [row["command"] for row in rows] == list(faults.COMMANDS)
     assert not any(row["lost"] for row in rows)
     count = f"{sum(row['injections'] for row in rows):,} faults"
     assert count in (ROOT / "book" / "scaling.md").read_text()
