@@ -8,7 +8,6 @@ import ast
 import csv
 import json
 import os
-import shutil
 import sys
 import time
 from collections import Counter, deque
@@ -231,7 +230,7 @@ def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
     except DamagedRecord:
         return "damaged", run, ""
     if record is None:
-        return "running" if folders.held(run) else "missing", run, ""
+        return "running" if folders.held(run.name) else "missing", run, ""
     if record.diverged:
         return "diverged", run, ""
     last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]
@@ -296,37 +295,34 @@ def _runs(options) -> None:
 def _delete(options) -> None:
     """Delete run folders: a selection is listed, then asked for.
 
-    Delete the folders of runs, by name or by selection; released tables stay.
+    Delete the folders of runs, by name or by selection. Released tables stay, and so do the
+    predictions of released runs; a folder with anything that the tables do not hold is kept.
 
     Examples: calibkit delete --edition demo --method mixup · calibkit delete
     mnist1d-cnn-erm-s0-1a2b3c4d
     """
-    root, released = folders.runs_root(), tables.where()
-    present = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
-    kept = {name for name in present & released.keys() if os.listdir(root / name) == ["arrays.npz"]}
-    present -= kept  # of what is released, predictions stay
+    from calibkit_companion.records import deletion
+
+    present = deletion.present()
     if options.names:
-        for name in options.names:
+        for name in set(options.names) - tables.where().keys():
             plan.choose("run", name, present)
-        chosen = set(options.names)
+        chosen = set(options.names) & present.keys()
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
             raise ValueError("delete: say which runs: names, --paper, --method, --setting …")
-        chosen = {run.name for run in selected(options)} & present
+        known = {name for name, its in present.items() if its}
+        chosen = {run.name for run in selected(options)} & known
     for name in sorted(chosen):
         print(name)
     if not chosen:
         return print("nothing to delete")
     if not options.yes:
-        answer = input(f"delete these {len(chosen)} folders in {root}? [y/N] ")
+        where = folders.runs_root()
+        answer = input(f"delete these {len(chosen)} folders in {where}? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             return print("nothing deleted")
-    for name in sorted(chosen):
-        for file in (root / name).iterdir():  # of a released run its predictions stay
-            if name not in released or file.name != "arrays.npz":
-                file.unlink() if file.is_file() else shutil.rmtree(file)
-        if not any((root / name).iterdir()):
-            (root / name).rmdir()
+    deletion.remove(chosen)
     print(f"deleted {len(chosen)} folders")
 
 
@@ -336,6 +332,14 @@ _CLONE = (
     "they come with the repository, and are found from inside it: git clone --depth 1 "
     "https://github.com/calibkit/calibkit"
 )
+
+
+def _say_what_is_old() -> None:
+    """A line about tables that have no checksums, on standard error."""
+    old = sum(not its.opened.sealed for its in tables.settings().values())
+    if old:
+        words = f"the tables of {old} settings are of version 0.1.0 and have no checksums"
+        print(f"calibkit: {words}; calibkit collect adds them", file=sys.stderr)
 
 
 def _claims(options) -> None:
@@ -348,7 +352,9 @@ def _claims(options) -> None:
     """
     from calibkit_companion import claims
 
-    rows = claims.board(options.edition, options.paper, options.seeds)
+    with tables.one_release():
+        rows = claims.board(options.edition, options.paper, options.seeds)
+    _say_what_is_old()
     if options.json:
         names = "claim setting precondition outcome comparison estimate low high seeds printed"
         names += " level looks needed everything without"
@@ -387,15 +393,17 @@ def _results(options) -> None:
     names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
     columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
     lines = []
-    for name in names:
-        plan.setting(options.edition, name)  # there is such a one
-        selection = plan.Selection(options.edition, name, seeds=options.seeds)
-        runs = results.Results(selection, train=False)
-        methods = options.method or [m for m in runs.methods if m != options.against]
-        found = runs.compare(
-            methods, options.against, options.metric, recalibration=options.recalibration
-        )
-        lines += [[getattr(row, column) for column in columns] for row in found.values()]
+    with tables.one_release():
+        for name in names:
+            plan.setting(options.edition, name)  # there is such a one
+            selection = plan.Selection(options.edition, name, seeds=options.seeds)
+            runs = results.Results(selection, train=False)
+            methods = options.method or [m for m in runs.methods if m != options.against]
+            found = runs.compare(
+                methods, options.against, options.metric, recalibration=options.recalibration
+            )
+            lines += [[getattr(row, column) for column in columns] for row in found.values()]
+    _say_what_is_old()
     if not lines:  # where runs have it, any metric will do
         plan.choose("metric", options.metric, terms.METRICS)
     if options.csv:
@@ -408,8 +416,9 @@ def _collect(options) -> None:
     """Turn run folders into the tables of an edition.
 
     Write the records of each setting into data_cache/released/SETTING, beside what its tables hold
-    already; settings without a new run or number are not touched. The folders stay; calibkit delete
-    removes all of them but the predictions.
+    already; settings without a new run or number are not touched, but tables of version 0.1.0 get
+    checksums. A lost manifest is written anew. The folders stay; calibkit delete removes all of
+    them but the predictions.
     """
     from calibkit_companion import results
 

@@ -39,6 +39,9 @@ class Card:
 
     rows: list[Judged]
 
+    def __repr__(self) -> str:
+        return "<board of claims>"
+
     @property
     def counts(self):
         """How often each outcome stands in each column, as a table; below, what is reversed."""

@@ -10,6 +10,7 @@ Where they do not, under other parameters or on other records, the page says wha
 No other sentence is put together by code.
 """
 
+import hashlib
 import html
 import os
 import re
@@ -186,6 +187,8 @@ def table(frame, words: bool = False, classes: str = "", index: bool = True):
         styled = styled.hide(axis="index")
     names = " ".join(["dataframe", "calibkit-table", "words" * words, classes]).split()
     left = {"text-align": "left", "vertical-align": "top", "white-space": "normal"}
+    content = f"{names} {styled.data.to_csv()}"  # the same page twice has the same bytes
+    styled = styled.set_uuid(hashlib.sha256(content.encode()).hexdigest()[:8])
     return styled.set_table_attributes(f'class="{" ".join(names)}"').set_properties(
         **left if words else {"text-align": "right"}
     )
@@ -279,6 +282,9 @@ class Provenance:
     """What the numbers of a page came from."""
 
     records: list[Record]
+
+    def __repr__(self) -> str:
+        return f"<provenance of {len(self.records):,} runs>"
 
     def _repr_html_(self) -> str:
         if not self.records:

@@ -4,6 +4,7 @@ They are computed when first asked for and kept: in a file for each run until th
 then as rows of the released tables, so that a light record has them too.
 """
 
+import io
 import json
 import re
 import warnings
@@ -18,6 +19,7 @@ import numpy as np
 
 from calibkit import arrays, confidence, metrics, stats
 from calibkit.precision import log_of_map
+from calibkit_companion.data import durable
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, joined, rows_of
@@ -251,8 +253,8 @@ def _file(record: Record) -> Path:
 
 
 def _known(record: Record) -> dict[str, float]:
-    with suppress(OSError, ValueError):  # there is none yet, or half of one
-        return json.loads(_file(record).read_text())
+    with suppress(FileNotFoundError, ValueError):  # there is none yet, or half of one
+        return json.loads(durable.read(_file(record)))
     return {}
 
 
@@ -295,7 +297,7 @@ def epochs(record: Record) -> list[dict]:
     if record.light or not file.exists():
         return []
     end, found = Predictions.of(record), []
-    with np.load(file) as kept:
+    with np.load(io.BytesIO(durable.read(file)), allow_pickle=False) as kept:
         each = zip(*(kept[name] for name in ("epochs", "test", "validation")), strict=True)
         for epoch, *both in each:
             logits, held_out = (part.astype(np.float32) for part in both)
