@@ -2145,7 +2145,7 @@ def summary(
     ranking = Ranking.of(samples["confidence"], samples["correct"], weights)
     order = ranking
     if kind == "logits":
-        order = Ranking.of(log_odds(logits), samples["correct"], weights)
+        order = Ranking.of(log_odds(scores), samples["correct"], weights)
     functions = ranked_metrics(bins).items()
     values = {name: f(order if ranks(name) else ranking) for name, f in functions}
     values["nll"] = _mean(samples["nll"], weights)
