@@ -88,7 +88,7 @@ def label(method: str) -> str:
     >>> label("bsce_gra+sam+swa"), label("erm+swa+sam")
     ('BSCE-GRA + SAM + SWA', 'FMFP')
     >>> label("focal(gamma=5)").replace("\u00a0", " ")  # non-breaking spaces
-    'Focal (γ = 5)'
+    'Focal loss (γ = 5)'
     """
     base, options, axes = parts(method)
     options = re.sub(r",(?=\w)", ", ", options)
@@ -98,6 +98,16 @@ def label(method: str) -> str:
     name = base if own else METHODS[base].label if base in METHODS else name
     words = [name + (f" {options}" if options else "")]
     return " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes])
+
+
+def inside(label: str) -> str:
+    """A label inside a sentence: a word begins in lower case, an abbreviation or a name does not.
+
+    >>> [inside(label) for label in ("Plain training", "AUROC", "L1 norm", "E-AURC", "Brier loss")]
+    ['plain training', 'AUROC', 'L1 norm', 'E-AURC', 'Brier loss']
+    """
+    keeps = label[:2].isupper() or label[1:2] == "-" or label.startswith("Brier")
+    return label if keeps else label[:1].lower() + label[1:]
 
 
 def parts(method: str) -> tuple[str, str, list[str]]:

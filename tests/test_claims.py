@@ -455,7 +455,7 @@ def test_an_outcome_turns_with_the_records():
     write("fmfp", separation=3.0)
     found = judged("fmfp-c16", **free)
     assert (found.outcome, found.seeds, found.setting) == ("holds", 2, "shared")
-    assert found.estimate > 0.1 and found.comparison == "AUROC, FMFP minus ERM"
+    assert found.estimate > 0.1 and found.comparison == "AUROC, FMFP minus Plain training"
     write("erm", separation=3.0)
     write("fmfp", separation=0.5)
     assert judged("fmfp-c16", **free).outcome == "reversed"
@@ -497,7 +497,7 @@ def test_runs_of_another_variant_or_protocol_are_no_evidence():
     ):
         for run in plan.Selection("smoke", dataset="digits", **changed).runs(["erm", "fmfp"]):
             records.write(run)
-    assert judged("fmfp-c16").precondition == "no run of ERM"
+    assert judged("fmfp-c16").precondition == "no run of plain training"
 
 
 def test_test_sets_collected_again_are_no_corruptions():
@@ -571,7 +571,7 @@ def test_a_method_that_does_not_calibrate_decides_nothing_of_those_that_do():
         write(method, separation=3.0 if helps else 0.2, sharpness=9.0 if helps else 1.0)
     found = judged("fmfp-c01", presumes={})
     assert found.outcome == "holds"
-    assert found.precondition == "left out: Focal, CS-KD, L1 norm (ECE not lowered)"
+    assert found.precondition == "left out: Focal loss, CS-KD, L1 norm (ECE not lowered)"
 
 
 def test_what_those_less_well_fitted_would_turn_is_unclear():
@@ -584,8 +584,9 @@ def test_what_those_less_well_fitted_would_turn_is_unclear():
     assert (found.outcome, found.alone) == ("unclear", "holds")
     gain = place().runs.compare("focal")["focal"].format()
     assert found.precondition.startswith(
-        "left out: Focal, CS-KD, L1 norm (less well fitted to the training set); "
-        f"holds without them, unclear with them (AUROC, Focal minus ERM: {gain}; AUROC, CS-KD"
+        "left out: Focal loss, CS-KD, L1 norm (less well fitted to the training set); "
+        "holds without them, unclear with them "
+        f"(AUROC, Focal loss minus Plain training: {gain}; AUROC, CS-KD"
     )
 
 

@@ -143,7 +143,7 @@ QUESTIONS = {
     "method": {
         "Calibrated as trained": "ece",
         "Finding its errors": "auroc",
-        "What no temperature repairs": "nll_refinement",
+        "What temperature scaling leaves": "nll_refinement",
         "Accuracy": "accuracy",
     },
     "recalibration": {"Calibration": "ece", "Likelihood": "nll", "Finding errors": "auroc"},
@@ -159,7 +159,7 @@ def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[d
             label, scale, _ = terms.metric_label(row.metric, unit=False)
             unit = {100: " points", 1000: " thousandths"}.get(scale, "")
             word, tone = judged(row)
-            text = f"{label}: {row.format()}{unit} against {terms.label(row.to)}"
+            text = f"{label}: {row.format()}{unit} against {terms.inside(terms.label(row.to))}"
             text += f", {row.seeds} seed{'s' * (row.seeds != 1)}, over {row.covers or 'one run'}."
             said.append({"title": f"{question}: {word}", "text": text, "tone": tone})
     return said

@@ -133,7 +133,7 @@ def _judge(claim: Claim, place: Place) -> tuple:
     """
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
     if not claim.datasets and isnan(place.mean("erm", "accuracy")):
-        return None, "no run of ERM"
+        return None, "no run of plain training"
     methods = {m for c in claim.comparisons for side in c.sides for m in side.methods}
     if place.name == PUBLIC and methods != {"erm"}:
         return None, "no other method was trained like these networks"

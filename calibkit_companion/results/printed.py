@@ -179,7 +179,8 @@ def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
 
 
 def _label(method: str) -> str:
-    return {"ts": "ERM + TS", "confidnet": "ConfidNet"}.get(method) or terms.label(method)
+    own = {"ts": "Temperature scaling", "confidnet": "ConfidNet"}
+    return own.get(method) or terms.label(method)
 
 
 def _shown(value: float, metric: str) -> str:
