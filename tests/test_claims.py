@@ -484,7 +484,7 @@ def test_what_is_missing_is_named():
     write("erm", "mixup")
     found = judged("fmfp-c01")
     assert found.outcome == "not tested"
-    assert "no run of Label smoothing, Focal, CS-KD, L1 norm" in found.precondition
+    assert "no run of Label smoothing, Focal loss, CS-KD, L1 norm" in found.precondition
     assert judged("fmfp-c21").outcome == "not tested"
     assert isnan(found.estimate) and found.seeds == 0 and found.measured == ""
 

@@ -291,7 +291,8 @@ def _against(row) -> str:
     other, unlike = _other(row)
     words = _unlike(unlike)
     if other != row.method:
-        first = name(other) if _is_method(other) else other
+        known = {"temperature": "temperature scaling"} | _SCORES
+        first = name(other) if _is_method(other) else known.get(other.replace(" ", "_"), other)
         return " ".join(filter(None, [first, words]))
     if unlike in terms.METRICS:
         return f"its {terms.inside(terms.metric_label(unlike, unit=False)[0])}"

@@ -87,20 +87,26 @@ PAPER = Paper(
     ),
     released=(
         here.on_cifar10(
-            _PLAIN, "memorised (no augmentation)", "cifar10-plain", seeds=6, more=_MORE
+            _PLAIN, "without augmentation, 20 epochs", "cifar10-plain", seeds=6, more=_MORE
         ),
         here.on_cifar10(
-            _AUGMENTED, "augmented (crops and flips)", "cifar10-augmented", seeds=4, more=_SIX_SEEDS
+            _AUGMENTED,
+            "with crops and flips, 20 epochs",
+            "cifar10-augmented",
+            seeds=4,
+            more=_SIX_SEEDS,
         ),
         here.on_cifar10(
             _LONG,
-            "augmented, 60 epochs (crops and flips)",
+            "with crops and flips, 60 epochs (our closest setting)",
             "cifar10-long",
             network="resnet18_w32_s2",
             seeds=3,
             methods=("erm", "label_smoothing", "mixup", "focal", "swa", "fmfp", "bsce_gra"),
         ),
-        here.on_fashion(here.small(p.FMFP_CIFAR), "fashion-fmfp", "the regime of Zhu et al."),
+        here.on_fashion(
+            here.small(p.FMFP_CIFAR), "fashion-fmfp", "schedule of Zhu et al., shortened"
+        ),
     ),
     trained=("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),
 )
