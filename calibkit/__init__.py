@@ -4,6 +4,7 @@ Modules are imported on first use: ``calibkit.metrics`` loads NumPy and nothing 
 """
 
 from importlib import import_module
+from types import ModuleType
 
 __version__ = "0.2.0"
 __all__ = [
@@ -18,7 +19,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> ModuleType:
     if name in __all__ or name == "data":  # `data` moved
         with import_module("calibkit.terms").extras():
             return import_module(f"calibkit.{name}")

@@ -8,7 +8,7 @@ what it can do. What is missing, behind a mask or as pandas' <NA>, is refused.
 import sys
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,10 @@ def _of_pandas(x: Any, array: Array, name: str) -> Array:
     return np.array(array.tolist()) if array.dtype == object else array
 
 
+@overload
+def like(array: Array, reference: "torch.Tensor") -> "torch.Tensor": ...
+@overload
+def like(array: Array, reference: npt.ArrayLike) -> Array: ...
 def like(array: Array, reference: ArrayLike) -> ArrayOrTensor:
     """Return `array` as the kind of `reference`: a tensor on its device if that is a tensor.
 

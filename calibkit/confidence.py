@@ -20,9 +20,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import inf, log
-from typing import Self
+from typing import TYPE_CHECKING, Self, overload
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import entr, expit
 
 from calibkit import metrics, terms
@@ -38,6 +39,9 @@ from calibkit.arrays import (
     to_numpy,
 )
 
+if TYPE_CHECKING:
+    import torch
+
 # Distances below this count as this: no division by zero, and two zeros have the ratio 1.
 SMALLEST_DISTANCE = 1e-12
 # Rows that the head of ConfidNet judges at once: bounds the memory of its hidden layers.
@@ -47,6 +51,10 @@ ROWS = 8192
 # --- functions of the logits ----------------------------------------------------------------------
 
 
+@overload
+def maximum_probability(logits: "torch.Tensor") -> "torch.Tensor": ...
+@overload
+def maximum_probability(logits: npt.ArrayLike) -> Array: ...
 def maximum_probability(logits: ArrayLike) -> ArrayOrTensor:
     """Largest probability of the softmax, max_k p_k: the confidence, unless stated otherwise.
 
@@ -75,6 +83,10 @@ def maximum_probability(logits: ArrayLike) -> ArrayOrTensor:
     return like(softmax(logits).max(axis=1), logits)
 
 
+@overload
+def margin(logits: "torch.Tensor") -> "torch.Tensor": ...
+@overload
+def margin(logits: npt.ArrayLike) -> Array: ...
 def margin(logits: ArrayLike) -> ArrayOrTensor:
     """Largest probability minus the second largest, p_(1) - p_(2).
 
@@ -104,6 +116,10 @@ def margin(logits: ArrayLike) -> ArrayOrTensor:
     return like(first - second, logits)
 
 
+@overload
+def negative_entropy(logits: "torch.Tensor") -> "torch.Tensor": ...
+@overload
+def negative_entropy(logits: npt.ArrayLike) -> Array: ...
 def negative_entropy(logits: ArrayLike) -> ArrayOrTensor:
     """Minus the entropy of the softmax in units of its maximum, Σ_j p_j ln p_j / ln k.
 
@@ -133,6 +149,10 @@ def negative_entropy(logits: ArrayLike) -> ArrayOrTensor:
     return like(-entr(probs).sum(axis=1) / log(probs.shape[1]), logits)
 
 
+@overload
+def maximum_logit(logits: "torch.Tensor") -> "torch.Tensor": ...
+@overload
+def maximum_logit(logits: npt.ArrayLike) -> Array: ...
 def maximum_logit(logits: ArrayLike) -> ArrayOrTensor:
     """Largest logit, max_k z_k, which unlike a probability depends on the scale of all logits.
 
@@ -159,6 +179,10 @@ def maximum_logit(logits: ArrayLike) -> ArrayOrTensor:
     return like(as_logits(logits).max(axis=1), logits)
 
 
+@overload
+def p_norm(logits: "torch.Tensor", p: float = 2.0) -> "torch.Tensor": ...
+@overload
+def p_norm(logits: npt.ArrayLike, p: float = 2.0) -> Array: ...
 def p_norm(logits: ArrayLike, p: float = 2.0) -> ArrayOrTensor:
     r"""Largest centred logit over the p-norm of all: a score that ignores the scale of the logits.
 
@@ -307,9 +331,13 @@ class TrustScore:
         classes = np.unique(labels).tolist()
         if len(classes) < 2:
             raise ValueError(f"labels: got class {classes[0]} only, expected at least two classes")
-        self.samples_ = {c: features[labels == c] for c in classes}
+        self.samples_: dict[int, Array] = {c: features[labels == c] for c in classes}
         return self
 
+    @overload
+    def score(self, features: "torch.Tensor", predicted: ArrayLike) -> "torch.Tensor": ...
+    @overload
+    def score(self, features: npt.ArrayLike, predicted: ArrayLike) -> Array: ...
     def score(self, features: ArrayLike, predicted: ArrayLike) -> ArrayOrTensor:
         """Trust scores of predictions.
 
@@ -395,7 +423,7 @@ class ConfidNet:
     learning_rate: float = 1e-4
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < 1:
@@ -464,9 +492,15 @@ class ConfidNet:
                 errors_found = metrics.aupr_error(score, right) if not right.all() else 0
                 quality = (errors_found, -np.square(score - held_out_true).mean())
             if quality > best:
-                best, self.epoch_, self.head_ = quality, epoch, deepcopy(head)
+                best = quality
+                self.epoch_: int = epoch
+                self.head_: torch.nn.Module = deepcopy(head)
         return self
 
+    @overload
+    def score(self, features: "torch.Tensor") -> "torch.Tensor": ...
+    @overload
+    def score(self, features: npt.ArrayLike) -> Array: ...
     def score(self, features: ArrayLike) -> ArrayOrTensor:
         """Estimated probability of the true class.
 

@@ -5,12 +5,18 @@ Student-t interval of the mean (``nan`` for fewer than two seeds), within one te
 Wilson interval of a proportion. Values are in natural units: fractions, not per cent.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibkit import metrics, posthoc, stats, terms
-from calibkit.arrays import Array, as_confidence_correct, to_numpy
+from calibkit.arrays import Array, ArrayLike, as_confidence_correct, to_numpy
+
+Seeds: TypeAlias = "ArrayLike | Sequence[ArrayLike]"  # one array, or one a seed
+History: TypeAlias = Mapping[str, Any]  # a list of numbers by metric, one number an epoch
+Snapshots: TypeAlias = Mapping[int, ArrayLike]  # logits by epoch
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,7 @@ class RiskCoverage:
     aurc: Array
 
 
-def _seeds(values) -> list:
+def _seeds(values: Seeds) -> list[ArrayLike]:
     """One array (one run) or several (one per seed) as a list of arrays."""
     several = np.ndim(values[0]) > 0 if isinstance(values, list | tuple) and values else False
     if several or getattr(values, "ndim", 1) == 2:
@@ -207,7 +213,9 @@ def _seeds(values) -> list:
     return [values]
 
 
-def _runs(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
+def _runs(
+    confidence: Seeds, correct: Seeds, unit: bool = True
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Checked (confidence, correct) of every seed."""
     pairs = _seeds(confidence), _seeds(correct)
     if len(pairs[0]) != len(pairs[1]):
@@ -218,7 +226,7 @@ def _runs(confidence, correct, unit: bool = True) -> list[tuple[np.ndarray, np.n
 
 
 def prepare_confidence_histogram(
-    confidence, correct, bins: int = 25, threshold: float | None = None
+    confidence: Seeds, correct: Seeds, bins: int = 25, threshold: float | None = None
 ) -> ConfidenceHistogram:
     """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
 
@@ -274,7 +282,7 @@ def prepare_confidence_histogram(
     )
 
 
-def prepare_reliability(confidence, correct, bins: int = 15) -> Reliability:
+def prepare_reliability(confidence: Seeds, correct: Seeds, bins: int = 15) -> Reliability:
     """Accuracy against mean confidence per bin, with 95 % Wilson intervals of the accuracy.
 
     Several seeds are pooled bin by bin. They were tested on the same samples, so the interval is
@@ -330,7 +338,9 @@ def prepare_reliability(confidence, correct, bins: int = 15) -> Reliability:
     )
 
 
-def prepare_overfitting(histories, metric: str, best_by: str = "") -> Overfitting:
+def prepare_overfitting(
+    histories: History | Sequence[History], metric: str, best_by: str = ""
+) -> Overfitting:
     """A metric over epochs, averaged over seeds, and the loss between its best epoch and the last.
 
     What a seed has lost is counted from the epoch that is best by the mean of the others: the best
@@ -389,7 +399,9 @@ def prepare_overfitting(histories, metric: str, best_by: str = "") -> Overfittin
     )
 
 
-def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refinement:
+def prepare_refinement(
+    snapshots: Snapshots | Sequence[Snapshots], labels: ArrayLike, folds: int = 10, n: int = 200
+) -> Refinement:
     """When does a network stop gaining information, and gain only confidence?
 
     A proper loss is the sum of what a recalibration removes and of its refinement, what no
@@ -462,7 +474,7 @@ def prepare_refinement(snapshots, labels, folds: int = 10, n: int = 200) -> Refi
 
 
 def prepare_gradient_norms(
-    brier, norm, exponent: float | None = None, bins: int = 60
+    brier: Seeds, norm: Seeds, exponent: float | None = None, bins: int = 60
 ) -> GradientNorms:
     """Joint density of Brier score and last-layer gradient norm of training samples (bsce fig. 4).
 
@@ -531,7 +543,7 @@ def prepare_gradient_norms(
     )
 
 
-def gradient_ratio(brier, norm, size: int = 20, above: float = 0.01) -> float:
+def gradient_ratio(brier: ArrayLike, norm: ArrayLike, size: int = 20, above: float = 0.01) -> float:
     """How many times as large the large gradients of equally wrong samples are as the small ones.
 
     Samples are sorted by their Brier score and cut into groups of neighbours. In each group the
@@ -569,7 +581,7 @@ def gradient_ratio(brier, norm, size: int = 20, above: float = 0.01) -> float:
     return float(np.median(high[some] / low[some])) if some.any() else float("nan")
 
 
-def prepare_risk_coverage(confidence, correct, points: int = 200) -> RiskCoverage:
+def prepare_risk_coverage(confidence: Seeds, correct: Seeds, points: int = 200) -> RiskCoverage:
     """Error rate among the accepted samples against the share accepted, most confident first.
 
     Parameters

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -76,10 +77,10 @@ class Explorable:
     >>> page = f"<!doctype html>{figure.html}<script>{script()}</script>"  # needs nothing else
     """
 
-    def __init__(self, kind: str, data: dict, still: str, label: str) -> None:
+    def __init__(self, kind: str, data: dict[str, Any], still: str, label: str) -> None:
         self.label = label
         numbers = html.escape(json.dumps(plain(data), separators=(",", ":")), quote=False)
-        self.html = (
+        self.html: str = (
             f'<calibkit-explorable kind="{kind}" label="{html.escape(label)}" '
             f"numbers='{numbers.replace(chr(39), '&#39;')}'>"
             f'<img src="{still}" alt="{html.escape(label)} (not interactive here)">'
@@ -114,7 +115,7 @@ def script() -> str:
 # ------------------------------------------------------------------------------- packed logits
 
 
-def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict:
+def pack(logits: ArrayLike, labels: ArrayLike, most: int = MOST) -> dict[str, Any]:
     """Logits in about a byte per class: all that temperature, NLL and gradients need of them.
 
     Softmax depends only on margins to the top logit. A sample keeps the smallest margin in 14 bits
@@ -194,7 +195,7 @@ def _margins(code: Array, top: float, bend: float) -> Array:
     return top * np.expm1(bend * code) / np.expm1(bend)
 
 
-def unpack(packed: dict) -> tuple[Array, Array]:
+def unpack(packed: dict[str, Any]) -> tuple[Array, Array]:
     """Return the logits and labels (n,) that `pack` keeps; the top class is always class 0.
 
     Parameters
@@ -230,7 +231,7 @@ def unpack(packed: dict) -> tuple[Array, Array]:
 
 def reliability(
     logits: ArrayLike, labels: ArrayLike, temperature: float | None = None, most: int = MOST
-) -> dict:
+) -> dict[str, Any]:
     """Logits of one model, small enough for a page: see `pack`.
 
     Parameters
@@ -258,7 +259,7 @@ def reliability(
     return pack(logits, labels, most) | {"temperature": fitted}
 
 
-def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> Explorable:
+def show_reliability(table: dict[str, Any], bins: int = 15, still: str | None = None) -> Explorable:
     """A reliability diagram with sliders for temperature and bins.
 
     Shown are the ECE, the part of it that chance explains (`metrics.ece_floor`), NLL, accuracy and
@@ -318,7 +319,7 @@ def show_reliability(table: dict, bins: int = 15, still: str | None = None) -> E
 
 def histograms(
     confidence: ArrayLike, correct: ArrayLike, bins: int = 25, marks: Sequence[float] = ()
-) -> dict:
+) -> dict[str, Any]:
     """Confidence histograms of right and of wrong answers, and what each threshold accepts.
 
     Parameters
@@ -368,7 +369,9 @@ def histograms(
     }
 
 
-def show_histograms(table: dict, threshold: float = 0.9, still: str | None = None) -> Explorable:
+def show_histograms(
+    table: dict[str, Any], threshold: float = 0.9, still: str | None = None
+) -> Explorable:
     """Drag a threshold over the confidence of right and of wrong answers.
 
     Shown are the share accepted, its error rate with a 95 % interval, the errors let through and
@@ -427,11 +430,11 @@ def show_histograms(table: dict, threshold: float = 0.9, still: str | None = Non
 
 
 def overfitting(
-    histories: Mapping | Sequence[Mapping],
+    histories: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     snapshots: Mapping[int, tuple[ArrayLike, ArrayLike]],
     names: Sequence[str] = ("auroc", "accuracy", "ece", "nll"),
     bins: int = 25,
-) -> dict:
+) -> dict[str, Any]:
     """Curves over the epochs, and histograms at the epochs whose predictions were stored.
 
     Parameters
@@ -477,7 +480,7 @@ def overfitting(
     }
 
 
-def show_overfitting(table: dict) -> Explorable:
+def show_overfitting(table: dict[str, Any]) -> Explorable:
     """Scrub through the epochs: curves on one side, the histogram at that time on the other.
 
     Parameters
@@ -548,7 +551,7 @@ def gradients(
     feature_norm: ArrayLike,
     epochs: Sequence[int] = (0,),
     most: int = 2000,
-) -> dict:
+) -> dict[str, Any]:
     """What the last-layer gradients of training samples depend on, for any loss.
 
     The norm of a sample's gradient in the last layer's weights and bias is
@@ -601,7 +604,7 @@ def gradients(
     }
 
 
-def show_gradients(numbers: dict, loss: str = "bsce_gra") -> Explorable:
+def show_gradients(numbers: dict[str, Any], loss: str = "bsce_gra") -> Explorable:
     """Choose a loss, its γ and β: how does the gradient norm of a sample follow its Brier score?
 
     The samples are those of one trained network; the gradient is what a loss would do to it next.
@@ -642,7 +645,7 @@ def show_gradients(numbers: dict, loss: str = "bsce_gra") -> Explorable:
         plots.plot_gradient_norms(plots.prepare_gradient_norms(*brier_and_norm, exponent), ax)
         return fig
 
-    def stored(moment: dict) -> dict:
+    def stored(moment: dict[str, Any]) -> dict[str, Any]:
         top = float(moment["features"].max()) or 1.0
         codes = np.round(moment["features"] / top * 65535).astype("<u2")
         return {
@@ -667,7 +670,9 @@ def show_gradients(numbers: dict, loss: str = "bsce_gra") -> Explorable:
     return Explorable("gradients", data, _png(draw), label)
 
 
-def gradient_norms(moment: dict, loss: str, gamma: float, beta: float) -> tuple[Array, Array]:
+def gradient_norms(
+    moment: dict[str, Any], loss: str, gamma: float, beta: float
+) -> tuple[Array, Array]:
     """Return Brier score and gradient norm of the samples of one moment, by `calibkit.losses`.
 
     Parameters
@@ -713,7 +718,7 @@ def risk_coverage(
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     points: int = 250,
     threshold: Array | None = None,
-) -> dict:
+) -> dict[str, Any]:
     """The risk-coverage curve, and for each error rate of `TARGETS` the threshold that allows it.
 
     A threshold comes from `metrics.threshold_at_risk`. With `validation` it is chosen there and
@@ -768,7 +773,9 @@ def risk_coverage(
     }
 
 
-def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = None) -> Explorable:
+def show_risk_coverage(
+    table: dict[str, Any], target: float = 0.05, still: str | None = None
+) -> Explorable:
     """Choose an error rate to allow: which threshold keeps it, and how much is answered?
 
     Parameters
@@ -827,7 +834,7 @@ def show_risk_coverage(table: dict, target: float = 0.05, still: str | None = No
 # ------------------------------------------------------------------------------- helpers
 
 
-def _models(table: dict) -> dict[str, dict]:
+def _models(table: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """``{method: numbers}``, also for a single model."""
     if not table:
         raise ValueError("table: got nothing to show, expected numbers or {method: numbers}")
@@ -835,7 +842,7 @@ def _models(table: dict) -> dict[str, dict]:
     return table if several else {_ONE: table}
 
 
-def _same(models: dict, key: str) -> None:
+def _same(models: dict[str, Any], key: str) -> None:
     first, *others = (np.asarray(numbers[key]) for numbers in models.values())
     if any(not np.array_equal(first, other) for other in others):
         raise ValueError(f"table: got models with different {key}, expected the same in all")
@@ -845,14 +852,14 @@ def _title(method: str) -> str:
     return "" if method == _ONE else method
 
 
-def _label_and_color(method: str) -> dict:
+def _label_and_color(method: str) -> dict[str, Any]:
     if method == _ONE:
         return {"label": "The model", "color": plots.COLORS["bsce_gra"]}
     style = plots.look(method)
     return {"label": style["label"], "color": style["color"]}
 
 
-def _packed(numbers: dict) -> dict:
+def _packed(numbers: dict[str, Any]) -> dict[str, Any]:
     shape = ("n", "columns", "counted", "top", "bend")
     return {key: numbers[key] for key in shape} | {"base64": _base64(numbers["bytes"])}
 

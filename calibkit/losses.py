@@ -42,7 +42,7 @@ LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Rival: TypeAlias = Literal["below", "second", "other"]
 
 
-class Loss(functools.partial):
+class Loss(functools.partial[Tensor]):
     """A loss with its options set; prints as it was written, ``focal(gamma=3.0)``."""
 
     def __repr__(self) -> str:

@@ -16,8 +16,10 @@ out.
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import _GeneratorContextManager
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -73,7 +75,7 @@ _TEXT = (
 _FINE = {"figure.figsize": (WIDTH, 3.2), "lines.linewidth": 1.4, "lines.markersize": 5.0}
 
 
-def style(points: float | None = None):
+def style(points: float | None = None) -> _GeneratorContextManager[None]:
     """Context manager (or decorator) with the book's style; outside it nothing changes.
 
     White, opaque background (inverted on dark pages of the book); fonts for a screen.
@@ -102,7 +104,7 @@ def style(points: float | None = None):
     return mpl.rc_context(_STYLE | dict.fromkeys(_TEXT, points) | _FINE)
 
 
-def look(method: str) -> dict:
+def look(method: str) -> dict[str, Any]:
     """Keyword arguments for ``ax.plot``: colour, line style, marker and label of a method.
 
     A method combined with flat-minima axes (``bsce_gra+sam+swa``) keeps the colour and marker of
@@ -237,7 +239,13 @@ def _title(ax: Axes, title) -> str | None:
     return method
 
 
-def panels(table: dict, plot: Callable, columns: int = 2, size=(3.1, 2.9), **options) -> Figure:
+def panels(
+    table: dict[str, Any],
+    plot: Callable[..., Axes],
+    columns: int = 2,
+    size: tuple[float, float] = (3.1, 2.9),
+    **options: Any,
+) -> Figure:
     """Repeat a plot over panels with common axes: methods, epochs, before and after scaling.
 
     Parameters
@@ -484,7 +492,7 @@ def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None
 
 
 def plot_overfitting_grid(
-    table: dict, since: float = 0.25, changes: Sequence[str] | None = None
+    table: dict[str, Any], since: float = 0.25, changes: Sequence[str] | None = None
 ) -> Figure:
     """Metrics over epochs, one above the other, and what each loses from its best epoch on.
 
@@ -720,7 +728,9 @@ def plot_risk_coverage(table: dict[str, RiskCoverage], ax: Axes | None = None) -
 # --- f. a metric of many methods ---
 
 
-def forest_before_after(before: Mapping, after: Mapping, ax: Axes | None = None) -> Axes:
+def forest_before_after(
+    before: Mapping[str, Any], after: Mapping[str, Any], ax: Axes | None = None
+) -> Axes:
     """A number of each method as trained (ring) and after temperature scaling (dot).
 
     Where the two coincide, the dot stands in its ring. Bars are intervals, wide and pale as

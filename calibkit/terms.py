@@ -5,7 +5,7 @@ The names themselves, with colours and coefficients, are in ``terms.toml``.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -63,7 +63,7 @@ _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε"}
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric
 
 
-def choose(kind: str, name: str, valid) -> None:
+def choose(kind: str, name: str, valid: Collection[str]) -> None:
     """Refuse an unknown name, in one line that lists the valid ones."""
     if name not in valid:
         close = get_close_matches(str(name), list(valid), n=1)
