@@ -72,7 +72,7 @@ def add_commands(commands) -> None:
     add = command("results", _results)
     add("--edition", default="released", help=_EDITIONS)
     add("--setting", **SEVERAL, dest="settings", help="repeatable (default: every one)")
-    add("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
+    add("--metric", default="auroc", help=f"{', '.join(terms.METRICS)} (default: auroc)")
     add("--against", default="erm", metavar="METHOD", help="(default: erm)")
     add("--method", **SEVERAL, help="only these; repeatable")
     add(
@@ -142,7 +142,7 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     add("--edition", default="demo", help=_EDITIONS)
     add("--paper", default="book", help=f"{pages}, book (the default: every notebook), all")
     add("--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1")
-    add("--method", action="append", help="these methods instead; repeatable")
+    add("--method", action="append", help=f"these instead, repeatable: {', '.join(plan.METHODS)}")
     add("--setting", default="", help="one setting of the edition, such as cifar10-plain")
     add("--train-size", **_NUMBER, help="with --method: number of training samples")
     add("--variant", default="code", help="with --method: code (default) or paper")
@@ -192,8 +192,11 @@ def _train(options) -> None:
         if not by_name.keys() >= set(options.names):  # perhaps from another edition
             editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
             by_name |= {run.name: run for runs in editions for run in runs}
+        listing = f"calibkit runs --paper all --edition {options.edition}"
         for name in options.names:
-            plan.choose("run", name, by_name)
+            if name.partition("(")[0] in plan.METHODS:
+                raise ValueError(f"{name!r} is a method: calibkit train --method '{name}'")
+            plan.choose("run", name, by_name, listing)
         asked = [by_name[name] for name in options.names]
     from filelock import Timeout
 
@@ -302,7 +305,7 @@ def _delete(options) -> None:
     present -= kept  # of what is released, predictions stay
     if options.names:
         for name in options.names:
-            plan.choose("run", name, present)
+            plan.choose("run", name, present, f"ls {root}")
         chosen = set(options.names)
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
@@ -388,7 +391,7 @@ def _results(options) -> None:
         )
         lines += [[getattr(row, column) for column in columns] for row in found.values()]
     if not lines:  # where runs have it, any metric will do
-        plan.choose("metric", options.metric, terms.METRICS)
+        plan.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
     if options.csv:
         return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
     text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]

@@ -93,7 +93,9 @@ def test_a_retired_name_becomes_no_more_frequent(name):
 
 
 def test_retired_names_are_found_in_prose_and_in_what_code_prints_and_not_in_commands():
-    text = "On memorised data `cifar10-plain`, one temperature.\n```bash\ncalibkit cifar10-long\n```\n"
+    text = (
+        "On memorised data `cifar10-plain`, one temperature.\n```bash\ncalibkit cifar10-long\n```\n"
+    )
     assert re.findall(RETIRED["memorised"], prose(text)) == ["memorised"]
     assert re.findall(RETIRED["a temperature"], prose(text)) == ["one temperature"]
     assert not re.findall(RETIRED["setting keys"], prose(text))

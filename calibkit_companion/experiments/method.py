@@ -66,7 +66,7 @@ def _recipe(name: str, inner: str | None, axes: str) -> Method:
     if plugins.own(name):  # which options it has, its source says: it is read when it is trained
         parsed = Method(name, tuple(sorted(chosen.items())))
     else:
-        terms.choose("method", name, METHODS)
+        terms.choose("method", name, METHODS, "calibkit train --help")
         parsed, options = METHODS[name], dict(METHODS[name].options)
         for key in chosen:
             terms.choose(f"option of {name}", key, options)

@@ -264,7 +264,7 @@ EVERYTHING = ("book", "all")
 
 def needs(page: str) -> tuple[str | Need, ...]:
     """What a notebook, a paper or the book needs: all of some papers, by their names, and rows."""
-    choose("paper or notebook", page, [*NOTEBOOKS, *EVERYTHING])
+    choose("paper or notebook", page, [*NOTEBOOKS, *EVERYTHING], "calibkit train --help")
     if page in EVERYTHING:
         return tuple(dict.fromkeys(need for its in NOTEBOOKS.values() for need in its))
     return NOTEBOOKS[page]

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from calibkit import terms
 from calibkit_companion.experiments import plugins
 
 Shape = tuple[int, ...]
@@ -546,8 +547,7 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     name, _, weights = name.partition(":")
     if weights:
         options["weights"] = weights
-    if name not in NETWORKS:
-        raise ValueError(f"name: got {name!r}, expected one of {', '.join(NETWORKS)}")
+    terms.choose("network", name, NETWORKS, "calibkit_companion.training.networks.NETWORKS")
     if not shape or not all(isinstance(side, int) and side > 0 for side in shape):
         raise ValueError(f"input_shape: got {input_shape!r}, expected positive integers")
     if not isinstance(classes, int) or classes < 2:
