@@ -149,6 +149,19 @@ def test_more_than_two_comparisons_are_a_table_with_headed_columns():
     assert "\n\n" not in table  # Markdown would end the HTML there
 
 
+def test_a_table_has_names_of_other_tools_as_they_write_them_and_plain_training_for_ts():
+    rows = [
+        compared(LOWER, Number("ece"), "ts"),
+        compared(LOWER, Number("ece"), "langid", "accuracy"),
+        compared(LOWER, Number("ece"), "mixup"),
+    ]
+    text = page.finding("All differ.", *((row, "lower") for row in rows))._repr_markdown_()
+    table = Cells(text[text.index("<table") : text.index("</table>")])
+    assert [row[0] for row in table.rows if len(row) > 1] == [
+        "Method", "Plain training", "langid", "Mixup",
+    ]  # fmt: skip
+
+
 def test_a_long_table_is_folded():
     rows = [compared(LOWER, Number("ece"), f"focal(gamma={i})") for i in range(1, 8)]
     text = page.finding("All differ.", *((row, "lower") for row in rows))._repr_markdown_()

@@ -82,7 +82,7 @@ class Finding:
             place = f"{_place(row)}: " * several
             found.setdefault(place + heading(row), []).append(row)
         unique = {
-            what: {(_capital(name(row.method)), _difference(row)): row for row in rows}
+            what: {(_label(row), _difference(row)): row for row in rows}
             for what, rows in found.items()
         }
         if sum(map(len, unique.values())) <= _SENTENCES:
@@ -242,6 +242,11 @@ def name(method: str) -> str:
     ('plain training', 'Brier loss', 'FMFP', 'label smoothing')
     """
     return terms.inside(terms.label(method.partition(" in ")[0]))
+
+
+def _label(row) -> str:
+    """What the method of a row is called at the head of a line."""
+    return terms.label(_scaled(row).method.partition(" in ")[0])
 
 
 def from_to(counts: list[int]) -> str:
