@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 
 from calibkit import arrays, terms
 from calibkit.cli import FLAG, SEVERAL, add_command, print_verdicts
@@ -98,6 +99,10 @@ def add_commands(commands) -> None:
     actions = sets.add_subparsers(required=True, metavar="action")
     add_command(actions, "list", _data_list)
     add_command(actions, "get", _data_get)("name")
+    add = add_command(actions, "pack", _data_pack)
+    add("name")
+    add("--out", default="packed", help="folder to write to (default: packed)")
+    add_command(actions, "unpack", _data_unpack)("file", help="NAME.json, beside its mosaics")
 
 
 # --- options that several commands share ---
@@ -449,6 +454,33 @@ def _data_get(options) -> None:
     Example: calibkit data get cifar10
     """
     data.get(options.name)
+
+
+def _data_pack(options) -> None:
+    """Write a data set of images as a few files, for a machine without a network.
+
+    The files are mosaics, compressed without loss, and NAME.json with the labels and checksums.
+    Copy them into one folder there, and unpack them.
+
+    Example: calibkit data pack cifar10 --out packed
+    """
+    from calibkit_companion.data.pack import pack
+
+    files = pack(options.name, Path(options.out))
+    size = sum(file.stat().st_size for file in files)
+    print(f"wrote {len(files)} files, {size / 1e6:.0f} MB; there: calibkit data unpack {files[-1]}")
+
+
+def _data_unpack(options) -> None:
+    """Make the decoded copy of a packed data set; training then needs nothing else.
+
+    Every file and every decoded array is checked against its checksum.
+
+    Example: calibkit data unpack packed/cifar10.json
+    """
+    from calibkit_companion.data.pack import unpack
+
+    print(f"decoded copy: {unpack(Path(options.file))}")
 
 
 # --- one's own method ---

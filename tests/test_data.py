@@ -1,6 +1,7 @@
 """Data sets are read from tiny copies in the true formats, made here; real copies are optional."""
 
 import gzip
+import json
 import os
 import pickle
 import runpy
@@ -1075,3 +1076,76 @@ def test_a_notebook_finds_the_records_of_the_checkout_it_lies_in(tmp_path, monke
     assert installed.cache_root() == clone / "data_cache"
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "own"))
     assert installed.cache_root() == tmp_path / "own"
+
+
+# ------------------------------------------------------------------------- packed data sets
+
+
+def packed(tmp_path, monkeypatch):
+    """Originals and their packed files; `$CALIBKIT_DATA` is then a folder without either."""
+    from calibkit_companion.data import pack
+
+    monkeypatch.setattr(pack, "MOSAIC_PIXELS", 96)  # nine images a mosaic, the last not full
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "cache"))
+    make_cifar_folder(tmp_path / "here", monkeypatch)
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "here"))
+    original = catalogue.read("cifar10")
+    files = pack.pack("cifar10", tmp_path / "packed")
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path / "there"))
+    return original, files
+
+
+def test_a_packed_data_set_comes_back_exactly(tmp_path, monkeypatch):
+    from calibkit_companion.data import pack
+
+    original, files = packed(tmp_path, monkeypatch)
+    assert len(files) == 4 + 3 + 1
+    with pytest.raises(FileNotFoundError, match="cifar10 not found"):
+        catalogue.read("cifar10")
+    assert pack.unpack(files[-1]) == tmp_path / "there/decoded/cifar10"
+    (row,) = (row for row in data.listing() if row["name"] == "cifar10")
+    assert row["present"] and row["path"] == str(tmp_path / "there/decoded/cifar10")
+    found = catalogue.read("cifar10")
+    for name in ("train", "train_labels", "test", "test_labels"):
+        assert getattr(found, name).dtype == getattr(original, name).dtype
+        assert np.array_equal(getattr(found, name), getattr(original, name))
+    facts = ("classes", "note", "mean", "std")
+    assert [getattr(found, f) for f in facts] == [getattr(original, f) for f in facts]
+
+
+def test_one_channel_is_packed_as_well(tmp_path, monkeypatch):
+    from calibkit_companion.data import pack
+
+    images = np.random.default_rng(0).integers(0, 256, (7, 1, 28, 28), np.uint8)
+    (mosaic,) = pack._mosaics(images)
+    pack._save(mosaic, tmp_path / "0.webp")
+    assert np.array_equal(pack._tiles([tmp_path / "0.webp"], images.shape), images)
+
+
+@pytest.mark.parametrize("fault", ["missing", "damaged", "other"])
+def test_a_faulty_packed_file_is_named(tmp_path, monkeypatch, fault):
+    from calibkit_companion.data import pack
+
+    _, files = packed(tmp_path, monkeypatch)
+    if fault == "missing":
+        files[0].unlink()
+    elif fault == "damaged":
+        content = bytearray(files[0].read_bytes())
+        content[len(content) // 2] ^= 1
+        files[0].write_bytes(bytes(content))
+    else:
+        index = json.loads(files[-1].read_text())
+        index["sha256"]["train"] = index["sha256"]["test"]
+        files[-1].write_text(json.dumps(index))
+    named = "cifar10.json: the images of part train" if fault == "other" else f"000.webp: {fault}"
+    with pytest.raises(ValueError, match=named):
+        pack.unpack(files[-1])
+    assert not (tmp_path / "there/decoded/cifar10").exists()
+
+
+def test_only_images_are_packed(tmp_path, monkeypatch):
+    from calibkit_companion.data import pack
+
+    monkeypatch.setenv("CALIBKIT_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match="gaussians: only images"):
+        pack.pack("gaussians", tmp_path / "packed")

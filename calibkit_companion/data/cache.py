@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from calibkit_companion.data.readers import Parts
 
 LAYOUT = 2  # raise it when a reader's output changes: every copy is then made again
 ARRAYS = ("train", "train_labels", "test", "test_labels")
+PACKED = "packed"  # the origin of a copy that `pack.unpack` made
 
 
 def cache_root() -> Path:
@@ -60,10 +62,9 @@ def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) ->
 
     The arrays are private maps of files: only the pages in use are read.
     """
-    folders = [root / "decoded", cache_root() / "datasets" / "decoded"]
-    for folder in folders:  # the second serves data folders that cannot be written
-        if parts := _open(folder / key, origin):
-            return parts
+    if parts := find(key, root, origin):
+        return parts
+    folders = _folders(root)
     folder = next(filter(_writable, folders), None)
     if folder is None:
         raise PermissionError(f"{folders[0]}: cannot be written; set CALIBKIT_CACHE to a folder")
@@ -87,6 +88,26 @@ def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) ->
     if parts is None:
         raise OSError(f"{home}: cannot be read back; is the disk healthy?")
     return parts
+
+
+def find(key: str, root: Path, origin: str = PACKED) -> Parts | None:
+    """The decoded copy made from an origin, if there is a whole one."""
+    found = (_open(folder / key, origin) for folder in _folders(root))
+    return next(filter(None, found), None)
+
+
+def packed(key: str, root: Path) -> Path | None:
+    """The folder of a copy that `pack.unpack` made. Its arrays are not checked."""
+    for folder in _folders(root):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if json.loads((folder / key / "info.json").read_text())["origin"] == PACKED:
+                return folder / key
+    return None
+
+
+def _folders(root: Path) -> list[Path]:
+    """Where decoded copies lie: the second serves data folders that cannot be written."""
+    return [root / "decoded", cache_root() / "datasets" / "decoded"]
 
 
 def _write(draft: Path, origin: str, parts: Parts) -> None:

@@ -84,6 +84,9 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
     """The official parts of a data set, from the decoded copy if there is a good one."""
     root = Path(root) if root else data_root()
     row = source(name)
+    packed = row.places and row.find(root) is None and cache.find(name, root)
+    if packed:
+        return packed
     base = locate(name, root, download) if row.places else None
 
     def finished(draft: Path) -> Parts:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from calibkit import arrays
-from calibkit_companion.data import catalogue, readers
+from calibkit_companion.data import cache, catalogue, readers
 
 
 class LeakWarning(UserWarning):
@@ -197,7 +197,7 @@ def listing(root: Path | str | None = None) -> list[dict]:
     root = Path(root) if root else catalogue.data_root()
     rows = []
     for name, row in catalogue.SOURCES.items():
-        path = row.find(root)
+        path = row.find(root) or (cache.packed(name, root) if row.places else None)
         rows.append(
             {
                 "name": name,
