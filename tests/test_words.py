@@ -24,8 +24,8 @@ RETIRED = {
 }
 CEILING = {
     "memorised": 6,
-    "a temperature": 10,
-    "ranks errors": 5,
+    "a temperature": 1,
+    "ranks errors": 3,
     "ERM": 1,
     "setting keys": 4,
     "in 60 epochs": 4,

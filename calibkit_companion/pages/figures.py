@@ -233,7 +233,7 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
         ax.axvline(0, color="0.3", lw=0.9, zorder=0)
         ax.set(title=title, xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
         ax.margins(y=0.2)  # room for the words above and below
-        for words, at in (("better at both", "top"), ("better calibrated,\nranks worse", "bottom")):
+        for words, at in (("better at both", "top"), ("lower ECE,\nlower AUROC", "bottom")):
             ax.text(0.03, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
                     va=at)  # fmt: skip
     fig.legend(key.values(), key, loc="outside upper right", ncols=6, columnspacing=1.2)
