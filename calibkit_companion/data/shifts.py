@@ -1,9 +1,8 @@
-"""Test sets that have moved away from the training set: corrupted images, distorted signals.
+"""Test sets that differ from the training set: corrupted images, distorted signals.
 
-`corrupt` makes CIFAR-style corruptions of any images, where CIFAR-10-C itself is not at hand: the
-same idea (one kind of damage at five strengths) and many of the same names, but different code and
-different pixels, so its numbers must not be compared with published CIFAR-10-C numbers. `cifar10c`
-reads the real one.
+`corrupt` makes CIFAR-style corruptions of any images. It follows the idea of CIFAR-10-C (one kind
+of damage at five strengths) and many of its names, with other code and other pixels, so its numbers
+must not be compared with published CIFAR-10-C numbers. `cifar10c` reads the published set.
 """
 
 import io
@@ -27,7 +26,7 @@ _BLOCK = 1000  # images at a time, to bound memory; part of the definition: draw
 
 
 def _v2():
-    """torchvision's transforms, imported when asked for: signals need none of them."""
+    """torchvision's transforms, imported late: signals need none of them."""
     from calibkit_companion.data.torchvision import torchvision
 
     return torchvision.transforms.v2.functional
@@ -76,6 +75,7 @@ def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
 
 
 def _check_severity(severity: int) -> None:
+    """Refuse a severity that is not 1 to 5."""
     if severity not in SEVERITIES:
         raise ValueError(f"severity: got {severity!r}, expected 1 to 5")
 
@@ -111,7 +111,7 @@ def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tenso
 
 
 def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor:
-    """Mean along a line, whose direction each image draws for itself."""
+    """Mean along a line; each image draws a direction."""
     reach = int(np.ceil(length / 2))
     angle = torch.rand(len(x), 1, 1, generator=generator) * torch.pi
     along = torch.linspace(-length / 2, length / 2, 8 * reach + 1)[:, None]
@@ -123,7 +123,7 @@ def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor
 
 
 def _filter(x: Tensor, kernels: Tensor) -> Tensor:
-    """Convolve each image (n, c, h, w) with its own kernel (n, s, s), mirrored at the border."""
+    """Convolve each image (n, c, h, w) with its kernel (n, s, s), mirrored at the border."""
     n, c, h, w = x.shape
     padded = F.pad(x, [kernels.shape[-1] // 2] * 4, mode="reflect").flatten(0, 1)[None]
     kernels = kernels / kernels.sum((1, 2), keepdim=True)
@@ -144,7 +144,7 @@ def _certain(name: str) -> Callable:
 
 
 def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> Tensor:
-    """Move every point by about `pixels`, near points alike."""
+    """Move every point by about `pixels`, and near points alike."""
     n, _, h, w = x.shape
     noise = torch.randn(n, 2, h, w, generator=generator)
     smooth = _v2().gaussian_blur(noise, [2 * (min(h, w) // 4) + 1] * 2, [min(h, w) / 8] * 2)
