@@ -1,4 +1,4 @@
-"""What needs no training, and the page of the bench: words, tables, figures."""
+"""The bench for what needs no training, and the page of the bench: words, tables, figures."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -37,11 +37,18 @@ RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc"
 def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
     """A recalibration, a score or a metric on every run of a setting that keeps its predictions.
 
+    Parameters
+    ----------
+    text : ``FILE.py:NAME``
+    runs : results of a setting
+    log : called with one line for each method
+
     Returns
     -------
     Rows
-        By method and metric: a recalibration minus one temperature (of lowest validation NLL), a
-        score minus the maximum probability; a metric of each method minus that of ERM.
+        By method and metric: a recalibration minus temperature scaling (of lowest validation NLL),
+        a score minus the largest probability, or a metric of each method minus that of plain
+        training.
     """
     of_kind, source = kind_and_source(text)
     options = {k: int(v) if v == int(v) else v for k, v in plan.method(text).options}
@@ -152,7 +159,19 @@ QUESTIONS = {
 
 
 def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[dict]:
-    """The rows at the head of a page: ``title``, ``text``, ``tone`` (good, fair, bad, unsure)."""
+    """The answers at the head of a page.
+
+    Parameters
+    ----------
+    found : rows by method and metric
+    questions : the metric of each question
+    method : its name
+
+    Returns
+    -------
+    list of dict
+        ``title``, ``text`` and ``tone`` (good, fair, bad, unsure) of each answer.
+    """
     said = []
     for question, metric in questions.items():
         if row := found.get((method, metric)):
@@ -168,6 +187,12 @@ def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[d
 def judged(row: Row) -> tuple[str, str]:
     """The outcome of a row as better or worse, and its tone.
 
+    Parameters
+    ----------
+    row : a difference of two methods
+
+    Examples
+    --------
     >>> from calibkit_companion import results
     >>> judged(results.row(Series({0: .1, 1: .11, 2: .12}), Number("ece"), to="erm"))
     ('worse', 'bad')
@@ -181,7 +206,12 @@ def judged(row: Row) -> tuple[str, str]:
 
 
 def table(found: Rows) -> pd.DataFrame:
-    """Rows as text: difference with its interval, outcome, what the interval covers."""
+    """Rows as text: the difference with its interval, the outcome, and what the interval covers.
+
+    Parameters
+    ----------
+    found : rows by method, or by method and metric
+    """
     frame = pd.DataFrame(
         {
             "Method": terms.label(row.method),
@@ -287,6 +317,7 @@ def build(
 
 
 def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Selection]:
+    """The settings on whose data something is tried, where none is named."""
     if selection.dataset or selection.network or selection.setting:
         return [selection]
     if of_kind != "method":
@@ -301,6 +332,7 @@ def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Sel
 
 
 def _of_method(name: str, runs: Results, level: float) -> dict:
+    """The block of the page about a method in one setting."""
     passes = cost(runs, name)
     said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
@@ -315,13 +347,14 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
 
 
 def _of_map(of_kind: str, runs: Results, found: Rows) -> dict:
+    """The block of the page about a recalibration, score or metric in one setting."""
     methods = list(dict.fromkeys(row.method for row in found.values()))
     said = answers(found, QUESTIONS.get(of_kind, {}), "erm") if "erm" in methods else []
     return _block(runs, methods, said, {of_kind: found})
 
 
 def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str, Rows]) -> dict:
-    """What the page has of a setting."""
+    """The parts of the page about one setting."""
     return {
         "title": runs.title,
         "facts": runs.caption_of(methods),
@@ -333,6 +366,7 @@ def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str,
 
 
 def _notes(runs: Results, method: str) -> list[str]:
+    """Notes on few seeds, and on runs that diverged or were not trained."""
     seeds = len(runs.records(method))
     few = [f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds."] if seeds < 3 else []
     missing = [run.name for run in runs.runs(method) if not folders.has(run)]
@@ -340,12 +374,13 @@ def _notes(runs: Results, method: str) -> list[str]:
 
 
 def _plain(row: Row) -> dict:
+    """A row as plain values, for the JSON file."""
     kept = [f for f in Row._fields if f not in ("series", "number", "title")]
     return {f: getattr(row, f) for f in kept} | row.number._asdict()
 
 
 def _drawn(runs: Results, method: str) -> dict:
-    """Everybody's ranking and refinement, and reliability of what is drawable."""
+    """Figures: AUROC and NLL after temperature scaling of every method; reliability."""
     from matplotlib import pyplot as plt
 
     everybody = [m for m in dict.fromkeys([*runs.methods, method]) if m != "erm"]

@@ -1,4 +1,4 @@
-"""How a network is trained: epochs, learning rates, batch, decay, split. Frozen, and free of torch.
+"""How a network is trained: epochs, learning rates, batch, decay, split. Free of torch.
 
 `Protocol.shortened` makes a cheaper protocol in proportion.
 """
@@ -53,7 +53,12 @@ class Protocol:
     temperature: float | None = None
 
     def shortened(self, epochs: int) -> "Protocol":
-        """The same protocol in fewer (or more) epochs: every epoch number scaled in proportion."""
+        """The same protocol in another number of epochs; all epoch numbers are scaled.
+
+        Parameters
+        ----------
+        epochs : number of epochs, at least 1
+        """
         if epochs < 1:
             raise ValueError(f"epochs: got {epochs}, expected at least 1")
 
@@ -71,13 +76,20 @@ class Protocol:
         )
 
     def rate(self, epoch: int, averaging: str = "none", variant: str = "code") -> float:
-        """Learning rate of an epoch (counted from 1).
+        """Learning rate of an epoch.
 
-        With weight averaging there are two published schedules. `variant="code"` is what the
-        authors of fmfp run: a half-period cosine of half the training, which has begun to rise
-        again when averaging starts, then a cosine step of `swa_anneal` epochs to the constant
-        `swa_learning_rate`. `variant="paper"` is what they write: the baseline's own steps up to
-        `swa_start`, then the constant rate (a cyclical one, but not how long a cycle is).
+        With weight averaging there are two published schedules. `variant="code"` is the schedule of
+        fmfp's code: a half-period cosine of half the training, which has begun to rise again when
+        averaging starts, then a cosine step of `swa_anneal` epochs to the constant
+        `swa_learning_rate`. `variant="paper"` is the schedule of its text: the steps of plain
+        training up to `swa_start`, then a constant rate. (The text has a cyclical rate and does not
+        give the length of a cycle.)
+
+        Parameters
+        ----------
+        epoch : counted from 1
+        averaging : "none" or "swa"
+        variant : "code" or "paper"
         """
         if averaging == "none" and self.schedule == "cosine":
             return self.learning_rate * (1 + cos(pi * (epoch - 1) / self.epochs)) / 2
