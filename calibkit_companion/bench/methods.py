@@ -114,7 +114,7 @@ def trained(
             raise ValueError(f"{terms.label(one)}: every run diverged, so there is nothing to rank")
         for record in runs.records(one):
             if not record.light and record.tables is None:
-                with suppress(OSError):  # it keeps its replicates then: they take seconds to make
+                with suppress(OSError):  # to keep replicates, which take seconds to make
                     folders.add_replicates(record)
     return Results(selection, train=False)
 
@@ -122,7 +122,7 @@ def trained(
 def _runs(method: str, at: plan.Selection) -> list[plan.Run]:
     """Runs of a method, and those of plain training with the same seeds."""
     own = at.runs([method])
-    seeds = {run.seed for run in own}  # plain training may be planned with more
+    seeds = {run.seed for run in own}  # plain training may have more seeds
     return list(dict.fromkeys([*own, *(run for run in at.runs(["erm"]) if run.seed in seeds)]))
 
 

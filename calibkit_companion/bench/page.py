@@ -63,7 +63,7 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         whole = [r for r in runs.records(method) if not r.light]
         log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
         by_method[method] = _by_seed(whole, partial(measure, source, function))
-    if of_kind == "metric":  # there is nothing of its own to compare it with, but another method
+    if of_kind == "metric":  # a metric compares methods with plain training
         erm = by_method.pop("erm", {})
         by_method = {m: {n: its[n] - erm[n] for n in erm} for m, its in by_method.items()}
     found = Rows()
@@ -267,7 +267,7 @@ def build(
     name = plan.method_name(plan.method(what))  # the file is read here, and not again
     of_kind, source = kind_and_source(name)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, name, of_kind)
-    left = []  # settings whose data are missing: said before an evening of training, and after
+    left = []  # settings whose data are missing; named before and after training
     if of_kind == "method":
         why = {at: lacking_data(name, at) for at in places}
         places, left = [at for at in places if not why[at]], [*filter(None, why.values())]
@@ -275,7 +275,7 @@ def build(
             raise FileNotFoundError(left[0])
         for line in left:
             log(f"left out: {line}")
-    # Each headline answer is one of so many: their intervals hold together.
+    # Intervals of the headline answers are wider, so that all of them hold together.
     many = len(QUESTIONS.get(of_kind, [of_kind])) * len(places)
     level = 1 - 0.05 / many
     blocks = []
@@ -283,7 +283,9 @@ def build(
         if of_kind == "method":
             try:
                 runs = trained(name, at, device=device, log=log)
-            except ValueError as error:  # on these data only, if there is a page to write already
+            except (
+                ValueError
+            ) as error:  # an error on one setting is a note if there is another to show
                 if not blocks:
                     raise
                 left.append(f"{Results(at, train=False).title}: {error}")

@@ -140,14 +140,14 @@ def _folders(root: Path) -> list[Path]:
 def _write(draft: Path, origin: str, parts: Parts) -> None:
     """Write arrays and checksums into a draft folder, and wait until they are on disk."""
     for name in ARRAYS:
-        if not (draft / f"{name}.npy").exists():  # images are decoded into place
+        if not (draft / f"{name}.npy").exists():  # images are already decoded there
             np.save(draft / f"{name}.npy", getattr(parts, name), allow_pickle=False)
     facts = {f: getattr(parts, f) for f in ("classes", "note", "mean", "std")}
     sums = {name: digest(draft / f"{name}.npy") for name in ARRAYS}
     sums["facts"] = _facts_sum(facts)
     info = {"layout": LAYOUT, "origin": origin, "sha256": sums, "facts": facts}
     (draft / "info.json").write_text(json.dumps(info, indent=1) + "\n")
-    for file in draft.iterdir():  # on disk before the name says so
+    for file in draft.iterdir():  # on disk before the folder is renamed
         with open(file, "rb") as handle:
             os.fsync(handle.fileno())
 
@@ -164,7 +164,7 @@ def _open(home: Path, origin: str) -> Parts | None:
             file = home / f"{name}.npy"
             if digest(file) != info["sha256"][name]:
                 return None
-            mode = "c" if file.stat().st_size > 1 << 16 else None  # nothing cannot be mapped
+            mode = "c" if file.stat().st_size > 1 << 16 else None  # an empty file cannot be mapped
             arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False)
         facts = {k: v if k == "note" else tuple(v) for k, v in info["facts"].items()}
         return Parts(**arrays, **facts)

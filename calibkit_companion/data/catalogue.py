@@ -26,13 +26,13 @@ class Source:
     origin: str
     licence: str
     size: str  # of the download
-    # Takes the folder of the originals and one to write large arrays into.
+    # Takes the folder of the originals and a folder for large arrays.
     read: Callable[[Path, Path], Parts]
-    # Files that show a copy is there, in order of preference; the reader gets the parent. Empty:
-    # generated.
+    # Files that show that a copy exists, in order of preference; the reader gets their folder.
+    # Empty for generated data.
     places: tuple[str, ...] = ()
-    # Downloaded into the data folder, or one in it: by a class of torchvision, by scikit-learn, or
-    # as files; one with an MD5 is an archive.
+    # How it is downloaded: by a class of torchvision, by scikit-learn, or as files; a file with an
+    # MD5 is an archive. `folder` is below the data folder.
     torchvision: str = ""
     scikit: bool = False
     urls: tuple[str, ...] = ()
@@ -42,9 +42,9 @@ class Source:
     counts: tuple[int, int] | None = None  # training and test samples of a whole copy
     augment: str = "none"
     validation: float = 0.1  # share of the training part held out by default
-    keep: bool = True  # the decoded arrays
-    # Images in class folders, read during training if they do not fit in memory: the side of their
-    # central square, 0 for images of one size.
+    keep: bool = True  # whether a decoded copy is kept
+    # For images in class folders, which are read during training if they do not fit in memory: the
+    # side of the central square, or 0 for images of one size.
     streamed: int | None = None
 
     @property

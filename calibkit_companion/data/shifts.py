@@ -22,7 +22,7 @@ from calibkit_companion.data import cache, catalogue, readers, splits
 SEVERITIES = (1, 2, 3, 4, 5)
 # Arguments of the package mnist1d that grow with severity, and their usual values.
 MNIST1D_SCALES = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
-_BLOCK = 1000  # images at a time, to bound memory; part of the definition: draws go block by block
+_BLOCK = 1000  # images at a time; random numbers are drawn block by block, so it decides results
 
 
 def _v2():
@@ -80,7 +80,8 @@ def _check_severity(severity: int) -> None:
         raise ValueError(f"severity: got {severity!r}, expected 1 to 5")
 
 
-# Each takes images (n, c, h, w) in 0..1, a strength and a generator; what it returns is clamped.
+# Each function takes images (n, c, h, w) from 0 to 1, a strength and a generator of random numbers.
+# `corrupt` clamps the result.
 
 
 def _gaussian_noise(x: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
@@ -163,7 +164,7 @@ def _pixelate(x: Tensor, share: float, generator: torch.Generator) -> Tensor:
 
 
 def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Tensor:
-    # By Pillow: torchvision's own encoder is in the compiled part that may be missing.
+    # Pillow encodes: torchvision's encoder is in the compiled part, which may be missing.
     from PIL import Image
 
     images = (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
@@ -176,7 +177,7 @@ def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Te
     return torch.from_numpy(out).permute(0, 3, 1, 2).float() / 255
 
 
-# What is done, and how strongly at severities 1 to 5.
+# By name: the function, and its strength at severities 1 to 5.
 CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
     "gaussian_noise": (_gaussian_noise, (0.04, 0.06, 0.08, 0.09, 0.10)),  # standard deviation
     "shot_noise": (_shot_noise, (500, 250, 100, 75, 50)),  # photons of a white pixel
@@ -250,7 +251,7 @@ def cifar10c(corruption: str, severity: int, n: int | None = None) -> splits.Spl
     return splits.Split.of(np.ascontiguousarray(images[rows].transpose(0, 3, 1, 2)), labels[rows])
 
 
-# Published test sets under shift: in every corruption and severity, or collected a second time.
+# Published test sets by training data: corrupted images, and images collected a second time.
 CORRUPTED = {"cifar10": "cifar10c"}
 COLLECTED = {"cifar10": ("cifar10_1", "cifar10_2"), "imagenet": ("imagenet_v2",)}
 
@@ -312,7 +313,7 @@ def made(dataset: str, n: int) -> dict[tuple[str, int], splits.Split]:
     """
     test = splits.load(dataset).test
     if dataset == "mnist1d":
-        # In random order, so that processes that start together do not all make the same one.
+        # In random order, so that processes that start together make different ones first.
         order = random.Random().sample(SEVERITIES, len(SEVERITIES))
         shifted = {("distortion", s): mnist1d_shifted(s) for s in order}
         return {key: splits.Split(x.inputs[:n], x.labels[:n]) for key, x in sorted(shifted.items())}

@@ -28,7 +28,7 @@ def workers() -> int:
     return int(cache.number_from("CALIBKIT_WORKERS", min(16, max(1, (os.cpu_count() or 1) - 1))))
 
 
-# Images of a stream, as a stream of their own, and for each the seed of its crop, or ().
+# Some images of a stream, and the seed of the crop of each image, or ().
 Part = tuple["Stream", list[tuple[int, ...]]]
 
 
@@ -94,7 +94,7 @@ class Stream:
             return
         loader = DataLoader(
             _Parts(),
-            batch_size=None,  # each part whole, by one worker, which gets the files of it alone
+            batch_size=None,  # one worker decodes a whole part
             sampler=(self._part(part, seed) for part in parts),
             num_workers=workers(),
             pin_memory=parts[0].device.type == "cuda",

@@ -7,18 +7,18 @@ from calibkit_companion.experiments import papers
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
 
-# Pixels a side.
+# Side of an image in pixels; others have 32.
 _SIDES = {"tiny_imagenet": 64, "imagenet": 224}
-# By network: millions of multiplications for an image of 32 pixels a side, of 224 where the stem is
-# ImageNet's and for the ViT, whatever the size of its images (`tests/test_papers.py` counts them
-# anew), and samples a second in training. Of ResNet-50 these are those of bsce, section 15: 350
-# epochs of 45,000 images in 128 minutes on one RTX 4090. The others are ours, on one thread of an
+# By network: millions of multiplications for an image, and training samples a second.
+# Images have 32 pixels a side, or 224 with an ImageNet stem and for the ViT; `tests/test_papers.py`
+# counts the multiplications again. The speed of ResNet-50 is that of bsce, section 15: 350 epochs
+# of 45,000 images in 128 minutes on one RTX 4090. The other speeds are ours, on one thread of an
 # AMD EPYC with bfloat16.
 MULTIPLICATIONS, MEASURED = (
     {line["network"]: float(line[column]) for line in papers.ledger("networks.csv") if line[column]}
     for column in ("million_multiplications", "samples_a_second")
 )
-FASTEST = 10_000.0  # small networks wait for memory and launches, whatever they multiply
+FASTEST = 10_000.0  # samples a second; small networks wait for memory
 # Training samples of data that the catalogue does not count.
 UNCOUNTED = {"gaussians": 50_000, "mnist1d": 5_000, "imagenet": 1_281_167}
 

@@ -42,8 +42,8 @@ METHODS: dict[str, Method] = {
 
 _NAMES = {recipe: name for name, recipe in reversed(METHODS.items())}  # of two, the first
 
-# Passes of a sample through the network in a step, forward and backward, by objective, where not
-# one of each. Trying a method of somebody's own adds it.
+# Forward and backward passes of a sample in a step, by objective; others take one of each. `trials`
+# adds those of a user's method.
 PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
 
 
@@ -81,7 +81,7 @@ def method(text: str) -> Method:
 @cache
 def _recipe(name: str, inner: str | None, axes: str) -> Method:
     chosen = plugins.options(name, inner)
-    if plugins.own(name):  # which options it has, its source says: it is read when it is trained
+    if plugins.own(name):  # its options are checked when it is trained
         parsed = Method(name, tuple(sorted(chosen.items())))
     else:
         terms.choose("method", name, METHODS, "calibkit train --help")

@@ -32,14 +32,16 @@ class Edition:
     dataset: str
     network: str
     seeds: int
-    protocols: dict[str, Protocol]  # by data set; "" serves every other one
-    sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
-    sweep_seeds: int = 1  # of the coefficients that pages try besides the usual one
-    seeds_on: Mapping[str, int] = field(default_factory=dict)  # of data that take less, or longer
+    protocols: dict[str, Protocol]  # by data set; "" for all others
+    sizes: tuple[int, ...] = ()  # sizes of the training set that a page compares
+    sweep_seeds: int = 1  # seeds of each coefficient besides the usual one
+    seeds_on: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by data set, where it is not `seeds`
     # More data sets, each with a network and how often to train each method.
     others: tuple[tuple[str, str, int], ...] = ()
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
-    # Each paper's methods in its own regime; the setting that its pages show first in front.
+    # Settings made after each paper; the first is the one that its pages show first.
     own: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
 
     def protocol(self, dataset: str) -> Protocol:
@@ -50,7 +52,7 @@ class Edition:
         dataset : its name; a user's own data are used whole
         """
         protocol = self.protocols.get(dataset, self.protocols[""])
-        if dataset.startswith("imagefolder:") or ".npz" in dataset:  # all that somebody has
+        if dataset.startswith("imagefolder:") or ".npz" in dataset:  # a user's data
             return replace(protocol, validation=None, train_size=None)
         return protocol
 
@@ -127,7 +129,7 @@ _SMOKE = Protocol(
     evaluate_every=2,
     replicates=10,
 )
-# A thousand signals are few enough that networks memorise them, as they do images.
+# A thousand signals are few enough that a network learns them by heart.
 _DEMO = Protocol(
     epochs=20,
     batch_size=100,
@@ -140,9 +142,9 @@ _DEMO = Protocol(
     shifted=2000,
     replicates=15,
 )
-# What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
+# Real images in the demo edition: as many as a CPU can train on, a fifth.
 _DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
-# Data that one paper has for itself, by its own protocol.
+# Data that only one paper has, with its protocol.
 _PARTICULAR = {
     "20newsgroups": replace(protocols.OVERCONF_TEXTS.shortened(12), evaluate_every=3, tracked=2000),
     "gaussians": protocols.BSCE_TOY,
@@ -268,10 +270,10 @@ def applicable(methods: Iterable[str], dataset: str) -> list[str]:
 
 # --- pages ----------------------------------------------------------------------------------------
 
-# Objectives whose every combination with flat minima is trained, what no paper has tried; where a
-# page trains on the spot, of the first four.
+# Objectives that are trained with every kind of flat minima, which no paper has tried. Where a page
+# trains on the spot, only the first four are.
 MATRIX = ("erm", "mixup", "cs_kd", "label_smoothing", "l1_norm", "focal", "bsce_gra")
-# What is tried on other data, too: the main methods of each paper.
+# The main methods of each paper, which are also tried on other data.
 CARRIED = (
     *("erm", "label_smoothing", "entropy_regularization", "l1_norm", "focal", "inverse_focal"),
     *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
@@ -285,7 +287,7 @@ _CROSSED = tuple(
     for its, place in ((MATRIX[:4], "shared"), (MATRIX[4:], "shared, not on the spot"))
 )
 _FMFP, _BSCE = (("shared", "fmfp"), ("shared", "bsce"))
-# What each notebook needs: all of a paper, by its name, and rows.
+# What each notebook needs: names of papers, for all their runs, and rows.
 NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     "intro": ("fmfp",),
     "tour": (Need(("erm",), at=_FMFP),),
@@ -430,7 +432,7 @@ class Selection:
             number = isinstance(old, int | float) and not isinstance(old, bool)
             if old is not None and not isinstance(value, (int | float) if number else type(old)):
                 raise ValueError(f"setting {name}: got {value!r}, expected a value such as {old!r}")
-        # What is asked for goes before the exceptions of an objective.
+        # Changes of the selection override the exceptions of an objective.
         exceptions = tuple(
             (objective, tuple((k, v) for k, v in fields_ if k not in changes))
             for objective, fields_ in place.exceptions
@@ -490,14 +492,16 @@ class Selection:
         planned = []
         if not (self.dataset or self.network):
             planned += [run for paper in whole for run in self._own(paper)]
-            own = PAPERS if EDITIONS[self.edition].own else ()  # a variant of the shared one is not
+            own = (
+                PAPERS if EDITIONS[self.edition].own else ()
+            )  # a variant of the shared setting does not count
             for some, paper in ((row.methods, at) for row in rows for at in row.at if at in own):
                 planned += [run for run in self._own(paper) if run.method in some]
         if self.setting in (None, "shared"):
             rows = [row for paper in whole for row in PAPERS[paper].rows] + rows
             planned += [run for row in rows for run in self._shared(row)]
         else:
-            setting(self.edition, self.setting)  # there is such a one
+            setting(self.edition, self.setting)  # refuse an unknown name
         return list(dict.fromkeys(planned))
 
     def _own(self, paper: str) -> list[Run]:

@@ -24,7 +24,7 @@ class Protocol:
     # The focal and Brier-score line of papers sums the loss over the batch and clips the gradient.
     reduction: str = "mean"
     clip_norm: float | None = None
-    # Sharpness-aware minimisation and weight averaging (used by the methods which ask for them).
+    # Sharpness-aware minimisation and weight averaging, for methods that use them.
     rho: float = 0.05
     sam_statistics: str = "once"  # "twice": batch norm also counts the second pass (authors' code)
     swa_start: int = 0  # average the weights after each epoch beyond this one
@@ -34,20 +34,20 @@ class Protocol:
     # Samples held out of the training set; None: the data's default; "test": the test set, as in
     # some authors' code.
     validation: int | str | None = None
-    # Of the order in which the training part is split; "run": the seed of the run, so that each
-    # seed has a validation set of its own; None: 42.
+    # Seed of the split of the training part. "run": the seed of the run, so that each seed has
+    # another validation set; None: 42.
     split_seed: int | str | None = None
     train_size: int | None = None
     precision: str = "float32"  # or "bfloat16", of the training steps; evaluation is in float32
     # What is recorded during training.
     evaluate_every: int = 1
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
-    tracked: int = 10_000  # the first training samples, tracked one by one
-    shifted: int = 0  # the first test samples, put through every shift the data have
-    replicates: int = 200  # resamples of the test set that a record keeps its metrics on
+    tracked: int = 10_000  # number of training samples tracked one by one
+    shifted: int = 0  # number of test samples measured under every shift
+    replicates: int = 200  # resamples of the test set whose metrics a record keeps
     # Epochs of ConfidNet's head; it and Trust Score are fitted on the training set. 0: neither.
     feature_scores: int = 0
-    # Fine-tuning, and a temperature that a paper fixes instead of fitting it.
+    # For fine-tuning, and the temperature if a paper fixes it.
     optimizer: str = "sgd"  # or "adam"
     schedule: str = "steps"  # or "cosine", down to zero
     temperature: float | None = None

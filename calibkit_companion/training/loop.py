@@ -40,13 +40,13 @@ from calibkit_companion.training.objectives import (
 )
 
 EVALUATION_BATCH = 1000
-EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # of such a batch at most
+EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # the most pixels of such a batch
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run that takes longer
-# What of a `Training` a checkpoint has besides weights and random states.
+# Attributes of `Training` that a checkpoint keeps besides weights and random states.
 CONTINUED = "epoch history wrong_until early followed kept seconds samples passes".split()
-SNAPSHOT_SAMPLES = 1000  # of the test set, at the epochs before the last: figures need no more
-# A run on these takes hours: its logits at every evaluated epoch stay beside the record, so that
-# what a later measure asks of them need not be trained again.
+SNAPSHOT_SAMPLES = 1000  # of the test set, at epochs before the last; figures need no more
+# Data on which a run takes hours. The logits of every evaluated epoch are kept, so that a later
+# metric needs no new training.
 KEPT_WHOLE = {"cifar10", "cifar100", "tiny_imagenet"}
 
 
@@ -301,8 +301,8 @@ class Training:
             last = epoch == protocol.epochs
             snapshot = last or epoch in protocol.snapshots
             evaluated = snapshot or epoch % protocol.evaluate_every == 0
-            # Averaged weights need new batch norm statistics, a pass over all the data: between
-            # evaluations the tracked samples are judged by the network being trained.
+            # Averaged weights need new batch norm statistics, which takes a pass over all the data.
+            # Between evaluations the network in training judges the tracked samples.
             network = self.predictor(epoch) if evaluated else self.network.eval()
             logits, features = self.evaluate(network, "train", self.tracked)
             labels = self.labels[self.tracked]
@@ -324,7 +324,7 @@ class Training:
                 self.save(self.spent + now - began)
                 saved = now
         self.final = network
-        # First epoch from which a sample is right until the end; 0 for one that is wrong there.
+        # First epoch from which a sample stays right; 0 if it is wrong at the end.
         learned = torch.where(self.wrong_until < protocol.epochs, self.wrong_until + 1, 0)
         scores = {}
         if protocol.feature_scores:
@@ -336,7 +336,7 @@ class Training:
             for column in zip(*self.followed.values(), strict=True)
         )
         return {
-            "test_logits": test.cpu().numpy().astype(half),  # these have been rounded to half
+            "test_logits": test.cpu().numpy().astype(half),  # already rounded to half
             "test_labels": self.splits["test"].labels.cpu().numpy().astype(small),
             "validation_logits": held_out.cpu().numpy().astype(half),
             "validation_labels": self.splits["validation"].labels.cpu().numpy().astype(small),
@@ -371,7 +371,7 @@ class Training:
             layer.
         """
         gradient = losses.last_layer_gradient_norm(self.loss, logits, labels, features)
-        if not getattr(self.network, "has_features", True):  # of somebody's own
+        if not getattr(self.network, "has_features", True):  # a user's network
             gradient = torch.full_like(gradient, torch.nan)
         brier = losses.brier(logits, labels)
         return brier.cpu(), gradient.cpu(), logits.cpu(), features.norm(dim=1).cpu()
@@ -471,7 +471,7 @@ class Training:
         swa = self.average is not None
         for group in self.optimizer.param_groups:
             group["lr"] = protocol.rate(epoch, self.run.recipe.averaging, self.run.variant)
-        # As written in fmfp, flat minima are looked for from the baseline's checkpoint on.
+        # In fmfp's text, flat minima start from a checkpoint of plain training.
         plain = self.run.variant == "paper" and swa and epoch <= protocol.swa_start
         sharp = self.run.recipe.update == "sam" and not plain
         network.train()
@@ -543,7 +543,7 @@ class Training:
         torch.save(state, buffer)
         content = buffer.getvalue()
         draft = self.checkpoint.with_suffix(f".{os.getpid()}")
-        try:  # the sum goes first, as torch does not look at those in its own format
+        try:  # the checksum goes first: torch does not check those in its format
             draft.write_bytes(hashlib.sha256(content).digest() + content)
             draft.replace(self.checkpoint)
         except OSError as error:  # a disk that is full now may have room at the end
@@ -618,9 +618,9 @@ class Training:
             logits.append(network.head(hidden))
         outputs = torch.cat(logits)
         if name != "train":
-            # Predictions are kept at half precision, so whatever is measured is measured on that.
+            # Records keep half precision, so metrics are computed from half precision, too.
             outputs = outputs.half().float()
-        if not outputs.isfinite().all():  # the last step of an epoch may be one too many
+        if not outputs.isfinite().all():  # the last step may have diverged
             raise Diverged(f"logits of the {name} set are not finite")
         return outputs, torch.cat(features)
 

@@ -405,7 +405,7 @@ def _mobile(
             strided.stride = (1, 1)
     stages: list[nn.Sequential] = []
     for layer in net.features:
-        if getattr(layer, "use_res_connect", False):  # same shape as before: same stage
+        if getattr(layer, "use_res_connect", False):  # the shape does not change: the same stage
             stages[-1].append(layer)
         else:
             stages.append(nn.Sequential(layer))
@@ -512,7 +512,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     # The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR.
     "resnet18": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 64, 64, _projection),
     "resnet18_w16": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 16, 16, _projection),
-    # Four times the weights of w16 in three quarters of its time: half the resolution throughout.
+    # Half the resolution: four times the weights of w16 in three quarters of the time.
     "resnet18_w32_s2": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 32, 32, _projection, stride=2),
     "resnet50": partial(_resnet, "Bottleneck", (3, 4, 6, 3), 64, 64, _projection),
     "resnet110_bottleneck": partial(_resnet, "Bottleneck", (3, 4, 26, 3), 64, 64, _projection),
@@ -649,7 +649,7 @@ class Wrapped(nn.Module):
             inputs = torch.zeros(2, *shape)
             hidden = self.features(inputs)
             return hidden.ndim == 2 and torch.equal(self.head(hidden), self(inputs))
-        except (plugins.PluginError, IndexError):  # tried again, and reported, in `trials`
+        except (plugins.PluginError, IndexError):  # `trials` reports it
             return False
         finally:
             self.inner.train()

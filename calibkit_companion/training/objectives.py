@@ -425,7 +425,7 @@ def crl(train: TrainingSet, weight: float):
     train.memory.update(right=right, seen=seen)
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        # This batch comes up once an epoch: it has been seen in every epoch that is over.
+        # A sample comes up once an epoch, so it has been seen in every past epoch.
         least, most = right.min(), seen[batch.index].max()
         share = (right[batch.index] - least) / (most - least).clamp(min=1)
         difference = share - share.roll(-1)
@@ -434,7 +434,7 @@ def crl(train: TrainingSet, weight: float):
         def score(network):
             nonlocal counted
             logits = network(batch.inputs)
-            if not counted:  # a second pass over the same batch is the same moment of history
+            if not counted:  # a second pass over the batch counts once
                 right[batch.index] += (logits.argmax(1) == batch.labels).float()
                 seen[batch.index] += 1
                 counted = True

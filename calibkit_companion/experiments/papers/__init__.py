@@ -117,7 +117,7 @@ def settings(paper: str = "", exhibit: str = "") -> list[Setting]:
     return list(dict.fromkeys(s for b in blocks(paper, exhibit) for s in b.settings))
 
 
-# What a test set was trained on, where that is another set.
+# Training data of test sets that have none of their own.
 TRAINED_ON = {
     "cifar10c": "cifar10",
     "cifar10.1": "cifar10",
@@ -126,7 +126,8 @@ TRAINED_ON = {
 }
 
 
-# What is made of a run of plain cross-entropy: a temperature, other scores, weights of the toy.
+# Names in tables that are computed from a run of plain training: temperature scaling, other scores,
+# weights of the toy.
 OF_ERM = ("ts", "confidnet", "u_gbs", "u_dfl", "u_fl")
 
 

@@ -68,13 +68,12 @@ _MORE = (  # beside the main methods: one of Singh et al., ratios, coefficients,
     *((f"focal(gamma={g})", 1) for g in (1, 5, 7, 9)),
     *((f"l1_norm(strength={s})", 1) for s in (0.001, 0.005, 0.05, 0.1)),
 )
-# CIFAR-10 with a residual network on a CPU, in two regimes that differ only by crops and flips:
-# without them the network memorises its training set within 20 epochs, with them, as
-# published, it does not.
+# CIFAR-10 with a residual network on a CPU, without and with crops and flips. Without them plain
+# training knows its training set by heart after 20 epochs; with them, as published, it does not.
 _PLAIN = here.memorised(p.FMFP_CIFAR, (2, 8, 10, 13, 17))
 _AUGMENTED = replace(_PLAIN, augment=True)
 _SIX_SEEDS = (("erm", 6), ("label_smoothing", 6))
-# Crops and flips for as long as it takes plain training to become as over-confident as here.
+# Crops and flips until plain training is as over-confident as without them.
 _LONG = replace(p.FMFP_CIFAR.shortened(60), **here.WRITTEN | {"snapshots": (6, 24, 30, 39, 51)})
 
 PAPER = Paper(

@@ -6,7 +6,7 @@ from calibkit_companion.experiments.papers import protocols
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.experiments.run import Setting
 
-# What is written down of CIFAR-10 on a CPU is part of a run's name, and stays as it is.
+# Fields of the protocol for CIFAR-10 on a CPU. They are part of a run's name: never change them.
 WRITTEN = {
     "validation": 5000,
     "split_seed": "run",
