@@ -69,6 +69,11 @@ ALIKE, UNCLEAR = (0.0005, -0.0005, 0.0), (0.08, -0.08, 0.01)
             "AUROC.",
         ),
         (
+            compared(LOWER, Number("auroc", since_best="auroc"), "label_smoothing"),
+            "The change of AUROC since its best epoch of label smoothing is 7.5 points [6.3, 8.7] "
+            "lower than that of plain training.",
+        ),
+        (
             compared(HIGHER, Number("auroc"), "sam", "erm, 9"),
             "The AUROC of SAM is 1.5 points [0.3, 2.7] higher than that of plain training at "
             "epoch 9.",

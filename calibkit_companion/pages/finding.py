@@ -165,42 +165,60 @@ def sentence(row) -> str:
         return f"Nothing was measured for {name(row.method)}."
     row = _scaled(row)
     other, unlike = _other(row)
-    number, found = row.number, _difference(row, unit=True)
-    clear = row.outcome in ("higher", "lower")
-    if clear:
-        found = _difference(row, unit=True, size=True)
-    noun, qualifiers = _parts(number)
-    if unlike == "none" and other == row.method and number.recalibration in _STEP:
-        step = _STEP[number.recalibration]
-        what = f"the {noun} of {name(row.method)}"
-        text = {
-            "lower": f"{step} lowers {what} by {found}",
-            "higher": f"{step} raises {what} by {found}",
-            "no difference": f"{step} changes {what} by too little to matter: {found}",
-        }.get(row.outcome, f"it is unclear whether {step} lowers or raises {what}: {found}")
-    elif number.since_best:
-        what, since = f"the {noun} of {name(row.method)}", _since(number)
-        text = {
-            "lower": f"{what} falls by {found} after {since}",
-            "higher": f"{what} rises by {found} after {since}",
-            "no difference": f"{what} changes by too little to matter after {since}: {found}",
-        }.get(row.outcome, f"it is unclear whether {what} falls or rises after {since}: {found}")
+    step = _STEP.get(row.number.recalibration) if unlike == "none" else None
+    if step and other == row.method:
+        texts = _of_step(row, step)
+    elif _since(row.number) and not _is_method(other):
+        texts = _of_change(row)
     else:
-        method, _, place = row.method.partition(" in ")
-        what = " ".join(filter(None, [f"the {noun} of {name(method)}", qualifiers]))
-        against = _against(row)
-        if place:
-            what = f"the effect of {name(method)} on the {number_label(number)}"
-            against = f"that in {row.to.partition(' in ')[2]}"
-        elif other != row.method and _is_method(other):
-            against = f"that of {against}"
-        text = {
-            "lower": f"{what} is {found} lower than {against}",
-            "higher": f"{what} is {found} higher than {against}",
-            "no difference": f"{what} differs from {against} by too little to matter: {found}",
-            "unclear": f"it is unclear whether {what} is lower or higher than {against}: {found}",
-        }.get(row.outcome, f"{what} is {found}")  # the level of one method has no outcome
-    return _capital(text) + "."
+        texts = _of_two(row)
+    text = texts.get(row.outcome, "{}")
+    clear = row.outcome in ("lower", "higher")
+    return _capital(text.format(_difference(row, unit=True, size=clear))) + "."
+
+
+def _of_step(row, step: str) -> dict[str, str]:
+    """By outcome, the sentence on a step after training, with {} for the number."""
+    what = f"the {_parts(row.number)[0]} of {name(row.method)}"
+    return {
+        "lower": f"{step} lowers {what} by {{}}",
+        "higher": f"{step} raises {what} by {{}}",
+        "no difference": f"{step} changes {what} by too little to matter: {{}}",
+        "unclear": f"it is unclear whether {step} lowers or raises {what}: {{}}",
+    }
+
+
+def _of_change(row) -> dict[str, str]:
+    """By outcome, the sentence on a change during training, with {} for the number."""
+    what, since = f"the {_parts(row.number)[0]} of {name(row.method)}", _since(row.number)
+    return {
+        "lower": f"{what} falls by {{}} after {since}",
+        "higher": f"{what} rises by {{}} after {since}",
+        "no difference": f"{what} changes by too little to matter after {since}: {{}}",
+        "unclear": f"it is unclear whether {what} falls or rises after {since}: {{}}",
+    }
+
+
+def _of_two(row) -> dict[str, str]:
+    """By outcome, the sentence on a number and what it is compared with, with {} for the number."""
+    method, _, place = row.method.partition(" in ")
+    noun, qualifiers = _parts(row.number)
+    if since := _since(row.number):
+        noun = f"change of {noun} since {since}"
+    what = " ".join(filter(None, [f"the {noun} of {name(method)}", qualifiers]))
+    other, against = _other(row)[0], _against(row)
+    if place:
+        what = f"the effect of {name(method)} on the {number_label(row.number)}"
+        against = f"that in {row.to.partition(' in ')[2]}"
+    elif other != row.method and _is_method(other):
+        against = f"that of {against}"
+    return {
+        "lower": f"{what} is {{}} lower than {against}",
+        "higher": f"{what} is {{}} higher than {against}",
+        "no difference": f"{what} differs from {against} by too little to matter: {{}}",
+        "unclear": f"it is unclear whether {what} is lower or higher than {against}: {{}}",
+        "": f"{what} is {{}}",  # the level of one method
+    }
 
 
 def heading(row) -> str:
@@ -217,7 +235,8 @@ def heading(row) -> str:
     what, against = number_label(row.number), _against(row)
     if " in " in row.method:
         what, against = f"effect on the {what}", f"the effect in {row.to.partition(' in ')[2]}"
-    compared = f"compared with {against}" * bool(against and not row.number.since_best)
+    alone = _since(row.number) and not _is_method(_other(row)[0])
+    compared = f"compared with {against}" * bool(against and not alone)
     unit = _UNITS.get(terms.metric_label(row.metric)[1], "")
     return ", ".join(filter(None, [_capital(what), compared, unit]))
 
@@ -232,7 +251,7 @@ def number_label(number) -> str:
     'change of accuracy since the epoch of best AUROC'
     """
     text = " ".join(filter(None, _parts(number)))
-    return f"change of {text} since {_since(number)}" if number.since_best else text
+    return f"change of {text} since {since}" if (since := _since(number)) else text
 
 
 def name(method: str) -> str:
@@ -271,7 +290,9 @@ def _parts(number) -> tuple[str, str]:
 
 
 def _since(number) -> str:
-    """The epoch since which a number changes."""
+    """The epoch since which a change is meant; empty for a number that is no change."""
+    if not number.since_best:
+        return ""
     if number.since_best == number.metric:
         return "its best epoch"
     return f"the epoch of best {_parts(number._replace(metric=number.since_best))[0]}"
