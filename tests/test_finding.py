@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from calibkit_companion import results
-from calibkit_companion.pages import finding, page
+from calibkit_companion.pages import page, wording
 from calibkit_companion.results import Number, Series
 
 
@@ -90,7 +90,7 @@ ALIKE, UNCLEAR = (0.0005, -0.0005, 0.0), (0.08, -0.08, 0.01)
     ],
 )
 def test_a_comparison_is_a_sentence_with_its_unit_and_what_it_is_compared_with(row, words):
-    assert finding.sentence(row) == words
+    assert wording.sentence(row) == words
 
 
 def test_a_sentence_has_the_digits_of_the_row():
@@ -98,7 +98,7 @@ def test_a_sentence_has_the_digits_of_the_row():
     for values in (LOWER, HIGHER, ALIKE, UNCLEAR):
         row = compared(values, Number("auroc"))
         numbers = re.findall(r"[\d.]+", row.format())
-        assert sorted(re.findall(r"\d[\d.]*\d", finding.sentence(row))) == sorted(numbers)
+        assert sorted(re.findall(r"\d[\d.]*\d", wording.sentence(row))) == sorted(numbers)
 
 
 def test_the_settings_of_an_effect_are_named_by_their_titles():
@@ -106,11 +106,11 @@ def test_the_settings_of_an_effect_are_named_by_their_titles():
         compared(HIGHER, Number("auroc"), "fmfp", title=f"CIFAR-10, {words}")._replace(setting=key)
         for key, words in (("cifar10-plain", "without augmentation"), ("cifar10-long", "60 epochs"))
     )
-    assert finding.sentence(one - two) == (
+    assert wording.sentence(one - two) == (
         "The effect of FMFP on the AUROC differs from that in CIFAR-10, 60 epochs by too little to "
         "matter: 0.0 points [0.0, 0.0]."
     )
-    assert finding.heading(one - two) == (
+    assert wording.heading(one - two) == (
         "Effect on the AUROC, compared with the effect in CIFAR-10, 60 epochs, points"
     )
 

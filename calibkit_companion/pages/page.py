@@ -1,7 +1,7 @@
 """What a page shows besides figures: findings, tables, boxes, the settings.
 
 It takes the rows and the settings of `calibkit_companion.results` and knows nothing else of them.
-How a finding is put into words stands in `finding`.
+How a finding is put into words stands in `finding` and `wording`.
 """
 
 import html
@@ -18,7 +18,8 @@ from pathlib import Path
 
 from calibkit import terms
 from calibkit_companion.data.cache import cache_root
-from calibkit_companion.pages.finding import Finding, finding, from_to, number_label
+from calibkit_companion.pages.finding import Finding, finding, from_to
+from calibkit_companion.pages.wording import number_label
 from calibkit_companion.records.record import Record
 
 __all__ = ["Finding", "finding", "from_to", "number_label"]  # what else pages call by this module
