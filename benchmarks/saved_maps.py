@@ -117,7 +117,7 @@ def fresh_of(seed: int) -> tuple[str, str]:
         new = predictions.from_arrays({what: z, "labels": labels})
         logits = predictions.log_probs(z, data.floor) if probs else new.logits
         before, after = softmax(logits[n:].astype(np.float64)), model.predict_proba(logits[n:])
-    floor = data.floor / k or 1e-12
+    floor = np.min(data.floor.each) / k if data.floor else 1e-12
     size = about["harm"]["samples"]
     found = deploy.harm(before, after, labels[n:], about["harm"]["fitted"], size, floor)
     worse = stats.seed_interval(

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from calibkit import precision
+from calibkit.precision import Floor
+
 if TYPE_CHECKING:
     import torch
 
@@ -25,6 +28,7 @@ ArrayOrTensor: TypeAlias = "np.ndarray | torch.Tensor"
 
 # What rows of scores are: softmax of "logits", or "probs" whose logarithm is as good as logits.
 Kind: TypeAlias = Literal["logits", "probs"]
+
 
 # Elements in a block of rows: half a megabyte of float32, so that every pass over a block after
 # the first finds it in the processor's second-level cache.
@@ -114,7 +118,12 @@ def blocks(n: int, k: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
-def as_logits(logits: ArrayLike, name: str = "logits", kind: "Kind | None" = "logits") -> Array:
+def as_logits(
+    logits: ArrayLike,
+    name: str = "logits",
+    kind: "Kind | None" = "logits",
+    floor: Floor | float | None = None,
+) -> Array:
     """Return `logits` as a float array (n, k), float32 or float64, after checking it.
 
     Softmax would take probabilities for logits and make almost equal numbers of them. So rows that
@@ -129,8 +138,10 @@ def as_logits(logits: ArrayLike, name: str = "logits", kind: "Kind | None" = "lo
     name : str
         What to call them in errors.
     kind : {"logits", "probs", None}
-        "probs" takes the logarithm of probabilities, of the least positive number in place of 0.
-        None takes whatever it is.
+        "probs" takes the logarithm of probabilities, as `precision.log_probs` does. None takes
+        whatever it is.
+    floor : precision.Floor or float, optional
+        What a probability of 0 counts as; by default what `precision.of` finds.
 
     Raises
     ------
@@ -151,8 +162,8 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     [[-0.11, -2.3], [-0.92, -0.51]]
     """
     if kind == "probs":
-        array = as_probs(logits, name)
-        return np.log(np.maximum(array, np.finfo(array.dtype).tiny))
+        array, found = probs_and_floor(logits, name)
+        return precision.log_probs(array, found if floor is None else floor)
     if kind not in ("logits", None):
         raise ValueError(f"kind: got {kind!r}, expected 'logits' or 'probs'")
     array = _matrix(logits, name)
@@ -160,6 +171,18 @@ softmax: take np.log of them, or pass kind="probs" to what has it; if they are l
     if kind:
         _refuse_probs(array, name, _tolerance(logits))
     return array
+
+
+def probs_and_floor(probs: ArrayLike, name: str = "probs") -> tuple[Array, Floor | None]:
+    """`as_probs`, and what a 0 counts as (`precision.of`); None if none is 0.
+
+    >>> probs_and_floor([[0.93, 0.07], [1.0, 0.0]])[1]
+    Floor(each=0.005, row=0.005)
+    """
+    array = as_probs(probs, name)
+    if array.min() > 0:
+        return array, None
+    return array, precision.of(array, dtype=getattr(probs, "dtype", None)).floor
 
 
 def _refuse_probs(array: Array, name: str, tolerance: float) -> None:

@@ -23,8 +23,10 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from calibkit import precision
 from calibkit.arrays import Array, as_weights, to_numpy
 from calibkit.posthoc import PosthocWarning, Recalibration, TemperatureScaling
+from calibkit.precision import Floor, Precision
 
 FEW = 1000  # rows on which columns are compared with `predict`
 
@@ -56,6 +58,8 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : classifier
         With ``decision_function``, whose values are taken as logits, or else ``predict_proba``.
+        What a probability of 0 counts as is found from the probabilities (`calibkit.precision`)
+        when the map is fitted, and the map keeps it.
         One value for each pair of classes, as from ``SVC(decision_function_shape="ovo")``, becomes
         one for each class, as ``"ovr"`` does.
     map : Recalibration, optional
@@ -143,7 +147,9 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if values is not None:
             self.estimator_ = self.estimator
             labels = self._columns(X, values, y)
-            scores, rows = _logits(self.estimator_, values, len(self.classes_), self._pairs), ...
+            found = _precision(self.estimator_, values)
+            k, rows = len(self.classes_), ...
+            scores = _logits(self.estimator_, values, k, self._pairs, found and found.floor)
         else:
             X, y = indexable(X, y)
             for_fit, for_split = self._routed(weights, fit_params)
@@ -151,20 +157,23 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.estimator_.fit(X, y, **for_fit)
             some = _safe_indexing(X, _evenly(len(y)))
             labels = self._columns(some, _values(self.estimator_, some), y)
-            scores, rows = self._held_out(X, y, labels, for_fit, for_split)
+            scores, rows, found = self._held_out(X, y, labels, for_fit, for_split)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         self.map_ = clone(TemperatureScaling() if self.map is None else self.map)
         more = {} if weights is None else {"sample_weight": weights[rows]}
         self.map_.fit(scores, labels[rows], **more)
+        if found:
+            self.map_.floor_, self.map_.zeros_ = found.floor, found.sentence
         return self
 
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities, shape (n, k), columns in the order of `classes_`."""
         check_is_fitted(self)
         values = _values(self.estimator_, X)
-        scores = _logits(self.estimator_, values, len(self.classes_), self._pairs)
+        k, floor = len(self.classes_), self.map_.floor_
+        scores = _logits(self.estimator_, values, k, self._pairs, floor)
         return self.map_.predict_proba(scores)
 
     def predict(self, X: Any) -> Array:
@@ -210,24 +219,26 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         chosen = _safe_indexing(X, some) if len(some) < len(values) else X
         predicted = _predicted(self.estimator_, chosen, self.classes_)
         self._pairs = _in_pairs(values[some], k, predicted)
-        scores = _logits(self.estimator_, values[some], k, self._pairs)
+        scores = _logits(self.estimator_, values[some], k, self._pairs, None)
         if predicted is not None:
             _check_order(scores, predicted, self.classes_)
         return labels
 
     def _held_out(
         self, X: Any, y: Array, labels: Array, for_fit: dict, for_split: dict
-    ) -> tuple[Array, Array]:
-        """Scores of rows by copies that have not seen them, and which rows."""
+    ) -> tuple[Array, Array, Precision | None]:
+        """Scores of rows by copies that have not seen them, which rows, and what they are."""
         folds = check_cv(self.cv, y, classifier=True)
         found = Parallel(n_jobs=self.n_jobs)(
             delayed(_fold)(clone(self.estimator), X, y, train, test, for_fit)
             for train, test in folds.split(X, y, **for_split)
         )
+        kind = _precision(self.estimator_, *(values for _, values, _ in found))
+        floor = kind and kind.floor
         scores, rows, k, everything = [], [], len(self.classes_), np.arange(len(y))
         for copy_of_fold, values, test in found:
             own = _place(_classes(copy_of_fold, values, y), self.classes_)
-            of_own = _logits(copy_of_fold, values, len(own), self._pairs)
+            of_own = _logits(copy_of_fold, values, len(own), self._pairs, floor)
             known = np.isin(labels[test], own)
             scores.append(_spread(of_own, own, k)[known])
             rows.append(everything[test][known])
@@ -238,7 +249,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"left out {held_out - len(rows)} of {held_out} held-out rows: the training part "
                 "of their fold has none of their class"
             )
-        return scores, rows
+        return scores, rows, kind
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "map_")
@@ -333,10 +344,15 @@ def _values(estimator: Any, X: Any) -> Array:
     return to_numpy(getattr(estimator, _method(estimator))(X), _method(estimator))
 
 
-def _logits(estimator: Any, values: Array, k: int, pairs: bool) -> Array:
-    """Values of an estimator as logits (n, k); of probabilities, scikit-learn's logarithm."""
+def _precision(estimator: Any, *values: Array) -> Precision | None:
+    """What kind of probabilities the values are; None if they are none."""
+    return precision.of(*values) if _method(estimator) == "predict_proba" else None
+
+
+def _logits(estimator: Any, values: Array, k: int, pairs: bool, floor: Floor | None) -> Array:
+    """Values of an estimator as logits (n, k); of probabilities, their logarithms."""
     if _method(estimator) == "predict_proba":
-        scores = np.log(values + 1e-12)
+        scores = precision.log_probs(values, floor)
     elif k == 2 and (values.ndim == 1 or values.shape[1] == 1):
         scores = np.stack([np.zeros(len(values), values.dtype), values.reshape(-1)], axis=1)
     else:

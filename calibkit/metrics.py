@@ -46,6 +46,7 @@ from calibkit.arrays import (
     exp_shifted,
     like,
     prob_blocks,
+    probs_and_floor,
     row_sums,
 )
 
@@ -863,8 +864,8 @@ def reliability_bins(
 def nll(probs: ArrayLike, labels: ArrayLike) -> float:
     r"""Negative log-likelihood: the mean of :math:`-\log p_y`.
 
-    Infinite if a true class was given probability 0; `summary` works on logits, where that does not
-    happen.
+    Infinite if a true class was given probability 0. In `summary` a 0 counts as what rounding may
+    have made a 0.
 
     Parameters
     ----------
@@ -1787,7 +1788,8 @@ def per_sample(
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
     kind : {"logits", "probs"}
-        "probs" if `logits` are probabilities, which are refused otherwise.
+        "probs" if `logits` are probabilities, which are refused otherwise. In the NLL, one of 0
+        counts as what `calibkit.precision` finds: half a unit of the last decimal, half a vote, …
 
     Returns
     -------
@@ -1805,7 +1807,7 @@ def per_sample(
     >>> values["correct"].tolist(), values["brier"].round(3).tolist()
     ([True, False], [0.5, 1.815])
     """
-    samples, _ = _scan(as_logits(logits, kind=kind), labels, bins=None)
+    samples, _ = _scan(*_scores(logits, kind), labels, bins=None)
     return {name: like(values, logits) for name, values in samples.items()}
 
 
@@ -1826,7 +1828,8 @@ def summary(
     bins : int
         Bins of the binned metrics, except ``eq9_*``, which have 100.
     kind : {"logits", "probs"}
-        "probs" if `logits` are probabilities, which are refused otherwise.
+        "probs" if `logits` are probabilities, which are refused otherwise. In the NLL, one of 0
+        counts as what `calibkit.precision` finds: half a unit of the last decimal, half a vote, …
 
     Returns
     -------
@@ -1850,7 +1853,7 @@ def summary(
     (0.667, 0.337, 1.0)
     """
     check_bins(bins)
-    samples, classes = _scan(as_logits(logits, kind=kind), labels, bins)
+    samples, classes = _scan(*_scores(logits, kind), labels, bins)
     ranking = Ranking.of(samples["confidence"], samples["correct"])
     values = {name: f(ranking) for name, f in ranked_metrics(bins).items()}
     values["nll"] = float(samples["nll"].mean())
@@ -1932,8 +1935,18 @@ def _mean_confidence(ranking: Ranking) -> float:
     return float(ranking.count @ ranking.confidence / ranking.n)
 
 
+def _scores(logits: ArrayLike, kind: Kind) -> tuple[Array, Array]:
+    """Logits (n, k), and what the NLL counts a probability of 0 as, (k,); of a 0 the logit -inf."""
+    if kind != "probs":
+        logits = as_logits(logits, kind=kind)
+        return logits, np.zeros(logits.shape[1])
+    probs, floor = probs_and_floor(logits, "logits")
+    with np.errstate(divide="ignore"):
+        return np.log(probs), np.broadcast_to(floor.each if floor else 0.0, probs.shape[1])
+
+
 def _scan(
-    logits: Array, labels: ArrayLike, bins: int | None
+    logits: Array, floor: Array, labels: ArrayLike, bins: int | None
 ) -> tuple[dict[str, Array], _Classes | None]:
     """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
     n, k = logits.shape
@@ -1953,6 +1966,8 @@ def _scan(
         # From logits, not from p: exact also where p rounds to 0.
         margin = (top - block[row, label]).astype(np.float64)
         nlls[rows] = np.log(total.astype(np.float64)) + margin
+        if floor.any() and (never := np.isinf(margin)).any():
+            nlls[rows][never] = -np.log(floor[label[never]])
         if classes is None:
             p[row, label] -= 1
             briers[rows] = np.einsum("ij,ij->i", p, p)

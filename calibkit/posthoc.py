@@ -35,13 +35,16 @@ import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
+from calibkit import precision
 from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
+    Kind,
     are_log_probs,
     as_labels,
     as_logits,
+    as_probs,
     as_weights,
     blocks,
     check_bins,
@@ -51,6 +54,7 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
+from calibkit.precision import Floor, as_floor
 
 # The grid of Wang et al. 2021 and of the code of Lin et al. 2025, whose text has
 # np.arange(1, 101) / 10.
@@ -87,6 +91,9 @@ class Recalibration:
         The labels, 0 to k - 1: one for each column of the logits given to `fit`.
     class_names_ : tuple of str, shape (k,)
         The names of the columns, in their order; only of a map that was saved with them.
+    floor_ : calibkit.precision.Floor or None
+        What a probability of 0 counts as, by the probabilities that the map was fitted to. None if
+        it was fitted to logits. `zeros_` says so and why, in a sentence.
 
     Examples
     --------
@@ -100,9 +107,14 @@ class Recalibration:
     _needs_two_classes = False  # whether a fit needs labels of more than one class
     _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
     _later = {}  # of these, what maps saved by an earlier version lack -> what stands for it
+    floor_, zeros_ = None, ""  # what a probability of 0 counts as
 
     def fit(
-        self, logits: ArrayLike, labels: ArrayLike, sample_weight: "ArrayLike | None" = None
+        self,
+        logits: ArrayLike,
+        labels: ArrayLike,
+        sample_weight: "ArrayLike | None" = None,
+        kind: Kind = "logits",
     ) -> Self:
         """Fit to predictions used neither to train the network nor to measure the result.
 
@@ -115,6 +127,9 @@ class Recalibration:
         sample_weight : array or tensor, shape (n,), optional
             Weights of the samples, at least 0. A weight of 2 counts as the same row twice, and 0 as
             no row.
+        kind : {"logits", "probs"}
+            "probs" if `logits` are probabilities, which are refused otherwise. What one of 0 counts
+            as is found from all of them (`calibkit.precision`), and kept for new ones as `floor_`.
 
         Returns
         -------
@@ -138,7 +153,12 @@ class Recalibration:
         >>> TemperatureScaling().fit([[4.0, 0.0]] * 4, [0, 0, 0, 1]).predict_proba([[4.0, 0.0]])
         array([[0.75, 0.25]])
         """
-        logits, labels = _data(logits, labels)
+        floor, zeros = None, ""
+        if kind == "probs":  # those of new data may be 0, even if none is here
+            dtype = getattr(logits, "dtype", None)
+            found = precision.of(as_probs(logits, "logits"), dtype=dtype)
+            floor, zeros = found.floor, found.sentence
+        logits, labels = _data(logits, labels, kind, floor)
         weights = None
         if sample_weight is not None:
             weights = as_weights(sample_weight, len(labels))
@@ -148,9 +168,10 @@ class Recalibration:
             raise ValueError(f"labels: got class {labels[0]} only, expected at least two classes")
         self._fit(logits, labels, weights)
         self.classes_ = np.arange(logits.shape[1])
+        self.floor_, self.zeros_ = floor, zeros
         return self
 
-    def predict_proba(self, logits: ArrayLike) -> ArrayOrTensor:
+    def predict_proba(self, logits: ArrayLike, kind: Kind = "logits") -> ArrayOrTensor:
         """Calibrated probabilities of predictions.
 
         Parameters
@@ -159,6 +180,8 @@ class Recalibration:
             Scores before the softmax, with as many classes as in `fit`. The columns of an array
             must be in the order of `class_names_`, where the map has one; those of a data frame are
             put in this order by their names, with or without ``prob_`` or ``logit_`` before them.
+        kind : {"logits", "probs"}
+            "probs" if `logits` are probabilities. One of 0 counts as `floor_`.
 
         Returns
         -------
@@ -176,17 +199,19 @@ class Recalibration:
         >>> FixedTemperature(2.0).predict_proba([[2.0, 0.0]]).round(3)
         array([[0.731, 0.269]])
         """
-        array = as_logits(self._in_order(logits))
+        array = as_logits(self._in_order(logits), kind=kind, floor=self.floor_)
         self._check_fitted(array.shape[1])
         return like(self._probs(array), logits)
 
-    def predict(self, logits: ArrayLike) -> ArrayOrTensor:
+    def predict(self, logits: ArrayLike, kind: Kind = "logits") -> ArrayOrTensor:
         """Most probable class of each row, after recalibration.
 
         Parameters
         ----------
         logits : array or tensor, shape (n, k)
             Scores before the softmax, with as many classes as in `fit`.
+        kind : {"logits", "probs"}
+            "probs" if `logits` are probabilities. One of 0 counts as `floor_`.
 
         Returns
         -------
@@ -203,9 +228,9 @@ class Recalibration:
         >>> FixedTemperature(2.0).predict([[2.0, 0.0], [1.0, 3.0]])
         array([0, 1])
         """
-        return like(to_numpy(self.predict_proba(logits)).argmax(axis=1), logits)
+        return like(to_numpy(self.predict_proba(logits, kind)).argmax(axis=1), logits)
 
-    def score(self, logits: ArrayLike, labels: ArrayLike) -> float:
+    def score(self, logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits") -> float:
         """Accuracy, the default score of scikit-learn's classifiers.
 
         It says nothing about calibration and is the same for every temperature: to choose between
@@ -217,6 +242,8 @@ class Recalibration:
             Scores before the softmax, with as many classes as in `fit`.
         labels : array or tensor of integers, shape (n,)
             True classes, 0 to k - 1.
+        kind : {"logits", "probs"}
+            "probs" if `logits` are probabilities. One of 0 counts as `floor_`.
 
         Returns
         -------
@@ -233,7 +260,7 @@ class Recalibration:
         >>> FixedTemperature(2.0).score([[2.0, 0.0], [1.0, 3.0]], [0, 0])
         0.5
         """
-        array, labels = _data(self._in_order(logits), labels)
+        array, labels = _data(self._in_order(logits), labels, kind, self.floor_)
         return float((self.predict(array) == labels).mean())
 
     def save(self, path: str | os.PathLike, **about: Any) -> None:
@@ -283,6 +310,8 @@ class Recalibration:
                 if (value := getattr(self, f"{name}_")) is not None
             },
         }
+        if self.floor_ is not None:
+            about = {"floor": list(map(plain, self.floor_)), "zeros": self.zeros_} | about
         twice = kept.keys() & about.keys()
         if twice:
             raise ValueError(f"about: got {', '.join(sorted(twice))}, which the file has already")
@@ -394,7 +423,11 @@ class Recalibration:
 
 
 def optimal_temperature(
-    logits: ArrayLike, labels: ArrayLike, objective: Objective = "nll", bins: int = 15
+    logits: ArrayLike,
+    labels: ArrayLike,
+    objective: Objective = "nll",
+    bins: int = 15,
+    kind: Kind = "logits",
 ) -> tuple[float, float]:
     """Temperature T that minimises the NLL or the ECE of softmax(logits / T), and that minimum.
 
@@ -417,6 +450,8 @@ def optimal_temperature(
         What T minimises; the default is the same in `TemperatureScaling`.
     bins : int
         Bins of the ECE: equal width, (lo, hi], of the top-label confidence. Unused for the NLL.
+    kind : {"logits", "probs"}
+        "probs" if `logits` are probabilities, which are refused otherwise.
 
     Returns
     -------
@@ -440,7 +475,7 @@ def optimal_temperature(
     >>> optimal_temperature(logits, labels, "ece")[0]
     3.64
     """
-    scaled, best = _best_temperature(*_data(logits, labels), objective, bins)
+    scaled, best = _best_temperature(*_data(logits, labels, kind), objective, bins)
     return best, (scaled.ece if objective == "ece" else scaled.nll)(best)[0]
 
 
@@ -1089,6 +1124,7 @@ def load(path: str | os.PathLike) -> Recalibration:
             earlier = name in kind._later and name not in fitted
             value = kind._later[name] if earlier else model._restore(name, fitted[name], k)
             vars(model)[f"{name}_"] = value
+        model.floor_, model.zeros_ = _floor_of(kept.get("floor")), str(kept.get("zeros") or "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)}: {' '.join(reason.split())[:200]}") from error
@@ -1104,8 +1140,10 @@ def load(path: str | os.PathLike) -> Recalibration:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _data(logits: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
-    logits = as_logits(logits)
+def _data(
+    logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits", floor: Floor | None = None
+) -> tuple[Array, Array]:
+    logits = as_logits(logits, kind=kind, floor=floor)
     return logits, as_labels(labels, k=logits.shape[1], n=len(logits))
 
 
@@ -1140,6 +1178,16 @@ def _log_odds(logits: Array) -> Array:
     second = others.max(axis=1)  # the rest may be too small for exp
     odds[top] = -second - np.log(row_sums(np.exp(others - second[:, np.newaxis])))
     return np.ascontiguousarray(odds.T)
+
+
+def _floor_of(kept: Any) -> Floor | None:
+    """What a file says that a probability of 0 counts as; any error means that it is damaged."""
+    floor = as_floor(kept)
+    if floor is None:
+        return None
+    if np.shape(floor.each) not in ((), (2,)) or not 0 < np.min(floor.each) <= floor.row < 1:
+        raise ValueError(f"floor: got {kept!r}, expected positive numbers")
+    return floor
 
 
 def _warn(message: str, stacklevel: int = 4, kind: type[PosthocWarning] = PosthocWarning) -> None:

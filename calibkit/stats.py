@@ -35,9 +35,11 @@ from calibkit.arrays import (
     as_confidence_correct,
     as_labels,
     as_logits,
+    as_probs,
     softmax,
     to_numpy,
 )
+from calibkit.precision import log_of_map
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
@@ -743,7 +745,7 @@ def replicates_of_run(
     """
     from calibkit import confidence, posthoc  # here: nothing else needs them
 
-    logits = as_logits(logits, kind=kind)
+    given, logits = logits, as_logits(logits, kind=kind)
     labels = as_labels(labels, logits.shape[1], len(logits))
     temperatures, parts, p = {}, {"": (logits, (*COMPARED, *UNCHANGED))}, None
     with warnings.catch_warnings():
@@ -757,14 +759,16 @@ def replicates_of_run(
                 best = posthoc.optimal_temperature(*held_out, objective)
                 temperatures[f"ts_{objective}"] = best[0]
             binned = posthoc.HistogramBinning().fit(*held_out).predict_proba(logits)
-            # Their logarithms are logits of these probabilities; of a 0 it is that of the least.
-            parts["_binned"] = np.log(np.maximum(binned, 1e-30)), COMPARED
+            parts["_binned"] = log_of_map(binned), COMPARED
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
     parts |= {f"_{name}": (logits / value, COMPARED) for name, value in temperatures.items()}
     if p is not None:
         scores = Answers(confidence.p_norm(logits, p), logits.argmax(axis=1) == labels)
         parts["_p_norm"] = scores, RANKING
-    evaluators = [_evaluator(scores, labels, asked)[0] for scores, asked in parts.values()]
+    evaluators = [
+        _evaluator(scores if part else given, labels, asked, "logits" if part else kind)[0]
+        for part, (scores, asked) in parts.items()
+    ]
     names = [metric + part for part, (_, asked) in parts.items() for metric in asked]
     estimates = np.concatenate([evaluate(None) for evaluate in evaluators])
     values = _replicates(evaluators, len(labels), n, seed)
@@ -974,12 +978,12 @@ def _evaluator(
             valid = ["nll", "brier"]
             by_sample |= {name: to_numpy(getattr(logits, name), name) for name in valid}
     else:
-        logits = as_logits(logits, kind=kind)
+        logits = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
         labels = as_labels(labels, logits.shape[1], len(logits))
-        by_sample = metrics.per_sample(logits, labels)
+        by_sample = metrics.per_sample(logits, labels, kind)
         valid = ["nll", "brier", *_CLASSWISE]
         if any(name in _CLASSWISE for name in names):
-            classwise = _Classwise(softmax(logits), labels)
+            classwise = _Classwise(softmax(logits, kind), labels)
     ranked = metrics.ranked_metrics(
         coverages=_numbers("risk_at_coverage_", names), risks=_numbers("coverage_at_risk_", names)
     )

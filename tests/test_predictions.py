@@ -82,7 +82,8 @@ def test_rounded_probabilities_are_divided_by_their_sums_and_it_is_said(digits):
     found = predictions.from_arrays({"probs": rounded, "labels": labels})
     expected = rounded / rounded.sum(1, keepdims=True)
     np.testing.assert_allclose(softmax(found.logits), expected, atol=0.5 * 10.0**-digits)
-    np.testing.assert_allclose(softmax(found.logits).max(1), expected.max(1), atol=1e-12)
+    full = (rounded > 0).all(1)
+    np.testing.assert_allclose(softmax(found.logits)[full], expected[full], atol=1e-12)
     assert found.notes[0] == "The probs are rounded: each row was divided by its sum."
     assert not predictions.from_arrays({"probs": probs, "labels": labels}).notes
     for wrong in (0.99 * probs, 0.9 * rounded, np.where(rounded > 0.5, 0, rounded).round(digits)):
@@ -510,14 +511,14 @@ def test_a_printed_zero_leaves_the_temperature_sane(digits, k, off):
     assert metrics.nll(softmax(found.logits), labels) < 10
 
 
-def test_filled_zeros_leave_the_answer_and_its_confidence_as_printed():
+def test_zeros_are_filled_and_the_others_and_the_confidence_stay():
     probs = np.array([[0.93, 0.07, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.7, 0.1]])
-    found = softmax(predictions.from_arrays({"probs": probs, "labels": [0, 0, 0, 1]}).logits)
-    np.testing.assert_allclose(found.max(axis=1), [0.93, 0.995, 0.5, 0.7], rtol=1e-12)
-    assert found.argmax(axis=1).tolist() == [0, 0, 0, 1]
-    np.testing.assert_allclose(found[1], [0.995, 0.0025, 0.0025], rtol=1e-12)  # prints as it did
-    np.testing.assert_allclose(found[3], probs[3], rtol=1e-12)
-    assert found[0, 2] == pytest.approx(0.07 * 0.005 / 0.075)
+    data = predictions.from_arrays({"probs": probs, "labels": [0, 0, 0, 1]})
+    assert data.samples["confidence"].tolist() == [0.93, 1, 0.5, 0.7]
+    found = softmax(data.logits)
+    np.testing.assert_allclose(found[1], np.array([1, 0.0025, 0.0025]) / 1.005, rtol=1e-12)
+    np.testing.assert_allclose(found[0], np.array([0.93, 0.07, 0.005]) / 1.005, rtol=1e-12)
+    np.testing.assert_array_equal(data.logits[3], np.log(probs[3]))
 
 
 def test_zeros_that_are_not_of_rounding_stay():

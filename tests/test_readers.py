@@ -9,7 +9,7 @@ import pytest
 from calibkit import cli
 from calibkit.arrays import softmax
 from calibkit.report import assessment, comparison, deploy, doubts, predictions, text
-from calibkit.report.readers import asked, columns, scales
+from calibkit.report.readers import asked, columns
 
 RNG = np.random.default_rng(3)
 N = 300
@@ -639,12 +639,6 @@ def test_families_by_hand():
     found = columns.families(["p1", "p11", "q1", "p2", "p12"], ["1", "2"])
     assert [family.columns for family in found] == [["p1", "p11", "p2", "p12"]]
     assert found[0].names == ["1", "11", "2", "12"]
-
-
-def test_what_is_a_step_of_a_byte():
-    assert scales.byte_step(np.array([[0.25, 0.75], [1 / 256, 255 / 256]])) == 256
-    assert scales.byte_step(np.array([[3 / 255, 252 / 255]])) == 255
-    assert scales.byte_step(np.array([[0.3, 0.7]])) == 0 == scales.byte_step(np.eye(2))
 
 
 # --- what else a table may hold ---

@@ -401,7 +401,7 @@ def test_each_sample_is_looked_at_once(monkeypatch):
     """Confidence and scores of the test set are computed once and handed to every part."""
     seen, per_sample = [], metrics.per_sample
     monkeypatch.setattr(
-        metrics, "per_sample", lambda z, y: seen.append(z.shape) or per_sample(z, y)
+        metrics, "per_sample", lambda z, *more: seen.append(z.shape) or per_sample(z, *more)
     )
     monkeypatch.setattr(assessment, "RECALIBRATIONS", {})
     data, other = make(n=4000, k=60, validation=500), make(n=4000, k=60, validation=500, seed=0)

@@ -323,8 +323,8 @@ def test_what_a_map_does_to_pairs_is_said_in_the_measure_of_the_report():
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 0.95, size=3000)
     correct = rng.random(3000) < confidence
-    confidence[:400], correct[:400] = 1.0, True
-    correct[:4] = False  # a sure error decides a temperature
+    confidence[:1000], correct[:1000] = 1.0, True
+    correct[:4] = False  # the sure ones draw the temperature below 1
     data = predictions.from_arrays({"confidence": confidence, "correct": correct})
     numbers = assessment.assess(data)
     found = numbers.recalibration

@@ -555,7 +555,7 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
 
     def held_out_nll(name: str) -> float:
         p, y = found[name]["validation"]
-        return float(-np.log(np.maximum(np.where(y, p, 1 - p), 1e-12)).mean())
+        return float(-predictions.log_probs(np.where(y, p, 1 - p), data.floor).mean())
 
     base = min(fitted, key=held_out_nll)
     old = float(np.mean(data.val_labels == data.positive))

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibkit import __version__, metrics, posthoc, stats, terms
-from calibkit.arrays import Array, are_log_probs, row_sums, softmax
+from calibkit.arrays import Array, are_log_probs, plain, row_sums, softmax
 from calibkit.report import estimates, positive, thresholds
 from calibkit.report.assessment import NAMES, by_weight, guessing, recalibrated, recommended
 from calibkit.report.names import few_of
@@ -59,9 +59,11 @@ def recalibrate(
         Fitted; ``model.save(path, **about)`` writes both.
     dict
         ``class_names`` (the order of the columns); ``scores`` ("logits" or "log-probabilities",
-        which the map takes) and ``floor`` (see `predictions.log_probs`); ``chosen`` (why this map,
-        None if it was named); ``refused`` (why it should not be used, None if nothing is against
-        it); ``harm`` (what `harm` returns); ``fitted_on`` (file, samples, their part);
+        which the map takes), ``floor`` (what a probability of 0 counts as, and those of a row at
+        most: see `calibkit.precision`; 0 for logits) and ``zeros`` (why, None if none is 0);
+        ``chosen`` (why this map, None if it was named); ``refused`` (why it should not be used,
+        None if nothing is against it); ``harm`` (what `harm` returns); ``fitted_on`` (file,
+        samples, their part);
         ``measured`` (``samples``, and accuracy, ECE, NLL, Brier score and, of two classes, the
         classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
         ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
@@ -110,9 +112,7 @@ def recalibrate(
         others.append(say(None, "guessing", checks={"guessing": sets}))
     before = softmax(data.logits.astype(np.float64))
     fits = len(np.unique(groups)) if groups is not None and not held else size
-    floor = data.floor / after.shape[1]
-    if not floor and are_log_probs(data.logits):
-        floor = float(np.finfo(data.logits.dtype).tiny)  # what a 0 of the file was read as
+    floor = float(np.min(data.floor.each)) / after.shape[1] if data.floor else 0.0
     found = harm(before, after, data.labels, parameters(model), fits, floor, groups)
     ends = [str(w.message) for w in caught if issubclass(w.category, posthoc.EndOfRangeWarning)]
     found["at_end"] = ends[0] if ends else None
@@ -147,10 +147,12 @@ def recalibrate(
         chosen += rows(column, usual)
     fitted_labels = data.val_labels if held else data.labels
     model.class_names_ = tuple(data.class_names)
+    model.floor_, model.zeros_ = data.floor, data.zeros
     return model, {
         "class_names": list(data.class_names),
         "scores": "log-probabilities" if are_log_probs(data.logits) else "logits",
-        "floor": data.floor,
+        "floor": list(map(plain, data.floor)) if data.floor else 0.0,
+        "zeros": data.zeros or None,
         "chosen": why,
         "refused": _refused(found),
         "harm": found,
@@ -301,6 +303,8 @@ def lines(model: posthoc.Recalibration, about: dict) -> list[str]:
         some = kinds if row["threshold"] is not None else ()
         shares = [f"{kind} {number(Interval(*row[kind]), 100, ' %')}" for kind in some]
         said.append("  " + say(None, "chosen", row=row, score=score, shares=shares))
+    if about["zeros"]:
+        said.append(about["zeros"])
     said.append(say(None, "order", names=few_of(about["class_names"])))
     warned = [f"! {warning}" for warning in about["warnings"]]
     return said + warned + ([f"! {about['refused']}"] if about["refused"] else [])

@@ -37,26 +37,23 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit import metrics
+from calibkit import metrics, precision
 from calibkit.arrays import (
     Array,
     ArrayLike,
     as_confidence_correct,
     as_labels,
-    as_logits,
-    as_probs,
     blocks,
-    row_sums,
     softmax,
     to_numpy,
 )
-from calibkit.report import doubts, readers
+from calibkit.precision import Floor
+from calibkit.report import doubts, given, readers
+from calibkit.report.given import Given
 from calibkit.report.names import KEYS, few_of, one_line, text_of
-from calibkit.report.readers import scales
 from calibkit.report.readers.labels import (
     NO_LABEL,
     as_text,
-    check_one_label,
     minus_one_is_class,
     numbered,
 )
@@ -93,9 +90,10 @@ class Predictions:
         Of two classes, the one of interest; None if nobody said.
     doubts : tuple of str
         Reasons to believe that labels and columns do not belong together; there is then no verdict.
-    floor : float
-        What the zeros of a row share, where probabilities had been rounded; see `log_probs`. Of the
-        validation set, if there is one. 0: none had.
+    floor : calibkit.precision.Floor or None
+        What a probability of 0 counts as. None for logits.
+    zeros : str
+        That, and why, in a sentence; empty if none is 0.
     own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
         The probabilities as the file holds them, in its type, or the one column of two that it
         holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
@@ -115,7 +113,8 @@ class Predictions:
     confidences: Array | None = None
     val_confidences: Array | None = None
     positive: int | None = None
-    floor: float = 0.0
+    floor: Floor | None = None
+    zeros: str = ""
     doubts: tuple[str, ...] = ()
     own: Array | None = None
     val_own: Array | None = None
@@ -235,7 +234,8 @@ def of_samples(
         top = top.astype(np.promote_types(top.dtype, np.float32))
         return values | {"confidence": top, "rank": top}
     right = labels == 1
-    nll = -log_probs(np.where(right, confidence, 1 - confidence).astype(np.float64))
+    p = np.where(right, confidence, 1 - confidence).astype(np.float64)
+    nll = np.where(p > 0, -log_probs(p), -logits[np.arange(len(p)), labels])
     brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
     both = {"confidence": confidence, "rank": confidence}
     return both | {"correct": right, "nll": nll, "brier": brier}
@@ -454,9 +454,11 @@ def from_arrays(
     if not pairs:
         arrays, names = _with_minus_one(arrays, names, minus_one, notes)
     more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
-    k = 0
-    for prefix in ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",):
-        logits, labels, keep, floor = part(arrays, prefix, names, notes)
+    prefixes = ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",)
+    k, read = 0, given.pair_of if pairs else given.scores_of
+    sets = given.of_one_kind({prefix: read(arrays, prefix, notes) for prefix in prefixes})
+    for prefix in prefixes:
+        logits, labels, keep = part(arrays, prefix, names, sets[prefix], notes)
         if names and len(names) != logits.shape[1] and not prefix:
             raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
         if logits.shape[1] != (k := k or logits.shape[1]):
@@ -464,13 +466,10 @@ def from_arrays(
         more |= {f"{prefix}logits": logits, f"{prefix}labels": labels}
         if not pairs:
             doubted += _doubted(arrays, prefix, logits, labels, keep, names, notes)
-        more[f"{prefix}own"] = _own(arrays, prefix, logits, keep)
+        more[f"{prefix}own"] = _own(arrays, prefix, keep, sets[prefix])
         more[f"{prefix}weights"] = _weights(arrays, f"{prefix}weights", keep)
         if pairs:
-            given = scales.unit(
-                to_numpy(arrays[f"{prefix}confidence"], f"{prefix}confidence"), "confidence", []
-            )
-            more[f"{prefix}confidences"] = as_confidence_correct(given, labels)[0]
+            more[f"{prefix}confidences"] = sets[prefix].scores[:, 1]
         if not prefix and arrays.get("groups") is not None:
             more["groups"] = _groups(arrays["groups"], keep)
     names = names or tuple(str(i) for i in range(k))
@@ -478,7 +477,12 @@ def from_arrays(
     if as_is:
         notes, doubted = [*notes, *doubted], []
     more |= {"notes": tuple(notes), "doubts": tuple(doubted)}
-    return Predictions(name, class_names=names, floor=floor, **more)
+    kinds = [its.kind for its in sets.values() if its.kind]
+    if kinds:
+        more["floor"] = kinds[-1].floor
+        some = any((its.scores <= 0).any() for its in sets.values() if its.kind)
+        more["zeros"] = kinds[-1].sentence if some else ""
+    return Predictions(name, class_names=names, **more)
 
 
 def _with_minus_one(
@@ -525,22 +529,22 @@ def _doubted(
     return [f"Validation set: {x[0].lower()}{x[1:]}" for x in found] if prefix else found
 
 
-def _own(arrays: Mapping[str, ArrayLike], prefix: str, logits: Array, keep: Array) -> Array | None:
+def _own(arrays: Mapping[str, ArrayLike], prefix: str, keep: Array, its: Given) -> Array | None:
     """The probabilities of the rows that are kept, as they were given; None for other scores."""
     names = (prefix + x for x in ("probs", "logits", "confidence") if prefix + x in arrays)
     raw = arrays[next(names)]
-    given = to_numpy(raw)
-    if str(getattr(raw, "dtype", "")) in ("float16", "torch.float16"):
-        given = given.astype(np.float16)  # of NumPy or torch; it was made wider without a loss
-    given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
-    read = logits[:, 1] if given.ndim == 1 else logits
-    if given.dtype.kind != "f" or len(given) != len(keep) or given[keep].shape != read.shape:
+    own = to_numpy(raw)
+    if given.type_of(raw) in ("float16", "torch.float16"):
+        own = own.astype(np.float16)  # of NumPy or torch; it was made wider without a loss
+    own = own[:, 0] if own.ndim == 2 and own.shape[1] == 1 else own
+    read = its.scores[:, 1] if own.ndim == 1 else its.scores
+    if its.kind is None or own.dtype.kind != "f" or own.shape != read.shape:
         return None
-    given = given[keep]
-    if given.min() < 0 or given.max() > 1:
+    own = own[keep]
+    if own.min() < 0 or own.max() > 1:
         return None
-    # Zeros, and rows that do not sum to 1, were changed a little on reading.
-    return given if np.median(np.abs(given - np.exp(read))) < 0.02 else None
+    # A share may be given in percent, of which all are below 1.
+    return own if np.median(np.abs(own - read[keep])) < 0.02 else None
 
 
 def _groups(groups: ArrayLike, keep: Array) -> Array:
@@ -553,19 +557,13 @@ def _groups(groups: ArrayLike, keep: Array) -> Array:
     return text_of(groups)[keep]
 
 
-def log_probs(probs: Array, floor: float = 0.0) -> Array:
-    """Logarithms of probabilities, finite even for 0, so that softmax gives the probabilities back.
+def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
+    """`calibkit.precision.log_probs`: logarithms in which a 0 counts as `floor`.
 
-    The zeros of a row share the floor: half a unit of the last decimal, where they were rounded.
-
-    >>> log_probs(np.array([0.5, 0.0])).round(2).tolist()
-    [-0.69, -708.4]
     >>> np.exp(log_probs(np.array([[0.7, 0.3, 0.0]]), floor=0.05)).round(2).tolist()
-    [[0.7, 0.26, 0.04]]
+    [[0.67, 0.29, 0.05]]
     """
-    probs = _fill_zeros(probs, floor) if floor else probs
-    out = np.maximum(probs, np.finfo(probs.dtype).tiny)
-    return np.log(out, out=out)
+    return precision.log_probs(probs, floor)
 
 
 # --- arrays: scores, labels, names ---
@@ -588,50 +586,28 @@ def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array |
 
 
 def _pairs(
-    arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
-) -> tuple[Array, Array, Array, float]:
-    """Confidence and correctness as the probabilities of "wrong" and "right"."""
-    if f"{prefix}confidence" not in arrays or f"{prefix}correct" not in arrays:
-        raise ValueError(f"got {few_of(arrays)}, expected {prefix}confidence and {prefix}correct")
-    given = scales.check_type(
-        to_numpy(arrays[f"{prefix}confidence"], f"{prefix}confidence"), f"{prefix}confidence"
-    )
-    given = scales.unit(given, f"{prefix}confidence", notes)
-    try:
-        confidence, correct = as_confidence_correct(given, arrays[f"{prefix}correct"], unit=True)
-    except ValueError as error:
-        values = to_numpy(arrays[f"{prefix}confidence"])
-        logs = values.dtype.kind in "fi" and values.size and values.max() <= 0
-        words = "if these are log-probabilities, name them logprob" if logs else ""
-        hint = _hint(values, words)
-        raise ValueError(f"{prefix}{error}{hint}") from error
-    both = np.stack([1 - confidence, confidence], axis=1).clip(0, 1)
+    arrays: Mapping[str, ArrayLike],
+    prefix: str,
+    names: tuple[str, ...],
+    its: Given,
+    notes: list[str],
+) -> tuple[Array, Array, Array]:
+    """The same as logits, correctness as labels, and rows kept."""
+    _, correct = as_confidence_correct(its.scores[:, 1], arrays[f"{prefix}correct"], unit=True)
     # A printed 1 with an infinite logit would decide the temperature; the confidence stays.
-    half = 0.5 * 10.0**-digits if (digits := _digits(both)) else 0.0
-    return log_probs(both, half), correct.astype(np.int64), np.ones(len(correct), bool), 0.0
-
-
-def _hint(scores: Array, otherwise: str) -> str:
-    """What scores may be that are no probabilities."""
-    if scores.dtype.kind not in "fiu" or not scores.size:
-        return ""
-    if scores.min() >= 0 and 20 < scores.max() <= 100:
-        otherwise = "divide percentages by 100"
-    return f" ({otherwise})" if otherwise else ""
+    logits = log_probs(its.scores, its.kind.floor)
+    return logits, correct.astype(np.int64), np.ones(len(correct), bool)
 
 
 def _part(
-    arrays: Mapping[str, ArrayLike], prefix: str, names: tuple[str, ...], notes: list[str]
-) -> tuple[Array, Array, Array, float]:
-    """Logits, labels, rows kept and floor of the test set or, with "val_", the validation set."""
-    kinds = [kind for kind in ("logits", "probs") if prefix + kind in arrays]
-    if not kinds or f"{prefix}labels" not in arrays:
-        raise ValueError(
-            f"got {few_of(arrays)}, expected {prefix}logits or {prefix}probs, and {prefix}labels "
-            f"(or {prefix}confidence and {prefix}correct)"
-        )
-    check_one_label(arrays[f"{prefix}labels"], f"{prefix}labels")
-    logits, floor = _scores(arrays[prefix + kinds[0]], prefix + kinds[0], notes)
+    arrays: Mapping[str, ArrayLike],
+    prefix: str,
+    names: tuple[str, ...],
+    its: Given,
+    notes: list[str],
+) -> tuple[Array, Array, Array]:
+    """Logits, labels and rows kept of the test set or, with "val_", of the validation set."""
+    logits = its.scores if its.kind is None else given.logits_of(its, notes)
     n, k = logits.shape
     labels = numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
     keep = ~np.isin(labels, NO_LABEL)
@@ -646,132 +622,7 @@ def _part(
         logits, labels = logits[keep], labels[keep]
     if labels.min() == 1 and labels.max() == k:
         raise ValueError(f"{prefix}labels: got values from 1 to {k}, expected them counted from 0")
-    return logits, as_labels(labels, k, name=f"{prefix}labels"), keep, floor
-
-
-def _scores(scores: ArrayLike, name: str, notes: list[str]) -> tuple[Array, float]:
-    scores = scales.check_type(to_numpy(scores, name), name)
-    probs = name.endswith("probs")
-    if scores.ndim > 2:
-        raise ValueError(_too_many_axes(scores, name))
-    if scores.ndim == 2 and scores.shape[1] == 1:
-        scores = scores[:, 0]
-    if scores.ndim == 1 and scores.dtype.kind in "fiu" and scores.size:
-        scores = _two_columns(scores, name, notes)
-    if not probs:
-        if (plain := scales.log_fillers(scores)) is not None:
-            notes.append(
-                f"The {name} are logarithms of probabilities, in which the lowest number stands "
-                "for the logarithm of 0: read as these probabilities."
-            )
-            scores, probs = plain, True
-        elif scales.is_percent_rows(scores):
-            probs = True  # said where they are divided
-    if not probs:
-        scores = as_logits(scores, name, kind=None)
-        probs = len(scores) > 1 and _are_probs(scores)
-        if not probs:
-            scales.two_columns(scores, name, notes)
-            return scores, 0.0
-        notes.append(f"The rows of {name} sum to 1 and were read as probabilities.")
-    scores = scales.as_shares(scores, name, notes)
-    digits = _digits(scores)
-    steps = 0 if digits else scales.byte_step(scores)
-    half = 0.5 * 10.0**-digits if digits else 0.5 / steps if steps else 0.0
-    coarse = scales.coarse(scores, name)
-    scores = scales.rows_of_one(scores, name, half, notes)
-    try:
-        scores = as_probs(scores, name)
-    except ValueError as error:
-        raise ValueError(_no_probs(scores, name, error)) from error
-    notes += coarse
-    if half and (zeros := int((scores == 0).sum())):
-        places = f"{digits} decimal{'s' * (digits > 1)}" if digits else f"steps of 1/{steps}"
-        shown = f"{half:.{digits + 1}f}" if digits else f"1/{2 * steps}"
-        notes.append(
-            f"The {name} have {places}, and {zeros:,} of {scores.size:,} are 0, which may be "
-            f"anything below {shown}. The zeros of a row share that much, so NLL and "
-            "temperature are approximate; save the logits for exact ones."
-        )
-    return log_probs(scores, half), half
-
-
-def _too_many_axes(scores: Array, name: str) -> str:
-    what = f"{name}: got shape {scores.shape}, expected (n, k)"
-    if scores.ndim == 3:
-        return f"{what}; if these are scores of tokens, say so (--tokens)"
-    return (
-        f"{what}; if these are scores of pixels, --tokens takes each as a sample, and a random "
-        "part of them is enough: save x[rows] with their labels"
-    )
-
-
-def _two_columns(scores: Array, name: str, notes: list[str]) -> Array:
-    """One column of scores as those of two classes."""
-    probs = name.endswith("probs")
-    if probs:  # before a second column is derived from them
-        scores = scales.unit(scores, name, notes)
-        try:
-            as_confidence_correct(scores, np.zeros(len(scores), bool), unit=True)
-        except ValueError as error:
-            hint = _hint(scores, "if these are scores of another scale, name them logits")
-            raise ValueError(f"{name}{str(error).removeprefix('confidence')}{hint}") from error
-    inside = not probs and len(scores) > 1 and scores.min() >= 0 and scores.max() <= 1
-    if not probs and not inside and scores.min() >= 0 and len(scores) > 1:
-        notes.append(
-            f"No value of {name} is below 0, as the logits of a less probable class are: are they "
-            "probabilities or percentages?"
-        )
-    other = 1 - scores if probs or inside else np.zeros_like(scores)
-    if not name.startswith("val_"):  # said once
-        notes.append(f"One column of {name}: read as class 1 of two.")
-    return np.stack([other, scores], axis=1)
-
-
-def _no_probs(scores: Array, name: str, error: ValueError) -> str:
-    """What rows that are no probabilities may be."""
-    if scales.are_codes(scores):
-        return scales.codes(name, "-128 to 127, or 0 to 255")
-    if words := scales.no_distribution(scores, name):
-        return words
-    return f"{error}{_hint(scores, 'if these are logits, name them logits')}"
-
-
-def _are_probs(scores: Array) -> bool:
-    inside = scores.min() >= 0 and scores.max() <= 1 + 1e-6
-    return bool(inside and np.abs(row_sums(scores) - 1).max() <= 1e-3)
-
-
-def _digits(probs: Array) -> int:
-    """Number of decimals that probabilities were rounded to; 0 if not rounded, or not visibly."""
-    if probs.ndim != 2 or probs.dtype.kind != "f" or not probs.size:
-        return 0
-    if np.isin(probs, (0, 1)).all():  # answers, not probabilities
-        return 0
-    for digits in range(1, 9 if probs.dtype == np.float64 else 6):
-        off = 1e-3 * 10.0**-digits + np.finfo(probs.dtype).eps
-        few = probs[:: len(probs) // 1000 + 1]
-        if all(np.abs(x - x.round(digits)).max() <= off for x in (few, probs)):
-            return digits
-    return 0
-
-
-def _fill_zeros(probs: Array, half: float) -> Array:
-    """Share `half` a unit of the last decimal among a row's zeros, taken from all but the largest.
-
-    A printed 0 is some probability below `half`; 1e-308 in its place would decide the NLL and the
-    temperature. The zeros share `half`, since a row in which each had that much would not have been
-    printed this way. The confidence stays as printed, so a threshold applies to the file as it is;
-    only a 1 loses `half`.
-    """
-    zero, rows = probs == 0, np.arange(len(probs))
-    count, answer = zero.sum(axis=1), probs.argmax(axis=1)
-    others = np.where(zero, half / np.maximum(count, 1)[:, None], probs.astype(np.float64))
-    left = np.maximum(1 - probs[rows, answer].astype(np.float64), half)
-    others[rows, answer] = 0
-    others *= (left / others.sum(axis=1))[:, None]
-    others[rows, answer] = 1 - left
-    return np.where((count > 0)[:, None], others, probs).astype(probs.dtype)
+    return logits, as_labels(labels, k, name=f"{prefix}labels"), keep
 
 
 def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:

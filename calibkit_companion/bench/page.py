@@ -12,6 +12,7 @@ import pandas as pd
 import calibkit
 from calibkit import metrics, plots, posthoc, stats, terms
 from calibkit.arrays import as_probs, softmax
+from calibkit.precision import log_of_map
 from calibkit.report import html
 from calibkit_companion import results
 from calibkit_companion.bench.methods import (
@@ -87,7 +88,7 @@ def _by_seed(records: list[Record], measure: Callable) -> dict[str, Series]:
 
 
 def _recalibrated(source, make: Callable, record: Record, labels: np.ndarray) -> dict:
-    logits = np.log(np.maximum(apply(source, make(), record.arrays), 1e-30))
+    logits = log_of_map(apply(source, make(), record.arrays))
     summary, scaled = metrics.summary(logits, labels), record.replicates
     many = scaled.deviations.shape[1]  # the same resamples
     (drawn,) = stats.replicates([logits], labels, RECALIBRATED, n=many)

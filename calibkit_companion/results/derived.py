@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from calibkit import arrays, confidence, metrics, stats
+from calibkit.precision import log_of_map
 from calibkit_companion.records import folders
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, joined, rows_of
@@ -77,7 +78,7 @@ class Predictions:
             from calibkit import posthoc  # here, because it takes half a second to import
 
             binned = posthoc.HistogramBinning().fit(*fitted_on).predict_proba(self.logits)
-            return replace(self, logits=np.log(np.maximum(binned, 1e-30)))
+            return replace(self, logits=log_of_map(binned))
         if recalibration == "ts_test":
             return self.rescaled(temperature(self.logits, self.labels, "ece"))
         return self.rescaled(temperature(*fitted_on, recalibration.removeprefix("ts_")))

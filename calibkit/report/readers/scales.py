@@ -3,9 +3,9 @@
 import numpy as np
 
 from calibkit.arrays import Array, row_sums
+from calibkit.precision import Precision
 
 SLACK = 1e-4  # what sums of float32, or a library's own smoothing, leave above 1 or below 0
-BYTES = (127, 128, 255, 256)  # steps of probabilities out of integers of one byte
 
 
 def check_type(array: Array, name: str) -> Array:
@@ -109,48 +109,15 @@ def weak_logits(values: Array, name: str) -> bool:
     )
 
 
-def byte_step(probs: Array) -> int:
-    """The number of steps from 0 to 1 if all are multiples of one such step of a byte; else 0."""
-    if probs.dtype.kind != "f" or not probs.size or np.isin(probs, (0, 1)).all():
-        return 0
-    few = probs[:: len(probs) // 1000 + 1]
-    for steps in BYTES:
-        if all(np.abs(x * steps - np.round(x * steps)).max() <= 1e-3 for x in (few, probs)):
-            return steps
-    return 0
-
-
-def half_precision(probs: Array) -> str:
-    """Which format of 16 bits can hold all of them, "bfloat16" or "float16"; else "".
-
-    Votes of 64 trees, and steps of a byte, are such numbers, too, and neither.
-    """
-    if probs.dtype.kind != "f" or not probs.size or byte_step(probs):
-        return ""
-    single = probs.astype(np.float32)
-    if not (single == probs).all():
-        return ""
-    bits = np.ascontiguousarray(single).view(np.uint32)
-    if not (bits & 0xFFFF).any():
-        return "bfloat16" if len(np.unique(bits)) > 16 else ""
-    with np.errstate(over="ignore"):
-        same = (single.astype(np.float16).astype(np.float32) == single).all()
-    return "float16" if same and len(np.unique(bits)) > 16 else ""
-
-
-def rows_of_one(probs: Array, name: str, half: float, notes: list[str]) -> Array:
-    """Rows that sum to 1 but for rounding by up to `half`, divided by their sum, and noted."""
+def rows_of_one(probs: Array, name: str, kind: Precision, notes: list[str]) -> Array:
+    """Rows that sum to 1 but for rounding, divided by their sum, and noted."""
     sums = row_sums(probs)
     off = np.abs(sums - 1).max() if np.isfinite(sums).all() and probs.size else np.inf
-    if off <= 1e-3:
+    if off <= 1e-3 or off > kind.off_by(probs.shape[1]):
         return probs
-    if half > 1e-5 and off <= min(min(half, 0.005) * probs.shape[1], 0.05) + 1e-6:
-        notes.append(f"The {name} are rounded: each row was divided by its sum.")
-        return probs / sums[:, None]
-    if off <= 0.02 and (kind := half_precision(probs)):
-        notes.append(f"The {name} have the precision of {kind}: each row was divided by its sum.")
-        return probs / sums[:, None]
-    return probs
+    why = kind.words if kind.half else "are rounded"
+    notes.append(f"The {name} {why}: each row was divided by its sum.")
+    return probs / sums[:, None]
 
 
 def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
@@ -162,19 +129,40 @@ def as_shares(probs: Array, name: str, notes: list[str]) -> Array:
     return clipped(probs, name, notes)
 
 
-def coarse(probs: Array, name: str) -> list[str]:
+def coarse(probs: Array, name: str, kind: Precision) -> list[str]:
     """What half precision does to probabilities, if it does."""
-    kind = half_precision(probs)
-    if not kind or len(probs) < 20:
+    if not kind.half or len(probs) < 20:
         return []
     top = probs.max(axis=1)
     ones, distinct = int((top == 1).sum()), len(np.unique(top[top < 1]))
-    if kind == "float16" and ones < 0.01 * len(top):
+    if kind.kind == "float16" and ones < 0.01 * len(top):
         return []
     return [
-        f"The {name} have the coarse precision of {kind}: {ones:,} of {len(top):,} confidences are "
-        f"exactly 1, and the others have {distinct:,} distinct values. Samples tie, so AURC and "
-        "thresholds are coarse, too; save the logits in float32."
+        f"The {name} have the coarse precision of {kind.kind}: {ones:,} of {len(top):,} "
+        f"confidences are exactly 1, and the others have {distinct:,} distinct values. Samples "
+        "tie, so AURC and thresholds are coarse, too; save the logits in float32."
+    ]
+
+
+def of_zeros(probs: Array, name: str, kind: Precision) -> list[str]:
+    """What the zeros are taken for, where there are any and rounding or counting made them."""
+    zeros = int((probs == 0).sum())
+    if not zeros or not kind.coarse:
+        return []
+    below = kind.floor.row
+    if kind.kind == "decimals":
+        means = f", which may be anything below {below:.{kind.count + 1}f}"
+    elif kind.kind == "steps":
+        means = f", which may be anything below 1/{2 * kind.count}"
+    else:
+        means = ""
+    if kind.kind == "votes":
+        counts = "Each counts as half a vote, those of a row as one at most"
+    else:
+        counts = f"The zeros of a row share {'that much' if means else f'{below:.1g}'}"
+    return [
+        f"The {name} {kind.words}, and {zeros:,} of {probs.size:,} are 0{means}. {counts}, so NLL "
+        "and temperature are approximate; save the logits for exact ones."
     ]
 
 
@@ -212,7 +200,7 @@ def log_fillers(logits: Array) -> Array | None:
     probs = np.exp(np.where(logits == low, -np.inf, logits).astype(np.float64))
     if np.abs(row_sums(probs) - 1).max() > 1e-3:
         return None
-    return probs.round(15).clip(0, 1).astype(logits.dtype)
+    return probs.clip(0, 1).astype(logits.dtype)
 
 
 def two_columns(logits: Array, name: str, notes: list[str]) -> None:
