@@ -358,7 +358,10 @@ def _claims(options) -> None:
     rows = claims.board(options.edition, options.paper, options.seeds)
     if options.json:
         names = "claim setting precondition outcome comparison estimate low high seeds printed"
+        names += " level looks needed everything without"
         table = [{name: getattr(row, name) for name in names.split()} for row in rows]
+        for line, row in zip(table, rows, strict=True):
+            line["marked"] = [mark._asdict() for mark in row.marked]
         return print(json.dumps(arrays.plain(table), indent=1, ensure_ascii=False))
     statements = {claim.id: claim for claim in claims.claims(options.paper)}
     for identity, its in groupby((r for r in rows if r.shown), key=lambda row: row.claim):
@@ -366,9 +369,10 @@ def _claims(options) -> None:
         print(f"{identity}  {claim.statement}")
         print(f"  {'its own table':18} {claims.printed(claim)}")
         for row in its:
-            found = ", ".join(filter(None, [row.comparison, row.measured]))
+            level = f"judged at {row.judged_at}" if row.seeds else ""
+            found = ", ".join(filter(None, [row.comparison, row.measured, level]))
             why = f"({row.precondition})" if row.precondition else ""
-            print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
+            print(f"  {row.setting or '-':18} {row.outcome:22} {found} {why}".rstrip())
     print()
     print(claims.headline(rows).replace("**", ""))
     if not any(place.runs.methods for place in claims.places(options.edition, options.seeds)):

@@ -168,7 +168,7 @@ def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain
         claim = Comparison(Side(method, ours.number), erm, "above", ours.margin)
         part = place.part(claim)
         assert part.interval() == ours.interval and part.covers == ours.covers
-        word = part.word()
+        word = replace(part, looks=1).word()  # pages do not count looks, the board does
         assert word == said.get(ours.outcome, word) and word in verdict.OUTCOMES
         assert (word in ("holds", "reversed")) == (ours.outcome in ("higher", "lower"))
     assert {"auroc", "ece"} <= set(bench.SHOWN)

@@ -11,7 +11,7 @@ from math import inf
 
 from calibkit import terms
 from calibkit.terms import choose
-from calibkit_companion.experiments import papers
+from calibkit_companion.experiments import looks, papers
 from calibkit_companion.experiments.method import METHODS, Method, method, method_name
 from calibkit_companion.experiments.papers import PAPERS, protocols
 from calibkit_companion.experiments.papers.blocks import FOUR, Need
@@ -35,9 +35,8 @@ class Edition:
     protocols: dict[str, Protocol]  # by data set; "" for all others
     sizes: tuple[int, ...] = ()  # sizes of the training set that a page compares
     sweep_seeds: int = 1  # seeds of each coefficient besides the usual one
-    seeds_on: Mapping[str, int] = field(
-        default_factory=dict
-    )  # by data set, where it is not `seeds`
+    seeds_on: Mapping[str, int] = field(default_factory=dict)  # by data set, if not `seeds`
+    more: tuple[tuple[str, int], ...] = ()  # methods with another number of seeds
     # More data sets, each with a network and how often to train each method.
     others: tuple[tuple[str, str, int], ...] = ()
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
@@ -79,6 +78,7 @@ class Edition:
             self.protocol(dataset),
             self.seeds_on.get(dataset, self.seeds),
             title=f"{terms.DATASETS.get(dataset, dataset)}, one protocol for all methods",
+            more=self.more if dataset == self.dataset else (),
             sweep_seeds=self.sweep_seeds,
         )
 
@@ -178,13 +178,13 @@ EDITIONS: dict[str, Edition] = {
     "released": Edition(
         "fashion_mnist",
         "cnn",
-        10,
-        {"": FASHION} | _PARTICULAR,
-        (1000, 5000, 20_000),
+        protocols={"": FASHION} | _PARTICULAR,
+        sizes=(1000, 5000, 20_000),
         sweep_seeds=3,
         seeds_on={"gaussians": 20, "20newsgroups": 5},
         others=(("20newsgroups", "textcnn", 3),),
         own={name: paper.released for name, paper in PAPERS.items()},
+        **looks.planned("shared"),
     ),
     "cifar10": Edition(
         "cifar10",
@@ -527,14 +527,14 @@ class Selection:
         """The runs of one `Need` in the shared setting and its variants."""
         edition, runs = EDITIONS[self.edition], []
         few = min(edition.seeds, 1 if edition.on_the_spot else 5)
-        most = {"sweep": edition.sweep_seeds, "few": few}.get(row.seeds, edition.seeds)
+        most = {"sweep": edition.sweep_seeds, "few": few}.get(row.seeds)  # None: as the setting
         plain, places = replace(self, train_size=None, variant=None, protocol=()), edition.places()
         for changes in (c for at in row.at for c in places.get(at, ())):
             dataset = changes.get("dataset")
             if dataset and (self.dataset or self.network):
                 continue
             seeds = self.seeds, changes.get("seeds"), edition.seeds_on.get(dataset, most)
-            one = replace(plain, **changes | {"seeds": min(filter(None, seeds))})
+            one = replace(plain, **changes | {"seeds": min(filter(None, seeds), default=None)})
             runs += one.runs(applicable(row.methods, one.dataset or edition.dataset))
         return runs
 

@@ -140,9 +140,9 @@ class Setting:
         seeds : the most seeds of each method; 0 for all
         """
         usual = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
-        own = {m: tuple(range(count)) for m, count in self.more}
+        own = {method_name(method(m)): tuple(range(count)) for m, count in self.more}
         return [
             Run(self.dataset, self.network, m, seed, protocol, variant)
             for m, protocol in [(m, self.protocol_of(m)) for m in methods]
-            for seed in own.get(m, usual)[: seeds or None]
+            for seed in own.get(method_name(method(m)), usual)[: seeds or None]
         ]

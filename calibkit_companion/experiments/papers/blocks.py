@@ -66,6 +66,7 @@ class Paper:
     trained : epochs and runs behind a printed number, in words; empty where it does not say
     seeds : how many runs are taken to be behind a printed ±
     meant : methods that its tables name and, in its public code, are others of ours
+    coefficients : of a data set, its methods with the coefficients that it has there
     """
 
     authors: str
@@ -77,6 +78,7 @@ class Paper:
     trained: tuple[str, str] = ("", "")
     seeds: int = 3
     meant: Mapping[str, str] = field(default_factory=dict)
+    coefficients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def settings(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from calibkit_companion.experiments import looks
 from calibkit_companion.experiments.papers import protocols
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.experiments.run import Setting
@@ -50,10 +51,11 @@ FASHION = small(  # the protocol that all methods share in the released edition
 def on_cifar10(
     protocol: Protocol, title: str, name: str, network: str = "resnet18_w16", **more
 ) -> Setting:
+    more |= looks.planned(name)
     return Setting("cifar10", network, protocol, name=name, title=f"CIFAR-10, {title}", **more)
 
 
-def on_fashion(protocol: Protocol, name: str, title: str, seeds: int = 20, **more) -> Setting:
-    """Twenty seeds wherever a run takes seconds: effects are small here, and power is cheap."""
+def on_fashion(protocol: Protocol, name: str, title: str, **more) -> Setting:
+    more |= looks.planned(name)
     title = f"Fashion-MNIST, {title}"
-    return Setting("fashion_mnist", "cnn", protocol, seeds, name=name, title=title, **more)
+    return Setting("fashion_mnist", "cnn", protocol, name=name, title=title, **more)
