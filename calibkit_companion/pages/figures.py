@@ -206,7 +206,7 @@ def _axis(ax: Axes, title: str, row, columns: int) -> None:
 
 def _wrapped(title: str, columns: int) -> str:
     """A title in lines that fit above one of so many panels."""
-    return "\n".join(textwrap.fill(part, 92 // columns) for part in title.split("\n"))
+    return "\n".join(textwrap.fill(part, 88 // columns) for part in title.split("\n"))
 
 
 def trade_off(panels: Mapping[str, Mapping]) -> Figure:
