@@ -1,28 +1,27 @@
 """Write both lock files and environment.yml from what is installed in .venv.
 
+    .venv/bin/pip install uv
     .venv/bin/python .ci/lock.py
 
-Packages with one build for every platform go into requirements.lock, with the sums of their files
-as the package index gives them; the others (torch, NumPy, ...) into requirements-builds.lock, by
-version alone, since which of their builds is right depends on the machine.
+requirements.lock has the sums of all files of each version, for every platform, as the package
+index gives them. torch and torchvision are in requirements-builds.lock by version alone: which
+build is right depends on the machine, and the builds without CUDA come from another index.
 """
 
 import re
 import subprocess
 import sys
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-INDEX = "https://pypi.org/simple/"
-ANY = """\
-# Exact versions of what `make book` and `make test` install, made by .ci/lock.py: packages with one
-# build for every platform, and the sums of their files. The others: requirements-builds.lock.
+BUILDS = ("torch", "torchvision")
+SUMS_HEAD = """\
+# Exact versions of what `make book` and `make test` install, and the sums of all their files, made
+# by .ci/lock.py. torch and torchvision: requirements-builds.lock.
 """
-BUILDS = """\
-# Exact versions of the packages whose builds differ by platform, made by .ci/lock.py.
-# The others, with the sums of their files: requirements.lock.
+BUILDS_HEAD = """\
+# Exact versions without sums, made by .ci/lock.py: the builds for CUDA and for the CPU alone are
+# other files, and the latter come from another index. All others: requirements.lock.
 """
 CONDA = """\
 # The same pins as requirements.lock and requirements-builds.lock, for conda users:
@@ -36,50 +35,34 @@ dependencies:
   - pip
   - pip:
 """
+TOOLS = ("pip==", "uv==")  # which install the others
 
 
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def with_sums(pins: list[str]) -> list[str]:
+    """Each pin with the sums of all its files, in the order of `pins`."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-deps"]
+    command += ["--generate-hashes", "--no-header", "--no-annotate", "--universal"]
+    found = subprocess.run(
+        command, input="\n".join(pins), capture_output=True, text=True, check=True
+    ).stdout
+    entries = re.findall(r"^(\S+==\S+)((?: \\\n    --hash=\S+)+)$", found, re.M)
+    sums = {normal(pin): lines for pin, lines in entries}
+    return [pin + sums[normal(pin)] for pin in pins]
 
 
-def files(pin: str) -> dict[str, str]:
-    """The files of one version in the index, and their SHA-256."""
-    name, version = pin.split("==")
-    with urllib.request.urlopen(f"{INDEX}{normal(name)}/", timeout=60) as page:
-        listed = re.findall(r'#sha256=([0-9a-f]{64})"[^>]*>([^<]+)</a>', page.read().decode())
-    pattern = re.compile(
-        rf"(?P<name>.+?)-{re.escape(version)}(-.*\.whl|\.tar\.gz|\.zip|\.tar\.bz2|\.tgz)"
-    )
-    found = {file: sha for sha, file in listed if (m := pattern.fullmatch(file))
-             and normal(m["name"]) == normal(name)}  # fmt: skip
-    if not found:
-        raise SystemExit(f"{pin} is not in {INDEX}")
-    return found
+def normal(pin: str) -> str:
+    return re.sub(r"[-_.]+", "-", pin.partition("==")[0]).lower()
 
 
 def main() -> None:
     command = [sys.executable, "-m", "pip", "freeze", "--all", "--exclude-editable"]
-    installed = [
-        line
-        for line in subprocess.check_output(command, text=True).splitlines()
-        if not line.startswith("pip==")
-    ]
-    pins = [re.sub(r"\+\w+$", "", line) for line in installed]  # torch's says +cpu
+    installed = subprocess.check_output(command, text=True).splitlines()
+    pins = [re.sub(r"\+\w+$", "", line) for line in installed if not line.startswith(TOOLS)]
     pins.sort(key=str.lower)
-    with ThreadPoolExecutor(8) as pool:
-        sums = dict(zip(pins, pool.map(files, pins), strict=True))
-    anywhere = {
-        pin: found
-        for pin, found in sums.items()
-        if all(file.endswith("-none-any.whl") for file in found if file.endswith(".whl"))
-    }
-    lines = [
-        " \\\n".join([pin, *(f"    --hash=sha256:{sha}" for sha in sorted(found.values()))])
-        for pin, found in anywhere.items()
-    ]
-    (ROOT / "requirements.lock").write_text(ANY + "\n".join(lines) + "\n")
-    builds = [pin for pin in pins if pin not in anywhere]
-    (ROOT / "requirements-builds.lock").write_text(BUILDS + "\n".join(builds) + "\n")
+    builds = [pin for pin in pins if normal(pin) in BUILDS]
+    lines = with_sums([pin for pin in pins if pin not in builds])
+    (ROOT / "requirements.lock").write_text(SUMS_HEAD + "\n".join(lines) + "\n")
+    (ROOT / "requirements-builds.lock").write_text(BUILDS_HEAD + "\n".join(builds) + "\n")
     conda = "".join(f"      - {pin}\n" for pin in pins)
     (ROOT / "environment.yml").write_text(CONDA + conda + "      - -e .\n")
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
-from calibkit import __version__, terms
+from calibkit import __version__, files, terms
 
 OWN = ("report", "recalibrate", "compare")  # these start without any other package
 # An entry point of this group is a function. It takes the parser's commands and adds some of its
@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return 0
     except (ValueError, OSError, ModuleNotFoundError) as error:
-        print(f"calibkit: {error}", file=sys.stderr)
+        said = str(error).encode("utf-8", "backslashreplace").decode()  # a name may be no text
+        print(f"calibkit: {said}", file=sys.stderr)
         return 2 if isinstance(error, ValueError | ModuleNotFoundError) else 1
 
 
@@ -222,6 +223,7 @@ def _report(options) -> int:
         from calibkit import report  # late: it draws
 
         replaced = os.path.exists(os.path.join(options.out, "report.html"))
+        told: list[str] = []
         page = report.build(
             options.predictions,
             options.out,
@@ -234,6 +236,7 @@ def _report(options) -> int:
             tokens=options.tokens,
             **_chosen_reading(options),
             log=_show_step,
+            told=told.append,
         )
     except MemoryError as error:
         raise OSError("too large for the memory of this machine") from error
@@ -241,7 +244,7 @@ def _report(options) -> int:
         _show_step("")
     if replaced and not (options.json or options.quiet):
         print(f"· An earlier report in {options.out} was replaced; --out keeps it.")
-    return _gated(options, page, _print_report)
+    return _gated(options, page, told[0], _print_report)
 
 
 def _print_report(numbers: dict) -> None:
@@ -253,18 +256,20 @@ def _print_report(numbers: dict) -> None:
         print(f"! {caution}")
 
 
-def _gated(options, page, say) -> int:
-    """Print what was found, in words or as JSON; 3 with one line if a condition holds."""
+def _gated(options, page, text, say) -> int:
+    """Print what was found, in words or as JSON; 3 with one line if a condition holds.
+
+    `text` is what was written beside `page`, where another process may write, too.
+    """
     from calibkit.report import gate
 
-    text = page.with_suffix(".json").read_text(encoding="utf-8")
     numbers = json.loads(text)
     failed = gate.failures(numbers, options.fail_if)
     if options.json:
         sys.stdout.write(text)
     elif not options.quiet:
         say(numbers)
-        print(page)
+        print(files.shown(page))
     if failed:
         print(f"calibkit: failed: {'; '.join(failed)}", file=sys.stderr)
     return gate.FAILED if failed else 0
@@ -297,7 +302,7 @@ def _recalibrate(options) -> int:
         with open(options.save, encoding="utf-8") as file:
             sys.stdout.write(file.read())
     elif not options.quiet:
-        print("\n".join([*deploy.lines(model, about), options.save]))
+        print("\n".join([*deploy.lines(model, about), files.shown(options.save)]))
     return 0
 
 
@@ -319,14 +324,16 @@ def _compare(options) -> int:
     """
     from calibkit.report import comparison  # late: it draws
 
+    told: list[str] = []
     page = comparison.build(
         options.predictions,
         options.out,
         options.labels,
         options.unpaired,
         **_chosen_reading(options),
+        told=told.append,
     )
-    return _gated(options, page, print_verdicts)
+    return _gated(options, page, told[0], print_verdicts)
 
 
 def print_verdicts(numbers: dict) -> None:

@@ -20,7 +20,6 @@ al., AISTATS 2026 ("Structured Matrix Scaling"); Le Coz et al., NeurIPS 2024 ("C
 Calibration of Classifiers with Many Classes").
 """
 
-import json
 import os
 import warnings
 from bisect import bisect_left
@@ -35,7 +34,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from calibkit import precision
+from calibkit import files, map_files, precision
 from calibkit.arrays import (
     Array,
     ArrayLike,
@@ -66,7 +65,7 @@ Objective: TypeAlias = Literal["nll", "ece"]
 
 
 class PosthocWarning(UserWarning):
-    """A recalibration was fitted, but the result deserves a second look."""
+    """A recalibration was fitted, or read, but deserves a second look."""
 
 
 class RaisedErrorWarning(PosthocWarning):
@@ -266,6 +265,8 @@ class Recalibration:
     def save(self, path: str | os.PathLike, **about: Any) -> None:
         """Write what was fitted to a JSON file, which `load` reads back to the same probabilities.
 
+        The file ends with a seal, by which `load` knows whether it was edited.
+
         Parameters
         ----------
         path : path
@@ -279,7 +280,7 @@ class Recalibration:
         ValueError
             If `fit` was not called, or a name in `about` is one that the file has already.
         OSError
-            If the file cannot be written.
+            If the file cannot be written; one that was there is left as it was.
 
         Examples
         --------
@@ -288,11 +289,12 @@ class Recalibration:
         >>> FixedTemperature(2.0).save(file)
         >>> print(file.read_text())
         {
-         "calibkit_map": 1,
+         "calibkit_map": 2,
          "map": "fixed",
          "options": {"temperature": 2.0},
          "classes": null,
-         "fitted": {"temperature": 2.0}
+         "fitted": {"temperature": 2.0},
+         "seal": "c600631f5b171aa123e895df7ae32eab4134a06834a9eca7d52082184437bacc"
         }
         <BLANKLINE>
         """
@@ -300,25 +302,15 @@ class Recalibration:
             self._check_fitted(0)
         options = {name: plain(value) for name, value in self.get_params().items()}
         kept = {
-            "calibkit_map": 1,
+            "calibkit_map": map_files.VERSION,
             "map": next(name for name, kind in MAPS.items() if kind is type(self)),
             "options": options,
             "classes": len(self.classes_) if hasattr(self, "classes_") else None,
-            "fitted": {
-                name: plain(value)
-                for name in self._kept
-                if (value := getattr(self, f"{name}_")) is not None
-            },
+            "fitted": {name: plain(getattr(self, f"{name}_")) for name in self._kept},
         }
         if self.floor_ is not None:
             about = {"floor": list(map(plain, self.floor_)), "zeros": self.zeros_} | about
-        twice = kept.keys() & about.keys()
-        if twice:
-            raise ValueError(f"about: got {', '.join(sorted(twice))}, which the file has already")
-        lines = [f' "{k}": {json.dumps(v, allow_nan=False)}' for k, v in (kept | about).items()]
-        draft = Path(f"{os.fspath(path)}.part")
-        draft.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-        os.replace(draft, path)
+        files.publish({path: map_files.content_of(kept, about)})
 
     def _restore(self, name: str, value: Any, k: int) -> Any:
         """A fitted attribute from what the file says; any error means that it is damaged."""
@@ -1078,13 +1070,20 @@ MAPS: dict[str, type[Recalibration]] = {
 }  # their names in files and on the command line
 
 
-def load(path: str | os.PathLike) -> Recalibration:
+MOST = 10_000_000  # classes of a map in a file
+_TOO_LARGE = (OverflowError, RecursionError)
+
+
+def load(path: str | os.PathLike, edited: bool = False) -> Recalibration:
     """Read a map that `Recalibration.save` or ``calibkit recalibrate`` wrote.
 
     Parameters
     ----------
     path : path
         A JSON file; nothing in it is executed.
+    edited : bool
+        Accept a file that was edited since it was saved. ``kept.save(path, **kept.about_)`` then
+        seals it as it is.
 
     Returns
     -------
@@ -1095,9 +1094,14 @@ def load(path: str | os.PathLike) -> Recalibration:
     Raises
     ------
     ValueError
-        In one line that names the file: not JSON, not a map, of a later version, or damaged.
+        In one line that names the file: not JSON, not a map, of a later version, edited or damaged.
     OSError
         If the file cannot be read.
+
+    Warns
+    -----
+    PosthocWarning
+        If version 0.1 saved the map, which has no seal: an edit would not be noticed.
 
     Examples
     --------
@@ -1108,26 +1112,35 @@ def load(path: str | os.PathLike) -> Recalibration:
     >>> kept, kept.about_
     (FixedTemperature(temperature=2.0), {'class_names': ['cat', 'dog']})
     """
+    shown = files.shown(path)
     try:
-        kept = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(kept, dict) or "calibkit_map" not in kept:
-            raise ValueError("got no key 'calibkit_map', expected a map that calibkit saved")
-        if kept.pop("calibkit_map") != 1:
-            raise ValueError("got a map of a later version, expected 1; update calibkit")
+        kept = map_files.read(Path(path).read_bytes(), edited)
+        old = kept.pop("calibkit_map") == 1
         kind = MAPS.get(kept.pop("map"))
         if kind is None:
             raise ValueError(f"map: expected one of {', '.join(MAPS)}")
-        model, k, fitted = kind(**kept.pop("options")), kept.pop("classes"), kept.pop("fitted")
-        if not (isinstance(k, int) and k >= 2) and (k, kind) != (None, FixedTemperature):
-            raise ValueError(f"classes: got {k!r}, expected an integer >= 2")
+        options, k, fitted = (kept.pop(name) for name in ("options", "classes", "fitted"))
+        model = kind(**options)
+        if not (type(k) is int and 2 <= k <= MOST) and (k, kind) != (None, FixedTemperature):
+            raise ValueError(f"classes: got {repr(k)[:40]}, expected a whole number from 2 on")
         for name in kind._kept:
-            earlier = name in kind._later and name not in fitted
-            value = kind._later[name] if earlier else model._restore(name, fitted[name], k)
-            vars(model)[f"{name}_"] = value
+            value = fitted.get(name, kind._later[name]) if name in kind._later else fitted[name]
+            without = value is None and kind._later.get(name, 0) is None
+            vars(model)[f"{name}_"] = None if without else model._restore(name, value, k)
+        if not old and (other := {*fitted} ^ {*kind._kept} or {*options} ^ {*model.get_params()}):
+            raise ValueError(
+                f"{min(other)}: expected the keys that calibkit saves, no more or less"
+            )
         model.floor_, model.zeros_ = _floor_of(kept.get("floor")), str(kept.get("zeros") or "")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except map_files.Edited as error:
+        way = f"posthoc.load({shown!r}, edited=True) accepts the edit"
+        raise ValueError(f"{shown}: {error}; {way}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, *_TOO_LARGE) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{os.fspath(path)}: {' '.join(reason.split())[:200]}") from error
+        raise ValueError(f"{shown}: {' '.join(reason.split())[:200]}") from error
+    if old:
+        note = "a map of version 0.1, without a seal: an edit would not be noticed; save it again"
+        _warn(f"{shown}: {note}", 3)
     if k is not None:
         model.classes_ = np.arange(k)
     model.about_ = kept

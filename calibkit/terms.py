@@ -117,12 +117,14 @@ def extras() -> Iterator[None]:
 def label(method: str) -> str:
     """What a method is called, with its options in brackets and its flat-minima axes.
 
-    >>> label("bsce_gra+sam+swa"), label("erm+swa+sam")
-    ('BSCE-GRA + SAM + SWA', 'FMFP')
+    >>> label("bsce_gra+sam+swa"), label("erm+swa+sam"), label("ts")
+    ('BSCE-GRA + SAM + SWA', 'FMFP', 'Temperature scaling')
     >>> label("focal(gamma=5)").replace("\u00a0", " ")  # non-breaking spaces
     'Focal loss (γ = 5)'
     """
     base, options, axes = parts(method)
+    if (base, axes) == ("erm", ["ts"]):
+        return "Temperature scaling"  # of plain training
     options = re.sub(r",(?=\w)", ", ", options)
     options = re.sub(r"\b(\w+)=(?=\S)", lambda m: f"{_GREEK.get(m[1], m[1])}\u00a0=\u00a0", options)
     base, own, _ = base.partition("@")  # from somebody's own file

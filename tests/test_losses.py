@@ -266,6 +266,16 @@ def test_bsce_gra_with_beta_one_is_focal_gra(batch, gamma):
     )
 
 
+def test_the_defaults_of_the_brier_weight_are_those_of_the_papers_code():
+    """p = (0.5, 0.3, 0.2), label 1: u = (sqrt(0.25 + 0.49 + 0.04))^4 = 0.78^2."""
+    logits, targets = torch.tensor([[0.5, 0.3, 0.2]]).log(), torch.tensor([1])
+    assert losses.brier_weight(logits, targets).item() == pytest.approx(0.78**2, rel=1e-6)
+    loss = losses.cross_entropy(logits, targets)
+    expected = pytest.approx(0.78**2 * loss.item(), rel=1e-6)
+    assert losses.bsce(logits, targets).item() == expected
+    assert losses.bsce_gra(logits, targets).item() == expected
+
+
 @given(batches)
 @cheap
 def test_bsce_weight_with_beta_and_gamma_two_is_the_brier_score(batch):

@@ -722,6 +722,12 @@ def test_floor_is_what_simulated_labels_show_on_average(n, k, spread, of):
     assert error < 0.03 * np.mean(shown)  # so that the line above can fail
 
 
+def test_a_bin_of_two_samples_counts_in_the_debiased_error_and_one_of_a_single_does_not():
+    """Two: (0.9 - 0.5)^2 less 0.25 / 1, of a mean over both, is -0.09."""
+    assert metrics.debiased_ece([[0.9, 0.1]] * 2, [0, 1], bins=1) == pytest.approx(-0.3)
+    assert metrics.debiased_ece([[0.9, 0.1], [0.8, 0.2]], [0, 1], bins=2) == 0
+
+
 def test_excess_and_debiased_error_are_near_zero_for_the_calibrated_and_near_the_truth_else():
     excess, squares, off = [], [], []
     for seed in range(60):

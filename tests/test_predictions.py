@@ -13,8 +13,7 @@ import pytest
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
 from calibkit.report import predictions
-from calibkit.report.readers import content as file_content
-from calibkit.report.readers import npz
+from calibkit.report.readers import memory
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(20, 3)).astype(np.float32)
@@ -443,8 +442,8 @@ def test_an_archive_larger_than_the_memory_is_not_opened(tmp_path, monkeypatch):
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, logits=np.zeros((1000, 1000)), labels=np.zeros(1000, int))
     assert path.stat().st_size < 20_000
-    monkeypatch.setattr(npz, "memory", lambda: 1_000_000)
-    refused(path, "'logits' is 0 GB, more than the memory of this machine")
+    monkeypatch.setattr(memory, "memory", lambda: 1_000_000)
+    refused(path, "'logits' takes 8.0 MB of memory, and 0.5 MB are the most for a file here")
 
 
 @pytest.mark.parametrize("name", ["preds.npz", "preds.npy", "preds.csv"])
@@ -797,8 +796,8 @@ def test_json_of_arrays_or_of_rows_with_lists(tmp_path):
 
 def test_compressed_tables_larger_than_the_memory(tmp_path, monkeypatch):
     pd.DataFrame(PAIRS).to_csv(tmp_path / "p.csv.gz", index=False)
-    monkeypatch.setattr(file_content, "memory", lambda: 100)
-    refused(tmp_path / "p.csv.gz", "too much for this machine")
+    monkeypatch.setattr(memory, "memory", lambda: 100)
+    refused(tmp_path / "p.csv.gz", "the text takes more than 0.0 MB of memory")
 
 
 def test_weights_come_along(tmp_path):

@@ -34,11 +34,25 @@ def test_environment_repeats_the_locks():
     assert listed == [*pins(), "-e ."]
 
 
-def test_what_has_one_build_has_hashes():
+def test_all_files_have_sums_but_those_of_torch():
+    """Whose builds for the CPU come from another index; a wheel for each platform is several."""
     assert all(re.fullmatch(rf"\S+(?:{HASH})+", line) for line in locked())
-    of_the_platform = locked("requirements-builds.lock")
-    assert all(re.fullmatch(r"\S+", line) for line in of_the_platform)
-    assert {line.split("==")[0] for line in of_the_platform} >= {"torch", "torchvision", "numpy"}
+    several = next(line for line in locked() if line.startswith("numpy=="))
+    assert several.count("--hash") > 20
+    without = locked("requirements-builds.lock")
+    assert [re.fullmatch(r"(\S+)==\S+", line)[1] for line in without] == ["torch", "torchvision"]
+    assert "another index" in (ROOT / "requirements-builds.lock").read_text()
+
+
+def test_what_is_fetched_from_elsewhere_is_named_by_its_sum():
+    """The tools that build the wheel, and the image; of actions see test_around."""
+    tools = [line for line in (ROOT / ".ci/build.txt").read_text().splitlines() if "==" in line]
+    assert {line.split("==")[0] for line in tools} >= {"build", "hatchling", "twine"}
+    assert all(re.fullmatch(r"[\w.-]+==\S+( ; .+)? \\", line) for line in tools)
+    image = re.findall(r"^FROM (.*)", (ROOT / "profiles/kubernetes/Dockerfile").read_text(), re.M)
+    assert image and all(re.fullmatch(r"\S+@sha256:[0-9a-f]{64}", name) for name in image)
+    build = (ROOT / ".github/workflows/wheel.yml").read_text()
+    assert "--require-hashes -r .ci/build.txt" in build and "--no-isolation" in build
 
 
 def test_lock_is_exact_and_covers_the_project():

@@ -42,6 +42,7 @@ def build(
     minus_one: str | None = None,
     as_is: bool = False,
     log: Callable[[str], None] = lambda line: None,
+    told: Callable[[str], None] | None = None,
 ) -> Path:
     """Write the report on a prediction file: ``report.html`` and ``report.json``.
 
@@ -67,6 +68,9 @@ def build(
         As in `read`.
     log : function of str
         Called with a few words at the start of each step.
+    told : function of str, optional
+        Called with the text of ``report.json`` when both files are written: another process may
+        have replaced them by the time that they are read back.
 
     Returns
     -------
@@ -102,4 +106,4 @@ def build(
 
     numbers = assessment.assess(data, other, target_risk, rules, log)
     log("page")
-    return page.write(numbers, Path(out), data, other)
+    return page.write(numbers, Path(out), data, other, told)

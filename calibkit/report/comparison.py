@@ -1,7 +1,7 @@
 """Several models on the same samples: every pair compared, one HTML page, numbers as JSON."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ def build(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
     minus_one: str | None = None,
     as_is: bool = False,
+    told: Callable[[str], None] | None = None,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
 
@@ -43,6 +44,8 @@ def build(
     columns, minus_one, as_is
         As in `predictions.read`. Of a single file, several patterns of probs or logits are several
         models: ``["probs=p*", "probs=cal_p*"]``.
+    told : function of str, optional
+        Called with the text of ``compare.json`` when both files are written.
 
     Returns
     -------
@@ -68,8 +71,9 @@ def build(
             x if isinstance(x, Predictions) else predictions.read(x, labels, **reading)
             for x in paths
         ]
+    inputs = predictions.inputs_of(*models)
     if unpaired or (len(paths) == 1 and not several):
-        return drift.write(drift.compare(models), Path(out))
+        return drift.write(drift.compare(models), Path(out), inputs, told)
     numbers = compare(models)
     words = compared(numbers)
     title = f"{len(numbers['models'])} models"
@@ -77,7 +81,8 @@ def build(
         Path(out),
         "compare",
         numbers,
-        {"verdicts": [{"title": title, "verdict": words}]},
+        {"verdicts": [{"title": title, "verdict": words}], "inputs": inputs},
+        told=told,
         verdict=words,
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
@@ -105,7 +110,7 @@ _COLOURS = {1: plots.CORRECT, -1: plots.WRONG, 0: "0.5"}
 
 def draw(name: str, numbers: dict) -> Figure:
     """Draw "forest" (differences of pairs) or "reliability"."""
-    with plots.style(), plt.rc_context({"text.parse_math": False}):  # names are names
+    with html.style():
         if name == "reliability":
             fig, ax = plt.subplots(figsize=(6.4, 4.4))
             plots.plot_reliability_lines(numbers["reliability"], ax)

@@ -63,7 +63,7 @@ def recalibrate(
         most: see `calibkit.precision`; 0 for logits) and ``zeros`` (why, None if none is 0);
         ``chosen`` (why this map, None if it was named); ``refused`` (why it should not be used,
         None if nothing is against it); ``harm`` (what `harm` returns); ``fitted_on`` (file,
-        samples, their part);
+        samples, their part); ``inputs`` (``file`` and ``sha256`` of each file that was read);
         ``measured`` (``samples``, and accuracy, ECE, NLL, Brier score and, of two classes, the
         classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
         ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
@@ -161,6 +161,7 @@ def recalibrate(
             "part": "validation" if held else "all",
             "samples": len(fitted_labels),
         },
+        "inputs": plain(data.inputs),
         "measured": {
             "samples": len(data.labels),
             "before": _measure(before, data.labels),

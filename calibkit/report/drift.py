@@ -8,7 +8,7 @@ permutation of the pooled samples; the squares of the standardised differences a
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -271,7 +271,12 @@ def _p(change: dict) -> str:
     return f"{change['p']:.2g}" if change["p"] >= 1e-4 else "below 0.0001"
 
 
-def write(numbers: dict, out: Path) -> Path:
+def write(
+    numbers: dict,
+    out: Path,
+    inputs: Sequence = (),
+    told: Callable[[str], None] | None = None,
+) -> Path:
     """Write ``compare.html`` and ``compare.json``; return the path of the first."""
     words, worst = verdict(numbers), _worst(numbers)
     title = f"{len(numbers['parts'])} sets of samples"
@@ -282,8 +287,9 @@ def write(numbers: dict, out: Path) -> Path:
         out,
         "compare",
         numbers,
-        {"verdicts": [{"title": title, "verdict": words}]},
+        {"verdicts": [{"title": title, "verdict": words}], "inputs": inputs},
         "drift",
+        told=told,
         verdict=words,
         worst=worst,
         pictures={name: html.picture(draw(name, numbers)) for name in ("gaps", "bins")},
@@ -336,7 +342,7 @@ def draw(name: str, numbers: dict) -> Figure:
         drifted = [False, *(change["drifted"] for change in numbers["changes"])]
         colours = [plots.WRONG if x else plots.CORRECT for x in drifted]
         bars = [(negative(row["gap"]), x) for row, x in zip(rows, colours, strict=True)]
-    with plots.style():
+    with html.style():
         fig, ax = plt.subplots(figsize=(6.4, 3.6))
         ax.axhline(0, color="0.4", linewidth=1, linestyle="--")
         for x, (interval, colour) in enumerate(bars):

@@ -1,5 +1,6 @@
 """Conditions on a report's numbers, for ``--fail-if``: ``excess_ece>0.05``."""
 
+import math
 import operator
 import re
 from collections.abc import Mapping
@@ -44,7 +45,10 @@ def parse(text: str) -> Condition:
     """
     found = re.fullmatch(r"\s*([\w. -]*[\w])\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*", text)
     try:
-        return Condition(text.strip(), found[1].strip(), found[2], float(found[3]))
+        limit = float(found[3])
+        if math.isnan(limit):  # no number is above it, or below
+            raise ValueError
+        return Condition(text.strip(), found[1].strip(), found[2], limit)
     except (TypeError, ValueError):
         message = f"fail-if: got {text!r}, expected a condition such as 'excess_ece>0.05'"
         raise ValueError(message) from None

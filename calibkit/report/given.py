@@ -61,7 +61,7 @@ def scores_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) ->
         elif scales.is_percent_rows(scores):
             probs = True  # said where they are divided
     if not probs:
-        scores = as_logits(scores, name, kind=None)
+        scores = scales.of_a_size(as_logits(scores, name, kind=None), name)
         probs = len(scores) > 1 and _are_probs(scores)
         if not probs:
             scales.two_columns(scores, name, notes)

@@ -4,7 +4,8 @@ import base64
 import hashlib
 import io
 import json
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from calibkit import arrays, plots, terms
+from calibkit import arrays, files, plots, terms
 from calibkit.report.text import FILTERS
 
 plain = partial(arrays.plain, infinite="inf")  # numbers as the JSON files have them
@@ -38,20 +39,26 @@ def render(template: Path, **values) -> str:
     return environment.get_template(template.name).render(**sealed, **values)
 
 
-def publish(out: Path, name: str, numbers, more: dict, template="", /, **values) -> Path:
-    """Write ``NAME.json``, of the numbers and what is said of them, and ``NAME.html``.
+def publish(
+    out: Path, name: str, numbers, more: dict, template="", /, *, told=None, **values
+) -> Path:
+    """Write ``NAME.json``, of the numbers and what is said of them, and ``NAME.html``, together.
 
     The page is ``NAME.html.jinja`` of this folder, or a `template` of another name or folder.
+    `told` is called with the text of the JSON file when both are there: another process may have
+    replaced them by the time that someone reads them back.
     """
     values = {"script": "", "explorables": {}} | values
     page = render(
         Path(__file__).parent / f"{template or name}.html.jinja", numbers=numbers, **values
     )
     text = json.dumps(plain(numbers) | plain(more), indent=1, ensure_ascii=False, allow_nan=False)
+    html, numbers = (out / f"{name}.{suffix}" for suffix in ("html", "json"))
     out.mkdir(parents=True, exist_ok=True)
-    write(out / f"{name}.json", text + "\n")
-    write(out / f"{name}.html", page)
-    return out / f"{name}.html"
+    files.publish({html: page.encode(), numbers: f"{text}\n".encode()})
+    if told:
+        told(f"{text}\n")
+    return html
 
 
 def table(frame: pd.DataFrame) -> dict:
@@ -60,17 +67,17 @@ def table(frame: pd.DataFrame) -> dict:
     return {"head": list(frame.columns), "rows": frame.to_numpy().tolist()}
 
 
+@contextmanager
+def style() -> Iterator[None]:
+    """The book's style, with dollar signs as they are: classes and files have any name."""
+    with plots.style(), plt.rc_context({"text.parse_math": False}):
+        yield
+
+
 def picture(figure: Figure) -> str:
     """A figure as a data address. Inside an <img>, an SVG neither runs scripts nor fetches."""
     file = io.BytesIO()
-    with plots.style():
+    with style():
         figure.savefig(file, format="svg", metadata={"Date": None})
     plt.close(figure)
     return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def write(path: Path, text: str) -> None:
-    """Write a page or its numbers: whole, or not at all."""
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)

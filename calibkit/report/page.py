@@ -1,6 +1,7 @@
 """The page of a report: its figures, and the HTML around them and the words of `text`."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -12,7 +13,7 @@ from calibkit import explorable, plots
 from calibkit.report import comparison, html, thresholds
 from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment, by_weight
 from calibkit.report.positive import Positive
-from calibkit.report.predictions import Predictions
+from calibkit.report.predictions import Predictions, inputs_of
 from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
 
 EXPLORED = 4_000_000  # numbers (samples × classes) behind a figure that can be explored: some MB
@@ -23,6 +24,7 @@ def write(
     out: Path,
     data: Predictions | None = None,
     against: Predictions | None = None,
+    told: Callable[[str], None] | None = None,
 ) -> Path:
     """Write ``report.html`` and ``report.json`` to a folder; return the path of the first.
 
@@ -34,6 +36,8 @@ def write(
     data, against : Predictions, optional
         What was assessed. The figures can then be explored, by the one script that the page
         allows; without these arguments there is no script.
+    told : function of str, optional
+        Called with the text of the JSON file when both are written.
     """
     words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
     shown = ["reliability", "histogram", "risk_coverage"]
@@ -46,8 +50,9 @@ def write(
         out,
         "report",
         numbers,
-        words,
+        words | {"inputs": inputs_of(data, against)},
         "page",
+        told=told,
         **words,
         positive=numbers.positive,
         most_shown=SHOWN,
@@ -85,7 +90,7 @@ def draw(name: str, numbers: Assessment) -> Figure:
     """
     positive = numbers.positive
     sizes = {"risk_coverage": (6, 4), "roc": (4.6, 3.9), "precision_recall": (4.6, 3.9)}
-    with plots.style():
+    with html.style():
         if name == "comparison":
             return comparison.draw("reliability", numbers.comparison)
         fig, ax = plt.subplots(figsize=sizes.get(name, (5, 4.6)))

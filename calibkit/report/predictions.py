@@ -47,10 +47,12 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
+from calibkit.files import shown
 from calibkit.precision import Floor
 from calibkit.report import doubts, given, readers
 from calibkit.report.given import Given
 from calibkit.report.names import KEYS, few_of, one_line, text_of
+from calibkit.report.readers.content import Input, Watched
 from calibkit.report.readers.labels import (
     NO_LABEL,
     as_text,
@@ -97,6 +99,8 @@ class Predictions:
     own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
         The probabilities as the file holds them, in its type, or the one column of two that it
         holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
+    inputs : tuple of (file, sha256)
+        The files that all this was read from.
     """
 
     name: str
@@ -118,6 +122,7 @@ class Predictions:
     doubts: tuple[str, ...] = ()
     own: Array | None = None
     val_own: Array | None = None
+    inputs: tuple[Input, ...] = ()
 
     @property
     def pairs(self) -> bool:
@@ -297,6 +302,11 @@ def check_same(first: Predictions, other: Predictions, name: str) -> None:
         )
 
 
+def inputs_of(*models: Predictions | None) -> list[Input]:
+    """The files of several models, each once."""
+    return list(dict.fromkeys(x for model in models if model for x in model.inputs))
+
+
 def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
     """Raise a plain `OSError` for the first file that cannot be opened, before reading any."""
     for file in files:
@@ -362,19 +372,23 @@ def read(
     (('cat', 'dog'), [0, 1])
     """
     path = Path(path)
+    place = shown(path)
     check_files(path, labels)  # before any library wraps the error
     if str(path) == "-":
         with readers.standard_input() as copy:
             try:
                 options = {"columns": columns, "minus_one": minus_one, "as_is": as_is}
                 found = read(copy, labels, group=group, tokens=tokens, **options)
-                return replace(found, name="your model")
+                inputs = tuple(x._replace(file="standard input") for x in found.inputs[:1])
+                return replace(found, name="your model", inputs=(*inputs, *found.inputs[1:]))
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
     asked = readers.Asked(tuple(group), readers.parse(columns), minus_one)
     try:
+        watched = [Watched.of(path)]
         arrays, notes = readers.arrays_of(path, asked)
         if labels is not None:
+            watched.append(Watched.of(labels))
             arrays["labels"] = readers.label_file(Path(labels))
         elif not {"labels", "correct"} & set(arrays):
             beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
@@ -384,22 +398,26 @@ def read(
                     "got scores without labels, expected labels.npy beside them or a file of "
                     "labels (--labels)"
                 )
+            watched.append(Watched.of(labels_file))
             arrays["labels"] = readers.label_file(labels_file)
+        for each in watched:
+            each.check()
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
         options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is}
-        result = from_arrays(arrays, stem or path.name, **options)
+        result = from_arrays(arrays, shown(stem or path.name), **options)
     except ImportError:  # pandas is not installed
         raise
     except ValueError as error:
-        raise ValueError(f"{path}: {one_line(error)}") from error
+        raise ValueError(f"{place}: {one_line(error)}") from error
     except MemoryError as error:
-        raise ValueError(f"{path}: too large for the memory of this machine") from error
+        raise ValueError(f"{place}: too large for the memory of this machine") from error
     except Exception as error:  # whatever a decoder stumbles over in a damaged file
         if getattr(error, "filename", None):  # the file of labels does not exist
             raise
         reason = one_line(error)
-        raise ValueError(f"{path}: damaged, or not what its name says ({reason})") from error
-    return replace(result, notes=(*notes, *result.notes))
+        raise ValueError(f"{place}: damaged, or not what its name says ({reason})") from error
+    inputs = tuple(each.input for each in watched if each.input)
+    return replace(result, notes=(*notes, *result.notes), inputs=inputs)
 
 
 def from_arrays(

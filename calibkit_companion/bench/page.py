@@ -238,6 +238,7 @@ def build(
     chosen: str = "",
     device: str = "",
     log: Callable = lambda line: None,
+    told: Callable[[str], None] | None = None,
     **changes,
 ) -> Path:
     """Take something of one's own through the bench; write ``bench.html`` and ``bench.json``.
@@ -251,6 +252,7 @@ def build(
         the edition's other data where plain training has records; for what needs no training, all
         that keep predictions
     chosen : how its coefficients were chosen, in words, which the page repeats
+    told : called with the text of ``bench.json`` when both files are written
 
     Returns
     -------
@@ -316,7 +318,7 @@ def build(
         "settings": [{"title": b["title"], "rows": b["rows"]} for b in blocks],
     }
     template = Path(__file__).with_name("bench")
-    return html.publish(out, "bench", numbers, {}, template, blocks=blocks, **facts)
+    return html.publish(out, "bench", numbers, {}, template, told=told, blocks=blocks, **facts)
 
 
 def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Selection]:

@@ -180,8 +180,7 @@ def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
 
 
 def _label(method: str) -> str:
-    own = {"ts": "Temperature scaling", "confidnet": "ConfidNet"}
-    return own.get(method) or terms.label(method)
+    return "ConfidNet" if method == "confidnet" else terms.label(method)
 
 
 def _shown(value: float, metric: str) -> str:

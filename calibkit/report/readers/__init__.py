@@ -13,7 +13,7 @@ import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.readers.asked import Asked, parse
-from calibkit.report.readers.content import format_of
+from calibkit.report.readers.content import bytes_of, format_of
 from calibkit.report.readers.json import json_arrays
 from calibkit.report.readers.named import Arrays
 from calibkit.report.readers.npz import load_numpy, npy_arrays, npz_arrays, tensor_arrays
@@ -53,7 +53,7 @@ def label_file(path: Path) -> Array:
     """Labels in a file of their own: ``.npy``, or text with one a line."""
     if path.suffix.lower() == ".npy":
         return load_numpy(path)
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    lines = bytes_of(path).decode("utf-8-sig").split("\n")
     lines = [line.strip() for line in lines if line.strip()]
     return np.array(lines[1:] if lines and lines[0] in NAMES["labels"] else lines, dtype=str)
 

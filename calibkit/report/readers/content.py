@@ -1,11 +1,20 @@
 """The format of a file, and its bytes: at most as many as there is memory for."""
 
 import gzip
+import hashlib
+import io
 import os
+import stat
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+from calibkit.files import shown
+from calibkit.report.readers import memory
 
 FORMATS = tuple(".npz .npy .csv .tsv .jsonl .json .parquet .feather .pt .pth".split())
 TEXT = (".csv", ".tsv", ".json", ".jsonl")  # which may be compressed
+CHUNK = 1 << 22  # bytes read at a time
 
 
 def format_of(path: Path) -> str:
@@ -19,18 +28,49 @@ def format_of(path: Path) -> str:
     return kind
 
 
-def memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
-        return 1 << 40
-
-
 def bytes_of(path: Path) -> bytes:
     """The bytes of a text file, unpacked if it is compressed."""
-    most = memory() // 4
+    content = io.BytesIO()
     with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"unpacks to more than {most / 1e9:.0f} GB, too much for this machine")
-    return content
+        while chunk := file.read(CHUNK):
+            memory.check(content.tell() + len(chunk), "the text takes more than", share=0.25)
+            content.write(chunk)
+    return content.getvalue()
+
+
+class Input(NamedTuple):
+    """A file that numbers come from."""
+
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A file from before it is read until after, so that its sum is that of what was read."""
+
+    path: Path
+    state: tuple
+    input: Input | None
+
+    @classmethod
+    def of(cls, path: str | os.PathLike) -> "Watched":
+        path = Path(path)
+        state = _state(path)
+        if not stat.S_ISREG(state[0]):  # what a pipe has given is gone
+            return cls(path, state, None)
+        found = hashlib.sha256()
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                found.update(chunk)
+        return cls(path, state, Input(shown(path.name), found.hexdigest()))
+
+    def check(self) -> None:
+        """Refuse a file that was written to in between."""
+        if self.input and _state(self.path) != self.state:
+            raise ValueError("changed while it was read: wait until it is whole, and try again")
+
+
+def _state(path: Path) -> tuple:
+    its = path.stat()
+    return its.st_mode, its.st_ino, its.st_size, its.st_mtime_ns

@@ -1,14 +1,17 @@
 """Archives of arrays, single arrays, and dicts of tensors."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from calibkit.arrays import Array
+from calibkit.files import shown
+from calibkit.report.readers import memory
 from calibkit.report.readers.asked import Asked
-from calibkit.report.readers.content import memory
 from calibkit.report.readers.named import Arrays, array_of, named
 
 _OBJECTS = "holds Python objects, not read as they could run code: save numbers or strings"
@@ -18,14 +21,17 @@ def npz_arrays(path: Path, asked: Asked) -> Arrays:
     with load_numpy(path) as archive:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("got a single array, expected an archive of named arrays")
-        keys = set(archive.files)
+        keys, sizes = set(archive.files), {}
         if keys == {"arr_0"}:
-            return _fd_shifts(_member(archive, "arr_0"))
-        return named(keys, lambda name: _member(archive, name), asked)
+            return _fd_shifts(_member(archive, "arr_0", sizes))
+        return named(keys, lambda name: _member(archive, name, sizes), asked)
 
 
 def load_numpy(path: Path):
-    with _no_objects(f"{path.name!r} is not a NumPy file, or"):
+    with path.open("rb") as file:
+        size = _size(file, path.stat().st_size)
+    memory.check(size, "its array takes")
+    with _no_objects(f"{shown(path.name)!r} is not a NumPy file, or"):
         return np.load(path, allow_pickle=False)
 
 
@@ -39,15 +45,31 @@ def _no_objects(what: str) -> Iterator[None]:
         raise
 
 
-def _member(archive, key: str) -> Array:
-    # A few kilobytes can unpack to any size; the archive says how large.
+def _member(archive, key: str, sizes: dict[str, int]) -> Array:
+    """An array of an archive; `sizes` has those of the arrays that were read before."""
     info = archive.zip.getinfo(f"{key}.npy" if f"{key}.npy" in archive.zip.namelist() else key)
-    if info.file_size > memory():
-        raise ValueError(
-            f"{key!r} is {info.file_size / 1e9:.0f} GB, more than the memory of this machine"
-        )
+    with archive.zip.open(info) as file:
+        sizes[key] = _size(file, info.file_size)
+    memory.check(sizes[key], f"{key!r} takes")
+    memory.check(sum(sizes.values()), "its arrays take")
     with _no_objects(repr(key)):
         return archive[key]
+
+
+def _size(file: BinaryIO, whole: int) -> int:
+    """Bytes of the array in a file of `whole` bytes, by its header alone; 0 if it is no array."""
+    start = file.read(8)
+    versions = {b"\1\0": np.lib.format.read_array_header_1_0}
+    versions |= {b"\2\0": np.lib.format.read_array_header_2_0}
+    read = versions.get(start[6:])
+    if not start.startswith(b"\x93NUMPY") or read is None:
+        return 0
+    shape, _, dtype = read(file)
+    size = math.prod(shape) * dtype.itemsize
+    rest = whole - file.tell()
+    if size > rest and not dtype.hasobject:
+        raise ValueError(f"ends early: {rest:,} bytes of an array of {size:,}")
+    return size
 
 
 def _fd_shifts(array: Array) -> Arrays:
@@ -104,4 +126,7 @@ def tensor_arrays(path: Path, asked: Asked) -> Arrays:
         )
     if not isinstance(found, dict):
         raise ValueError(f"got a {type(found).__name__}, expected a dict of named tensors")
+    tensors = [x for x in found.values() if isinstance(x, torch.Tensor)]
+    # A view can repeat few numbers any number of times.
+    memory.check(sum(x.numel() * x.element_size() for x in tensors), "its tensors take")
     return named({str(key) for key in found}, lambda name: array_of(found[name]), asked)

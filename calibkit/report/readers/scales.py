@@ -26,6 +26,29 @@ def check_type(array: Array, name: str) -> Array:
     return array
 
 
+LARGEST = 1e150  # its square is a number, and so are sums of many
+
+
+def of_a_size(scores: Array, name: str) -> Array:
+    """Logits (n, k) whose differences and squares are numbers.
+
+    Very large ones are read in double precision. A class is often masked by the lowest number there
+    is; `-LARGEST` has the same probability, 0.
+    """
+    low, high = float(scores.min()), float(scores.max())
+    if scores.dtype != np.float64 and max(-low, high) > 1e18:
+        scores = scores.astype(np.float64)
+    if max(-low, high) <= LARGEST:
+        return scores
+    top = scores.max(axis=1)
+    if np.abs(top).max() > LARGEST:
+        raise ValueError(
+            f"{name}: got values from {low:.3g} to {high:.3g}, expected scores of at most "
+            f"{LARGEST:g}: divide all of them by one number, such as the largest"
+        )
+    return np.maximum(scores, -LARGEST)
+
+
 def codes(name: str, what: str) -> str:
     return (
         f"{name}: got whole numbers of one byte ({what}), the codes of a quantised model: save "

@@ -7,7 +7,7 @@ import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import few_of
-from calibkit.report.readers import cells, records
+from calibkit.report.readers import cells, parquet, records
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.classes import class_arrays
 from calibkit.report.readers.content import TEXT, bytes_of, format_of
@@ -39,7 +39,10 @@ def table_of(path: Path):
         except UnicodeDecodeError as error:
             raise ValueError("not written in UTF-8: save it as UTF-8 text") from error
     try:
-        return (pd.read_parquet if kind == ".parquet" else pd.read_feather)(path), []
+        if kind == ".feather":
+            return pd.read_feather(path), []
+        parquet.check(path)
+        return pd.read_parquet(path), []
     except ImportError as error:
         raise ValueError(f"a {kind} file needs pyarrow: pip install pyarrow") from error
 
