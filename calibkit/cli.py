@@ -99,7 +99,7 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     maps = "auto temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
-    what = "default: auto, the one that a report recommends, or else a temperature"
+    what = "default: auto, the one that a report recommends, or else temperature scaling"
     add("--map", default="auto", choices=maps, help=what)
     add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")

@@ -1,4 +1,4 @@
-"""The commands of the book: runs, data, claims, results, and a bench for one's own method.
+"""The commands of the book: runs, data, claims, results, and a bench for a user's method.
 
 `add_commands` is an entry point of the group ``calibkit.commands``: `calibkit.cli` calls it.
 """
@@ -40,7 +40,7 @@ def add_commands(commands) -> None:
     add("--out", default="bench", help="folder to write to (default: bench)")
     add("--setting", **SEVERAL, dest="settings", help="a setting of the edition; repeatable")
     add("--device", default="", help="torch device (default: cuda if available)")
-    add("--chosen", default="", help="how its coefficients were chosen, in words, for the page")
+    add("--chosen", default="", help="how the coefficients were chosen, in words, for the page")
     add("--quiet", **FLAG, help="print no line per epoch")
 
     add = command("train", _train, _selection, _names, resumes=_RESUMES)
@@ -61,29 +61,29 @@ def add_commands(commands) -> None:
     add("--replicates", **FLAG, help="keep metrics on resamples, which pages compute otherwise")
 
     add = command("runs", _runs, _selection)
-    add("--missing", **FLAG, help="only the names of runs still to train")
+    add("--missing", **FLAG, help="print only the names of runs that are still to train")
 
     add = command("claims", _claims)
     add("--edition", default="released", help=_EDITIONS)
     add("--paper", help=", ".join(plan.PAPERS))
-    add("--seeds", **_NUMBER, help="only so many (default: all)")
-    add("--json", **FLAG, help="a list of rows, a claim and setting")
+    add("--seeds", **_NUMBER, help="the most seeds of each method (default: all)")
+    add("--json", **FLAG, help="print JSON: a row for each claim and setting")
 
     add = command("results", _results)
     add("--edition", default="released", help=_EDITIONS)
-    add("--setting", **SEVERAL, dest="settings", help="repeatable (default: every one)")
-    add("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
-    add("--against", default="erm", metavar="METHOD", help="(default: erm)")
+    add("--setting", **SEVERAL, dest="settings", help="only this one; repeatable (default: all)")
+    add("--metric", default="auroc", help=f"{', '.join(terms.METRICS)} (default: auroc)")
+    add("--against", default="erm", metavar="METHOD", help="the other method (default: erm)")
     add("--method", **SEVERAL, help="only these; repeatable")
     add(
         "--recalibration",
         default="none",
         choices=RECALIBRATIONS,
-        help="of both sides: a temperature of lowest NLL or ECE on validation data, that of lowest "
-        "ECE on the test set, or histogram binning",
+        help="of both methods: temperature scaling fitted by NLL or by ECE on validation data, the "
+        "temperature that is best on the test set, or histogram binning (default: none)",
     )
-    add("--seeds", **_NUMBER, help="only so many (default: all)")
-    add("--csv", **FLAG, help="as CSV")
+    add("--seeds", **_NUMBER, help="the most seeds of each method (default: all)")
+    add("--csv", **FLAG, help="print CSV")
 
     command("collect", _collect)("--edition", default="released", help=_EDITIONS)
 
@@ -92,7 +92,7 @@ def add_commands(commands) -> None:
     add = command("plan", _plan)
     add("--edition", default="paper", help=_EDITIONS)
     add("--paper", default="", help=", ".join(plan.PAPERS))
-    add("--csv", **FLAG, help="only the cells, as CSV")
+    add("--csv", **FLAG, help="print only the cells, as CSV")
 
     sets = commands.add_parser("data", help="data sets: which are here, and how to get the others")
     actions = sets.add_subparsers(required=True, metavar="action")
@@ -108,19 +108,19 @@ def add_commands(commands) -> None:
 
 
 def _changes(parser: argparse.ArgumentParser) -> None:
-    """What may differ from an edition."""
+    """Options that change an edition."""
     add = parser.add_argument
-    add("--dataset", default="", help="instead of the edition's")
-    add("--network", default="", help="instead of the edition's")
-    add("--seeds", **_NUMBER, help="how many, from 0 (default: the edition's)")
-    add("--epochs", **_NUMBER, help="run the protocol in this many")
+    add("--dataset", default="", help="name of the data set (default: the edition's)")
+    add("--network", default="", help="name of the network (default: the edition's)")
+    add("--seeds", **_NUMBER, help="number of seeds, counted from 0 (default: the edition's)")
+    add("--epochs", **_NUMBER, help="scale the protocol to this number of epochs")
     add(
         "--set",
         **SEVERAL,
         type=_setting,
         metavar="NAME=VALUE",
         dest="protocol",
-        help="with a method: a protocol setting, such as batch_size=512; repeatable",
+        help="with --method: change a field of the protocol, such as batch_size=512; repeatable",
     )
 
 
@@ -145,8 +145,12 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     pages = ", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
     add("--edition", default="demo", help=_EDITIONS)
     add("--paper", default="book", help=f"{pages}, book (the default: every notebook), all")
-    add("--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1")
-    add("--method", action="append", help="these methods instead; repeatable")
+    add("--exhibit", default="", help="only the runs of one table or figure, such as bsce-tab1")
+    add(
+        "--method",
+        action="append",
+        help=f"train these instead; repeatable: {', '.join(plan.METHODS)}",
+    )
     add("--setting", default="", help="one setting of the edition, such as cifar10-plain")
     add("--train-size", **_NUMBER, help="with --method: number of training samples")
     add("--variant", default="code", help="with --method: code (default) or paper")
@@ -174,7 +178,7 @@ def _print_table(rows: Iterable[Sequence[str]]) -> None:
 
 
 def _log(options) -> Callable:
-    """Prints the lines of a training, unless it is to be quiet."""
+    """A function that prints a line of training, or nothing with --quiet."""
     return lambda line: None if options.quiet else print(f"  {line}", flush=True)
 
 
@@ -196,8 +200,11 @@ def _train(options) -> None:
         if not by_name.keys() >= set(options.names):  # perhaps from another edition
             editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
             by_name |= {run.name: run for runs in editions for run in runs}
+        listing = f"calibkit runs --paper all --edition {options.edition}"
         for name in options.names:
-            plan.choose("run", name, by_name)
+            if name.partition("(")[0] in plan.METHODS:
+                raise ValueError(f"{name!r} is a method: calibkit train --method '{name}'")
+            plan.choose("run", name, by_name, listing)
         asked = [by_name[name] for name in options.names]
     from filelock import Timeout
 
@@ -223,7 +230,7 @@ def _train(options) -> None:
 
 
 def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
-    """How it stands with a run, and what is known of it."""
+    """Status of a run, the run, and its numbers."""
     try:
         if record := folders.load(run):
             record.check()
@@ -244,10 +251,10 @@ def _row(state: str, run: plan.Run, known: str, progress: str = "") -> str:
 
 
 def _progress(runs: list[plan.Run], start: float) -> str:
-    """How many of the requested runs are done, and about how long the rest takes.
+    """How many of the requested runs are done, and about how long the others take.
 
-    Several processes may work on the same runs, so the pace is read off the records: how many were
-    written since `start`, when this process began.
+    Several processes may work on the same runs, so the speed comes from the records that were
+    written since `start`, the time at which this process began.
     """
     files = [folders.runs_root() / run.name / "run.json" for run in runs]
     new = sum(file.exists() and file.stat().st_mtime >= start for file in files)
@@ -259,8 +266,8 @@ def _progress(runs: list[plan.Run], start: float) -> str:
 def _runs(options) -> None:
     """List runs: done, running, missing, diverged or damaged; hours spent and left.
 
-    What is known of each run, and at the end their number, the hours spent and an estimate of those
-    left, at the pace of the runs so far.
+    Print a line for each run, then the number of runs, the hours spent and an estimate of the hours
+    left, at the speed of the runs so far.
 
     Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
     """
@@ -306,7 +313,7 @@ def _delete(options) -> None:
     present = deletion.present()
     if options.names:
         for name in set(options.names) - tables.where().keys():
-            plan.choose("run", name, present)
+            plan.choose("run", name, present, f"ls {folders.runs_root()}")
         chosen = set(options.names) & present.keys()
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
@@ -345,8 +352,8 @@ def _say_what_is_old() -> None:
 def _claims(options) -> None:
     """The papers' claims in every setting that has records.
 
-    How each claim of the five papers fares, from the records: settings as columns, and the paper's
-    own table from its printed ±. Trains nothing.
+    Print the verdict on each claim of the five papers in each setting, computed from the records,
+    and the verdict on the paper's own table from its printed ±. Trains nothing.
 
     Example: calibkit claims --edition released --paper overconf
     """
@@ -384,7 +391,7 @@ def _claims(options) -> None:
 def _results(options) -> None:
     """Compare the methods of a setting by any metric.
 
-    Methods minus another, paired by seed, with 95 % intervals, in natural units.
+    Print each method minus another one, paired by seed, with 95 % intervals, in natural units.
 
     Example: calibkit results --setting cifar10-plain --metric auroc --against erm
     """
@@ -405,7 +412,7 @@ def _results(options) -> None:
             lines += [[getattr(row, column) for column in columns] for row in found.values()]
     _say_what_is_old()
     if not lines:  # where runs have it, any metric will do
-        plan.choose("metric", options.metric, terms.METRICS)
+        plan.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
     if options.csv:
         return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
     text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
@@ -415,10 +422,9 @@ def _results(options) -> None:
 def _collect(options) -> None:
     """Turn run folders into the tables of an edition.
 
-    Write the records of each setting into data_cache/released/SETTING, beside what its tables hold
-    already; settings without a new run or number are not touched, but tables of version 0.1.0 get
-    checksums. A lost manifest is written anew. The folders stay; calibkit delete removes all of
-    them but the predictions.
+    Add the records of each setting to its tables in data_cache/released/SETTING. Settings without a
+    new run or number are not touched, but tables of version 0.1.0 get checksums. A lost manifest is
+    written anew. The folders stay; calibkit delete removes all of them but the predictions.
     """
     from calibkit_companion import results
 
@@ -426,10 +432,10 @@ def _collect(options) -> None:
 
 
 def _plan(options) -> None:
-    """For each published cell, the run that fills it or why none can; and the total cost.
+    """List the published cells with the run that fills each, or why none can; and the total cost.
 
-    For every number in the papers' tables, the first of the runs (one per seed) whose mean fills
-    it, named as `calibkit runs` prints it, or why there is none. Trains nothing.
+    For every number in the papers' tables, print the first of the runs (one per seed) whose mean
+    fills it, named as `calibkit runs` prints it, or why there is none. Trains nothing.
 
     Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv
     """
@@ -449,7 +455,7 @@ def _plan(options) -> None:
 def _data_list(options) -> None:
     """List every data set.
 
-    Where each is from, its licence and size, and where a copy lies.
+    Print the source, licence and size of each data set, and where a copy lies.
 
     Example: calibkit data list
     """
@@ -459,7 +465,7 @@ def _data_list(options) -> None:
 def _data_get(options) -> None:
     """Download or generate a data set.
 
-    It is decoded, and checked that it loads; a copy that is there already is used first.
+    Use a copy that exists; otherwise download it. Then decode it and check that it loads.
 
     Example: calibkit data get cifar10
     """
@@ -497,10 +503,10 @@ def _data_unpack(options) -> None:
 
 
 def _bench(options) -> None:
-    """Compare your own method, recalibration, score or metric with what there is.
+    """Compare your own method, recalibration, score or metric with the usual one.
 
-    Train your method, and ERM if missing, under one protocol, on the data of the edition that are
-    here; compare the two; write an HTML page, and its numbers as JSON.
+    Train your method, and plain training if it is missing, with one protocol, on those data of the
+    edition that are here. Compare the two. Write an HTML page, and its numbers as JSON.
 
     A method is a function (logits, targets) -> one loss per sample, or a factory; a recalibration
     is a class with fit and predict_proba, and needs no training. Examples: calibkit bench

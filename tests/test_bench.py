@@ -94,7 +94,7 @@ def test_a_lower_temperature_is_found_out(crowd):
     put_scaled("mine.py:plain", 1 / suits)
     said = headline(bench.trained("mine.py:plain", PLACE), "mine.py:plain")
     assert said["Calibrated as trained"] == "better"
-    assert said["What no temperature repairs"] == "no difference"
+    assert said["What temperature scaling leaves"] == "no difference"
 
 
 def test_what_is_lost_is_named(crowd):

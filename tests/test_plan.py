@@ -76,7 +76,7 @@ def test_method_text_round_trips():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ermm", "unknown method 'ermm' .did you mean 'erm'.*valid: brier"),
+        ("ermm", "unknown method 'ermm' .did you mean 'erm'.*: erm, .*: calibkit train --help"),
         ("focal(gama=2)", "unknown option of focal 'gama'.*valid: gamma"),
         ("focal(gamma=x)", "option gamma of focal: got 'x', expected a finite number"),
         ("focal(gamma=nan)", "option gamma of focal: got 'nan', expected a finite number"),

@@ -183,7 +183,7 @@ def test_a_finding_is_stated_only_where_its_rows_bear_it_out(plain):
     assert stated.holds and "**It hides errors.**" in stated._repr_markdown_()
     wrong = page.finding("It hides errors.", (auroc["sam"], "lower"))
     assert not wrong.holds and "do not show it" in wrong._repr_markdown_()
-    assert "AUROC against ERM, points: SAM +" in wrong._repr_markdown_()
+    assert "The AUROC of SAM is " in wrong._repr_markdown_()
     with pytest.raises(ValueError, match="unknown outcome 'fewer'"):
         page.finding("It hides errors.", (auroc["sam"], "fewer"))
     with pytest.raises(ValueError, match="at least one row"):

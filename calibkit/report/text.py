@@ -242,7 +242,7 @@ def _on_sets(numbers: Assessment) -> dict[str, str]:
     effect = "larger" if ratio > 1.05 else "smaller" if ratio < 0.95 else "no larger"
     if effect == "larger" and after["class_gap"] < before["class_gap"]:
         effect += ", their coverage more even"
-    title = f"Sets of answers: a temperature makes adaptive ones {effect}"
+    title = f"Sets of answers: temperature scaling makes adaptive ones {effect}"
     return card(title, say(numbers, "conformal", sets=sets), "fair")
 
 

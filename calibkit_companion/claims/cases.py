@@ -94,7 +94,7 @@ def case_of(claim: Claim, place: Place) -> Case:
     at = place.at(claim.comparisons[0].first) if claim.datasets else place
     plain = isinstance(place.series(Side("erm", Number("accuracy"))), Series)
     if not claim.datasets and not plain:
-        return Case(place, None, "no run of ERM")
+        return Case(place, None, "no run of plain training")
     methods = {m for c in claim.comparisons for side in c.sides for m in side.methods}
     if place.name == PUBLIC and methods != {"erm"}:
         return Case(place, None, "no other method was trained like these networks")

@@ -31,7 +31,7 @@ def described(leaf: Comparison | Computed) -> str:
     >>> from calibkit_companion.results import Number
     >>> first, second = Side("cs_kd", Number("eaurc")), Side("erm", Number("eaurc"))
     >>> described(Comparison(first, second, "above"))
-    'E-AURC, CS-KD minus ERM'
+    'E-AURC, CS-KD minus Plain training'
     """
     if isinstance(leaf, Computed):
         return leaf.says

@@ -60,8 +60,8 @@ class Results:
 
     @property
     def short_title(self) -> str:
-        """The title without what it has in brackets and whose regime it is, for a panel."""
-        return self.title.partition(" (")[0].partition(", the regime")[0]
+        """The title without brackets and without whose schedule it is, for a panel."""
+        return self.title.partition(" (")[0].partition(", schedule of")[0]
 
     @cached_property
     def planned(self) -> list[plan.Run]:
