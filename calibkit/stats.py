@@ -40,6 +40,7 @@ from calibkit.arrays import (
     to_numpy,
 )
 from calibkit.precision import log_of_map
+from calibkit.resampling import as_counts, as_groups, draws, effective_size
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
@@ -297,6 +298,8 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of metrics over the samples of a test set.
 
@@ -320,6 +323,14 @@ def bootstrap(
         Coverage of the interval, in (0, 1).
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
+    sample_weight : array, shape (m,), optional
+        How much each sample counts, as in `metrics.ece`: exact in the estimates, and kept by every
+        sample that is drawn. Samples of weight 0 are left out. Functions of your own get it, by
+        that name. Floors are those of as many samples as these are worth
+        (`resampling.effective_size`), since the noise is theirs.
+    groups : array, shape (m,), optional
+        Names or numbers of what samples belong to, such as patients: samples of a group are alike,
+        so whole groups are drawn, as many as there are.
 
     Returns
     -------
@@ -333,7 +344,8 @@ def bootstrap(
     ------
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, a name is
-        unknown, there are fewer than two replicates, or the level is not between 0 and 1.
+        unknown, there are fewer than two replicates, the level is not between 0 and 1, a weight is
+        negative or all are 0, or there is only one group.
 
     Notes
     -----
@@ -352,7 +364,7 @@ def bootstrap(
     True
     """
     _check_level(level)
-    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind)
+    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind, sample_weight, groups)
     return _own(drawn, metric_names, level)
 
 
@@ -365,6 +377,8 @@ def compare(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
@@ -393,6 +407,14 @@ def compare(
         Coverage of the interval, in (0, 1).
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
+    sample_weight : array, shape (m,), optional
+        How much each sample counts, as in `metrics.ece`: exact in the estimates, and kept by every
+        sample that is drawn. Samples of weight 0 are left out. Functions of your own get it, by
+        that name. Floors are those of as many samples as these are worth
+        (`resampling.effective_size`), since the noise is theirs.
+    groups : array, shape (m,), optional
+        Names or numbers of what samples belong to, such as patients: samples of a group are alike,
+        so whole groups are drawn, as many as there are.
 
     Returns
     -------
@@ -405,8 +427,8 @@ def compare(
     ------
     ValueError
         If an argument is empty, malformed or not finite, the numbers of samples differ, a label is
-        out of range, a name is unknown, there are fewer than two replicates, or the level is
-        not between 0 and 1.
+        out of range, a name is unknown, there are fewer than two replicates, the level is
+        not between 0 and 1, a weight is negative or all are 0, or there is only one group.
 
     Notes
     -----
@@ -429,12 +451,18 @@ def compare(
     Interval(estimate=0.0, low=0.0, high=0.0)
     """
     _check_level(level)
-    drawn = _drawn([logits_a, logits_b], labels, metric_names, n, seed, kind)
+    models = [logits_a, logits_b]
+    drawn = _drawn(models, labels, metric_names, n, seed, kind, sample_weight, groups)
     return _difference(*drawn, metric_names, level)
 
 
 def compare_all(
-    models: Sequence[Answers], metric_names: Sequence[Metric], n: int = 1000, level: float = 0.95
+    models: Sequence[Answers],
+    metric_names: Sequence[Metric],
+    n: int = 1000,
+    level: float = 0.95,
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> tuple[list[dict[str, Interval]], list[dict[str, Interval]]]:
     """What `bootstrap` says of every model, and `compare` of every two, from the same resamples.
 
@@ -451,6 +479,8 @@ def compare_all(
         Replicates, at least 2.
     level : float
         Coverage of the intervals, in (0, 1); of differences jointly.
+    sample_weight, groups
+        As in `bootstrap`.
 
     Returns
     -------
@@ -472,7 +502,7 @@ def compare_all(
     ([1.0, 0.5], 0.5)
     """
     _check_level(level)
-    drawn = _drawn(models, None, metric_names, n)
+    drawn = _drawn(models, None, metric_names, n, sample_weight=sample_weight, groups=groups)
     pairs = list(combinations(drawn, 2))
     joint = 1 - (1 - level) / max(len(pairs), 1)
     differences = [_difference(a, b, metric_names, joint) for a, b in pairs]
@@ -965,11 +995,16 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def _evaluator(
-    logits: ArrayLike, labels: ArrayLike, names: Sequence[Metric], kind: Kind = "logits"
+    logits: ArrayLike,
+    labels: ArrayLike,
+    names: Sequence[Metric],
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
-    The array is read and sorted here, once.
+    The array is read and sorted here, once. Without weights, counts are whole numbers.
     """
     by_sample, classwise, valid = {}, None, []
     if isinstance(logits, Answers | Ranked | Samples):
@@ -994,29 +1029,50 @@ def _evaluator(
     rank = getattr(logits, "rank", None)
     rank = by_sample["confidence"] if rank is None else to_numpy(rank)
     _, first, place = np.unique(-rank, return_index=True, return_inverse=True)
-    distinct, groups = by_sample["confidence"][first], len(first)
-    code = place + groups * by_sample["correct"]
+    distinct, places = by_sample["confidence"][first], len(first)
+    code = place + places * by_sample["correct"]
     m = len(code)
-    everything = np.arange(m)
+    weights = None if sample_weight is None else as_counts(sample_weight, m)
+    everything = np.arange(m) if weights is None else np.flatnonzero(weights)
+    worth = _worth(by_sample, weights, None if groups is None else as_groups(groups, m))
 
     def evaluate(rows: Array | None) -> Array:
         rows = everything if rows is None else rows
-        counts = np.bincount(code[rows], minlength=2 * groups)
-        ranking = metrics.Ranking(distinct, right=counts[groups:], wrong=counts[:groups])
-        by_class = classwise(np.bincount(rows, minlength=m)) if classwise else {}
+        its = None if weights is None else weights[rows]
+        counts = np.bincount(code[rows], its, minlength=2 * places)
+        size = None if worth is None else worth * float(counts.sum())
+        ranking = metrics.Ranking(distinct, counts[places:], counts[:places], size)
+        by_class = {}
+        if classwise:
+            by_class = classwise(np.bincount(rows, its, minlength=m), worth or 1.0)
 
         def value(name: Metric) -> float:
             if callable(name):
+                more = {} if its is None else {"sample_weight": its}
+                pair = by_sample["confidence"][rows], by_sample["correct"][rows]
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-                    return float(name(by_sample["confidence"][rows], by_sample["correct"][rows]))
+                    return float(name(*pair, **more))
             if name in ranked:
                 return ranked[name](ranking)
-            return by_class[name] if name in by_class else float(by_sample[name][rows].mean())
+            if name in by_class:
+                return by_class[name]
+            return float(np.average(by_sample[name][rows], weights=its))
 
         return np.array([value(name) for name in names])
 
     return evaluate, m
+
+
+def _worth(
+    by_sample: dict[str, Array], weights: "Array | None", groups: "Array | None"
+) -> float | None:
+    """How many samples a unit of weight is worth to a floor; None: one."""
+    if weights is None and groups is None:
+        return None
+    residual = by_sample["confidence"].astype(np.float64) - by_sample["correct"]
+    every = len(residual) if weights is None else float(weights.sum())
+    return effective_size(weights, groups, residual) / every
 
 
 _CLASSWISE = ("classwise_ece", "classwise_ece_floor", "excess_classwise_ece")
@@ -1044,7 +1100,8 @@ class _Classwise:
         values = p, self.columns[1][sample, of], np.ones(len(p)), self.residual[sample, of]
         self.high = [csr_array((v, (cell, sample)), shape=(k * bins, n)) for v in values]
 
-    def __call__(self, weights: Array) -> dict[str, float]:
+    def __call__(self, weights: Array, worth: float = 1.0) -> dict[str, float]:
+        """For weights of the samples, a unit of which is worth so many samples to the floor."""
         weights = weights.astype(np.float64)
         n = weights.sum()
         everything = [*(weights @ c for c in self.columns), n, weights @ self.residual]
@@ -1055,18 +1112,25 @@ class _Classwise:
             sums.append(cells)
         p, squares, count, residual = sums
         error = float(np.abs(residual).sum(axis=1).mean() / n)
-        floor = float(metrics.mean_deviation(count, p, squares).sum(axis=1).mean() / n)
+        deviation = metrics.mean_deviation(worth * count, worth * p, worth * squares)
+        floor = float(deviation.sum(axis=1).mean() / (worth * n))
         return dict(zip(_CLASSWISE, (error, floor, error - floor), strict=True))
 
 
-def _replicates(evaluators: list, m: int, n: int, seed: int) -> list[Array]:
+def _replicates(
+    evaluators: list,
+    m: int,
+    n: int,
+    seed: int,
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
+) -> list[Array]:
     """Evaluate all on the same resamples: an array (n, metrics) of each."""
     if n < 2:
         raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
-    rng = np.random.default_rng(seed)
-    draws = (rng.integers(0, m, m) for _ in range(n))
+    resamples = draws(m, n, seed, sample_weight, groups)
     with _one_thread():
-        values = [[evaluate(drawn) for evaluate in evaluators] for drawn in draws]
+        values = [[evaluate(rows) for evaluate in evaluators] for rows in resamples]
     return [np.array(its) for its in zip(*values, strict=True)]
 
 
@@ -1083,7 +1147,14 @@ Drawn: TypeAlias = dict[Metric, tuple[float, Array]]  # value of a metric, and o
 
 
 def _drawn(
-    models: Sequence, labels: ArrayLike, names: Sequence, n: int, seed: int = 0, kind="logits"
+    models: Sequence,
+    labels: ArrayLike,
+    names: Sequence,
+    n: int,
+    seed: int = 0,
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> list[Drawn]:
     """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
     if isinstance(names, str) or callable(names):
@@ -1091,10 +1162,12 @@ def _drawn(
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
     names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
-    evaluators, sizes = zip(*(_evaluator(x, labels, names, kind) for x in models), strict=True)
+    given = (_evaluator(x, labels, names, kind, sample_weight, groups) for x in models)
+    evaluators, sizes = zip(*given, strict=True)
     if len(set(sizes)) > 1:
         raise ValueError(f"logits: got {sizes} samples, expected the same of all models")
-    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed), strict=True)
+    values = _replicates(evaluators, sizes[0], n, seed, sample_weight, groups)
+    both = zip(evaluators, values, strict=True)
     return [
         {name: (x, its) for name, x, its in zip(names, evaluate(None), values.T, strict=True)}
         for evaluate, values in both
