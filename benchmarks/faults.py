@@ -53,12 +53,8 @@ class Trial:
         self.folder.rename(self.filled)
         if not name.startswith("train"):  # whose threads no fork survives
             self.fresh()
-            (
-                in_cache(self.folder),
-                forget(),
-                run(*self.command.in_folder(self.folder)),
-            )  # imports all it needs
-            forget()
+            in_cache(self.folder), forget()
+            run(*self.command.in_folder(self.folder)), forget()  # imports all that it needs
         self.fresh()
         self.before = self.seen()
         self.steps, self.undisturbed = steps(self.work, self.folder, self.log)
