@@ -58,11 +58,12 @@ def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
         row("bsce-c04", "b", "unclear"),
         row("bsce-c05", "a", "not tested"),
         row("bsce-c05", "b", "holds", shown=False),  # what no column shows counts for nothing
+        row("bsce-c06", judging.MATHEMATICS, "holds"),
     ]
     found = scorecard.by_fate(rows, "bsce")
     counted = {name: [told.claim.id for told in its] for name, its in found.items()}
     assert counted == {
-        "reproduced": ["bsce-c03", "bsce-c02"],  # first what more settings decide
+        "reproduced": ["bsce-c03", "bsce-c02", "bsce-c06"],  # first what more settings decide
         "not reproduced": ["bsce-c04"],
         "different by setting": [],
         "unclear": ["bsce-c01"],
@@ -71,9 +72,10 @@ def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
     assert found["reproduced"][0].rests == [("holds", "On a, and 1 more")]
     assert found["not reproduced"][0].rests == [("reversed", "On a")]
     said = text(claims.Scorecard(rows))
-    assert "5 claims" in said and "2 reproduced" in said and "1 not tested" in said
+    assert "6 claims" in said and "3 reproduced 1 of these computed" in said
+    assert "1 not tested" in said
     counted = claims.answer(rows)
-    assert counted.startswith("Of 5 claims: **2 reproduced**") and counted.endswith("1 not tested.")
+    assert counted.startswith("Of 6 claims: **3 reproduced**") and counted.endswith("1 not tested.")
     assert "different" not in counted
     assert "✕ reversed: On a" in said and "different" not in said
     assert 'href="claims.html#bsce-c03-a"' in claims.Scorecard(rows)._repr_html_()

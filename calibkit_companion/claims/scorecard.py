@@ -57,6 +57,11 @@ class Told(NamedTuple):
         return found
 
     @property
+    def computed(self) -> bool:
+        """Whether no run decides it: an identity or a derivation."""
+        return [row.column for row in self.rows] == [MATHEMATICS]
+
+    @property
     def lacks(self) -> str:
         """What would be needed, of a claim that no setting tests."""
         from calibkit import terms
@@ -84,7 +89,7 @@ def by_fate(rows: Sequence[Judged], paper: str) -> dict[str, list[Told]]:
             rests = tuple(row for row in its if row.outcome in FATES[name])
             found[name].append(Told(claim, rests))
     for its in found.values():
-        its.sort(key=lambda told: ([r.column for r in told.rows] == [MATHEMATICS], -len(told.rows)))
+        its.sort(key=lambda told: (told.computed, -len(told.rows)))
     return found
 
 
