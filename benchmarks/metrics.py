@@ -389,10 +389,11 @@ def main(path: Path) -> None:
         draws = np.where(correct, rng.beta(8, 1, n), rng.beta(4, 2, n))
         confidence = (0.5 + draws / 2).astype(np.float32)
         rows += timed(f"{n}", from_confidence(confidence, correct, other))
+    fitted = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the peers
         for n in CONFIDENCES[:2]:
-            rows += timed(f"{n} x 2", maps(n, other))
+            fitted += timed(f"{n} x 2", maps(n, other))
     bootstrap = bootstrap_cost()
 
     shared = [row for row in rows if row["library"] in ("torchmetrics", "netcal")]
@@ -414,9 +415,8 @@ def main(path: Path) -> None:
             (f"least ratio to torchmetrics and netcal ({where})", ">=", 3.0, slowest["ratio"])
         )
     for name, library, least in TARGETS:
-        ratios = [
-            row["ratio"] for row in rows if (row["metric"], row["library"]) == (name, library)
-        ]
+        its = [row for row in rows + fitted if (row["metric"], row["library"]) == (name, library)]
+        ratios = [row["ratio"] for row in its]
         if ratios:
             bars.append((f"least ratio of {name} to {library}", ">=", least, min(ratios)))
     met = {"<=": np.less_equal, "<": np.less, ">=": np.greater_equal}
@@ -437,6 +437,7 @@ def main(path: Path) -> None:
         "summary": summaries,
         "bootstrap": bootstrap,
         "metrics": rows,
+        "maps": fitted,
     }
     for bar in result["bars"]:
         verdict = "met" if bar["met"] else "MISSED"
