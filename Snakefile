@@ -4,10 +4,11 @@
 # Every job rereads this file, so it imports nothing heavy.
 import json
 import os
+import shlex
 import sys
 import time
 from contextlib import suppress
-from glob import glob
+from glob import escape as glob_escape, glob
 
 from filelock import FileLock, Timeout
 
@@ -36,8 +37,8 @@ if workflow.is_main_process:  # its jobs need not open every table again
 else:
     with open(INDEX) as file:
         TABLES = json.load(file)
-# By such a table, those that are read with it.
-BESIDE = {path: glob(f"{os.path.dirname(path)}/*.parquet") for path in set(TABLES.values())}
+# By such a file, those that are read with it: a manifest changes with each of them.
+BESIDE = {path: glob(f"{glob_escape(os.path.dirname(path))}/*.parquet") if path.endswith(".parquet") else [path] for path in set(TABLES.values())}
 PUBLIC = []  # what pages read besides: networks of others, and what was worked out
 if not CHEAP:
     PUBLIC = glob(f"{CACHE}/released/public/*.parquet") + glob(f"{CACHE}/released/derived.json")
@@ -85,7 +86,7 @@ QUEUE = [run.name for run in runs("book", EDITION) if run.name not in TABLES]
 SIZE = -(-len(QUEUE) // min(4, os.cpu_count() or 1)) if CHEAP else 1
 BATCHES = [QUEUE[i : i + SIZE] for i in range(0, len(QUEUE), SIZE)] if QUEUE else []
 
-TO_LOG = "> {log} 2>&1" if CHEAP else "2> {log}"  # long runs print their progress
+TO_LOG = "> {log:q} 2>&1" if CHEAP else "2> {log:q}"  # long runs print their progress
 KEEP = "--replicates" if CHEAP else ""  # else each page would compute them for itself
 LAUNCHER = config.get("launcher", "")  # put before each command, such as profiles/gpus/free-gpu
 for names in BATCHES:
@@ -106,7 +107,7 @@ def quickly(module, program):
     code = f"import gc, sys; gc.set_threshold(100_000); sys.modules[\"rfc3987_syntax\"] = None; from {module} import {program}; {program}()"
     return f"python -c '{code}'"
 
-PALETTE = "" if CHEAP else " && python book/palette.py {params.draft}"  # lighter figures
+PALETTE = "" if CHEAP else " && python book/palette.py {params.draft:q}"  # lighter figures
 
 rule notebook:
     input:
@@ -121,22 +122,24 @@ rule notebook:
         toys=lambda w: f"-p toy_runs {TOY_RUNS}" if TOY_RUNS and w.notebook == "bsce" else "",
     retries: 1  # kernels can race for a port
     shell:
-        f"OMP_NUM_THREADS=1 PYTHONSTARTUP=\"$PWD/book/_ext/kernel.py\" {quickly('papermill.cli', 'papermill')} {{input.source}} {{params.draft}} {{params.edition}} {{params.toys}}"
-        " -k python3 --cwd notebooks --no-progress-bar > {log} 2>&1 || python book/_ext/pages.py {params.draft} >> {log} 2>&1"
-        f"{PALETTE} && cp {{params.draft}} {{output}}"  # a page without records is a short one
+        f"OMP_NUM_THREADS=1 PYTHONSTARTUP=\"$PWD/book/_ext/kernel.py\" {quickly('papermill.cli', 'papermill')} {{input.source:q}} {{params.draft:q}} {{params.edition}} {{params.toys}}"
+        " -k python3 --cwd notebooks --no-progress-bar > {log:q} 2>&1 || python book/_ext/pages.py {params.draft:q} >> {log:q} 2>&1"
+        f"{PALETTE} && cp {{params.draft:q}} {{output:q}}"  # a page without records is a short one
+
+BOOK = shlex.quote(f"{BUILD}/book").replace("{", "{{").replace("}", "}}")
 
 rule pages:
     input: [path for path in glob("book/*.*") + glob("book/_ext/*.py") + glob("book/_static/**", recursive=True) if os.path.isfile(path)]
     output: touch(f"{BUILD}/pages.done")
-    shell: f"mkdir -p {BUILD}/book && cp -r book/*.* book/_static book/_ext {BUILD}/book/"
+    shell: f"mkdir -p {BOOK} && cp -r book/*.* book/_static book/_ext {BOOK}/"
 
 rule book:
     input: expand(f"{BUILD}/book/notebooks/{{notebook}}.ipynb", notebook=NOTEBOOKS), rules.pages.output
     output: f"{BUILD}/book/_build/html/index.html"
     log: f"{BUILD}/logs/book.log"
     shell:  # a warning fails the build, but only after index.html is written and looks done
-        f"{quickly('jupyter_book.cli.main', 'main')} build {BUILD}/book -W -n --keep-going > {{log}} 2>&1 && touch {{output}}"
-        " || (rm -f {output}; exit 1)"
+        f"{quickly('jupyter_book.cli.main', 'main')} build {BOOK} -W -n --keep-going > {{log:q}} 2>&1 && touch {{output:q}}"
+        " || (rm -f {output:q}; exit 1)"
 
 onerror:  # say why, as Snakemake itself shows only the command
     with suppress(OSError):  # an existing book hides a missing page from Snakemake

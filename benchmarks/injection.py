@@ -32,6 +32,7 @@ ERRORS = {
     "unlink": ("EIO", "EACCES"),
     "unlinkat": ("EIO", "EACCES"),
     "rmdir": ("EIO", "EACCES"),
+    "newfstatat": ("EIO",),
 }
 KILL = "killed"
 _TIMEOUT = 60  # seconds after which a command hangs
@@ -81,7 +82,8 @@ def steps(work: Callable[[], int], folder: Path, log: Path) -> tuple[list[Step],
 
 def faults(found: list[Step]) -> list[tuple[Step, str]]:
     """Every fault of every step: the name of an error, or `KILL`."""
-    return [(step, how) for step in found for how in (*ERRORS[step.call], KILL)]
+    each = [(step, how) for step in found for how in (*ERRORS[step.call], KILL)]
+    return [(s, how) for s, how in each if (s.call, how) != ("newfstatat", KILL)]  # as at the next
 
 
 def injected(work: Callable[[], int], step: Step, how: str, folder: Path, log: Path):

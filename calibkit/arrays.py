@@ -385,6 +385,26 @@ def row_sums(block: Array) -> Array:
     return np.einsum("ij->i", block)
 
 
+def log_odds(logits: Array, classes: Array | None = None) -> Array:
+    """The logit of one class of each row less the logarithm of the sum of the others' exponentials.
+
+    In double precision; of the predicted class, unless `classes` (n,) says of which.
+
+    >>> log_odds(np.array([[0.0, 2000.0], [1.0, 1.0]])).tolist()
+    [2000.0, 0.0]
+    """
+    classes = logits.argmax(axis=1) if classes is None else classes
+    rows, odds = np.arange(len(logits)), np.empty(len(logits))
+    for part in blocks(*logits.shape):
+        others = logits[part].astype(np.float64)
+        place = rows[: len(others)], classes[part]
+        own = others[place]
+        others[place] = -np.inf
+        top = others.max(axis=1)
+        odds[part] = own - top - np.log(row_sums(np.exp(others - top[:, None])))
+    return odds
+
+
 def check_bins(bins: int) -> None:
     """Refuse what is no number of bins.
 

@@ -87,22 +87,28 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"calibkit {__version__}")
     commands = made.add_subparsers(required=True, metavar="command")
 
-    add = add_command(commands, "report", _report, _reading, _tokens, _rules, _gate)
+    sets = [_reading, _cluster, _tokens, _rules, _privacy, _gate]
+    add = add_command(commands, "report", _report, *sets)
     add("predictions", help="file of predictions; - is standard input")
     add("--out", default="report", help="folder to write to (default: report)")
     add("--against", metavar="FILE", help="predictions of a second model for the same samples")
     add("--group", **SEVERAL, metavar="NAME", help="a column or array of groups; repeatable")
 
-    add = add_command(commands, "recalibrate", _recalibrate, _reading, _tokens, _rules, _output)
+    add = add_command(
+        commands, "recalibrate", _recalibrate, _reading, _cluster, _tokens, _rules, _output
+    )
     maps = "auto temperature structured vector matrix beta top isotonic histogram".split()
     add("predictions", help="file, as `calibkit report` reads it")
-    what = "default: auto, the one that a report recommends, or else a temperature"
+    what = "default: auto, the one that a report recommends, or else temperature scaling"
     add("--map", default="auto", choices=maps, help=what)
     add("--force", **FLAG, help="write a map that does harm, or is at the end of its range")
     add("--save", metavar="FILE", required=True, help="such as map.json")
 
-    add = add_command(commands, "compare", _compare, _reading, _gate)
+    sets = [_reading, _cluster, _tokens, _privacy, _gate]
+    add = add_command(commands, "compare", _compare, *sets)
     add("predictions", nargs="+", help="files, as `calibkit report` reads them")
+    add("--id", metavar="COLUMN", help="names the rows in all files (default: found by itself)")
+    add("--positive", metavar="NAME", help="of two classes, which (default: by name, or the rarer)")
     add("--out", default="compare", help="folder to write to (default: compare)")
     add("--unpaired", **FLAG, help="the files are of other samples, the oldest first")
 
@@ -136,8 +142,21 @@ def _reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--column", **SEVERAL, metavar="NAME=COLUMN", help=what)
     what = "whether a label of -1 is a class or no label (default: a class if all are -1 or 1)"
     parser.add_argument("--minus-one", choices=("class", "none"), help=what)
-    what = "believe a file whose labels and columns seem not to belong together"
+    what = (
+        "believe a file whose labels and columns seem not to belong together, and read "
+        "probabilities slightly outside of 0 to 1 as 0 or 1"
+    )
     parser.add_argument("--as-is", **FLAG, help=what)
+    what = "of several labels that hold at once (multi-label), the one to read: its name or number"
+    parser.add_argument("--one-label", metavar="NAME", help=what)
+
+
+def _cluster(parser: argparse.ArgumentParser) -> None:
+    what = (
+        "the column or array that says which rows are alike, such as patient: folds, resamples and "
+        "intervals go over its values"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help=what)
 
 
 def _chosen_reading(options) -> dict:
@@ -145,12 +164,18 @@ def _chosen_reading(options) -> dict:
         "columns": options.column,
         "minus_one": options.minus_one,
         "as_is": options.as_is,
+        "one_label": options.one_label,
     }
 
 
 def _tokens(parser: argparse.ArgumentParser) -> None:
     words = "take scores (texts, tokens, classes) token by token"
     parser.add_argument("--tokens", **FLAG, help=words)
+
+
+def _privacy(parser: argparse.ArgumentParser) -> None:
+    words = "leave out what belongs to a single row: to pass the page on to others"
+    parser.add_argument("--no-rows", **FLAG, help=words)
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
@@ -234,6 +259,8 @@ def _report(options) -> int:
             rules=_chosen_rules(options),
             group=options.group,
             tokens=options.tokens,
+            cluster=options.cluster,
+            rows=not options.no_rows,
             **_chosen_reading(options),
             log=_show_step,
             told=told.append,
@@ -288,7 +315,8 @@ def _recalibrate(options) -> int:
     """
     from calibkit.report import deploy, predictions
 
-    reading = _chosen_reading(options) | {"tokens": options.tokens}
+    reading = _chosen_reading(options)
+    reading |= {"tokens": options.tokens, "cluster": options.cluster}
     data = predictions.read(options.predictions, options.labels, **reading)
     model, about = deploy.recalibrate(
         data, options.map, options.positive, options.target_risk, _chosen_rules(options)
@@ -315,12 +343,14 @@ def _show_step(words: str) -> None:
 def _compare(options) -> int:
     """Compare models on the same samples, or one model over time.
 
-    Read prediction files for the same samples; compare every pair of models. Intervals are
-    corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
+    Read prediction files for the same samples, matched by a column that names them where all have
+    one; compare every pair of models. Of two classes, the probability of one is compared. Intervals
+    are corrected for the number of pairs. Files of other samples (--unpaired), or one file with a
     column `date`: has calibration drifted beyond chance since the first, and where?
 
     Examples: calibkit compare a.npz b.npz c.npz --out compare · calibkit compare old.npz new.npz
-    --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv
+    --unpaired --fail-if 'drifted>0' · calibkit compare dated.csv · calibkit compare a.csv b.csv
+    --id sample --cluster patient
     """
     from calibkit.report import comparison  # late: it draws
 
@@ -330,6 +360,11 @@ def _compare(options) -> int:
         options.out,
         options.labels,
         options.unpaired,
+        ids=options.id,
+        positive=options.positive,
+        cluster=options.cluster,
+        rows=not options.no_rows,
+        tokens=options.tokens,
         **_chosen_reading(options),
         told=told.append,
     )
@@ -341,6 +376,8 @@ def print_verdicts(numbers: dict) -> None:
         print(block["title"])
         for answer in block["verdict"]:
             print(f"  {answer['title']}\n    {answer['text']}")
+    for note in numbers.get("notes", ()):
+        print(f"· {note}")
 
 
 if __name__ == "__main__":

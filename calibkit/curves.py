@@ -13,6 +13,7 @@ import numpy as np
 
 from calibkit import metrics, posthoc, stats, terms
 from calibkit.arrays import Array, ArrayLike, as_confidence_correct, to_numpy
+from calibkit.resampling import effective_size
 
 Seeds: TypeAlias = "ArrayLike | Sequence[ArrayLike]"  # one array, or one a seed
 History: TypeAlias = Mapping[str, Any]  # a list of numbers by metric, one number an epoch
@@ -226,7 +227,11 @@ def _runs(
 
 
 def prepare_confidence_histogram(
-    confidence: Seeds, correct: Seeds, bins: int = 25, threshold: float | None = None
+    confidence: Seeds,
+    correct: Seeds,
+    bins: int = 25,
+    threshold: float | None = None,
+    sample_weight: "ArrayLike | None" = None,
 ) -> ConfidenceHistogram:
     """Densities of the confidence of correct and of wrong predictions (fmfp figs. 5 and 9).
 
@@ -243,6 +248,8 @@ def prepare_confidence_histogram(
         Bins of equal width on [0, 1].
     threshold : float, optional
         Above which confidence an error counts as a confident one.
+    sample_weight : array_like (n,), optional
+        How much each sample counts, for every seed: as in `metrics.ece`.
 
     Returns
     -------
@@ -263,18 +270,21 @@ def prepare_confidence_histogram(
     edges = np.linspace(0, 1, bins + 1)
     rows = []
     for c, z in _runs(confidence, correct):
-        table = metrics.reliability_bins(c, z, bins)
+        weighted = {"sample_weight": sample_weight}
+        table = metrics.reliability_bins(c, z, bins, **weighted)
         right = np.nan_to_num(table["accuracy"]) * table["count"]
-        row = {"overlap": metrics.histogram_overlap(c, z), "auroc": metrics.auroc(c, z)}
+        row = {"overlap": metrics.histogram_overlap(c, z, **weighted)}
+        row["auroc"] = metrics.auroc(c, z, **weighted)
         few = z.all() or threshold is None
-        row["confident"] = np.nan if few else float((c[~z] > threshold).mean())
+        row["confident"] = np.nan if few else _mean(c > threshold, ~z, sample_weight)
         for name, chosen, counts in (
-            ("correct", c[z], right),
-            ("wrong", c[~z], table["count"] - right),
+            ("correct", z, right),
+            ("wrong", ~z, table["count"] - right),
         ):
-            some = len(chosen) > 0
-            row[name] = counts * bins / len(chosen) if some else np.full(bins, np.nan)
-            row[f"mean_{name}"] = chosen.mean() if some else np.nan
+            row[f"mean_{name}"] = _mean(c, chosen, sample_weight)
+            some = chosen.any()
+            every = chosen.sum() if sample_weight is None else counts.sum()
+            row[name] = counts * bins / every if some else np.full(bins, np.nan)
         rows.append(row)
     numbers = {k: np.array([row[k] for row in rows]) for k in rows[0]}
     return ConfidenceHistogram(
@@ -282,7 +292,20 @@ def prepare_confidence_histogram(
     )
 
 
-def prepare_reliability(confidence: Seeds, correct: Seeds, bins: int = 15) -> Reliability:
+def _mean(values: Array, chosen: Array, sample_weight: "ArrayLike | None") -> float:
+    """Mean of some values, by their weights; ``nan`` of none."""
+    if sample_weight is None:
+        return values[chosen].mean() if chosen.any() else np.nan
+    weights = np.asarray(sample_weight, dtype=float)[chosen]
+    return weights @ values[chosen] / weights.sum() if weights.any() else np.nan
+
+
+def prepare_reliability(
+    confidence: Seeds,
+    correct: Seeds,
+    bins: int = 15,
+    sample_weight: "ArrayLike | None" = None,
+) -> Reliability:
     """Accuracy against mean confidence per bin, with 95 % Wilson intervals of the accuracy.
 
     Several seeds are pooled bin by bin. They were tested on the same samples, so the interval is
@@ -296,6 +319,9 @@ def prepare_reliability(confidence: Seeds, correct: Seeds, bins: int = 15) -> Re
         Whether each prediction was right.
     bins : int
         Bins (lo, hi] of equal width on [0, 1], as in `metrics.ece`.
+    sample_weight : array_like (n,), optional
+        How much each sample counts, for every seed: as in `metrics.ece`.
+        Intervals are then those of as many samples as these are worth (Kish 1965).
 
     Returns
     -------
@@ -311,7 +337,8 @@ def prepare_reliability(confidence: Seeds, correct: Seeds, bins: int = 15) -> Re
     [0.15]
     """
     runs = _runs(confidence, correct)
-    tables = [metrics.reliability_bins(c, z, bins) for c, z in runs]
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    tables = [metrics.reliability_bins(c, z, bins, sample_weight=weights) for c, z in runs]
     count, seed_accuracy, seed_confidence = (
         np.array([table[key] for table in tables]) for key in ("count", "accuracy", "confidence")
     )  # (seeds, bins)
@@ -321,7 +348,10 @@ def prepare_reliability(confidence: Seeds, correct: Seeds, bins: int = 15) -> Re
         return np.nansum(values * count, axis=0) / total
 
     accuracy, mean_count = pooled(seed_accuracy), count.mean(0)
-    _, low, high = stats.wilson(accuracy * mean_count, mean_count)
+    size = mean_count
+    if weights is not None:
+        size = mean_count * effective_size(weights) / mean_count.sum()
+    _, low, high = stats.wilson(accuracy * size, size)
     gap = np.nan_to_num(np.abs(seed_accuracy - seed_confidence))
     return Reliability(
         edges=np.asarray(tables[0]["edges"]),
@@ -333,8 +363,8 @@ def prepare_reliability(confidence: Seeds, correct: Seeds, bins: int = 15) -> Re
         high=high,
         seed_accuracy=seed_accuracy,
         ece=(count * gap).sum(1) / count.sum(1),
-        accuracy_all=np.array([z.mean() for _, z in runs]),
-        confidence_all=np.array([c.mean() for c, _ in runs]),
+        accuracy_all=np.array([np.average(z, weights=weights) for _, z in runs]),
+        confidence_all=np.array([np.average(c, weights=weights) for c, _ in runs]),
     )
 
 
@@ -345,6 +375,8 @@ def prepare_overfitting(
 
     What a seed has lost is counted from the epoch that is best by the mean of the others: the best
     of its own noisy epochs is lucky, and any loss since then too large. A single seed has no other.
+    The luck of the test set, which all seeds share, is left in it, and the losses of the seeds
+    depend on each other: for an interval, take stretches of epochs that are fixed beforehand.
 
     Parameters
     ----------
@@ -581,7 +613,12 @@ def gradient_ratio(brier: ArrayLike, norm: ArrayLike, size: int = 20, above: flo
     return float(np.median(high[some] / low[some])) if some.any() else float("nan")
 
 
-def prepare_risk_coverage(confidence: Seeds, correct: Seeds, points: int = 200) -> RiskCoverage:
+def prepare_risk_coverage(
+    confidence: Seeds,
+    correct: Seeds,
+    points: int = 200,
+    sample_weight: "ArrayLike | None" = None,
+) -> RiskCoverage:
     """Error rate among the accepted samples against the share accepted, most confident first.
 
     Parameters
@@ -592,6 +629,8 @@ def prepare_risk_coverage(confidence: Seeds, correct: Seeds, points: int = 200) 
         Whether each prediction was right.
     points : int
         Coverages at which the seeds are averaged, from 1 / points to 1.
+    sample_weight : array_like (n,), optional
+        How much each sample counts, for every seed: as in `metrics.ece`.
 
     Returns
     -------
@@ -606,7 +645,8 @@ def prepare_risk_coverage(confidence: Seeds, correct: Seeds, points: int = 200) 
     """
     coverage = np.arange(1, points + 1) / points
     runs = _runs(confidence, correct, unit=False)
-    curves = [metrics.risk_coverage(c, z) for c, z in runs]
+    weighted = {"sample_weight": sample_weight}
+    curves = [metrics.risk_coverage(c, z, **weighted) for c, z in runs]
     risk = np.array([np.interp(coverage, *curve) for curve in curves])
-    aurc = np.array([metrics.aurc(c, z) for c, z in runs])
+    aurc = np.array([metrics.aurc(c, z, **weighted) for c, z in runs])
     return RiskCoverage(coverage, risk, *stats.seed_interval(risk), aurc=aurc)

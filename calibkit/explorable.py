@@ -73,7 +73,7 @@ class Explorable:
     >>> numbers = reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0])
     >>> figure = show_reliability(numbers, still="data:,")  # with a picture of one's own
     >>> figure.label
-    'Reliability diagram with a temperature and bins to choose'
+    'Reliability diagram: choose the temperature and the bins'
     >>> page = f"<!doctype html>{figure.html}<script>{script()}</script>"  # needs nothing else
     """
 
@@ -288,7 +288,7 @@ def show_reliability(table: dict[str, Any], bins: int = 15, still: str | None = 
     --------
     >>> numbers = reliability([[2.0, 0.0], [0.0, 1.0]], [0, 0], temperature=1.5)
     >>> show_reliability(numbers, bins=10)
-    <explorable figure: Reliability diagram with a temperature and bins to choose>
+    <explorable figure: Reliability diagram: choose the temperature and the bins>
     """
     models = _models(table)
 
@@ -310,7 +310,7 @@ def show_reliability(table: dict[str, Any], bins: int = 15, still: str | None = 
             for name, numbers in models.items()
         ],
     }
-    label = "Reliability diagram with a temperature and bins to choose"
+    label = "Reliability diagram: choose the temperature and the bins"
     return Explorable("reliability", data, still or _png(draw), label)
 
 

@@ -9,7 +9,9 @@ There are two kinds of function, which differ in what they take.
   higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
   class is a correct prediction throughout.
 
-`summary` computes all of them from logits in one pass over the array and one sort. Values are plain
+These rank the confidences they are given, ties included, and in single precision those of a sure
+network tie at 1. `summary` computes all metrics from logits and ranks by log-odds, which saturate
+nowhere; `confidence.log_odds` gives them. Values are plain
 fractions (multiply by 100 or 1000 in tables). Samples of equal confidence are always treated as one
 group, so no result depends on the order of the samples. What the data leave undefined, such as the
 AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`.
@@ -21,6 +23,9 @@ To find your way: `ece`, `excess_ece`, `nll` and `brier` for calibration, `auroc
 `fpr_at_tpr` for failure prediction, `risk_coverage` and `threshold_at_risk` for choosing what to
 accept. If you want several numbers at once, `summary` is faster than calling the functions one by
 one. Every function has an example in its own help.
+
+With `sample_weight`, whole numbers give what as many equal rows give. A measure that scikit-learn
+has, too, is equal to its own with the same weights.
 """
 
 import functools
@@ -45,13 +50,17 @@ from calibkit.arrays import (
     check_bins,
     exp_shifted,
     like,
+    log_odds,
     prob_blocks,
     probs_and_floor,
     row_sums,
 )
+from calibkit.resampling import as_counts, effective_size
 
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
 MOST_CELLS = 20_000_000  # classes × bins: bounds the memory
+_LEAST = 1e-300  # in place of a count of 0, that divides a 0
+_NEAR = 1e-12  # how far sums of weights that are not whole may be off, as a share of all
 Scheme = Literal["equal_width", "equal_mass"]
 Binned = Literal["ece", "adaptive_ece", "classwise_ece"]
 _SCHEMES: dict[str, Scheme] = {"ece": "equal_width", "adaptive_ece": "equal_mass"}
@@ -74,11 +83,15 @@ class Ranking:
     ----------
     confidence : array (g,)
         Distinct confidences in descending order.
-    right, wrong : arrays (g,) of int
-        Number of right and of wrong predictions at each.
+    right, wrong : arrays (g,) of int or float
+        Number of right and of wrong predictions at each, or their weight.
+    size : float, optional
+        How many samples their noise is that of; by default as many as are counted.
     """
 
-    def __init__(self, confidence: Array, right: Array, wrong: Array) -> None:
+    def __init__(
+        self, confidence: Array, right: Array, wrong: Array, size: "float | None" = None
+    ) -> None:
         self.confidence = confidence.astype(np.float64)
         self.dtype = confidence.dtype
         self.right, self.wrong = right.astype(np.float64), wrong.astype(np.float64)
@@ -91,11 +104,16 @@ class Ranking:
         self.all_right = float(self.accepted_right[-1])
         self.all_wrong = float(self.accepted_wrong[-1])
         self.n = self.all_right + self.all_wrong
+        self.whole = right.dtype.kind in "iu"
+        self.near = 0.0 if self.whole else _NEAR  # room for rounding, where counts are compared
+        self.worth = 1.0 if size is None else size / self.n  # of a count, in samples
         self.known: dict[tuple, object] = {}  # see `_once`
 
     @classmethod
-    def of(cls, confidence: Array, correct: Array) -> "Ranking":
+    def of(cls, confidence: Array, correct: Array, weights: "Array | None" = None) -> "Ranking":
         """Rank checked arrays. Sorting values is several times faster than sorting indices."""
+        if weights is not None:
+            return cls._of_weights(confidence, correct, weights)
         ascending = np.sort(confidence)
         first = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
         count = np.diff(np.r_[first, len(ascending)])
@@ -103,6 +121,15 @@ class Ranking:
         place = np.searchsorted(distinct, np.sort(confidence[~correct]))
         wrong = np.bincount(place, minlength=len(distinct))
         return cls(distinct[::-1], (count - wrong)[::-1], wrong[::-1])
+
+    @classmethod
+    def _of_weights(cls, confidence: Array, correct: Array, weights: Array) -> "Ranking":
+        some = weights > 0  # the others are as good as not there
+        if not some.all():
+            confidence, correct, weights = confidence[some], correct[some], weights[some]
+        distinct, place = np.unique(confidence, return_inverse=True)
+        right, wrong = (np.bincount(place, weights * x, len(distinct)) for x in (correct, ~correct))
+        return cls(distinct[::-1], right[::-1], wrong[::-1], _size(weights))
 
     @property
     def wins(self) -> float:
@@ -113,17 +140,18 @@ class Ranking:
     def failures(self) -> "_Failures":
         """Where its wrong predictions stand."""
         some = np.flatnonzero(self.wrong > 0)
-        upto = self.accepted[some].astype(np.intp)
-        before = upto - self.count[some].astype(np.intp)
-        return _Failures(before, upto, self.wrong[some], int(self.n))
+        upto, count, n = self.accepted[some], self.count[some], self.n
+        if self.whole:
+            upto, count, n = upto.astype(np.intp), count.astype(np.intp), int(n)
+        return _Failures(np.maximum(upto - count, 0), upto, self.wrong[some], n)
 
     def risk(self) -> Array:
         """Error rate of the accepted; 0 before the first, which a replicate may not have drawn."""
-        return self.accepted_wrong / np.maximum(self.accepted, 1)
+        return self.accepted_wrong / np.maximum(self.accepted, _LEAST)
 
     def threshold(self, risk: float) -> float:
         """As `threshold_at_risk`."""
-        within = np.flatnonzero(self.risk() <= risk)
+        within = np.flatnonzero(self.risk() <= risk + self.near)
         return self.at(within[-1]) if len(within) else math.inf
 
     def at(self, place: int) -> float:
@@ -147,7 +175,7 @@ class _Failures(NamedTuple):
     before: Array
     upto: Array
     wrong: Array
-    n: int
+    n: int | float
 
     @classmethod
     def of(cls, confidence: Array, correct: Array) -> "_Failures":
@@ -179,19 +207,52 @@ class _Failures(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Per bin: number of samples, number right, sum of the confidences."""
+    """Per bin: number of samples or their weight, the same of those right, sum of confidences."""
 
     count: Array
     right: Array
     confidence: Array
 
 
-def _ranking(confidence: ArrayLike, correct: ArrayLike, unit: bool = False) -> Ranking:
-    return Ranking.of(*as_confidence_correct(confidence, correct, unit))
+def _weights(sample_weight: "ArrayLike | None", n: int) -> "Array | None":
+    return None if sample_weight is None else as_counts(sample_weight, n)
 
 
-def _failures(confidence: ArrayLike, correct: ArrayLike) -> _Failures:
+def _size(weights: Array) -> float:
+    """How many samples the noise is that of: as many as are counted, or of as they are worth."""
+    whole = (weights == np.rint(weights)).all()
+    return float(weights.sum()) if whole else effective_size(weights)
+
+
+def _ranking(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    unit: bool = False,
+    sample_weight: "ArrayLike | None" = None,
+) -> Ranking:
+    confidence, correct = as_confidence_correct(confidence, correct, unit)
+    return Ranking.of(confidence, correct, _weights(sample_weight, len(correct)))
+
+
+def _failures(
+    confidence: ArrayLike, correct: ArrayLike, sample_weight: "ArrayLike | None"
+) -> "_Failures | Ranking":
+    if sample_weight is not None:
+        return _ranking(confidence, correct, sample_weight=sample_weight)
     return _Failures.of(*as_confidence_correct(confidence, correct))
+
+
+def _top_ranking(probs: ArrayLike, labels: ArrayLike, sample_weight: "ArrayLike | None") -> Ranking:
+    confidence, correct = _top_label(probs, labels)
+    return Ranking.of(confidence, correct, _weights(sample_weight, len(correct)))
+
+
+def _top_bins(
+    probs: ArrayLike, labels: ArrayLike, bins: int, sample_weight: "ArrayLike | None"
+) -> Bins:
+    if sample_weight is not None:
+        return _binned(_top_ranking(probs, labels, sample_weight), bins)
+    return _binned_samples(*_top_label(probs, labels), bins)
 
 
 @functools.lru_cache(maxsize=8)
@@ -221,7 +282,7 @@ def _cuts(ranking: Ranking, bins: int, scheme: Scheme) -> Array:
         upto = np.searchsorted(ranking.confidence[::-1], inner, side="right")
     elif scheme == "equal_mass":  # by how many samples lie strictly below: ties stay together
         below = (ranking.n - ranking.accepted)[::-1]
-        upto = np.searchsorted(below * bins, np.arange(1, bins) * ranking.n)
+        upto = np.searchsorted(below * bins, (np.arange(1, bins) - ranking.near) * ranking.n)
     else:
         raise ValueError(f"scheme: got {scheme!r}, expected 'equal_width' or 'equal_mass'")
     groups = len(ranking.confidence)
@@ -231,8 +292,11 @@ def _cuts(ranking: Ranking, bins: int, scheme: Scheme) -> Array:
 @_once
 def _binned(ranking: Ranking, bins: int, scheme: Scheme) -> Bins:
     cut = _cuts(ranking, bins, scheme)
-    count = np.diff(np.r_[0, ranking.accepted][cut])
-    right = np.diff(np.r_[0, ranking.accepted_right][cut])
+    if ranking.whole:
+        count = np.diff(np.r_[0, ranking.accepted][cut])
+        right = np.diff(np.r_[0, ranking.accepted_right][cut])
+    else:  # differences of sums would be off where a bin has little weight
+        count, right = (_stretches(x, cut) for x in (ranking.count, ranking.right))
     confidence = _stretches(ranking.count * ranking.confidence, cut)
     return Bins(count[::-1], right[::-1], confidence[::-1])
 
@@ -340,7 +404,13 @@ def _of_labels(block: Array, labels: Array) -> Array:
 # ---------------------------------------------------------------------------- calibration
 
 
-def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+def ece(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     r"""Expected calibration error of the top label, in bins of equal width.
 
     .. math:: \mathrm{ECE} = \sum_m \frac{|B_m|}{n}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
@@ -359,6 +429,9 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1]; confidences of exactly 0 and 1 are
         counted.
+    sample_weight : array or tensor, shape (n,), optional
+        How much each sample counts, from 0. Whole numbers are numbers of rows: 2 is a row that is
+        there twice. Others say how much a row counts beside another; only their ratios matter.
 
     Returns
     -------
@@ -379,14 +452,20 @@ def ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     0.1667
     """
     check_bins(bins)
-    return _ece(_binned_samples(*_top_label(probs, labels), bins))
+    return _ece(_top_bins(probs, labels, bins, sample_weight))
 
 
 def _ece(table: Bins) -> float:
     return float(np.abs(table.right - table.confidence).sum() / table.count.sum())
 
 
-def adaptive_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+def adaptive_ece(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     r"""Calibration error of the top label, in bins of (nearly) equal count.
 
     .. math:: \sum_m \frac{|B_m|}{n}\,|\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
@@ -403,6 +482,8 @@ def adaptive_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
         True classes, 0 to k - 1.
     bins : int
         Number of bins.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -421,10 +502,16 @@ def adaptive_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     0.1
     """
     check_bins(bins)
-    return _ece(_binned(Ranking.of(*_top_label(probs, labels)), bins, "equal_mass"))
+    return _ece(_binned(_top_ranking(probs, labels, sample_weight), bins, "equal_mass"))
 
 
-def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+def mce(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     r"""Maximum calibration error: the largest gap of any non-empty bin of equal width.
 
     .. math:: \mathrm{MCE} = \max_m |\mathrm{acc}(B_m) - \mathrm{conf}(B_m)|
@@ -440,6 +527,8 @@ def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
         True classes, 0 to k - 1.
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -458,15 +547,20 @@ def mce(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     0.2
     """
     check_bins(bins)
-    return _mce(_binned_samples(*_top_label(probs, labels), bins))
+    return _mce(_top_bins(probs, labels, bins, sample_weight))
 
 
 def _mce(table: Bins) -> float:
-    return float((np.abs(table.right - table.confidence) / np.maximum(table.count, 1)).max())
+    return float((np.abs(table.right - table.confidence) / np.maximum(table.count, _LEAST)).max())
 
 
 def ece_floor(
-    probs: ArrayLike, labels: "ArrayLike | None" = None, bins: int = 15, of: Binned = "ece"
+    probs: ArrayLike,
+    labels: "ArrayLike | None" = None,
+    bins: int = 15,
+    of: Binned = "ece",
+    *,
+    sample_weight: "ArrayLike | None" = None,
 ) -> float:
     r"""Calibration error that chance alone would show: its expectation for a calibrated model.
 
@@ -493,6 +587,10 @@ def ece_floor(
         count.
     of : {"ece", "adaptive_ece", "classwise_ece"}
         Which calibration error; the last draws the label from the row of probabilities.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`. The floor depends on the number of samples. Of whole numbers it is their sum;
+        others leave as many as have equal weight, (Σw)² / Σw² (Kish 1965), since a few heavy rows
+        vary as a few rows do.
 
     Returns
     -------
@@ -516,9 +614,10 @@ def ece_floor(
     if of == "classwise_ece":
         probs = as_probs(probs)
         anything = np.zeros(len(probs), dtype=np.intp) if labels is None else labels
-        return _classwise_floor(_classes_of(probs, anything, bins))
+        return _classwise_floor(_classes_of(probs, anything, bins, sample_weight))
     confidence = as_probs(probs).max(axis=1)
-    ranking = Ranking.of(confidence, np.ones(len(confidence), bool))
+    weights = _weights(sample_weight, len(confidence))
+    ranking = Ranking.of(confidence, np.ones(len(confidence), bool), weights)
     return _floor(ranking, bins, _SCHEMES[of])
 
 
@@ -527,14 +626,16 @@ def _floor(ranking: Ranking, bins: int, scheme: Scheme) -> float:
     cut = _cuts(ranking, bins, scheme)
     doubt = 1 - ranking.confidence
     weighted = ranking.count * doubt
-    count = np.diff(np.r_[0, ranking.accepted][cut])
-    deviation = mean_deviation(count, _stretches(weighted, cut), _stretches(weighted * doubt, cut))
-    return float(deviation.sum() / ranking.n)
+    count, worth = _binned(ranking, bins, scheme).count[::-1], ranking.worth
+    sums = count, _stretches(weighted, cut), _stretches(weighted * doubt, cut)
+    deviation = mean_deviation(*(worth * x for x in sums))
+    return float(deviation.sum() / (worth * ranking.n))
 
 
 def _classwise_floor(classes: "_Classes") -> float:
-    deviation = mean_deviation(classes.count, classes.p, classes.pp)
-    return float(deviation.sum(axis=1).mean() / classes.n)
+    worth = classes.worth
+    deviation = mean_deviation(*(worth * x for x in (classes.count, classes.p, classes.pp)))
+    return float(deviation.sum(axis=1).mean() / (worth * classes.n))
 
 
 def mean_deviation(count: ArrayLike, total: ArrayLike, squares: ArrayLike) -> Array:
@@ -580,7 +681,14 @@ def mean_deviation(count: ArrayLike, total: ArrayLike, squares: ArrayLike) -> Ar
     return deviation
 
 
-def excess_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15, of: Binned = "ece") -> float:
+def excess_ece(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    of: Binned = "ece",
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     """Calibration error beyond what chance alone would show: the error minus its `ece_floor`.
 
     For a calibrated model it is 0 on average, whatever its accuracy and the size of the test set,
@@ -598,6 +706,8 @@ def excess_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15, of: Binned =
         count.
     of : {"ece", "adaptive_ece", "classwise_ece"}
         Which calibration error; the last draws the label from the row of probabilities.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece_floor`.
 
     Returns
     -------
@@ -620,16 +730,22 @@ def excess_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15, of: Binned =
     check_bins(bins)
     _check_binned(of)
     if of == "classwise_ece":
-        classes = _classes_of(probs, labels, bins)
+        classes = _classes_of(probs, labels, bins, sample_weight)
         return _classwise_ece(classes) - _classwise_floor(classes)
-    return _excess(Ranking.of(*_top_label(probs, labels)), bins, _SCHEMES[of])
+    return _excess(_top_ranking(probs, labels, sample_weight), bins, _SCHEMES[of])
 
 
 def _excess(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> float:
     return _ece(_binned(ranking, bins, scheme)) - _floor(ranking, bins, scheme)
 
 
-def debiased_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+def debiased_ece(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     r"""Root mean square calibration error of the top label, without what chance adds to its square.
 
     .. math:: \widehat{\mathcal E}^2 = \sum_m \frac{n_m}{n}\Big[\big(\mathrm{conf}(B_m) -
@@ -649,6 +765,8 @@ def debiased_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
         True classes, 0 to k - 1.
     bins : int
         Number of bins of equal count.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece_floor`.
 
     Returns
     -------
@@ -670,19 +788,25 @@ def debiased_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     -0.2887
     """
     check_bins(bins)
-    return _debiased_ece(Ranking.of(*_top_label(probs, labels)), bins)
+    return _debiased_ece(_top_ranking(probs, labels, sample_weight), bins)
 
 
 def _debiased_ece(ranking: Ranking, bins: int) -> float:
-    table = _binned(ranking, bins, "equal_mass")
-    count, right, confidence = (column[table.count > 1] for column in table)
+    table, worth = _binned(ranking, bins, "equal_mass"), ranking.worth
+    count, right, confidence = (column[worth * table.count > 1] for column in table)
     accuracy = right / count
-    noise = accuracy * (1 - accuracy) / (count - 1)
+    noise = accuracy * (1 - accuracy) / (worth * count - 1)
     square = float(count @ ((confidence / count - accuracy) ** 2 - noise) / ranking.n)
     return math.copysign(math.sqrt(abs(square)), square)
 
 
-def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+def overconfidence_error(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     r"""Overconfidence error: the gap of over-confident bins only, weighted by confidence.
 
     .. math:: \mathrm{OE} = \sum_m \frac{|B_m|}{n}\,
@@ -698,6 +822,8 @@ def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) ->
         True classes, 0 to k - 1.
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -716,16 +842,18 @@ def overconfidence_error(probs: ArrayLike, labels: ArrayLike, bins: int = 15) ->
     0.0933
     """
     check_bins(bins)
-    return _overconfidence_error(_binned_samples(*_top_label(probs, labels), bins))
+    return _overconfidence_error(_top_bins(probs, labels, bins, sample_weight))
 
 
 def _overconfidence_error(table: Bins) -> float:
-    mean = table.confidence / np.maximum(table.count, 1)
+    mean = table.confidence / np.maximum(table.count, _LEAST)
     excess = np.maximum(table.confidence - table.right, 0)
     return float((mean * excess).sum() / table.count.sum())
 
 
-def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
+def smooth_ece(
+    probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Calibration error of the top label without bins: "smECE" (Błasiok and Nakkiran, 2024).
 
     .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big|\frac1n\sum_i
@@ -742,6 +870,8 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
         Predicted probabilities; rows sum to 1.
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -761,7 +891,8 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
     """
     confidence, correct = _top_label(probs, labels)
     confidence = confidence.astype(np.float64)
-    error = _smoothed_error(confidence, confidence - correct)
+    weights = _weights(sample_weight, len(correct))
+    error = _smoothed_error(confidence, confidence - correct, weights)
 
     def enough(width: float) -> bool:
         return width < 1e-3 or width < error(width)
@@ -775,8 +906,12 @@ def smooth_ece(probs: ArrayLike, labels: ArrayLike) -> float:
     return error(width)
 
 
-def _smoothed_error(confidence: Array, residual: Array) -> Callable[[float], float]:
+def _smoothed_error(
+    confidence: Array, residual: Array, weights: "Array | None" = None
+) -> Callable[[float], float]:
     """The smoothed calibration error as a function of the kernel's width."""
+    count = np.ones_like(residual) if weights is None else weights
+    residual = residual if weights is None else residual * weights
 
     @functools.cache
     def spectrum(points: int) -> Array:
@@ -785,7 +920,7 @@ def _smoothed_error(confidence: Array, residual: Array) -> Callable[[float], flo
         left = place.astype(np.intp).clip(0, points - 2)
         share = place - left
         on_grid = np.empty((2, points))
-        for row, weight in zip(on_grid, (residual, np.ones_like(residual)), strict=True):
+        for row, weight in zip(on_grid, (residual, count), strict=True):
             row[:] = np.bincount(left, (1 - share) * weight, minlength=points)
             row[1:] += np.bincount(left, share * weight, minlength=points - 1)
         return np.fft.rfft(np.hstack([on_grid, on_grid[:, -2:0:-1]]))
@@ -806,7 +941,12 @@ def _smoothed_error(confidence: Array, residual: Array) -> Callable[[float], flo
 
 
 def reliability_bins(
-    confidence: ArrayLike, correct: ArrayLike, bins: int = 15, scheme: Scheme = "equal_width"
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    bins: int = 15,
+    scheme: Scheme = "equal_width",
+    *,
+    sample_weight: "ArrayLike | None" = None,
 ) -> dict[str, ArrayOrTensor]:
     """Bin predictions by confidence: the numbers of a reliability diagram.
 
@@ -820,6 +960,8 @@ def reliability_bins(
         Number of bins.
     scheme : {"equal_width", "equal_mass"}
         Bins (lo, hi] of equal width on [0, 1], or of (nearly) equal count; ties stay together.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -841,27 +983,28 @@ def reliability_bins(
     """
     check_bins(bins)
     values, right = as_confidence_correct(confidence, correct, unit=True)
+    weights = _weights(sample_weight, len(right))
     if scheme == "equal_width":
-        table, edges = _binned_samples(values, right, bins), np.linspace(0, 1, bins + 1)
+        table, edges = _top_bins(values, right, bins, weights), np.linspace(0, 1, bins + 1)
     else:
-        ranking = Ranking.of(values, right)
+        ranking = Ranking.of(values, right, weights)
         table = _binned(ranking, bins, scheme)
         ascending = ranking.confidence[::-1]
         upto = np.cumsum(ranking.count[::-1])
-        last = np.searchsorted(upto * bins, np.arange(1, bins + 1) * ranking.n)
+        last = np.searchsorted(upto * bins, (np.arange(1, bins + 1) - ranking.near) * ranking.n)
         edges = np.r_[ascending[0], ascending[last]]
     empty = table.count == 0
     size = np.where(empty, np.nan, table.count)
     numbers = {
         "edges": edges,
-        "count": table.count.astype(np.int64),
+        "count": table.count.astype(np.int64) if weights is None else table.count,
         "confidence": table.confidence / size,
         "accuracy": table.right / size,
     }
     return {key: like(value, confidence) for key, value in numbers.items()}
 
 
-def nll(probs: ArrayLike, labels: ArrayLike) -> float:
+def nll(probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None" = None) -> float:
     r"""Negative log-likelihood: the mean of :math:`-\log p_y`.
 
     Infinite if a true class was given probability 0. In `summary` a 0 counts as what rounding may
@@ -873,6 +1016,8 @@ def nll(probs: ArrayLike, labels: ArrayLike) -> float:
         Predicted probabilities; rows sum to 1.
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -894,10 +1039,13 @@ def nll(probs: ArrayLike, labels: ArrayLike) -> float:
     labels = as_labels(labels, probs.shape[1], len(probs))
     true = probs[np.arange(len(probs)), labels]
     with np.errstate(divide="ignore"):  # -log 0 is infinite, and that is the answer
-        return float(-np.log(np.minimum(true, 1).astype(np.float64)).mean())
+        losses = -np.log(np.minimum(true, 1).astype(np.float64))
+    return _mean(losses, _weights(sample_weight, len(losses)))
 
 
-def brier(probs: ArrayLike, labels: ArrayLike) -> float:
+def brier(
+    probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Brier score: mean over samples of the squared error summed over classes.
 
     .. math:: \mathrm{Brier} = \frac1n\sum_i\sum_k (p_{ik} - \mathbb 1[y_i = k])^2
@@ -910,6 +1058,8 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
         Predicted probabilities; rows sum to 1.
     labels : array or tensor of integers, shape (n,)
         True classes, 0 to k - 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -929,15 +1079,24 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
     """
     probs, checked = prob_blocks(probs)
     labels = as_labels(labels, probs.shape[1], len(probs))
-    total = 0.0
+    weights, total = _weights(sample_weight, len(probs)), 0.0
     for rows, block in checked:
         error = block.copy()
         error[np.arange(len(error)), labels[rows]] -= 1
-        total += float(np.einsum("ij,ij->i", error, error).sum(dtype=np.float64))
-    return total / len(probs)
+        squares = np.einsum("ij,ij->i", error, error)
+        if weights is not None:
+            squares = weights[rows] * squares
+        total += float(squares.sum(dtype=np.float64))
+    return total / (len(probs) if weights is None else float(weights.sum()))
 
 
-def classwise_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
+def classwise_ece(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     r"""Calibration error of every class's probability, averaged over the classes.
 
     .. math:: \frac1K\sum_{j}\sum_m \frac{|B_{m,j}|}{n}\,
@@ -954,6 +1113,8 @@ def classwise_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
         True classes, 0 to k - 1.
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -971,10 +1132,16 @@ def classwise_ece(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> float:
     >>> round(classwise_ece([[0.9, 0.1], [0.7, 0.3], [0.3, 0.7]], [0, 1, 1]), 4)
     0.3667
     """
-    return _classwise_ece(_classes_of(probs, labels, bins))
+    return _classwise_ece(_classes_of(probs, labels, bins, sample_weight))
 
 
-def brier_decomposition(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> dict[str, float]:
+def brier_decomposition(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> dict[str, float]:
     r"""Split the Brier score into calibration and refinement, without a remainder.
 
     Every class is a yes-or-no forecast, binned by its probability into bins of equal width; the
@@ -1004,6 +1171,8 @@ def brier_decomposition(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> 
         True classes, 0 to k - 1.
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1023,7 +1192,7 @@ def brier_decomposition(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> 
     >>> {name: round(parts[name], 4) for name in ("brier", "calibration", "refinement")}
     {'brier': 0.56, 'calibration': 0.08, 'refinement': 0.48}
     """
-    return _brier_decomposition(_classes_of(probs, labels, bins))
+    return _brier_decomposition(_classes_of(probs, labels, bins, sample_weight))
 
 
 class _Classes:
@@ -1033,13 +1202,16 @@ class _Classes:
     looked at one by one; the lowest bin is what remains of the column sums.
     """
 
-    def __init__(self, n: int, k: int, bins: int, dtype: np.dtype) -> None:
+    def __init__(
+        self, n: int, k: int, bins: int, dtype: np.dtype, weights: "Array | None" = None
+    ) -> None:
         if k * bins > MOST_CELLS:
             raise ValueError(
                 f"bins: got {bins} for {k} classes, expected at most {MOST_CELLS // k:,}, since "
                 "there is a number for each class and bin"
             )
-        self.n, self.shape = n, (k, bins)
+        self.n, self.shape = n if weights is None else float(weights.sum()), (k, bins)
+        self.weights, self.worth = weights, 1.0 if weights is None else _size(weights) / self.n
         self.inner = _edges(bins, dtype)[1:-1]
         self.lowest = self.inner[0] if bins > 1 else np.inf
         self.count, self.p, self.pp = (np.zeros(k * bins) for _ in range(3))
@@ -1048,29 +1220,33 @@ class _Classes:
     def _cell(self, classes: Array, p: Array) -> Array:
         return classes * self.shape[1] + np.searchsorted(self.inner, p)
 
-    def add(self, block: Array, labels: Array) -> Array:
+    def add(self, block: Array, labels: Array, rows: slice) -> Array:
         """Count a block of probabilities, which is used up; return the squared error per row."""
         high = np.flatnonzero(block > self.lowest)
+        own = None if self.weights is None else self.weights[rows]
+        many = 1 if own is None else own[high // block.shape[1]]
         p = block.ravel()[high]
         cell = self._cell(high % block.shape[1], p)
         p = p.astype(np.float64)
-        np.add.at(self.count, cell, 1)
-        np.add.at(self.p, cell, p)
-        np.add.at(self.pp, cell, p * p)
-        self.all_p += block.sum(axis=0, dtype=np.float64)
+        np.add.at(self.count, cell, many)
+        np.add.at(self.p, cell, many * p)
+        np.add.at(self.pp, cell, many * (p * p))
+        self.all_p += _column_sums(block, own)
         block[np.arange(len(block)), labels] -= 1
         np.multiply(block, block, out=block)
-        self.all_error += block.sum(axis=0, dtype=np.float64)
+        self.all_error += _column_sums(block, own)
         return row_sums(block)
 
     def close(self, true_p: Array, labels: Array) -> "_Classes":
         """Fill in the lowest bins, and the labels with the probability each was given."""
         k, bins = self.shape
         cell = self._cell(labels, true_p)
-        t = np.bincount(cell, minlength=k * bins).reshape(k, bins).astype(np.float64)
-        pt = np.bincount(cell, true_p, minlength=k * bins).reshape(k, bins)
+        own = true_p if self.weights is None else self.weights * true_p
+        t = np.bincount(cell, self.weights, k * bins).reshape(k, bins).astype(np.float64)
+        pt = np.bincount(cell, own, k * bins).reshape(k, bins)
         count, p, pp = (sums.reshape(k, bins) for sums in (self.count, self.p, self.pp))
-        count[:, 0] = self.n - count.sum(axis=1)
+        rest, near = self.n - count.sum(axis=1), 0.0 if self.weights is None else _NEAR * self.n
+        count[:, 0] = np.where(rest > near, rest, t[:, 0])  # of weights, rounding may be left
         p[:, 0] = self.all_p - p.sum(axis=1)
         # A sum of (p - t)^2 over a column is one of p^2, - 2pt and t (t^2 = t).
         pp[:, 0] = self.all_error + 2 * pt.sum(axis=1) - t.sum(axis=1) - pp.sum(axis=1)
@@ -1080,13 +1256,19 @@ class _Classes:
         return self
 
 
-def _classes_of(probs: ArrayLike, labels: ArrayLike, bins: int) -> _Classes:
+def _column_sums(block: Array, weights: "Array | None") -> Array:
+    return block.sum(axis=0, dtype=np.float64) if weights is None else weights @ block
+
+
+def _classes_of(
+    probs: ArrayLike, labels: ArrayLike, bins: int, sample_weight: "ArrayLike | None" = None
+) -> _Classes:
     check_bins(bins)
     probs, checked = prob_blocks(probs)
     labels = as_labels(labels, probs.shape[1], len(probs))
-    classes = _Classes(*probs.shape, bins, probs.dtype)
+    classes = _Classes(*probs.shape, bins, probs.dtype, _weights(sample_weight, len(probs)))
     for rows, block in checked:
-        classes.add(block.copy(), labels[rows])
+        classes.add(block.copy(), labels[rows], rows)
     return classes.close(probs[np.arange(len(probs)), labels], labels)
 
 
@@ -1095,7 +1277,7 @@ def _classwise_ece(classes: _Classes) -> float:
 
 
 def _brier_decomposition(classes: _Classes) -> dict[str, float]:
-    size = np.maximum(classes.count, 1)
+    size = np.maximum(classes.count, _LEAST)
     p, t = classes.p / size, classes.t / size
     base = classes.t.sum(axis=1, keepdims=True) / classes.n
     uncertainty = float((base * (1 - base)).sum())
@@ -1117,7 +1299,9 @@ def _brier_decomposition(classes: _Classes) -> dict[str, float]:
 # ------------------------------------------------------------------------- failure prediction
 
 
-def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
+def auroc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Area under the ROC curve: the chance that a right prediction outranks a wrong one.
 
     .. math:: P(\hat p_\text{right} > \hat p_\text{wrong}) +
@@ -1129,9 +1313,11 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1149,7 +1335,7 @@ def auroc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> auroc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     0.6666666666666666
     """
-    return _defined("auroc", _auroc(_failures(confidence, correct)))
+    return _defined("auroc", _auroc(_failures(confidence, correct, sample_weight)))
 
 
 def _auroc(ranking: Ranking | _Failures) -> float:
@@ -1157,7 +1343,9 @@ def _auroc(ranking: Ranking | _Failures) -> float:
     return ranking.wins / pairs if pairs else math.nan
 
 
-def aupr_success(confidence: ArrayLike, correct: ArrayLike) -> float:
+def aupr_success(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Area under the precision-recall curve; positive = correct prediction.
 
     .. math:: \mathrm{AP} = \sum_g (R_g - R_{g-1})\,P_g
@@ -1168,9 +1356,11 @@ def aupr_success(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1188,7 +1378,9 @@ def aupr_success(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> aupr_success([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     0.9166666666666666
     """
-    return _defined("aupr_success", _aupr_success(_ranking(confidence, correct)))
+    return _defined(
+        "aupr_success", _aupr_success(_ranking(confidence, correct, sample_weight=sample_weight))
+    )
 
 
 def _aupr_success(ranking: Ranking) -> float:
@@ -1197,7 +1389,9 @@ def _aupr_success(ranking: Ranking) -> float:
     return float(ranking.right @ (1 - ranking.risk()) / ranking.all_right)
 
 
-def aupr_error(confidence: ArrayLike, correct: ArrayLike) -> float:
+def aupr_error(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Area under the precision-recall curve; positive = wrong prediction, lowest confidence first.
 
     The average precision of `aupr_success` for the other class; the code of Zhu et al. 2022 does
@@ -1206,9 +1400,11 @@ def aupr_error(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1226,19 +1422,23 @@ def aupr_error(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> aupr_error([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     0.5
     """
-    return _defined("aupr_error", _aupr_error(_ranking(confidence, correct)))
+    return _defined(
+        "aupr_error", _aupr_error(_ranking(confidence, correct, sample_weight=sample_weight))
+    )
 
 
 def _aupr_error(ranking: Ranking) -> float:
     if not ranking.all_wrong:
         return math.nan
-    rejected = ranking.n - ranking.accepted + ranking.count  # with this confidence or a lower one
-    rejected_wrong = ranking.all_wrong - ranking.accepted_wrong + ranking.wrong
-    precision = rejected_wrong / np.maximum(rejected, 1)
+    # With this confidence or a lower one.
+    rejected, rejected_wrong = (np.cumsum(x[::-1])[::-1] for x in (ranking.count, ranking.wrong))
+    precision = rejected_wrong / np.maximum(rejected, _LEAST)
     return float(ranking.wrong @ precision / ranking.all_wrong)
 
 
-def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> tuple[ArrayOrTensor, ArrayOrTensor]:
+def risk_coverage(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> tuple[ArrayOrTensor, ArrayOrTensor]:
     r"""Error rate among the accepted against the share accepted, for every possible threshold.
 
     One point for each distinct confidence, highest first: predictions of equal confidence can only
@@ -1247,9 +1447,11 @@ def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> tuple[ArrayOrTen
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1268,12 +1470,14 @@ def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> tuple[ArrayOrTen
     >>> risk_coverage([0.9, 0.8, 0.8, 0.6], [True, True, False, False])
     (array([0.25, 0.75, 1.  ]), array([0.        , 0.33333333, 0.5       ]))
     """
-    ranking = _ranking(confidence, correct)
+    ranking = _ranking(confidence, correct, sample_weight=sample_weight)
     coverage = ranking.accepted / ranking.n
     return like(coverage, confidence), like(ranking.risk(), confidence)
 
 
-def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
+def aurc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Area under the risk-coverage curve: the risk averaged over all coverages.
 
     .. math:: \mathrm{AURC} = \frac1n\sum_{i=1}^n \frac{\#\text{wrong among the first } i}{i}
@@ -1284,9 +1488,12 @@ def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`. The mean is over places, of which whole numbers make their sum, and others as
+        many as there are rows: 1/i is then continued between whole numbers (digamma function).
 
     Returns
     -------
@@ -1303,7 +1510,7 @@ def aurc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> round(aurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
     0.145833
     """
-    return _aurc(_failures(confidence, correct))
+    return _aurc(_failures(confidence, correct, sample_weight))
 
 
 @functools.lru_cache(maxsize=1)
@@ -1312,17 +1519,26 @@ def _harmonic(n: int) -> Array:
     return np.cumsum(np.r_[0.0, 1 / np.arange(1, n + 1)])
 
 
-def _aurc(failures: _Failures) -> float:
+def _harmonic_at(x: "Array | float") -> "Array | float":
+    """Harmonic numbers between the whole ones, for weights."""
+    from scipy.special import digamma  # here, because importing takes longer than most calls
+
+    return digamma(x + 1.0) + np.euler_gamma
+
+
+def _aurc(failures: "_Failures | Ranking") -> float:
     # A wrong prediction at place r adds 1/r + ... + 1/n = H_n - H_(r-1) to the sum of the risks: on
     # average over the places a + 1 to b of a tie, H_n - H_b + 1 - a (H_b - H_a) / (b - a).
-    before, upto, wrong, n = failures
-    harmonic = _harmonic(n)
-    last = harmonic[upto]
-    tied = before * (last - harmonic[before]) / (upto - before)
-    return float(wrong @ (harmonic[n] - last + 1 - tied) / n)
+    before, upto, wrong, n = failures if isinstance(failures, _Failures) else failures.failures
+    of = _harmonic(n).__getitem__ if isinstance(n, int) else _harmonic_at
+    last = of(upto)
+    tied = before * (last - of(before)) / np.maximum(upto - before, _LEAST)
+    return float(wrong @ (of(n) - last + 1 - tied) / n)
 
 
-def eaurc(confidence: ArrayLike, correct: ArrayLike) -> float:
+def eaurc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Excess AURC: what a perfect ranking of the same predictions would save.
 
     .. math:: \text{E-AURC} = \mathrm{AURC} - \big(r + (1 - r)\ln(1 - r)\big)
@@ -1333,9 +1549,11 @@ def eaurc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `aurc`.
 
     Returns
     -------
@@ -1352,16 +1570,18 @@ def eaurc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> round(eaurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
     0.111595
     """
-    return _eaurc(_failures(confidence, correct))
+    return _eaurc(_failures(confidence, correct, sample_weight))
 
 
-def _eaurc(failures: _Failures) -> float:
+def _eaurc(failures: "_Failures | Ranking") -> float:
     risk = failures.all_wrong / failures.n
     optimal = risk + (1 - risk) * math.log1p(-risk) if risk < 1 else 1.0
     return _aurc(failures) - optimal
 
 
-def augrc(confidence: ArrayLike, correct: ArrayLike) -> float:
+def augrc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     r"""Area under the generalised risk-coverage curve: wrong and accepted, as a share of all.
 
     .. math:: \mathrm{AUGRC} = (1 - \mathrm{AUROC})\,r(1 - r) + \tfrac12 r^2
@@ -1373,9 +1593,11 @@ def augrc(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1392,7 +1614,7 @@ def augrc(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> augrc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     0.09375
     """
-    return _augrc(_failures(confidence, correct))
+    return _augrc(_failures(confidence, correct, sample_weight))
 
 
 def _augrc(ranking: Ranking | _Failures) -> float:
@@ -1405,13 +1627,15 @@ def fpr_at_tpr(
     correct: ArrayLike,
     tpr: float = 0.95,
     convention: Literal["exact", "nearest"] = "exact",
+    *,
+    sample_weight: "ArrayLike | None" = None,
 ) -> float:
     """Share of the wrong predictions accepted where a share `tpr` of the right ones is (FPR95).
 
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     tpr : float
@@ -1420,6 +1644,8 @@ def fpr_at_tpr(
         "exact" takes the highest threshold that accepts at least `tpr` of the right predictions.
         "nearest" does as the code of Zhu et al. 2022: of the corners of the ROC curve, the one
         whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1443,7 +1669,7 @@ def fpr_at_tpr(
     _check_fraction("tpr", tpr, zero=False)
     if convention not in ("exact", "nearest"):
         raise ValueError(f"convention: got {convention!r}, expected 'exact' or 'nearest'")
-    ranking = _ranking(confidence, correct)
+    ranking = _ranking(confidence, correct, sample_weight=sample_weight)
     return _defined("fpr_at_tpr", _fpr_at_tpr(ranking, tpr, exact=convention == "exact"))
 
 
@@ -1452,14 +1678,21 @@ def _fpr_at_tpr(ranking: Ranking, tpr: float = 0.95, exact: bool = True) -> floa
     if not ranking.all_right or not ranking.all_wrong:
         return math.nan
     if exact:
-        return float(wrong[np.searchsorted(right / ranking.all_right, tpr)] / ranking.all_wrong)
+        place = np.searchsorted(right / ranking.all_right, tpr - ranking.near)
+        return float(wrong[place] / ranking.all_wrong)
     corner = np.ones(len(right), dtype=bool)
     corner[1:-1] = (np.diff(right, 2) != 0) | (np.diff(wrong, 2) != 0)
     right, wrong = np.r_[0, right[corner]], np.r_[0, wrong[corner]]
     return float(wrong[np.argmin(np.abs(right / ranking.all_right - tpr))] / ranking.all_wrong)
 
 
-def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverage: float) -> float:
+def risk_at_coverage(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    coverage: float,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     """Error rate among the most confident share `coverage` of the predictions.
 
     Equal confidences are accepted together: the point is the first of `risk_coverage` that covers
@@ -1468,11 +1701,13 @@ def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverage: float)
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     coverage : float
         Share to accept, in (0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1491,25 +1726,33 @@ def risk_at_coverage(confidence: ArrayLike, correct: ArrayLike, coverage: float)
     0.3333333333333333
     """
     _check_fraction("coverage", coverage, zero=False)
-    return _risk_at_coverage(_ranking(confidence, correct), coverage)
+    return _risk_at_coverage(_ranking(confidence, correct, sample_weight=sample_weight), coverage)
 
 
 def _risk_at_coverage(ranking: Ranking, coverage: float) -> float:
-    i = np.searchsorted(ranking.accepted / ranking.n, coverage)
+    i = np.searchsorted(ranking.accepted / ranking.n, coverage - ranking.near)
     return float(ranking.accepted_wrong[i] / ranking.accepted[i])
 
 
-def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> float:
+def coverage_at_risk(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    risk: float,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     """Return the largest share that can be accepted with an error rate of at most `risk`.
 
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     risk : float
         Largest error rate allowed, in [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1528,15 +1771,21 @@ def coverage_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> 
     0.5
     """
     _check_fraction("risk", risk)
-    return _coverage_at_risk(_ranking(confidence, correct), risk)
+    return _coverage_at_risk(_ranking(confidence, correct, sample_weight=sample_weight), risk)
 
 
 def _coverage_at_risk(ranking: Ranking, risk: float) -> float:
-    within = ranking.accepted[ranking.risk() <= risk]
+    within = ranking.accepted[ranking.risk() <= risk + ranking.near]
     return float(within[-1] / ranking.n) if len(within) else 0.0
 
 
-def threshold_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) -> float:
+def threshold_at_risk(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    risk: float,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     """Return the threshold that accepts most while the error rate is at most `risk`.
 
     A prediction is accepted if its confidence is at least the threshold. A confidence in (0, 1) is
@@ -1546,11 +1795,13 @@ def threshold_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) ->
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
     risk : float
         Largest error rate allowed, in [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1569,7 +1820,7 @@ def threshold_at_risk(confidence: ArrayLike, correct: ArrayLike, risk: float) ->
     0.81
     """
     _check_fraction("risk", risk)
-    return _ranking(confidence, correct).threshold(risk)
+    return _ranking(confidence, correct, sample_weight=sample_weight).threshold(risk)
 
 
 def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
@@ -1591,7 +1842,11 @@ def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
 
 
 def refinement_decomposition(
-    confidence: ArrayLike, correct: ArrayLike, bins: int = 100
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    bins: int = 100,
+    *,
+    sample_weight: "ArrayLike | None" = None,
 ) -> dict[str, float]:
     r"""Split the ECE into confidence, AUROC, a constant and what these leave out.
 
@@ -1612,6 +1867,8 @@ def refinement_decomposition(
         Whether each prediction is right, as booleans or 0 and 1.
     bins : int
         Bins of the ECE; the paper counts 100.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1632,7 +1889,7 @@ def refinement_decomposition(
     {'ece': 0.35, 'confidence': 0.75, 'refinement': 0.25, 'constant': 0.3125, 'residual': 0.1625}
     """
     check_bins(bins)
-    return _refinement_decomposition(_ranking(confidence, correct, unit=True), bins)
+    return _refinement_decomposition(_ranking(confidence, correct, True, sample_weight), bins)
 
 
 def _refinement_decomposition(ranking: Ranking, bins: int = 100) -> dict[str, float]:
@@ -1649,7 +1906,9 @@ def _refinement_decomposition(ranking: Ranking, bins: int = 100) -> dict[str, fl
     }
 
 
-def confidence_gap(confidence: ArrayLike, correct: ArrayLike) -> float:
+def confidence_gap(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     """Mean confidence of the right predictions minus that of the wrong ones.
 
     Zhu et al. 2022, figure 10b.
@@ -1657,9 +1916,11 @@ def confidence_gap(confidence: ArrayLike, correct: ArrayLike) -> float:
     Parameters
     ----------
     confidence : array or tensor, shape (n,)
-        Any score by which predictions are ranked; higher means more confident.
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1677,7 +1938,10 @@ def confidence_gap(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> round(confidence_gap([0.9, 0.8, 0.7, 0.6], [True, True, False, False]), 4)
     0.2
     """
-    return _defined("confidence_gap", _confidence_gap(_ranking(confidence, correct)))
+    return _defined(
+        "confidence_gap",
+        _confidence_gap(_ranking(confidence, correct, sample_weight=sample_weight)),
+    )
 
 
 def _confidence_gap(ranking: Ranking) -> float:
@@ -1687,7 +1951,13 @@ def _confidence_gap(ranking: Ranking) -> float:
     return float(right - ranking.wrong @ ranking.confidence / ranking.all_wrong)
 
 
-def histogram_overlap(confidence: ArrayLike, correct: ArrayLike, bins: int = 15) -> float:
+def histogram_overlap(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    bins: int = 15,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
     r"""Area that the confidence histograms of right and of wrong predictions share.
 
     .. math:: \sum_m \min\!\big(P(B_m \mid \text{right}),\, P(B_m \mid \text{wrong})\big)
@@ -1704,6 +1974,8 @@ def histogram_overlap(confidence: ArrayLike, correct: ArrayLike, bins: int = 15)
         Whether each prediction is right, as booleans or 0 and 1.
     bins : int
         Number of bins (lo, hi] of equal width on [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1723,7 +1995,7 @@ def histogram_overlap(confidence: ArrayLike, correct: ArrayLike, bins: int = 15)
     0.5
     """
     check_bins(bins)
-    ranking = _ranking(confidence, correct, unit=True)
+    ranking = _ranking(confidence, correct, True, sample_weight)
     return _defined("histogram_overlap", _histogram_overlap(ranking, bins))
 
 
@@ -1735,7 +2007,9 @@ def _histogram_overlap(ranking: Ranking, bins: int) -> float:
     return float(np.minimum(table.right / ranking.all_right, wrong).sum())
 
 
-def ece_correct(confidence: ArrayLike, correct: ArrayLike) -> float:
+def ece_correct(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
     """ECE of the right predictions alone: one minus their mean confidence.
 
     Zhu et al. 2022, figure 6c. Their accuracy is 1 in every bin, so the bins do not matter.
@@ -1746,6 +2020,8 @@ def ece_correct(confidence: ArrayLike, correct: ArrayLike) -> float:
         Confidences in [0, 1].
     correct : array or tensor, shape (n,)
         Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
@@ -1764,7 +2040,7 @@ def ece_correct(confidence: ArrayLike, correct: ArrayLike) -> float:
     >>> round(ece_correct([0.9, 0.7, 0.8], [True, True, False]), 4)
     0.2
     """
-    return _defined("ece_correct", _ece_correct(_ranking(confidence, correct, unit=True)))
+    return _defined("ece_correct", _ece_correct(_ranking(confidence, correct, True, sample_weight)))
 
 
 def _ece_correct(ranking: Ranking) -> float:
@@ -1816,8 +2092,15 @@ def summary(
     labels: ArrayLike,
     bins: int = 15,
     kind: Kind = "logits",
+    *,
+    sample_weight: "ArrayLike | None" = None,
 ) -> dict[str, float]:
-    """Compute every metric from logits, in one pass over the array and one sort.
+    """Compute every metric from logits.
+
+    What depends on the order of the samples alone, from the AUROC to the risk at a coverage, ranks
+    them by the log-odds of the predicted class, its logit minus the logsumexp of the others in
+    double precision: a softmax rounds the surest to 1, right and wrong ones alike (in single
+    precision from log-odds of 17 on, in double from 37). Probabilities rank as they are.
 
     Parameters
     ----------
@@ -1830,16 +2113,19 @@ def summary(
     kind : {"logits", "probs"}
         "probs" if `logits` are probabilities, which are refused otherwise. In the NLL, one of 0
         counts as what `calibkit.precision` finds: half a unit of the last decimal, half a vote, …
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
 
     Returns
     -------
     dict
-        ``n``, ``accuracy``, mean ``confidence``, and then each metric under the name of its
-        function. The floors and excesses of the other two calibration errors are called
-        ``adaptive_ece_floor``, ``excess_adaptive_ece`` and so on. Parts of `brier_decomposition`
-        have the prefix ``brier_``, those of `refinement_decomposition` the prefix ``eq9_``; the two
-        operating points are ``risk_at_coverage_0.8`` and ``coverage_at_risk_0.05``. Undefined ones
-        are ``nan``, with one `UndefinedMetricWarning` that names them.
+        ``n`` (the sum of weights, if any), ``accuracy``, mean ``confidence``, and then each metric
+        under the name of its function. The floors and excesses of the other two calibration errors
+        are called ``adaptive_ece_floor``, ``excess_adaptive_ece`` and so on. Parts of
+        `brier_decomposition` have the prefix ``brier_``, those of `refinement_decomposition` the
+        prefix ``eq9_``; the two operating points are ``risk_at_coverage_0.8`` and
+        ``coverage_at_risk_0.05``. Undefined ones are ``nan``, with one `UndefinedMetricWarning`
+        that names them.
 
     Raises
     ------
@@ -1853,11 +2139,17 @@ def summary(
     (0.667, 0.337, 1.0)
     """
     check_bins(bins)
-    samples, classes = _scan(*_scores(logits, kind), labels, bins)
-    ranking = Ranking.of(samples["confidence"], samples["correct"])
-    values = {name: f(ranking) for name, f in ranked_metrics(bins).items()}
-    values["nll"] = float(samples["nll"].mean())
-    values["brier"] = float(samples["brier"].mean())
+    scores, floor = _scores(logits, kind)
+    weights = _weights(sample_weight, len(scores))
+    samples, classes = _scan(scores, floor, labels, bins, weights)
+    ranking = Ranking.of(samples["confidence"], samples["correct"], weights)
+    order = ranking
+    if kind == "logits":
+        order = Ranking.of(log_odds(scores), samples["correct"], weights)
+    functions = ranked_metrics(bins).items()
+    values = {name: f(order if ranks(name) else ranking) for name, f in functions}
+    values["nll"] = _mean(samples["nll"], weights)
+    values["brier"] = _mean(samples["brier"], weights)
     values["classwise_ece"] = _classwise_ece(classes)
     values["classwise_ece_floor"] = _classwise_floor(classes)
     values["excess_classwise_ece"] = values["classwise_ece"] - values["classwise_ece_floor"]
@@ -1868,7 +2160,31 @@ def summary(
     if undefined:
         message = _UNDEFINED + ", ".join(undefined)
         warnings.warn(message, UndefinedMetricWarning, stacklevel=2)
-    return {"n": len(samples["correct"]), **values}
+    return {"n": len(samples["correct"]) if weights is None else ranking.n, **values}
+
+
+RANKING = ("auroc", "aupr_success", "aupr_error", "aurc", "eaurc", "augrc", "fpr_at_tpr")
+
+
+def ranks(name: str) -> bool:
+    """Whether a metric depends on the order of the confidences alone, and not on their size.
+
+    Parameters
+    ----------
+    name : str
+        A name in `summary`.
+
+    Returns
+    -------
+    bool
+        True for those that rank logits by their log-odds.
+
+    Examples
+    --------
+    >>> ranks("aurc"), ranks("risk_at_coverage_0.8"), ranks("ece")
+    (True, True, False)
+    """
+    return name in RANKING or name.startswith(("risk_at_coverage_", "coverage_at_risk_"))
 
 
 def ranked_metrics(
@@ -1931,6 +2247,13 @@ def ranked_metrics(
     }
 
 
+def _mean(values: Array, weights: "Array | None") -> float:
+    if weights is None:
+        return float(values.mean())
+    some = weights > 0  # 0 times infinity would be no number
+    return float(weights[some] @ values[some] / weights.sum())
+
+
 def _mean_confidence(ranking: Ranking) -> float:
     return float(ranking.count @ ranking.confidence / ranking.n)
 
@@ -1946,12 +2269,16 @@ def _scores(logits: ArrayLike, kind: Kind) -> tuple[Array, Array]:
 
 
 def _scan(
-    logits: Array, floor: Array, labels: ArrayLike, bins: int | None
+    logits: Array,
+    floor: Array,
+    labels: ArrayLike,
+    bins: int | None,
+    weights: "Array | None" = None,
 ) -> tuple[dict[str, Array], _Classes | None]:
     """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
     n, k = logits.shape
     labels = as_labels(labels, k, n)
-    classes = None if bins is None else _Classes(n, k, bins, logits.dtype)
+    classes = None if bins is None else _Classes(n, k, bins, logits.dtype, weights)
     confidence, true_p = np.empty(n, logits.dtype), np.empty(n, logits.dtype)
     correct, nlls, briers = np.empty(n, bool), np.empty(n), np.empty(n)
     for rows in blocks(n, k):
@@ -1972,7 +2299,7 @@ def _scan(
             p[row, label] -= 1
             briers[rows] = np.einsum("ij,ij->i", p, p)
         else:
-            briers[rows] = classes.add(p, label)
+            briers[rows] = classes.add(p, label, rows)
     samples = {"confidence": confidence, "correct": correct, "nll": nlls, "brier": briers}
     return samples, classes.close(true_p, labels) if classes else None
 

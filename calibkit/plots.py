@@ -129,7 +129,7 @@ def look(method: str) -> dict[str, Any]:
     >>> look("erm+swa+sam") == look("fmfp")
     True
     >>> look("focal+sam")["label"]
-    'Focal + SAM'
+    'Focal loss + SAM'
     """
     base, _, axes = terms.parts(method)
     flat = "+".join(axis for axis in ("sam", "swa") if axis in axes)
@@ -278,7 +278,7 @@ def panels(
     >>> high = prepare_reliability([0.99, 0.95, 0.9], [True, True, False])
     >>> fig = panels({"focal": low, "erm": high}, plot_reliability)
     >>> [ax.get_title() for ax in fig.axes]
-    ['Focal', 'ERM']
+    ['Focal loss', 'Plain training']
     """
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: numbers}")
@@ -514,7 +514,8 @@ def plot_overfitting_grid(
     Figure
         As wide as a page, or for one column as a phone, a row a metric. Thick is the mean, thin are
         single seeds; the ring is the best epoch of the mean, and the number what seeds lose after
-        the epoch that is best for the others, with a 95 % interval.
+        the epoch that is best for the others, on average. It has no interval: the choices depend on
+        each other, and where seeds share the luck of one test set it counts as a loss.
 
     Raises
     ------
@@ -567,8 +568,8 @@ def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
     ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
     said = "best at the end"
     if numbers.drop.any():
-        unit = " points" if scale == 100 else ""
-        said = _text(numbers.drop, 1 if scale > 1 else 3, scale, unit, sign=True)
+        unit, digits = " points" * (scale == 100), 1 if scale > 1 else 3
+        said = f"{scale * numbers.drop.mean():+.{digits}f}{unit}".replace("-", "−")
     if numbers.best_epoch < x[-1]:
         ax.plot([best[0], x[-1]], [best[1]] * 2, ":", color=color, linewidth=1)
         ends = {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
@@ -582,7 +583,7 @@ def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
 
 
 def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 0.46) -> Axes:
-    """Draw the NLL (red), its refinement (blue), and between them what one temperature removes.
+    """Draw the NLL (red), its refinement (blue), and between them what temperature scaling removes.
 
     The axis begins after the first epochs, which are so high that they would flatten the rest. The
     ring is the epoch of lowest refinement; the number is what is lost of it until the end, on
@@ -706,7 +707,7 @@ def plot_risk_coverage(table: dict[str, RiskCoverage], ax: Axes | None = None) -
     >>> numbers = prepare_risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
     >>> ax = plot_risk_coverage({"erm": numbers})
     >>> ax.texts[0].get_text()  # AURC × 1000
-    'ERM  145.8'
+    'Plain training  145.8'
     """
     ax = _axes(ax)
     ends = {}
@@ -731,7 +732,7 @@ def plot_risk_coverage(table: dict[str, RiskCoverage], ax: Axes | None = None) -
 def forest_before_after(
     before: Mapping[str, Any], after: Mapping[str, Any], ax: Axes | None = None
 ) -> Axes:
-    """A number of each method as trained (ring) and after one temperature (dot).
+    """A number of each method as trained (ring) and after temperature scaling (dot).
 
     Where the two coincide, the dot stands in its ring. Bars are intervals, wide and pale as
     trained, thin after the temperature; fewer than three seeds have none.
@@ -773,7 +774,7 @@ def forest_before_after(
     some = next(iter((before or after).values()))
     label, scale, _ = terms.metric_label(some.metric, unit=not some.to)
     if some.to:
-        label += f", points more than {terms.label(some.to)}"
+        label += f", points more than {terms.inside(terms.label(some.to))}"
         ax.axvline(0, color=_FAINT, linewidth=0.9, zorder=0)
     for y, method in enumerate(methods):
         color, rows = look(method)["color"], [before.get(method), after.get(method)]

@@ -36,10 +36,12 @@ from calibkit.arrays import (
     as_labels,
     as_logits,
     as_probs,
+    log_odds,
     softmax,
     to_numpy,
 )
 from calibkit.precision import log_of_map
+from calibkit.resampling import as_counts, as_groups, draws, effective_size
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
 UNJUDGED = frozenset({"ece", "adaptive_ece", "classwise_ece", "mce", "overconfidence_error"})
@@ -297,6 +299,8 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of metrics over the samples of a test set.
 
@@ -320,6 +324,14 @@ def bootstrap(
         Coverage of the interval, in (0, 1).
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
+    sample_weight : array, shape (m,), optional
+        How much each sample counts, as in `metrics.ece`: exact in the estimates, and kept by every
+        sample that is drawn. Samples of weight 0 are left out. Functions of your own get it, by
+        that name. Floors are those of as many samples as these are worth
+        (`resampling.effective_size`), since the noise is theirs.
+    groups : array, shape (m,), optional
+        Names or numbers of what samples belong to, such as patients: samples of a group are alike,
+        so whole groups are drawn, as many as there are.
 
     Returns
     -------
@@ -333,7 +345,8 @@ def bootstrap(
     ------
     ValueError
         If an argument is empty, malformed or not finite, a label is out of range, a name is
-        unknown, there are fewer than two replicates, or the level is not between 0 and 1.
+        unknown, there are fewer than two replicates, the level is not between 0 and 1, a weight is
+        negative or all are 0, or there is only one group.
 
     Notes
     -----
@@ -352,7 +365,7 @@ def bootstrap(
     True
     """
     _check_level(level)
-    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind)
+    (drawn,) = _drawn([logits], labels, metric_names, n, seed, kind, sample_weight, groups)
     return _own(drawn, metric_names, level)
 
 
@@ -365,6 +378,8 @@ def compare(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
 
@@ -393,6 +408,14 @@ def compare(
         Coverage of the interval, in (0, 1).
     kind : {"logits", "probs"}
         "probs" if the logits are probabilities, which are refused otherwise.
+    sample_weight : array, shape (m,), optional
+        How much each sample counts, as in `metrics.ece`: exact in the estimates, and kept by every
+        sample that is drawn. Samples of weight 0 are left out. Functions of your own get it, by
+        that name. Floors are those of as many samples as these are worth
+        (`resampling.effective_size`), since the noise is theirs.
+    groups : array, shape (m,), optional
+        Names or numbers of what samples belong to, such as patients: samples of a group are alike,
+        so whole groups are drawn, as many as there are.
 
     Returns
     -------
@@ -405,8 +428,8 @@ def compare(
     ------
     ValueError
         If an argument is empty, malformed or not finite, the numbers of samples differ, a label is
-        out of range, a name is unknown, there are fewer than two replicates, or the level is
-        not between 0 and 1.
+        out of range, a name is unknown, there are fewer than two replicates, the level is
+        not between 0 and 1, a weight is negative or all are 0, or there is only one group.
 
     Notes
     -----
@@ -429,12 +452,18 @@ def compare(
     Interval(estimate=0.0, low=0.0, high=0.0)
     """
     _check_level(level)
-    drawn = _drawn([logits_a, logits_b], labels, metric_names, n, seed, kind)
+    models = [logits_a, logits_b]
+    drawn = _drawn(models, labels, metric_names, n, seed, kind, sample_weight, groups)
     return _difference(*drawn, metric_names, level)
 
 
 def compare_all(
-    models: Sequence[Answers], metric_names: Sequence[Metric], n: int = 1000, level: float = 0.95
+    models: Sequence[Answers],
+    metric_names: Sequence[Metric],
+    n: int = 1000,
+    level: float = 0.95,
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> tuple[list[dict[str, Interval]], list[dict[str, Interval]]]:
     """What `bootstrap` says of every model, and `compare` of every two, from the same resamples.
 
@@ -451,6 +480,8 @@ def compare_all(
         Replicates, at least 2.
     level : float
         Coverage of the intervals, in (0, 1); of differences jointly.
+    sample_weight, groups
+        As in `bootstrap`.
 
     Returns
     -------
@@ -472,7 +503,7 @@ def compare_all(
     ([1.0, 0.5], 0.5)
     """
     _check_level(level)
-    drawn = _drawn(models, None, metric_names, n)
+    drawn = _drawn(models, None, metric_names, n, sample_weight=sample_weight, groups=groups)
     pairs = list(combinations(drawn, 2))
     joint = 1 - (1 - level) / max(len(pairs), 1)
     differences = [_difference(a, b, metric_names, joint) for a, b in pairs]
@@ -541,6 +572,7 @@ COMPARED = (
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
 RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")  # by the p-norm
+BY_LOG_ODDS = "_log_odds"  # behind the name of a metric that is ranked by them
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
 
 
@@ -550,14 +582,16 @@ class Replicates:
 
     What is drawn depends only on the size of the test set, so the i-th replicate of every run on
     that set has the same samples, and differences of deviations come from paired resamples. Made by
-    `replicates_of_run`, kept in a file of some 25 KB, used by `mean_over_seeds`.
+    `replicates_of_run`, kept in a file of some 30 KB, used by `mean_over_seeds`.
 
     Attributes
     ----------
     names : tuple of str
         Metrics (`COMPARED` and a few more) as trained, ``auroc``; `COMPARED` after each
-        recalibration, ``auroc_ts_nll``; and `RANKING` by the p-norm of the logits,
-        ``auroc_p_norm``, which older files do not have.
+        recalibration, ``auroc_ts_nll``; `RANKING` by the p-norm of the logits, ``auroc_p_norm``;
+        and what ranks by the log-odds, ``auroc_log_odds`` and ``auroc_ts_nll_log_odds``: without
+        that ending it ranks by the confidence, as in version 0.1. Older files have no p-norm and no
+        log-odds.
     estimates : array (names,)
         Values on the whole test set.
     deviations : array (names, n)
@@ -622,7 +656,7 @@ class Replicates:
         return self.deviations[self._place[name]].astype(np.float64)
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` without pickles, some 25 KB.
+        """Write an ``.npz`` without pickles, some 30 KB.
 
         Deviations are rounded to 255 steps up to the largest, which changes their standard
         deviation by less than 0.1 %; with 200 replicates it is uncertain by 5 % anyway.
@@ -762,11 +796,17 @@ def replicates_of_run(
             parts["_binned"] = log_of_map(binned), COMPARED
         temperatures["optimal"] = posthoc.optimal_temperature(logits, labels, "ece")[0]
     parts |= {f"_{name}": (logits / value, COMPARED) for name, value in temperatures.items()}
+    for part in [part for part in parts if part != "_binned"]:  # that makes equal confidences
+        its = metrics.per_sample(parts[part][0], labels)
+        odds = Ranked(its["confidence"], its["correct"], log_odds(parts[part][0]))
+        parts[part + BY_LOG_ODDS] = odds, tuple(filter(metrics.ranks, COMPARED))
     if p is not None:
         scores = Answers(confidence.p_norm(logits, p), logits.argmax(axis=1) == labels)
         parts["_p_norm"] = scores, RANKING
     evaluators = [
-        _evaluator(scores if part else given, labels, asked, "logits" if part else kind)[0]
+        _evaluator(
+            scores if part else given, labels, asked, "logits" if part else kind, by_confidence=True
+        )[0]
         for part, (scores, asked) in parts.items()
     ]
     names = [metric + part for part, (_, asked) in parts.items() for metric in asked]
@@ -965,13 +1005,22 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def _evaluator(
-    logits: ArrayLike, labels: ArrayLike, names: Sequence[Metric], kind: Kind = "logits"
+    logits: ArrayLike,
+    labels: ArrayLike,
+    names: Sequence[Metric],
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
+    by_confidence: bool = False,
 ) -> tuple[Callable[[Array | None], Array], int]:
     """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
 
-    The array is read and sorted here, once.
+    The array is read and sorted here, once. Without weights, counts are whole numbers. Logits are
+    ranked by their log-odds, as `metrics.summary` does, or as it did in version 0.1, by the
+    confidence.
     """
     by_sample, classwise, valid = {}, None, []
+    rank = getattr(logits, "rank", None)
     if isinstance(logits, Answers | Ranked | Samples):
         by_sample["confidence"], by_sample["correct"] = as_confidence_correct(*logits[:2])
         if isinstance(logits, Samples):
@@ -981,6 +1030,7 @@ def _evaluator(
         logits = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
         labels = as_labels(labels, logits.shape[1], len(logits))
         by_sample = metrics.per_sample(logits, labels, kind)
+        rank = log_odds(logits) if kind == "logits" and not by_confidence else None
         valid = ["nll", "brier", *_CLASSWISE]
         if any(name in _CLASSWISE for name in names):
             classwise = _Classwise(softmax(logits, kind), labels)
@@ -990,33 +1040,66 @@ def _evaluator(
     valid = [*ranked, *valid]
     if any(name not in valid for name in names if not callable(name)):
         raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
-    # One code per sample says both its place, highest confidence first, and whether it is right.
-    rank = getattr(logits, "rank", None)
-    rank = by_sample["confidence"] if rank is None else to_numpy(rank)
-    _, first, place = np.unique(-rank, return_index=True, return_inverse=True)
-    distinct, groups = by_sample["confidence"][first], len(first)
-    code = place + groups * by_sample["correct"]
-    m = len(code)
-    everything = np.arange(m)
+    confidence, m = by_sample["confidence"], len(by_sample["correct"])
+    rank = confidence if rank is None else to_numpy(rank)
+
+    def by_rank(name: str) -> bool:
+        return rank is not confidence and metrics.ranks(name)
+
+    asked = {by_rank(name) for name in names if not callable(name) and name in ranked}
+    orders = {of: _places(rank if of else confidence, by_sample["correct"]) for of in asked}
+    weights = None if sample_weight is None else as_counts(sample_weight, m)
+    everything = np.arange(m) if weights is None else np.flatnonzero(weights)
+    worth = _worth(by_sample, weights, None if groups is None else as_groups(groups, m))
 
     def evaluate(rows: Array | None) -> Array:
         rows = everything if rows is None else rows
-        counts = np.bincount(code[rows], minlength=2 * groups)
-        ranking = metrics.Ranking(distinct, right=counts[groups:], wrong=counts[:groups])
-        by_class = classwise(np.bincount(rows, minlength=m)) if classwise else {}
+        its = None if weights is None else weights[rows]
+        size = None if worth is None else worth * float(len(rows) if its is None else its.sum())
+        rankings = {}
+        for of, (distinct, code) in orders.items():
+            counts = np.bincount(code[rows], its, minlength=2 * len(distinct)).reshape(2, -1)
+            rankings[of] = metrics.Ranking(distinct, counts[1], counts[0], size)
+        by_class = {}
+        if classwise:
+            by_class = classwise(np.bincount(rows, its, minlength=m), worth or 1.0)
 
         def value(name: Metric) -> float:
             if callable(name):
+                more = {} if its is None else {"sample_weight": its}
+                pair = by_sample["confidence"][rows], by_sample["correct"][rows]
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-                    return float(name(by_sample["confidence"][rows], by_sample["correct"][rows]))
+                    return float(name(*pair, **more))
             if name in ranked:
-                return ranked[name](ranking)
-            return by_class[name] if name in by_class else float(by_sample[name][rows].mean())
+                return ranked[name](rankings[by_rank(name)])
+            if name in by_class:
+                return by_class[name]
+            return float(np.average(by_sample[name][rows], weights=its))
 
         return np.array([value(name) for name in names])
 
     return evaluate, m
+
+
+def _places(score: Array, correct: Array) -> tuple[Array, Array]:
+    """Distinct scores, highest first; of each sample its place among them, and if it is right.
+
+    The second is one number: the place, and behind all places once more for the right ones.
+    """
+    ascending, place = np.unique(score, return_inverse=True)
+    return ascending[::-1], len(ascending) - 1 - place + len(ascending) * correct
+
+
+def _worth(
+    by_sample: dict[str, Array], weights: "Array | None", groups: "Array | None"
+) -> float | None:
+    """How many samples a unit of weight is worth to a floor; None: one."""
+    if weights is None and groups is None:
+        return None
+    residual = by_sample["confidence"].astype(np.float64) - by_sample["correct"]
+    every = len(residual) if weights is None else float(weights.sum())
+    return effective_size(weights, groups, residual) / every
 
 
 _CLASSWISE = ("classwise_ece", "classwise_ece_floor", "excess_classwise_ece")
@@ -1044,7 +1127,8 @@ class _Classwise:
         values = p, self.columns[1][sample, of], np.ones(len(p)), self.residual[sample, of]
         self.high = [csr_array((v, (cell, sample)), shape=(k * bins, n)) for v in values]
 
-    def __call__(self, weights: Array) -> dict[str, float]:
+    def __call__(self, weights: Array, worth: float = 1.0) -> dict[str, float]:
+        """For weights of the samples, a unit of which is worth so many samples to the floor."""
         weights = weights.astype(np.float64)
         n = weights.sum()
         everything = [*(weights @ c for c in self.columns), n, weights @ self.residual]
@@ -1055,18 +1139,25 @@ class _Classwise:
             sums.append(cells)
         p, squares, count, residual = sums
         error = float(np.abs(residual).sum(axis=1).mean() / n)
-        floor = float(metrics.mean_deviation(count, p, squares).sum(axis=1).mean() / n)
+        deviation = metrics.mean_deviation(worth * count, worth * p, worth * squares)
+        floor = float(deviation.sum(axis=1).mean() / (worth * n))
         return dict(zip(_CLASSWISE, (error, floor, error - floor), strict=True))
 
 
-def _replicates(evaluators: list, m: int, n: int, seed: int) -> list[Array]:
+def _replicates(
+    evaluators: list,
+    m: int,
+    n: int,
+    seed: int,
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
+) -> list[Array]:
     """Evaluate all on the same resamples: an array (n, metrics) of each."""
     if n < 2:
         raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
-    rng = np.random.default_rng(seed)
-    draws = (rng.integers(0, m, m) for _ in range(n))
+    resamples = draws(m, n, seed, sample_weight, groups)
     with _one_thread():
-        values = [[evaluate(drawn) for evaluate in evaluators] for drawn in draws]
+        values = [[evaluate(rows) for evaluate in evaluators] for rows in resamples]
     return [np.array(its) for its in zip(*values, strict=True)]
 
 
@@ -1083,7 +1174,14 @@ Drawn: TypeAlias = dict[Metric, tuple[float, Array]]  # value of a metric, and o
 
 
 def _drawn(
-    models: Sequence, labels: ArrayLike, names: Sequence, n: int, seed: int = 0, kind="logits"
+    models: Sequence,
+    labels: ArrayLike,
+    names: Sequence,
+    n: int,
+    seed: int = 0,
+    kind: Kind = "logits",
+    sample_weight: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
 ) -> list[Drawn]:
     """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
     if isinstance(names, str) or callable(names):
@@ -1091,10 +1189,12 @@ def _drawn(
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
     names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
-    evaluators, sizes = zip(*(_evaluator(x, labels, names, kind) for x in models), strict=True)
+    given = (_evaluator(x, labels, names, kind, sample_weight, groups) for x in models)
+    evaluators, sizes = zip(*given, strict=True)
     if len(set(sizes)) > 1:
         raise ValueError(f"logits: got {sizes} samples, expected the same of all models")
-    both = zip(evaluators, _replicates(evaluators, sizes[0], n, seed), strict=True)
+    values = _replicates(evaluators, sizes[0], n, seed, sample_weight, groups)
+    both = zip(evaluators, values, strict=True)
     return [
         {name: (x, its) for name, x, its in zip(names, evaluate(None), values.T, strict=True)}
         for evaluate, values in both

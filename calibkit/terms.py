@@ -59,16 +59,48 @@ METRICS = {name: Metric(**row) for name, row in _TABLE["metrics"].items()}
 DATASETS: dict[str, str] = _TABLE["datasets"]  # what pages call them
 COLORS: dict[str, str] = _TABLE["colors"]  # of what is no method
 _SUFFIXES = {"sam": "SAM", "swa": "SWA", "ts": "TS"}
+_FEW = 20  # names that an error still lists
 _GREEK = {"alpha": "α", "beta": "β", "gamma": "γ", "epsilon": "ε"}
 UNITS = {100: "\u00a0%", 1000: "\u00a0‰", 1: ""}  # by the factor of a metric
 
 
-def choose(kind: str, name: str, valid: Collection[str]) -> None:
-    """Refuse an unknown name, in one line that lists the valid ones."""
-    if name not in valid:
-        close = get_close_matches(str(name), list(valid), n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"unknown {kind} {name!r}{hint}; valid: {', '.join(sorted(valid))}")
+def choose(kind: str, name: str, valid: Collection[str], listing: str = "") -> None:
+    """Refuse an unknown name in one line with the valid names, or the nearest three of many.
+
+    Parameters
+    ----------
+    kind : what the name is of, such as "method"
+    name : the name to check
+    valid : the names that exist
+    listing : a command that prints all of them, for an error that shows only three
+
+    Raises
+    ------
+    ValueError
+        If the name is not valid.
+
+    Examples
+    --------
+    >>> choose("edition", "smok", ["smoke", "demo"])
+    Traceback (most recent call last):
+    ValueError: unknown edition 'smok' (did you mean 'smoke'?); valid: demo, smoke
+    >>> choose("run", "m", [f"mlp-s{seed}" for seed in range(30)], "calibkit runs")
+    Traceback (most recent call last):
+    ValueError: unknown run 'm'; nearest of 30: mlp-s0, mlp-s1, mlp-s10; all of them: calibkit runs
+    """
+    if name in valid:
+        return
+    names = sorted(valid)
+    close = get_close_matches(str(name), names, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    if len(names) <= _FEW:
+        raise ValueError(f"unknown {kind} {name!r}{hint}; valid: {', '.join(names)}")
+    holding = [one for one in names if str(name) in one]
+    near = (holding or get_close_matches(str(name), names, n=3, cutoff=0))[:3]
+    more = f"; all of them: {listing}" if listing else ""
+    raise ValueError(
+        f"unknown {kind} {name!r}{hint}; nearest of {len(names):,}: {', '.join(near)}{more}"
+    )
 
 
 @contextmanager
@@ -85,12 +117,14 @@ def extras() -> Iterator[None]:
 def label(method: str) -> str:
     """What a method is called, with its options in brackets and its flat-minima axes.
 
-    >>> label("bsce_gra+sam+swa"), label("erm+swa+sam")
-    ('BSCE-GRA + SAM + SWA', 'FMFP')
+    >>> label("bsce_gra+sam+swa"), label("erm+swa+sam"), label("ts")
+    ('BSCE-GRA + SAM + SWA', 'FMFP', 'Temperature scaling')
     >>> label("focal(gamma=5)").replace("\u00a0", " ")  # non-breaking spaces
-    'Focal (γ = 5)'
+    'Focal loss (γ = 5)'
     """
     base, options, axes = parts(method)
+    if (base, axes) == ("erm", ["ts"]):
+        return "Temperature scaling"  # of plain training
     options = re.sub(r",(?=\w)", ", ", options)
     options = re.sub(r"\b(\w+)=(?=\S)", lambda m: f"{_GREEK.get(m[1], m[1])}\u00a0=\u00a0", options)
     base, own, _ = base.partition("@")  # from somebody's own file
@@ -98,6 +132,16 @@ def label(method: str) -> str:
     name = base if own else METHODS[base].label if base in METHODS else name
     words = [name + (f" {options}" if options else "")]
     return " + ".join(words + [_SUFFIXES.get(axis, axis) for axis in axes])
+
+
+def inside(label: str) -> str:
+    """A label inside a sentence: a word begins in lower case, an abbreviation or a name does not.
+
+    >>> [inside(label) for label in ("Plain training", "AUROC", "L1 norm", "E-AURC", "Brier loss")]
+    ['plain training', 'AUROC', 'L1 norm', 'E-AURC', 'Brier loss']
+    """
+    keeps = label[:2].isupper() or label[1:2] == "-" or label.startswith("Brier")
+    return label if keeps else label[:1].lower() + label[1:]
 
 
 def parts(method: str) -> tuple[str, str, list[str]]:

@@ -1,4 +1,4 @@
-"""The commands of the book: runs, data, claims, results, and a bench for one's own method.
+"""The commands of the book: runs, data, claims, results, and a bench for a user's method.
 
 `add_commands` is an entry point of the group ``calibkit.commands``: `calibkit.cli` calls it.
 """
@@ -8,7 +8,6 @@ import ast
 import csv
 import json
 import os
-import shutil
 import sys
 import time
 from collections import Counter, deque
@@ -41,7 +40,7 @@ def add_commands(commands) -> None:
     add("--out", default="bench", help="folder to write to (default: bench)")
     add("--setting", **SEVERAL, dest="settings", help="a setting of the edition; repeatable")
     add("--device", default="", help="torch device (default: cuda if available)")
-    add("--chosen", default="", help="how its coefficients were chosen, in words, for the page")
+    add("--chosen", default="", help="how the coefficients were chosen, in words, for the page")
     add("--quiet", **FLAG, help="print no line per epoch")
 
     add = command("train", _train, _selection, _names, resumes=_RESUMES)
@@ -62,29 +61,29 @@ def add_commands(commands) -> None:
     add("--replicates", **FLAG, help="keep metrics on resamples, which pages compute otherwise")
 
     add = command("runs", _runs, _selection)
-    add("--missing", **FLAG, help="only the names of runs still to train")
+    add("--missing", **FLAG, help="print only the names of runs that are still to train")
 
     add = command("claims", _claims)
     add("--edition", default="released", help=_EDITIONS)
     add("--paper", help=", ".join(plan.PAPERS))
-    add("--seeds", **_NUMBER, help="only so many (default: all)")
-    add("--json", **FLAG, help="a list of rows, a claim and setting")
+    add("--seeds", **_NUMBER, help="the most seeds of each method (default: all)")
+    add("--json", **FLAG, help="print JSON: a row for each claim and setting")
 
     add = command("results", _results)
     add("--edition", default="released", help=_EDITIONS)
-    add("--setting", **SEVERAL, dest="settings", help="repeatable (default: every one)")
-    add("--metric", default="auroc", help="such as auroc, ece (default: auroc)")
-    add("--against", default="erm", metavar="METHOD", help="(default: erm)")
+    add("--setting", **SEVERAL, dest="settings", help="only this one; repeatable (default: all)")
+    add("--metric", default="auroc", help=f"{', '.join(terms.METRICS)} (default: auroc)")
+    add("--against", default="erm", metavar="METHOD", help="the other method (default: erm)")
     add("--method", **SEVERAL, help="only these; repeatable")
     add(
         "--recalibration",
         default="none",
         choices=RECALIBRATIONS,
-        help="of both sides: a temperature of lowest NLL or ECE on validation data, that of lowest "
-        "ECE on the test set, or histogram binning",
+        help="of both methods: temperature scaling fitted by NLL or by ECE on validation data, the "
+        "temperature that is best on the test set, or histogram binning (default: none)",
     )
-    add("--seeds", **_NUMBER, help="only so many (default: all)")
-    add("--csv", **FLAG, help="as CSV")
+    add("--seeds", **_NUMBER, help="the most seeds of each method (default: all)")
+    add("--csv", **FLAG, help="print CSV")
 
     command("collect", _collect)("--edition", default="released", help=_EDITIONS)
 
@@ -93,7 +92,7 @@ def add_commands(commands) -> None:
     add = command("plan", _plan)
     add("--edition", default="paper", help=_EDITIONS)
     add("--paper", default="", help=", ".join(plan.PAPERS))
-    add("--csv", **FLAG, help="only the cells, as CSV")
+    add("--csv", **FLAG, help="print only the cells, as CSV")
 
     sets = commands.add_parser("data", help="data sets: which are here, and how to get the others")
     actions = sets.add_subparsers(required=True, metavar="action")
@@ -109,19 +108,19 @@ def add_commands(commands) -> None:
 
 
 def _changes(parser: argparse.ArgumentParser) -> None:
-    """What may differ from an edition."""
+    """Options that change an edition."""
     add = parser.add_argument
-    add("--dataset", default="", help="instead of the edition's")
-    add("--network", default="", help="instead of the edition's")
-    add("--seeds", **_NUMBER, help="how many, from 0 (default: the edition's)")
-    add("--epochs", **_NUMBER, help="run the protocol in this many")
+    add("--dataset", default="", help="name of the data set (default: the edition's)")
+    add("--network", default="", help="name of the network (default: the edition's)")
+    add("--seeds", **_NUMBER, help="number of seeds, counted from 0 (default: the edition's)")
+    add("--epochs", **_NUMBER, help="scale the protocol to this number of epochs")
     add(
         "--set",
         **SEVERAL,
         type=_setting,
         metavar="NAME=VALUE",
         dest="protocol",
-        help="with a method: a protocol setting, such as batch_size=512; repeatable",
+        help="with --method: change a field of the protocol, such as batch_size=512; repeatable",
     )
 
 
@@ -146,8 +145,12 @@ def _selection(parser: argparse.ArgumentParser) -> None:
     pages = ", ".join(dict.fromkeys((*plan.PAPERS, *plan.NOTEBOOKS)))
     add("--edition", default="demo", help=_EDITIONS)
     add("--paper", default="book", help=f"{pages}, book (the default: every notebook), all")
-    add("--exhibit", default="", help="only what one table or figure needs, such as bsce-tab1")
-    add("--method", action="append", help="these methods instead; repeatable")
+    add("--exhibit", default="", help="only the runs of one table or figure, such as bsce-tab1")
+    add(
+        "--method",
+        action="append",
+        help=f"train these instead; repeatable: {', '.join(plan.METHODS)}",
+    )
     add("--setting", default="", help="one setting of the edition, such as cifar10-plain")
     add("--train-size", **_NUMBER, help="with --method: number of training samples")
     add("--variant", default="code", help="with --method: code (default) or paper")
@@ -175,7 +178,7 @@ def _print_table(rows: Iterable[Sequence[str]]) -> None:
 
 
 def _log(options) -> Callable:
-    """Prints the lines of a training, unless it is to be quiet."""
+    """A function that prints a line of training, or nothing with --quiet."""
     return lambda line: None if options.quiet else print(f"  {line}", flush=True)
 
 
@@ -197,8 +200,11 @@ def _train(options) -> None:
         if not by_name.keys() >= set(options.names):  # perhaps from another edition
             editions = (plan.runs("all", edition) for edition in plan.EDITIONS)
             by_name |= {run.name: run for runs in editions for run in runs}
+        listing = f"calibkit runs --paper all --edition {options.edition}"
         for name in options.names:
-            plan.choose("run", name, by_name)
+            if name.partition("(")[0] in plan.METHODS:
+                raise ValueError(f"{name!r} is a method: calibkit train --method '{name}'")
+            plan.choose("run", name, by_name, listing)
         asked = [by_name[name] for name in options.names]
     from filelock import Timeout
 
@@ -224,14 +230,14 @@ def _train(options) -> None:
 
 
 def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
-    """How it stands with a run, and what is known of it."""
+    """Status of a run, the run, and its numbers."""
     try:
         if record := folders.load(run):
             record.check()
     except DamagedRecord:
         return "damaged", run, ""
     if record is None:
-        return "running" if folders.held(run) else "missing", run, ""
+        return "running" if folders.held(run.name) else "missing", run, ""
     if record.diverged:
         return "diverged", run, ""
     last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]
@@ -245,10 +251,10 @@ def _row(state: str, run: plan.Run, known: str, progress: str = "") -> str:
 
 
 def _progress(runs: list[plan.Run], start: float) -> str:
-    """How many of the requested runs are done, and about how long the rest takes.
+    """How many of the requested runs are done, and about how long the others take.
 
-    Several processes may work on the same runs, so the pace is read off the records: how many were
-    written since `start`, when this process began.
+    Several processes may work on the same runs, so the speed comes from the records that were
+    written since `start`, the time at which this process began.
     """
     files = [folders.runs_root() / run.name / "run.json" for run in runs]
     new = sum(file.exists() and file.stat().st_mtime >= start for file in files)
@@ -260,8 +266,8 @@ def _progress(runs: list[plan.Run], start: float) -> str:
 def _runs(options) -> None:
     """List runs: done, running, missing, diverged or damaged; hours spent and left.
 
-    What is known of each run, and at the end their number, the hours spent and an estimate of those
-    left, at the pace of the runs so far.
+    Print a line for each run, then the number of runs, the hours spent and an estimate of the hours
+    left, at the speed of the runs so far.
 
     Examples: calibkit runs --paper fmfp · calibkit runs --edition cifar10 --missing
     """
@@ -296,37 +302,34 @@ def _runs(options) -> None:
 def _delete(options) -> None:
     """Delete run folders: a selection is listed, then asked for.
 
-    Delete the folders of runs, by name or by selection; released tables stay.
+    Delete the folders of runs, by name or by selection. Released tables stay, and so do the
+    predictions of released runs; a folder with anything that the tables do not hold is kept.
 
     Examples: calibkit delete --edition demo --method mixup · calibkit delete
     mnist1d-cnn-erm-s0-1a2b3c4d
     """
-    root, released = folders.runs_root(), tables.where()
-    present = {p.name for p in root.glob("*") if p.is_dir() and not p.name.startswith(".")}
-    kept = {name for name in present & released.keys() if os.listdir(root / name) == ["arrays.npz"]}
-    present -= kept  # of what is released, predictions stay
+    from calibkit_companion.records import deletion
+
+    present = deletion.present()
     if options.names:
-        for name in options.names:
-            plan.choose("run", name, present)
-        chosen = set(options.names)
+        for name in set(options.names) - tables.where().keys():
+            plan.choose("run", name, present, f"ls {folders.runs_root()}")
+        chosen = set(options.names) & present.keys()
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
             raise ValueError("delete: say which runs: names, --paper, --method, --setting …")
-        chosen = {run.name for run in selected(options)} & present
+        known = {name for name, its in present.items() if its}
+        chosen = {run.name for run in selected(options)} & known
     for name in sorted(chosen):
         print(name)
     if not chosen:
         return print("nothing to delete")
     if not options.yes:
-        answer = input(f"delete these {len(chosen)} folders in {root}? [y/N] ")
+        where = folders.runs_root()
+        answer = input(f"delete these {len(chosen)} folders in {where}? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             return print("nothing deleted")
-    for name in sorted(chosen):
-        for file in (root / name).iterdir():  # of a released run its predictions stay
-            if name not in released or file.name != "arrays.npz":
-                file.unlink() if file.is_file() else shutil.rmtree(file)
-        if not any((root / name).iterdir()):
-            (root / name).rmdir()
+    deletion.remove(chosen)
     print(f"deleted {len(chosen)} folders")
 
 
@@ -338,20 +341,33 @@ _CLONE = (
 )
 
 
+def _say_what_is_old() -> None:
+    """A line about tables that have no checksums, on standard error."""
+    old = sum(not its.opened.sealed for its in tables.settings().values())
+    if old:
+        words = f"the tables of {old} settings are of version 0.1.0 and have no checksums"
+        print(f"calibkit: {words}; calibkit collect adds them", file=sys.stderr)
+
+
 def _claims(options) -> None:
     """The papers' claims in every setting that has records.
 
-    How each claim of the five papers fares, from the records: settings as columns, and the paper's
-    own table from its printed ±. Trains nothing.
+    Print the verdict on each claim of the five papers in each setting, computed from the records,
+    and the verdict on the paper's own table from its printed ±. Trains nothing.
 
     Example: calibkit claims --edition released --paper overconf
     """
     from calibkit_companion import claims
 
-    rows = claims.board(options.edition, options.paper, options.seeds)
+    with tables.one_release():
+        rows = claims.board(options.edition, options.paper, options.seeds)
+    _say_what_is_old()
     if options.json:
         names = "claim setting precondition outcome comparison estimate low high seeds printed"
+        names += " level looks needed everything without"
         table = [{name: getattr(row, name) for name in names.split()} for row in rows]
+        for line, row in zip(table, rows, strict=True):
+            line["marked"] = [mark._asdict() for mark in row.marked]
         return print(json.dumps(arrays.plain(table), indent=1, ensure_ascii=False))
     statements = {claim.id: claim for claim in claims.claims(options.paper)}
     for identity, its in groupby((r for r in rows if r.shown), key=lambda row: row.claim):
@@ -359,9 +375,10 @@ def _claims(options) -> None:
         print(f"{identity}  {claim.statement}")
         print(f"  {'its own table':18} {claims.printed(claim)}")
         for row in its:
-            found = ", ".join(filter(None, [row.comparison, row.measured]))
+            level = f"judged at {row.judged_at}" if row.seeds else ""
+            found = ", ".join(filter(None, [row.comparison, row.measured, level]))
             why = f"({row.precondition})" if row.precondition else ""
-            print(f"  {row.setting or '-':18} {row.outcome:20} {found} {why}".rstrip())
+            print(f"  {row.setting or '-':18} {row.outcome:22} {found} {why}".rstrip())
     print()
     print(claims.headline(rows).replace("**", ""))
     if not any(place.runs.methods for place in claims.places(options.edition, options.seeds)):
@@ -374,7 +391,7 @@ def _claims(options) -> None:
 def _results(options) -> None:
     """Compare the methods of a setting by any metric.
 
-    Methods minus another, paired by seed, with 95 % intervals, in natural units.
+    Print each method minus another one, paired by seed, with 95 % intervals, in natural units.
 
     Example: calibkit results --setting cifar10-plain --metric auroc --against erm
     """
@@ -383,17 +400,19 @@ def _results(options) -> None:
     names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
     columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
     lines = []
-    for name in names:
-        plan.setting(options.edition, name)  # there is such a one
-        selection = plan.Selection(options.edition, name, seeds=options.seeds)
-        runs = results.Results(selection, train=False)
-        methods = options.method or [m for m in runs.methods if m != options.against]
-        found = runs.compare(
-            methods, options.against, options.metric, recalibration=options.recalibration
-        )
-        lines += [[getattr(row, column) for column in columns] for row in found.values()]
+    with tables.one_release():
+        for name in names:
+            plan.setting(options.edition, name)  # there is such a one
+            selection = plan.Selection(options.edition, name, seeds=options.seeds)
+            runs = results.Results(selection, train=False)
+            methods = options.method or [m for m in runs.methods if m != options.against]
+            found = runs.compare(
+                methods, options.against, options.metric, recalibration=options.recalibration
+            )
+            lines += [[getattr(row, column) for column in columns] for row in found.values()]
+    _say_what_is_old()
     if not lines:  # where runs have it, any metric will do
-        plan.choose("metric", options.metric, terms.METRICS)
+        plan.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
     if options.csv:
         return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
     text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
@@ -403,9 +422,9 @@ def _results(options) -> None:
 def _collect(options) -> None:
     """Turn run folders into the tables of an edition.
 
-    Write the records of each setting into data_cache/released/SETTING, beside what its tables hold
-    already; settings without a new run or number are not touched. The folders stay; calibkit delete
-    removes all of them but the predictions.
+    Add the records of each setting to its tables in data_cache/released/SETTING. Settings without a
+    new run or number are not touched, but tables of version 0.1.0 get checksums. A lost manifest is
+    written anew. The folders stay; calibkit delete removes all of them but the predictions.
     """
     from calibkit_companion import results
 
@@ -413,10 +432,10 @@ def _collect(options) -> None:
 
 
 def _plan(options) -> None:
-    """For each published cell, the run that fills it or why none can; and the total cost.
+    """List the published cells with the run that fills each, or why none can; and the total cost.
 
-    For every number in the papers' tables, the first of the runs (one per seed) whose mean fills
-    it, named as `calibkit runs` prints it, or why there is none. Trains nothing.
+    For every number in the papers' tables, print the first of the runs (one per seed) whose mean
+    fills it, named as `calibkit runs` prints it, or why there is none. Trains nothing.
 
     Examples: calibkit plan --paper bsce · calibkit plan --csv > plan.csv
     """
@@ -436,7 +455,7 @@ def _plan(options) -> None:
 def _data_list(options) -> None:
     """List every data set.
 
-    Where each is from, its licence and size, and where a copy lies.
+    Print the source, licence and size of each data set, and where a copy lies.
 
     Example: calibkit data list
     """
@@ -446,7 +465,7 @@ def _data_list(options) -> None:
 def _data_get(options) -> None:
     """Download or generate a data set.
 
-    It is decoded, and checked that it loads; a copy that is there already is used first.
+    Use a copy that exists; otherwise download it. Then decode it and check that it loads.
 
     Example: calibkit data get cifar10
     """
@@ -484,10 +503,10 @@ def _data_unpack(options) -> None:
 
 
 def _bench(options) -> None:
-    """Compare your own method, recalibration, score or metric with what there is.
+    """Compare your own method, recalibration, score or metric with the usual one.
 
-    Train your method, and ERM if missing, under one protocol, on the data of the edition that are
-    here; compare the two; write an HTML page, and its numbers as JSON.
+    Train your method, and plain training if it is missing, with one protocol, on those data of the
+    edition that are here. Compare the two. Write an HTML page, and its numbers as JSON.
 
     A method is a function (logits, targets) -> one loss per sample, or a factory; a recalibration
     is a class with fit and predict_proba, and needs no training. Examples: calibkit bench

@@ -387,6 +387,7 @@ def truncated(rng: random.Random, folder: Path, reference: Reference) -> str:
 def _damaged(rng, folder, reference, damage) -> str:
     method, cache = rng.choice(METHODS), folder / "cache"
     home = cache / "runs" / run_of(method).name
+    reference.record(method)  # leaves the folder that is copied
     shutil.copytree(reference.folder / f"reference-{method}", cache)
     before = json.loads((home / "run.json").read_text())
     damage(rng, home / rng.choice((*FILES, "run.json")))
@@ -532,12 +533,14 @@ class Book:
         (self.folder / "profiles").symlink_to(ROOT / "profiles")
         (self.folder / "notebooks" / "tour.ipynb").write_text(json.dumps(NOTEBOOK))
         pages = self.folder / "book"
-        shutil.copy(ROOT / "book" / "_config.yml", pages)
-        shutil.copytree(ROOT / "book" / "_static", pages / "_static")
+        for name in ("_config.yml", "before.py", "glossary.md"):
+            shutil.copy(ROOT / "book" / name, pages)
+        for name in ("_static", "_ext"):
+            shutil.copytree(ROOT / "book" / name, pages / name)
         for file in (ROOT / "book").glob("*.bib"):
             shutil.copy(file, pages)
         (pages / "intro.md").write_text("# A book\n\nOf one page.\n")
-        toc = "format: jb-book\nroot: intro\nchapters:\n- file: notebooks/tour\n"
+        toc = "format: jb-book\nroot: intro\nchapters:\n- file: notebooks/tour\n- file: glossary\n"
         (pages / "_toc.yml").write_text(toc)
         self.build = self.folder / "build" / "smoke"
         self.html = self.build / "book" / "_build" / "html"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from calibkit import cli, metrics, posthoc, stats
-from calibkit.report import assessment, predictions, text
+from calibkit.report import paired, predictions, text
 from calibkit_companion import bench, results
 from calibkit_companion.experiments import plan
 from calibkit_companion.experiments.plugins import PluginError
@@ -94,7 +94,7 @@ def test_a_lower_temperature_is_found_out(crowd):
     put_scaled("mine.py:plain", 1 / suits)
     said = headline(bench.trained("mine.py:plain", PLACE), "mine.py:plain")
     assert said["Calibrated as trained"] == "better"
-    assert said["What no temperature repairs"] == "no difference"
+    assert said["What temperature scaling leaves"] == "no difference"
 
 
 def test_what_is_lost_is_named(crowd):
@@ -343,7 +343,7 @@ def model(separation, seed=0, n=600, name="m"):
 
 
 def test_every_pair_is_compared_with_corrected_intervals():
-    numbers = assessment.compare([model(1, 1), model(1, 1), model(3, 2, name="good")])
+    numbers = paired.compare([model(1, 1), model(1, 1), model(3, 2, name="good")])
     assert numbers["models"] == ["m (1)", "m (2)", "good"] and len(numbers["pairs"]) == 3
     assert numbers["level"] == pytest.approx(1 - 0.05 / 3)
     same, wider = (numbers["pairs"][i]["difference"]["accuracy"] for i in (0, 1))
@@ -355,19 +355,19 @@ def test_every_pair_is_compared_with_corrected_intervals():
     assert wider.estimate == pytest.approx(plain.estimate)
     words = {answer["title"] for answer in text.compared(numbers)}
     assert "Accuracy: good beats all others" in words and "AURC: good beats all others" in words
-    two = assessment.compare([model(1, 1), model(3, 2, name="good")])
+    two = paired.compare([model(1, 1), model(3, 2, name="good")])
     assert text.compared(two)[0]["title"] == "Accuracy: good beats m"
 
 
 def test_models_of_other_samples_are_refused():
     with pytest.raises(ValueError, match="m: got 500 samples, expected the same 600"):
-        assessment.compare([model(1), model(1, n=500)])
+        paired.compare([model(1), model(1, n=500)])
     other = model(1)
     other.labels[:3] = (other.labels[:3] + 1) % 5
     with pytest.raises(ValueError, match="m: got labels that differ in 3 of 600 samples"):
-        assessment.compare([model(1), other])
+        paired.compare([model(1), other])
     with pytest.raises(ValueError, match="got 1 models, expected 2 to 12"):
-        assessment.compare([model(1)])
+        paired.compare([model(1)])
 
 
 def test_compare_from_files_to_a_page(folder, capsys):

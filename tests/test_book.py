@@ -15,7 +15,7 @@ import pytest
 from filelock import FileLock
 
 from calibkit_companion.experiments import plan
-from calibkit_companion.records import tables
+from calibkit_companion.records import manifest, tables
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
@@ -43,7 +43,7 @@ def snakemake_command(folder: Path) -> list[str]:
 
 def snakemake(folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
-        snakemake_command(folder), **surroundings(folder / "cache"), capture_output=True
+        snakemake_command(folder), **surroundings(folder / "a cache"), capture_output=True
     )
 
 
@@ -60,7 +60,7 @@ def book(tmp_path_factory) -> Path:
 
 def test_a_page_is_remade_when_a_table_that_it_reads_changes(tmp_path):
     """As by git, which may bring new results of old runs."""
-    cache, page = tmp_path / "cache", tmp_path / "build/released/book/notebooks/fmfp.ipynb"
+    cache, page = tmp_path / "a cache", tmp_path / "build/released/book/notebooks/fmfp.ipynb"
     shutil.copytree(ROOT / "data_cache" / "released", cache / "released")
     page.parent.mkdir(parents=True)
     command = ["snakemake", "-n", "--cores", "1", "--rerun-triggers", "mtime"]
@@ -72,12 +72,13 @@ def test_a_page_is_remade_when_a_table_that_it_reads_changes(tmp_path):
 
     page.touch()
     assert not planned()
-    for table in ("cifar10-plain/results.parquet", "public/people.parquet"):
+    plain = manifest.file_of(cache / "released" / "cifar10-plain")
+    for table in (plain, cache / "released" / "public" / "people.parquet"):
         page.touch()
         later = page.stat().st_mtime + 1
-        os.utime(cache / "released" / table, (later, later))
+        os.utime(table, (later, later))
         assert planned(), table
-        os.utime(cache / "released" / table, (later - 60, later - 60))
+        os.utime(table, (later - 60, later - 60))
 
 
 def test_the_demo_trains_what_no_released_table_holds(tmp_path):
@@ -98,7 +99,7 @@ def test_the_demo_trains_what_no_released_table_holds(tmp_path):
 def test_a_second_make_waits_for_the_first_and_has_nothing_to_do(book):
     with FileLock(book / "build" / "smoke" / ".lock"):
         second = subprocess.Popen(
-            snakemake_command(book), **surroundings(book / "cache"), stdout=PIPE, stderr=STDOUT
+            snakemake_command(book), **surroundings(book / "a cache"), stdout=PIPE, stderr=STDOUT
         )
         said = iter(second.stdout.readline, "")
         assert any("Another make is building" in line for line in said)  # ends with the process
@@ -203,7 +204,7 @@ def test_each_page_says_what_its_numbers_came_from(book):
 def test_pages_train_what_is_planned_and_no_more(book):
     """Else a book takes longer than it says; `your_method` trains two methods beside ERM."""
     planned = {run.name for run in plan.runs("book", "smoke")}
-    trained = {path.parent.name for path in (book / "cache" / "runs").glob("*/run.json")}
+    trained = {path.parent.name for path in (book / "a cache" / "runs").glob("*/run.json")}
     assert trained >= planned
     own = re.compile(r"gaussians-mlp-(erm|(flooded|remembered)-[0-9a-f]{12}.*)-s\d-\w+")
     assert not [name for name in trained - planned if not own.fullmatch(name)]
@@ -221,13 +222,13 @@ def test_types_of_the_reference_lead_to_classes(book):
 
 
 def test_records_that_are_there_outlive_the_training_of_another(book):
-    runs = book / "cache" / "runs"
+    runs = book / "a cache" / "runs"
     lost, other = (runs / run.name / "run.json" for run in plan.runs("book", "smoke")[:2])
     before = {path: path.stat() for path in runs.glob("*/run.json")}
     shutil.rmtree(lost.parent)
     done = subprocess.run(
         [*snakemake_command(book), "--", str(lost)],
-        **surroundings(book / "cache"),
+        **surroundings(book / "a cache"),
         capture_output=True,
     )
     assert done.returncode == 0 and lost.exists(), done.stderr[-3000:]
@@ -243,7 +244,7 @@ def test_misspelt_parameter_stops_the_notebook_in_one_line(book):
         *("--cwd", "notebooks", "--no-progress-bar", "-p", "edition", "smoke"),
         *("-p", "datset", "digits"),
     ]
-    done = subprocess.run(command, **surroundings(book / "cache"), capture_output=True)
+    done = subprocess.run(command, **surroundings(book / "a cache"), capture_output=True)
     assert done.returncode != 0
     last = [line for line in done.stderr.splitlines() if line.startswith("ValueError")]
     message = "unknown parameter 'datset' (did you mean 'dataset'?); valid: "
@@ -259,7 +260,7 @@ def test_a_page_that_fails_says_why_and_is_tried_again(book):
     (built / "benchmarks.ipynb").mkdir()  # where papermill writes
     done = subprocess.run(
         [*snakemake_command(book), "--forcerun", str(page)],
-        **surroundings(book / "cache"),
+        **surroundings(book / "a cache"),
         capture_output=True,
     )
     assert done.returncode != 0 and "benchmarks.log ends with" in done.stdout

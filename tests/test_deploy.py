@@ -599,7 +599,7 @@ def test_sets_are_a_card_of_the_report_for_more_than_two_classes():
     numbers = assessment.assess(data)
     (card,) = [a for a in text.verdict(numbers) if a["title"].startswith("Sets of answers")]
     assert f"{numbers.conformal.lac['after']['size']:.2f} classes" in card["text"]
-    assert "a temperature makes adaptive ones larger" in card["title"]
+    assert "temperature scaling makes adaptive ones larger" in card["title"]
     assert "some sets are empty" not in card["text"]
     rng, labels = np.random.default_rng(0), np.arange(600) % 4
     sure = {"logits": 8 * np.eye(4)[labels] + rng.normal(size=(600, 4)), "labels": labels}

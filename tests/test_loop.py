@@ -19,8 +19,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from calibkit import losses, metrics
+from calibkit_companion import data
 from calibkit_companion.experiments import plan
-from calibkit_companion.records import folders
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.training.loop import Training, train
 from calibkit_companion.training.machine import RoundedProducts, computes_bfloat16
 
@@ -68,7 +69,8 @@ def test_every_method_trains_to_a_whole_record(method, tmp_path):
 def test_what_is_stored_is_what_was_measured(tmp_path):
     record = train(run("mixup", "digits", "cnn", evaluate_every=2), tmp_path)
     arrays, last = record.arrays, {k: v[-1] for k, v in record.history.items()}
-    again = metrics.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
+    again = ranking.summary(arrays["test_logits"], arrays["test_labels"].astype(int))
+    assert {"auroc", "auroc_log_odds", "aurc_log_odds"} <= again.keys()
     for name, value in again.items():
         assert value == pytest.approx(last[name], rel=1e-6), name
 
@@ -81,6 +83,7 @@ def test_shifted_test_sets_are_measured(tmp_path):
     unshifted = record.history["accuracy"][-1]
     assert table["accuracy"][0] > table["accuracy"][-1] and unshifted > table["accuracy"][-1]
     assert np.isfinite(table["ece_scaled"]).all()
+    assert np.isfinite(table["auroc_log_odds"] + table["auroc_scaled_log_odds"]).all()
     assert (tmp_path / record.name / "shifted.csv.gz").exists()
     plain = train(run("erm", "gaussians", "mlp", shifted=500), tmp_path)  # no shift is known
     assert plain.shifted == {} and set(plain.info["sha256"]) == {"history.csv", "arrays.npz"}
@@ -333,6 +336,40 @@ def test_averaged_network_gets_statistics_of_its_own():
         (inputs,) = training.batches(split, [torch.arange(len(split.labels))])
         out = first(inputs)
     torch.testing.assert_close(norm.running_mean, out.mean((0, 2, 3)), atol=1e-4, rtol=1e-3)
+
+
+def test_statistics_of_averaged_weights_can_be_those_of_augmented_images():
+    def trained(statistics):
+        changes = {"epochs": 3, "swa_start": 1, "bn_statistics": statistics}
+        training = Training(run("swa", dataset="digits", network="cnn", **changes))
+        training.data = replace(training.data, augment="crop_flip")
+        training.fit()
+        return training
+
+    def statistics(training):
+        norms = [m for m in training.average.module.modules() if hasattr(m, "running_mean")]
+        return norms[0].running_mean, training.average.module.stages[0][0]
+
+    plain, augmented = map(trained, ("plain", "augmented"))
+    for network in ("network", "average"):  # nothing else has changed
+        each = (getattr(its, network).parameters() for its in (plain, augmented))
+        assert all(torch.equal(a, b) for a, b in zip(*each, strict=True))
+    (inputs,) = plain.batches(plain.splits["train"], [torch.arange(len(plain.labels))])
+    crops = torch.Generator().manual_seed(
+        int(np.random.SeedSequence([0, 3]).generate_state(1)[0])  # seed 0, epoch 3
+    )
+    moved = data.augment_crop_flip(inputs, crops)
+    for training, of in ((plain, inputs), (augmented, moved)):
+        mean, first = statistics(training)
+        with torch.no_grad():
+            expected = first(of).mean((0, 2, 3))
+        torch.testing.assert_close(mean, expected, atol=1e-4, rtol=1e-3)
+    assert (statistics(plain)[0] - statistics(augmented)[0]).abs().max() > 1e-3
+
+
+def test_statistics_are_one_of_two():
+    with pytest.raises(ValueError, match="unknown bn_statistics 'augment'"):
+        run("swa", bn_statistics="augment")
 
 
 def test_paper_variant_is_the_baseline_until_averaging_starts():

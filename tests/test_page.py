@@ -1,8 +1,7 @@
-"""Pages: parameters, boxes, settings in words, findings."""
+"""Pages: parameters, boxes, settings in words."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from calibkit_companion import results
@@ -49,43 +48,7 @@ def test_the_card_of_a_setting_has_what_a_paper_says_of_its_experiments():
     assert runs.title in page.card(runs)
 
 
-# --- findings, and the box of runs ---
-
-
-def test_a_finding_on_a_method_without_runs_says_that_nothing_was_measured():
-    measured = results.row(results.Series({0: 0.1, 1: 0.2}), results.Number("auroc"), to="erm")
-    text = page.finding("It ranks worse.", (measured, "lower"), (results.Rows()["mixup"], "lower"))
-    assert "Nothing was measured: Mixup" in text._repr_markdown_()
-
-
-def test_a_finding_says_where_its_intervals_are_over_runs_alone():
-    draws = {seed: np.linspace(-0.01, 0.01, 20) for seed in (0, 1)}
-    alone, both = (
-        results.row(results.Series({0: 0.1, 1: 0.2}, its), results.Number("auroc"), to="erm")
-        for its in ({}, draws)
-    )
-    for rows, said in (([alone], True), ([both], False), ([alone, both], False)):
-        text = page.finding("It ranks better.", *((row, "higher") for row in rows))
-        assert ("over runs alone" in text._repr_markdown_()) == said
-
-
-def test_a_finding_names_the_setting_that_an_effect_is_compared_with():
-    one, two = (
-        results.row(results.Series({0: 0.1, 1: 0.2}), results.Number("auroc"), name, "fmfp", "erm")
-        for name in ("here", "elsewhere")
-    )
-    text = page.finding("It helps as much.", (one - two, "no difference"))._repr_markdown_()
-    assert "Effect on AUROC against that in elsewhere, points" in text
-
-
-def test_a_finding_on_networks_of_others_has_their_range_and_calls_them_no_seeds():
-    both = results.Networks({"a": 0.01, "b": 0.03}, n=10_000)
-    row = results.row(both, results.Number("auroc"), "by others", "erm", "erm, none")
-    found = page.finding("It ranks better.", (row, "higher"))
-    text = found._repr_markdown_()
-    assert found.holds and "ERM +2.0 [+1.0, +3.0]" in text
-    assert "the lowest and the highest in brackets · by others · 2 networks · 10,000 test" in text
-    assert "seed" not in text and "95 %" not in text
+# --- the box of runs ---
 
 
 def test_the_box_counts_runs_of_a_setting_that_the_page_does_not_plan():

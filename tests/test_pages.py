@@ -137,6 +137,30 @@ def test_a_page_without_records_ends_with_the_command_and_becomes_a_short_page(
     assert "calibkit train --edition cifar10" in box["data"]["text/html"]
 
 
+def test_a_page_made_twice_has_the_same_bytes(tmp_path, monkeypatch):
+    """No address of the memory, and no number drawn for a table."""
+    monkeypatch.setenv("PYTHONSTARTUP", str(EXTENSIONS / "kernel.py"))
+    source = (
+        "import pandas as pd\nfrom calibkit_companion.pages import page",
+        'page.table(pd.DataFrame({"a": [1.5, 2.5]}))',
+        "page.provenance()",
+        "from calibkit_companion.claims import display\ndisplay.Card([])",
+    )
+    cells = [nbformat.v4.new_code_cell(text, id=f"c{i}") for i, text in enumerate(source)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "page.ipynb")
+    made = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.ipynb"
+        papermill.execute_notebook(
+            tmp_path / "page.ipynb", path, kernel_name="python3", progress_bar=False
+        )
+        cells = nbformat.read(path, as_version=4).cells
+        made.append([[output["data"] for output in cell.outputs] for cell in cells])
+    assert made[0] == made[1] and [len(outputs) for outputs in made[0]] == [0, 1, 1, 1]
+    words = [outputs[0]["text/plain"] for outputs in made[0][1:]]
+    assert words == ["<table>", "<provenance of 0 runs>", "<board of claims>"]
+
+
 def test_a_page_that_fails_otherwise_is_no_short_page(tmp_path):
     error = nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])
     cell = nbformat.v4.new_code_cell("1", outputs=[error])

@@ -275,8 +275,8 @@ def test_before_and_after_a_temperature_is_a_ring_and_a_dot():
     assert [line.get_xdata()[0] for line in dots[1::2]] == pytest.approx([1, 1])
     bars = [line for line in ax.lines[1:] if line.get_marker() != "o"]  # two seeds have none
     assert [list(line.get_xdata()) for line in bars] == [pytest.approx([0.4, 2.0])]
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["ERM", "FMFP"]
-    assert ax.get_xlabel() == "AUROC, points more than ERM"
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["Plain training", "FMFP"]
+    assert ax.get_xlabel() == "AUROC, points more than plain training"
     level = {"mixup": Row("mixup", 0.5, 0.4, 0.6, 3, "", "ece")}
     ax = plots.forest_before_after(level, {})
     assert ax.get_xlabel() == "ECE (%)" and ax.get_yticklabels()[0].get_text() == "Mixup"
@@ -526,7 +526,7 @@ def test_panels_share_axes_and_name_methods():
     }
     fig = plots.panels(numbers, plots.plot_reliability)
     titles = [ax.get_title(loc) for ax in fig.axes for loc in ("left", "center")]
-    assert "ERM · before" in titles and "FMFP · before" in titles
+    assert "Plain training · before" in titles and "FMFP · before" in titles
     assert [ax.axison for ax in fig.axes] == [True, False, True, False]
     assert fig.axes[0].get_ylim() == fig.axes[2].get_ylim()
 

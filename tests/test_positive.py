@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit, logit
 from sklearn import metrics as sk
 
-from calibkit import cli, report
+from calibkit import cli, report, stats
 from calibkit.report import assessment, predictions, text, thresholds
 from calibkit.report import page as html_page
 from calibkit.report import positive as two
@@ -360,15 +360,24 @@ def test_weights_undo_the_sampling_of_negatives():
     weights = np.where(y, 1, 10)[kept]
     found = data(p[kept], y[kept], weights=weights)
     numbers = assessment.assess(found)
-    assert numbers.samples == round(weights.sum() ** 2 / (weights**2).sum())
+    assert numbers.samples == kept.sum()
+    worth = round(weights.sum() ** 2 / (weights**2).sum())
+    assert any(f"are worth {worth:,} equal ones" in note for note in numbers.notes)
     positive = numbers.positive
     base = np.average(y[kept], weights=weights)
-    assert positive.base_rate.estimate == pytest.approx(base, abs=0.001)
+    assert positive.base_rate.estimate == pytest.approx(base, abs=1e-12)
+    assert positive.base_rate[1:] == pytest.approx(stats.wilson(base * worth, worth)[1:], abs=1e-4)
     assert positive.base_rate.low < y.mean() < positive.base_rate.high
     mean = np.average(p[kept], weights=weights)
-    assert positive.mean == pytest.approx(mean, abs=0.001)
-    weighted = sk.roc_auc_score(y[kept], p[kept], sample_weight=weights)
-    assert positive.auroc.estimate == pytest.approx(weighted, abs=0.005)
+    assert positive.mean == pytest.approx(mean, abs=1e-9)
+    own = {"sample_weight": weights}
+    weighted = sk.roc_auc_score(y[kept], p[kept], **own)
+    assert positive.auroc.estimate == pytest.approx(weighted, abs=1e-9)
+    weighted = sk.average_precision_score(y[kept], p[kept], **own)
+    assert positive.average_precision.estimate == pytest.approx(weighted, abs=1e-9)
+    for name, score in (("precision", sk.precision_score), ("recall", sk.recall_score)):
+        weighted = score(y[kept], p[kept] >= 0.5, **own)
+        assert positive.decisions[name].estimate == pytest.approx(weighted, abs=1e-9)
     assert "too " not in text.verdict(numbers)[0]["title"]
     unweighted = text.verdict(assessment.assess(data(p[kept], y[kept])))[0]["title"]
     assert "too low" in unweighted
@@ -376,9 +385,12 @@ def test_weights_undo_the_sampling_of_negatives():
 
 
 def test_equal_weights_change_nothing_but_a_note():
-    found, _ = assessment.by_weight(data(P, Y, weights=np.full(len(Y), 3)))
-    np.testing.assert_array_equal(found.labels, Y)
-    np.testing.assert_array_equal(found.logits, data(P, Y).logits)
+    plain, weighted = (assessment.assess(data(P, Y, **x)) for x in ({}, {"weights": [3] * len(Y)}))
+    assert weighted.notes[:-1] == plain.notes and "Samples are weighted" in weighted.notes[-1]
+    for name in ("ece", "auroc", "nll", "brier", "ece_floor"):
+        both = (x.metrics[name] for x in (plain, weighted))
+        assert next(both) == pytest.approx(next(both), abs=1e-9), name
+    assert weighted.positive.base_rate == pytest.approx(plain.positive.base_rate)
 
 
 @pytest.mark.parametrize("weights", [[-1.0] * 4, [0.0] * 4, [np.nan] * 4, [1.0] * 3])

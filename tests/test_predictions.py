@@ -803,7 +803,9 @@ def test_compressed_tables_larger_than_the_memory(tmp_path, monkeypatch):
 def test_weights_come_along(tmp_path):
     frame = pd.DataFrame(PAIRS).assign(sample_weight=[1, 2, 3])
     frame.to_csv(tmp_path / "p.csv", index=False)
-    assert predictions.read(tmp_path / "p.csv").weights.tolist() == [0.5, 1.0, 1.5]
+    assert predictions.read(tmp_path / "p.csv").weights.tolist() == [1.0, 2.0, 3.0]  # rows
+    frame.assign(sample_weight=[0.1, 0.2, 0.3]).to_csv(tmp_path / "p.csv", index=False)
+    assert predictions.read(tmp_path / "p.csv").weights == pytest.approx([0.5, 1.0, 1.5])
 
 
 def test_printed_probabilities_tie_as_printed():

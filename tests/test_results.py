@@ -10,7 +10,7 @@ from calibkit import cli, metrics, stats
 from calibkit_companion import results
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
-from calibkit_companion.records import folders, release, tables
+from calibkit_companion.records import folders, release
 from calibkit_companion.records.record import LightRecord
 from calibkit_companion.records.replicates import KEY, split
 from calibkit_companion.results import derived, printed
@@ -168,7 +168,7 @@ def test_bench_chapter_and_board_say_the_same_of_every_method_of_a_setting(plain
         claim = Comparison(Side(method, ours.number), erm, "above", ours.margin)
         part = place.part(claim)
         assert part.interval() == ours.interval and part.covers == ours.covers
-        word = part.word()
+        word = replace(part, looks=1).word()  # pages do not count looks, the board does
         assert word == said.get(ours.outcome, word) and word in verdict.OUTCOMES
         assert (word in ("holds", "reversed")) == (ours.outcome in ("higher", "lower"))
     assert {"auroc", "ece"} <= set(bench.SHOWN)
@@ -183,7 +183,7 @@ def test_a_finding_is_stated_only_where_its_rows_bear_it_out(plain):
     assert stated.holds and "**It hides errors.**" in stated._repr_markdown_()
     wrong = page.finding("It hides errors.", (auroc["sam"], "lower"))
     assert not wrong.holds and "do not show it" in wrong._repr_markdown_()
-    assert "AUROC against ERM, points: SAM +" in wrong._repr_markdown_()
+    assert "The AUROC of SAM is " in wrong._repr_markdown_()
     with pytest.raises(ValueError, match="unknown outcome 'fewer'"):
         page.finding("It hides errors.", (auroc["sam"], "fewer"))
     with pytest.raises(ValueError, match="at least one row"):
@@ -259,7 +259,7 @@ def test_a_number_that_stands_twice_is_refused(tmp_path, kept_runs):
     held = [folders.load(run) for run in kept_runs]
     release.write(tmp_path / "released" / "shared", held, lambda record: [row] * 2)
     reduce(tmp_path)
-    with pytest.raises(ValueError, match=r"results.parquet: two rows of one run and number"):
+    with pytest.raises(ValueError, match=r"results-\w+.parquet: two rows of one run and number"):
         _ = folders.load(kept_runs[0]).replicates
 
 
@@ -282,43 +282,17 @@ def test_who_collects_again_touches_only_what_has_something_new(tmp_path, kept_r
     said: list[str] = []
     results.collect("smoke", say=said.append)
     assert said == []  # nothing is new, with folders or without
-    files = {f: f.read_bytes() for f in tmp_path.glob("released/*/*.parquet")}
+    files = {f: f.read_bytes() for f in tmp_path.glob("released/*/*.*")}
     more = next(r for r in plan.runs("all", "smoke", setting="shared") if r.method == "mixup")
     folders.add_replicates(records.write(more))
     results.collect("smoke", say=said.append)
     assert [line.partition(":")[0] for line in said] == ["shared"] and "1 of them" in said[0]
-    changed = {f.parent.name for f, before in files.items() if f.read_bytes() != before}
+    changed = {f.parent.name for f, was in files.items() if not f.exists() or f.read_bytes() != was}
     assert changed == {"shared"}
     reduce(tmp_path)
     assert folders.load(more).tables is not None
     for run, record in held.items():  # rows of the others were taken over as they are
         same(folders.load(run), record)
-
-
-@pytest.mark.parametrize("at", ["draft", "swap"])
-def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(
-    tmp_path, kept_runs, monkeypatch, at
-):
-    home = tmp_path / "released" / "shared"
-    release.write(home, [folders.load(run) for run in kept_runs[:2]])
-    before = {file.name: file.read_bytes() for file in home.iterdir()}
-    rename = tables.Path.rename
-
-    def dies(path, target, **options):
-        if at == "draft" or path.name.startswith(".draft"):
-            raise KeyboardInterrupt
-        return rename(path, target)
-
-    with monkeypatch.context() as patched:
-        if at == "swap":
-            patched.setattr(tables.Path, "rename", dies)
-        else:
-            patched.setattr("pyarrow.parquet.ParquetWriter.write_table", dies)
-        with pytest.raises(KeyboardInterrupt):
-            release.write(home, [folders.load(run) for run in kept_runs])
-    release.restore()
-    assert {file.name: file.read_bytes() for file in home.iterdir()} == before
-    assert [path.name for path in home.parent.iterdir()] == ["shared"]
 
 
 def test_what_was_worked_out_is_collected(tmp_path, kept_runs):
@@ -340,7 +314,7 @@ def test_who_filters_by_a_metric_reads_its_rows_alone(tmp_path, kept_runs):
     from pyarrow import parquet
 
     release.write(tmp_path / "released" / "shared", [folders.load(run) for run in kept_runs])
-    file = parquet.ParquetFile(tmp_path / "released" / "shared" / "results.parquet")
+    file = parquet.ParquetFile(next(tmp_path.glob("released/shared/results-*.parquet")))
     groups = [file.read_row_group(i, ["metric"])["metric"] for i in range(file.num_row_groups)]
     metrics_ = [set(group.to_pylist()) for group in groups]
     assert all(len(its) == 1 for its in metrics_) and len(metrics_) == len(set().union(*metrics_))
@@ -372,6 +346,9 @@ def test_predictions_of_every_epoch_become_rows_with_intervals(tmp_path, monkeyp
         its = results.measured(record, Number(metric, at=3))[0]
         assert its == pytest.approx(by_hand[metric], abs=1e-9)
         assert results.measured(record, Number(metric, at=3))[1].std() > 0
+    for metric in ("auroc", "aurc"):
+        its, drawn = results.measured(record, Number(metric, score="log_odds", at=3))
+        assert its == pytest.approx(by_hand[metric], abs=1e-9) and drawn.std() > 0
     best = posthoc.optimal_temperature(held_out, held_labels.astype(int), "nll")[0]
     after = metrics.nll(posthoc.softmax(logits / best), labels.astype(int))
     assert results.measured(record, Number("temperature", "ts_nll", at=3))[0] == best
@@ -384,6 +361,80 @@ def test_predictions_of_every_epoch_become_rows_with_intervals(tmp_path, monkeyp
     assert last.estimate == pytest.approx(usual.estimate, abs=2e-3)  # half precision
     assert last.low == pytest.approx(usual.low, abs=5e-3)
     assert here.compare("focal", metric="auroc", at=5)["focal"].covers == "runs"  # of the history
+
+
+# --- two rankings ---
+
+
+def as_of_version_01(run):
+    """A record that has the ranking by confidence alone."""
+    record = records.write(run)
+    whole = record.replicates
+    old = [i for i, name in enumerate(whole.names) if not name.endswith("_log_odds")]
+    names = tuple(whole.names[i] for i in old)
+    assert len(names) == len(whole.names) - 48
+    numbers = whole.estimates[old], whole.deviations[old]
+    record.__dict__["replicates"] = stats.Replicates(names, *numbers, whole.temperatures, whole.p)
+    return folders.add_replicates(record)
+
+
+def of_smoke():
+    return results.Results(plan.Selection("smoke", seeds=2), train=False)
+
+
+def test_a_setting_is_ranked_by_log_odds_if_all_its_runs_have_it(tmp_path, kept_runs):
+    found = of_smoke().compare("focal", metric=["auroc", "aurc", "ece"], recalibration="ts_nll")
+    assert found["focal", "auroc"].number.score == "log_odds"
+    assert found["focal", "ece"].number.score == "max_probability"
+    assert "AUROC after a temperature fitted by NLL by log-odds" in page.number_label(
+        found["focal", "auroc"].number
+    )
+    by_run = {run: folders.load(run).replicates for run in kept_runs}
+    gaps = [
+        by_run[b].estimate("auroc_ts_nll_log_odds") - by_run[a].estimate("auroc_ts_nll_log_odds")
+        for a, b in zip(kept_runs[:2], kept_runs[2:], strict=True)
+    ]
+    assert [run.method for run in kept_runs] == ["erm", "erm", "focal", "focal"]
+    assert found["focal", "auroc"].estimate == pytest.approx(np.mean(gaps))
+    assert of_smoke().mean("erm", "risk_at_coverage_0.8")["erm"].number.score == "log_odds"
+    # Both sides by the same: a histogram makes confidences equal, and has no log-odds.
+    sides = {"recalibration": "binned", "against": {"recalibration": "none"}}
+    assert of_smoke().compare("erm", **sides)["erm"].number.score == "max_probability"
+
+
+def test_one_run_without_logits_keeps_the_old_ranking_for_all(tmp_path, kept_runs):
+    expected = as_of_version_01(kept_runs[0]).replicates.estimate("auroc")
+    held = [folders.load(run) for run in kept_runs]
+    release.write(tmp_path / "released" / "shared", held)
+    reduce(tmp_path)
+    folders.load(kept_runs[0]).predictions.unlink()
+    assert folders.load(kept_runs[0]).light
+    number = Number("auroc", score="log_odds")
+    assert results.measured(folders.load(kept_runs[1]), number)[1].std() > 0
+    found = of_smoke().compare("focal")["focal"].number
+    assert found.score == "max_probability" and "log-odds" not in page.number_label(found)
+    assert of_smoke().series("erm", Number("auroc")).values[0] == expected
+
+
+def test_logits_of_an_older_record_give_both_rankings_when_it_is_collected(tmp_path, kept_runs):
+    old = as_of_version_01(kept_runs[0])
+    number = Number("auroc", "ts_nll", "log_odds")
+    worked_out, drawn = results.measured(old, number)
+    assert worked_out == pytest.approx(old.resampled().estimate("auroc_ts_nll_log_odds"))
+    expected = old.resampled().deviation("auroc_ts_nll_log_odds")
+    assert drawn == pytest.approx(expected, abs=1e-6)
+    release.write(tmp_path / "released" / "shared", [old], derived.rows)
+    reduce(tmp_path)
+    folders.load(kept_runs[0]).predictions.unlink()
+    light = folders.load(kept_runs[0])
+    assert light.light and results.measured(light, number)[0] == pytest.approx(worked_out)
+    assert light.measured("auroc", "none", "max_probability", 0) == old.replicates.estimate("auroc")
+
+
+def test_released_settings_are_ranked_as_in_version_01(plain):
+    for place in plain.settings:
+        found = place.compare(["focal", "fmfp"], metric=["auroc", "aurc"])
+        assert {its.number.score for its in found.values()} <= {"max_probability"}
 
 
 def test_every_record_has_one_home():

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import saved_maps
 from calibkit import cli, posthoc
 from calibkit.report import assessment, deploy, estimates, predictions, text, thresholds
+from calibkit.report.design import Design
 from calibkit.report.scores import Score
 
 pytestmark = [
@@ -157,8 +158,8 @@ def test_the_interval_is_one_over_groups():
     """30 rows of one group are one piece of evidence."""
     rng = np.random.default_rng(0)
     each = rng.normal(0.2, 1, size=40)
-    found = estimates.mean(np.repeat(each, 30), np.repeat(np.arange(40), 30))
-    assert found == pytest.approx(estimates.mean(each))
+    found = Design(1200, clusters=np.repeat(np.arange(40), 30)).mean(np.repeat(each, 30))
+    assert found == pytest.approx(Design(40).mean(each))
     several = estimates.folds(1200, groups=np.repeat(np.arange(40), 30))
     for known, rest in several:
         assert not set(known // 30) & set(rest // 30) and len(known) + len(rest) == 1200
@@ -246,7 +247,8 @@ def copies(seed=0, patients=60, each=30):
 def test_folds_over_groups_see_that_a_map_learnt_the_groups():
     arrays, groups = copies()
     data = predictions.from_arrays(arrays)
-    plain = deploy.recalibrate(data, "isotonic")[1]
+    rows = np.arange(len(groups))  # every row on its own
+    plain = deploy.recalibrate(data, "isotonic", groups=rows)[1]
     grouped = deploy.recalibrate(data, "isotonic", groups=groups)[1]
     assert plain["harm"]["brier"][2] < 0 and plain["refused"] is None  # a gain, by rows
     assert grouped["harm"]["brier"][0] > 0 > plain["harm"]["brier"][0]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy import stats as scipy_stats
 from scipy.special import softmax
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from calibkit import confidence, metrics, posthoc, stats
 from calibkit.metrics import UndefinedMetricWarning
@@ -91,6 +92,131 @@ def test_several_models_are_compared_as_every_two_of_them_are():
         stats.compare(a, b, None, names, n=40, level=level)
         for a, b in itertools.combinations(models, 2)
     ]
+
+
+# --- weights and groups ---
+
+EXACT = ("accuracy", "confidence", "ece", "excess_ece", "adaptive_ece", "auroc", "aupr_success")
+EXACT += ("aupr_error", "aurc", "augrc", "fpr_at_tpr", "nll", "brier", "classwise_ece")
+
+
+def clustered(seed=0, n=240):
+    """Logits of two models, labels, whole-number weights with zeros among them, groups of text."""
+    logits, labels = sample(n, seed=seed, decimals=1)
+    rng = np.random.default_rng(seed + 100)
+    other = logits + rng.normal(size=logits.shape).round(1)
+    return logits, other, labels, rng.integers(0, 4, n), rng.choice(list("abcdefghijk"), n)
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_whole_number_weights_are_repeated_samples(by_group):
+    """Of the same resamples: copies of a sample are drawn together, as one weighted sample is."""
+    a, b, labels, weights, letters = clustered()
+    own = letters if by_group else np.arange(len(labels))
+    times, names = [np.repeat(x, weights, axis=0) for x in (a, b, labels, own)], list(EXACT)
+    for models, repeated in (((a,), times[:1]), ((a, b), times[:2])):
+        run = stats.bootstrap if len(models) == 1 else stats.compare
+        found = run(*models, labels, names, n=30, sample_weight=weights, groups=own)
+        expected = run(*repeated, times[2], names, n=30, groups=times[3])
+        for name in names:
+            assert found[name] == pytest.approx(expected[name], abs=1e-9, nan_ok=True), name
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_each_resample_by_brute_force(by_group):
+    a, b, labels, weights, letters = clustered(3)
+    names, drawn = ["accuracy", "ece", "auroc", "nll", "classwise_ece"], []
+    there, rng = np.flatnonzero(weights), np.random.default_rng(5)
+    parts = [there[letters[there] == x] for x in sorted(set(letters[there]))]
+    for _ in range(25):
+        if by_group:
+            rows = np.concatenate([parts[i] for i in rng.integers(0, len(parts), len(parts))])
+        else:
+            rows = there[rng.integers(0, len(there), len(there))]
+        rows = np.repeat(rows, weights[rows])
+        both = [metrics.summary(x[rows], labels[rows]) for x in (a, b)]
+        drawn.append([[of[name] for name in names] for of in both])
+    rows = np.repeat(np.arange(len(labels)), weights)
+    whole = np.array([[metrics.summary(x[rows], labels[rows])[y] for y in names] for x in (a, b)])
+    more = {"sample_weight": weights, "groups": letters if by_group else None}
+    options = {"n": 25, "seed": 5} | more
+    expected = shifted(np.array(drawn)[:, 0], whole[0])
+    found = stats.bootstrap(a, labels, names, **options)
+    for name, estimate, (low, high) in zip(names, whole[0], expected, strict=True):
+        assert found[name] == pytest.approx((estimate, max(low, 0), high), abs=1e-9)
+    drawn, estimates = np.array(drawn)[:, 0] - np.array(drawn)[:, 1], whole[0] - whole[1]
+    found = stats.compare(a, b, labels, names, **options)
+    for name, estimate, ends in zip(names, estimates, shifted(drawn, estimates), strict=True):
+        assert found[name] == pytest.approx((estimate, *ends), abs=1e-9)
+    models = [stats.Samples(**metrics.per_sample(x, labels)) for x in (a, b)]
+    own, (difference,) = stats.compare_all(models, ["auroc", "nll"], n=25, **more)
+    assert own[0] == stats.bootstrap(models[0], None, ["auroc", "nll"], n=25, **more)
+    assert difference == stats.compare(*models, None, ["auroc", "nll"], n=25, **more)
+
+
+def test_equal_weights_and_groups_of_one_change_no_estimate():
+    a, b, labels, *_ = clustered()
+    for more in ({"sample_weight": np.full(240, 2.5)}, {"groups": np.arange(240)[::-1]}):
+        for name in ("accuracy", "auroc", "nll", "ece"):
+            plain, found = (stats.compare(a, b, labels, [name], n=20, **x) for x in ({}, more))
+            assert found[name].estimate == pytest.approx(plain[name].estimate, abs=1e-12)
+    weighted = stats.compare(a, b, labels, ["nll"], n=20, sample_weight=np.full(240, 2.5))
+    plain = stats.compare(a, b, labels, ["nll"], n=20)
+    assert weighted["nll"] == pytest.approx(plain["nll"], abs=1e-12)  # the same resamples
+
+
+def test_weights_of_negatives_as_scikit_learn_has_them():
+    rng = np.random.default_rng(1)
+    p, weights = rng.random(500), rng.exponential(size=500)
+    y = rng.random(500) < p**2
+    names = ["auroc", "aupr_success", "accuracy"]
+    found = stats.bootstrap(stats.Answers(p, y), None, names, n=5, sample_weight=weights)
+    expected = roc_auc_score(y, p, sample_weight=weights)
+    assert found["auroc"].estimate == pytest.approx(expected, abs=1e-9)
+    expected = average_precision_score(y, p, sample_weight=weights)
+    assert found["aupr_success"].estimate == pytest.approx(expected, abs=1e-9)
+    assert found["accuracy"].estimate == pytest.approx(np.average(y, weights=weights), abs=1e-12)
+
+
+def test_a_function_of_ones_own_gets_the_weights():
+    def mean(confidence, correct, sample_weight=None):
+        return np.average(confidence, weights=sample_weight)
+
+    answers = stats.Answers([0.9, 0.5, 0.1], [1, 0, 0])
+    found = stats.bootstrap(answers, None, [mean], n=5, sample_weight=[3, 1, 0])["mean"]
+    assert found.estimate == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"sample_weight": [1, 1]}, "sample_weight: got 2 values, expected 3"),
+        ({"sample_weight": [1, -1, 1]}, "sample_weight: got -1, expected weights of at least 0"),
+        ({"sample_weight": [0, 0, 0]}, "sample_weight: got weights that are all zero"),
+        ({"groups": ["a", "a", "a"]}, "groups: got one group"),
+        ({"groups": ["a", "b"]}, r"groups: got shape \(2,\)"),
+        ({"groups": ["a", "b", "b"], "sample_weight": [0, 1, 1]}, "groups: got one group"),
+    ],
+)
+def test_weights_and_groups_that_cannot_be(more, message):
+    with pytest.raises(ValueError, match=message) as error:
+        stats.bootstrap(stats.Answers([0.9, 0.5, 0.1], [1, 0, 0]), None, ["auroc"], n=5, **more)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_intervals_over_groups_cover_where_those_over_samples_do_not():
+    """40 groups of 15 samples whose models share a group's luck: 95 of 100 hold the truth."""
+    groups, missed = np.repeat(np.arange(40), 15), {"groups": 0, "samples": 0}
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        ease = rng.normal(0, 1.2, (2, 40))[:, groups]  # of each model, in each group
+        right = rng.random((2, 600)) < 1 / (1 + np.exp(-ease))  # half on average, both
+        a, b = (stats.Answers(np.full(600, 0.5), x) for x in right)
+        for name, its in (("groups", groups), ("samples", None)):
+            found = stats.compare(a, b, None, ["accuracy"], n=200, groups=its)["accuracy"]
+            missed[name] += not found.low <= 0 <= found.high
+    assert missed["groups"] <= 27 < 60 < missed["samples"]
 
 
 def test_few_replicates_leave_as_much_outside_as_many():
@@ -352,6 +478,18 @@ def test_all_of_each_sample_gives_what_its_logits_give():
 # --- what a run keeps ---
 
 
+def summary_by_both(logits, labels):
+    """`metrics.summary` by the confidence, and what ranks by the log-odds under other names."""
+    by_odds, known = metrics.summary(logits, labels), metrics.per_sample(logits, labels)
+    ranking = metrics.Ranking.of(known["confidence"], known["correct"])
+    shares = [float(m[17:]) for m in stats.COMPARED if m.startswith("risk_at_coverage_")]
+    functions = metrics.ranked_metrics(coverages=shares)
+    order = metrics.Ranking.of(confidence.log_odds(logits), known["correct"])
+    functions = {name: f for name, f in functions.items() if metrics.ranks(name)}
+    by_odds |= {f"{name}_log_odds": f(order) for name, f in functions.items()}
+    return by_odds | {name: f(ranking) for name, f in functions.items()}
+
+
 def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     (logits, labels), held_out = sample(200), sample(150, seed=9)
     found = stats.replicates_of_run(logits, labels, *held_out, n=6, seed=4)
@@ -362,10 +500,15 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     binned = posthoc.HistogramBinning().fit(*held_out).predict_proba(logits)
     shown["binned"] = np.log(np.maximum(binned, 1e-30))
     for after, its in shown.items():
-        whole = metrics.summary(its, labels)
-        resampled = [metrics.summary(its[i], labels[i]) for i in draws]
-        for metric in set(stats.COMPARED) & set(whole):
+        whole, *resampled = (summary_by_both(its[i], labels[i]) for i in (slice(None), *draws))
+        by_odds = [
+            f"{m}_log_odds" for m in stats.COMPARED if metrics.ranks(m) and after != "binned"
+        ]
+        assert len(by_odds) == (0 if after == "binned" else 12)
+        for metric in set([*stats.COMPARED, *by_odds]) & set(whole):
             name = f"{metric}_{after}" if after else metric
+            if after and metric in by_odds:
+                name = f"{metric.removesuffix('_log_odds')}_{after}_log_odds"
             assert found.estimate(name) == pytest.approx(whole[metric], abs=1e-9), name
             expected = [values[metric] - whole[metric] for values in resampled]
             assert found.deviation(name) == pytest.approx(expected, abs=1e-6), name

@@ -107,7 +107,7 @@ def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch)
     def refuse(*_):
         raise PermissionError("not yours")
 
-    for reader in ("record.digest", "folders.json.loads"):
+    for reader in ("record.durable.read", "folders.json.loads"):
         with monkeypatch.context() as patched:
             patched.setattr(f"calibkit_companion.records.{reader}", refuse)
             with pytest.raises(PermissionError):
@@ -249,7 +249,7 @@ def test_adding_replicates_killed_at_any_step_leaves_a_whole_record(tmp_path, st
 
 
 def test_asking_whether_a_run_is_held_leaves_nothing_behind(tmp_path):
-    assert not folders.held(RUN, tmp_path) and not list(tmp_path.iterdir())
+    assert not folders.held(RUN.name, tmp_path) and not list(tmp_path.iterdir())
     with folders.locked(RUN, tmp_path):
-        assert folders.held(RUN, tmp_path)
-    assert not folders.held(RUN, tmp_path)
+        assert folders.held(RUN.name, tmp_path)
+    assert not folders.held(RUN.name, tmp_path)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from calibkit.report import matching
 from calibkit.report.predictions import Predictions, check_files, read
 
 _HOMES = {
@@ -41,6 +42,9 @@ def build(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
+    cluster: str | None = None,
+    rows: bool = True,
     log: Callable[[str], None] = lambda line: None,
     told: Callable[[str], None] | None = None,
 ) -> Path:
@@ -53,7 +57,7 @@ def build(
     out : path
         Folder to write to; created if missing.
     against : path or Predictions, optional
-        A second model on the same samples, in the same order.
+        A second model on the same samples: matched as by `calibkit.report.matching`.
     labels : path, optional
         Labels in a file of their own.
     target_risk : sequence of float
@@ -64,8 +68,10 @@ def build(
         What a threshold on the probability of that class should keep: pairs of a name
         ("cost_ratio", "budget", "precision", "recall") and a value, as in
         `calibkit.report.thresholds.choose`; by default, several.
-    group, tokens, columns, minus_one, as_is
+    group, tokens, columns, minus_one, as_is, one_label, cluster
         As in `read`.
+    rows : bool
+        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
     log : function of str
         Called with a few words at the start of each step.
     told : function of str, optional
@@ -96,14 +102,18 @@ def build(
     check_files(path, against, labels)
     log("reading")
     reading = {"tokens": tokens, "columns": columns, "minus_one": minus_one, "as_is": as_is}
+    reading |= {"one_label": one_label, "cluster": cluster}
+    reading["ids"] = None if against is None else ""  # by which rows are matched
     data, other = (
         x if x is None or isinstance(x, Predictions) else read(x, labels, group=group, **reading)
         for x in (path, against)
     )
     if positive is not None:
         data = data.about(positive)
+    if other is not None:
+        data, other = matching.beside(data, other)
     from calibkit.report import assessment, page  # late: drawing takes a second to import
 
     numbers = assessment.assess(data, other, target_risk, rules, log)
     log("page")
-    return page.write(numbers, Path(out), data, other, told)
+    return page.write(numbers, Path(out), data, other, rows, told)

@@ -8,16 +8,24 @@ and scores are computed once, by `assess`, and passed to every part.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from math import inf, isfinite, nan
 
 import numpy as np
 
 from calibkit import __version__, curves, metrics, posthoc, stats
 from calibkit.arrays import Array, softmax
-from calibkit.report import conformal, estimates, positive, predictions, thresholds
+from calibkit.report import (
+    conformal,
+    estimates,
+    paired,
+    positive,
+    predictions,
+    sampling,
+    thresholds,
+)
+from calibkit.report.design import Design
 from calibkit.report.predictions import Predictions
-from calibkit.report.scores import Score
+from calibkit.report.scores import Samples, Score
 from calibkit.stats import Interval
 
 ROWS = 1_000_000  # more are subsampled at random: intervals are narrow enough by then
@@ -36,10 +44,6 @@ NAMES = {
 TRIED = ("temperature", "structured", "histogram", "isotonic")
 RECALIBRATIONS = {NAMES[x]: posthoc.MAPS[x] for x in TRIED}
 PER_CLASS = 50  # samples to fit the structured matrix to: of fewer a temperature makes more
-COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
-OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
-LEVEL = 0.95
-MOST = 12  # models to compare: 66 pairs
 # Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
 # as training with class weights leaves behind, takes more than a temperature.
 OF_TWO = {NAMES[x]: posthoc.MAPS[x] for x in ("temperature", "beta", "isotonic")}
@@ -84,7 +88,7 @@ class Assessment:
     groups, predicted, by_class : list of dict
         See `by_group` (of groups, and of predicted classes) and `by_class`.
     comparison : dict or None
-        See `compare`; None without a second model.
+        See `paired.compare`; None without a second model.
     checks : dict
         See `checks`.
     conformal : conformal.Sets or None
@@ -157,13 +161,13 @@ def assess(
     thresholds.check(data, target_risk, rules)
     if against is not None:
         predictions.check_same(data, against, "against")
-    data, against = by_weight(data, against)
+    data, against = sampling.counted(data, against)
     data, against = data.sample(ROWS), against and against.sample(ROWS)
     two = len(data.class_names) == 2 and not data.pairs
     guessed = two and data.positive is None
     if guessed:
         data = replace(data, positive=positive.guess(data))
-    n, k = data.logits.shape
+    (n, k), design = data.logits.shape, data.design
     with warnings.catch_warnings():
         # The page says what is undefined, in its place, and whether sets share samples.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
@@ -177,7 +181,13 @@ def assess(
         if not data.pairs:
             # All classes, so that the worst of many are among them.
             predicted = by_group(
-                data.logits.argmax(axis=1), confidence, correct, chosen, k, rank=data.ranked()
+                data.logits.argmax(axis=1),
+                confidence,
+                correct,
+                chosen,
+                k,
+                rank=data.ranked(),
+                design=design,
             )
             predicted = predicted if len(predicted) <= GROUPS else _worst(predicted)
         results, found = recalibrated(data, log)
@@ -201,31 +211,38 @@ def assess(
             notes=list(data.notes),
             doubts=doubts,
             metrics=with_intervals,
-            gap=estimates.gap(confidence, correct),
-            chance_ece=estimates.chance_ece(confidence, estimates.replicates(n) // 5),
-            reliability=curves.prepare_reliability(confidence, correct),
-            histogram=curves.prepare_confidence_histogram(confidence, correct),
-            risk_coverage=_risk_coverage(data.ranked(), correct),
+            gap=estimates.gap(confidence, correct, design=design),
+            chance_ece=estimates.chance_ece(
+                confidence, estimates.replicates(n) // 5, design, correct
+            ),
+            reliability=estimates.reliability(confidence, correct, design),
+            histogram=curves.prepare_confidence_histogram(
+                confidence, correct, sample_weight=design.weights
+            ),
+            risk_coverage=_risk_coverage(data.ranked(), correct, design),
             operating_points=points,
             main_point=chosen,
             recalibration=results,
             recommended=best,
-            points_after=_points(*after, target_risk) if after else [],
+            points_after=_points(*after, target_risk, data.sample(estimates.FIT // k).design)
+            if after
+            else [],
             groups=_by_columns(data, chosen),
             predicted=[row | {"group": data.class_names[row["group"]]} for row in predicted],
             by_class=[] if data.pairs or two else by_class(data),
-            comparison=against and compare([data, against], ranked, n=estimates.replicates(n)),
+            comparison=against
+            and paired.compare([data, against], ranked, n=estimates.replicates(n)),
             checks=asked,
             conformal=conformal.sets(data),
             positive=positive.assess_positive(data, found, best, rules, guessed) if two else None,
         )
 
 
-def _ranking(samples: dict[str, Array]) -> metrics.Ranking:
+def _ranking(samples: dict[str, Array], weights: Array | None) -> metrics.Ranking:
     """The ranking by what ranks samples; its bins are those of the confidence."""
     _, first, place = np.unique(-samples["rank"], return_index=True, return_inverse=True)
     right, wrong = (
-        np.bincount(place[which], minlength=len(first))
+        np.bincount(place[which], None if weights is None else weights[which], len(first))
         for which in (samples["correct"], ~samples["correct"])
     )
     return metrics.Ranking(samples["confidence"][first], right, wrong)
@@ -234,14 +251,19 @@ def _ranking(samples: dict[str, Array]) -> metrics.Ranking:
 def _metrics(data: Predictions, log: Callable[[str], None]) -> dict[str, Interval]:
     names, scores = [*metrics.ranked_metrics(), "nll", "brier"], stats.Samples(**data.samples)
     log("intervals")
-    replicates = estimates.replicates(len(data.labels))
-    intervals = stats.bootstrap(scores, data.labels, names, n=replicates)
+    replicates, design = estimates.replicates(len(data.labels)), data.design
+    drawn = {"sample_weight": design.weights, "groups": design.clusters}
+    intervals = stats.bootstrap(scores, data.labels, names, n=replicates, **drawn)
     if data.logits.size <= 200_000 and not data.pairs:  # each resample costs a pass over the array
         more = ["classwise_ece"]
-        intervals |= stats.bootstrap(data.logits, data.labels, more, n=replicates)
+        intervals |= stats.bootstrap(data.logits, data.labels, more, n=replicates, **drawn)
     if data.pairs:
         return intervals
-    values = metrics.summary(data.logits, data.labels)
+    values = metrics.summary(data.logits, data.labels, sample_weight=design.weights)
+    if not design.plain:  # a floor is that of as many samples as are independent
+        more = ["classwise_ece_floor", "excess_classwise_ece"]
+        found = stats.bootstrap(data.logits, data.labels, more, n=2, **drawn)
+        values |= {name: found[name].estimate for name in more}
     del values["n"]
     return {name: intervals.get(name, Interval(x, nan, nan)) for name, x in values.items()}
 
@@ -257,68 +279,12 @@ def _by_columns(data: Predictions, point: dict | None) -> list[dict]:
     among = sum(len(np.unique(column)) for column in columns)
     rows = []
     for name, column in zip(data.group_names or ("group",) * len(columns), columns, strict=True):
-        for row in by_group(column, event, happened, point, among=among, rank=rank):
+        for row in by_group(
+            column, event, happened, point, among=among, rank=rank, design=data.design
+        ):
             group = f"{name}: {row['group']}" if len(columns) > 1 else row["group"]
             rows.append(row | {"group": group, "column": name})
     return rows
-
-
-def by_weight(
-    data: Predictions, against: Predictions | None = None
-) -> tuple[Predictions, Predictions | None]:
-    """As many samples as the weighted ones are worth, drawn in proportion to their weights.
-
-    n samples of weights w are worth (Σw)² / Σw² equal ones (Kish 1965), which is the size that
-    gives intervals of the right width. They are drawn systematically, in the order of label and
-    confidence, so that the draw adds next to nothing to the error of an estimate.
-
-    Parameters
-    ----------
-    data : Predictions
-        With weights of its test or validation samples.
-    against : Predictions, optional
-        A second model, of which the same samples are drawn.
-
-    Returns
-    -------
-    data, against : Predictions
-        Without weights, and with a note.
-
-    Examples
-    --------
-    >>> arrays = {"probs": [[0.9, 0.1], [0.6, 0.4]] * 40, "labels": [0, 1] * 40}
-    >>> found, _ = by_weight(predictions.from_arrays(arrays | {"weights": [3, 1] * 40}))
-    >>> len(found.labels), float((found.labels == 0).mean())
-    (64, 0.75)
-    """
-    for which, weights, samples, labels in (
-        ("test", data.weights, data.samples, data.labels),
-        ("validation", data.val_weights, data.val_samples, data.val_labels),
-    ):
-        if weights is None or samples is None:
-            continue
-        order = np.lexsort((samples["confidence"], samples["correct"], labels))
-        rows = _systematic(weights, order)
-        note = (
-            f"Samples are weighted. The {len(weights):,} of the {which} set are worth "
-            f"{len(rows):,} equal ones; all numbers come from that many, drawn in proportion to "
-            "the weights."
-        )
-        notes = (*data.notes, note)
-        if which == "validation":
-            data = data.take(val_rows=rows, val_weights=None, notes=notes)
-            continue
-        data = data.take(rows, weights=None, notes=notes)
-        against = against and against.take(rows, weights=None)
-    return data, against
-
-
-def _systematic(weights: Array, order: Array) -> Array:
-    """Rows drawn at equal steps of the cumulated weight, ascending."""
-    size = estimates.effective(weights)
-    upto = np.cumsum(weights[order])
-    steps = (np.arange(size) + 0.5) * upto[-1] / size
-    return np.sort(order[np.searchsorted(upto, steps)])
 
 
 def by_class(data: Predictions) -> list[dict]:
@@ -337,19 +303,19 @@ def by_class(data: Predictions) -> list[dict]:
     >>> [round(row["gap"].estimate, 2) for row in by_class(predictions.from_arrays(scores))]
     [0.0, -0.35, 0.35]
     """
-    k = data.logits.shape[1]
+    k, design = data.logits.shape[1], data.design
     probs, count = softmax(data.logits), np.bincount(data.labels, minlength=k)
     rows = []
     for i, name in enumerate(data.class_names):
         p, true = probs[:, i], data.labels == i
-        strict = estimates.gap(p, true, level=1 - 0.05 / k)
+        strict = estimates.gap(p, true, 1 - 0.05 / k, design)
         rows.append(
             {
                 "group": name,
                 "samples": int(count[i]),
-                "share": float(true.mean()),
-                "mean": float(p.mean(dtype=np.float64)),
-                "gap": estimates.gap(p, true),
+                "share": design.average(true),
+                "mean": design.average(p),
+                "gap": estimates.gap(p, true, design=design),
                 "stands_out": len(p) >= estimates.FEW and not strict.low <= 0 <= strict.high,
             }
         )
@@ -383,9 +349,9 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     -------
     list of dict
         ``target``; ``threshold`` (None if no threshold reaches the target); ``accepted``, ``wrong``
-        (counts among all samples, at that threshold); ``coverage``, ``risk`` (with Wilson
-        intervals; without a validation set the risk is the cross-fitted one); ``kept`` (True or
-        False if the interval of the risk is on one side of the target, else None).
+        (counts among all samples, at that threshold); ``coverage``, ``risk`` (as from
+        `Design.share`; without a validation set the risk is the cross-fitted one); ``kept`` (True
+        or False if the interval of the risk is on one side of the target, else None).
 
     Examples
     --------
@@ -394,22 +360,22 @@ def operating_points(data: Predictions, target_risk: Sequence[float] = ()) -> li
     >>> point["threshold"], point["accepted"], point["wrong"]
     (0.89, 20, 0)
     """
-    return _points(data.judged(), data.judged(held=True), target_risk)
+    return _points(data.judged(), data.judged(held=True), target_risk, data.design)
 
 
 def _points(
-    test: thresholds.Samples, held: thresholds.Samples | None, target_risk: Sequence[float]
+    test: Samples, held: Samples | None, target_risk: Sequence[float], design: Design
 ) -> list[dict]:
-    points, judge = [], thresholds.Judge(test, held)
-    for target in sorted(target_risk or thresholds.targets((held or test)[1])):
+    points, judge = [], thresholds.Judge(test, held, clusters=design.clusters)
+    for target in sorted(target_risk or thresholds.targets(held or test)):
         threshold, accept, fitted = judge("target_risk", target)
-        wrong = ~test[1]
-        risk = stats.wilson((fitted & wrong).sum(), fitted.sum())
+        wrong = ~test.y
+        risk = design.share(wrong, fitted)
         points.append(
             {
                 "target": float(target),
                 "threshold": threshold,
-                "coverage": stats.wilson(accept.sum(), len(accept)),
+                "coverage": design.share(accept),
                 "risk": risk,
                 "accepted": int(accept.sum()),
                 "wrong": int((accept & wrong).sum()),
@@ -457,7 +423,7 @@ def recalibrated(
     data = data.sample(estimates.FIT // k)
     few = len(data.labels if data.val_labels is None else data.val_labels) < PER_CLASS * k
     before = _event(data, data.logits, data.labels) | data.samples
-    results: dict[str, dict] = {"none": _scores(before, before)}
+    results: dict[str, dict] = {"none": _scores(data, before, before)}
     found, models = {"none": _found(data, before)}, {}
     for name, kind in (OF_TWO if k == 2 else RECALIBRATIONS).items():
         if few and kind is posthoc.StructuredScaling:
@@ -475,7 +441,7 @@ def recalibrated(
         said = [w for w in caught if not issubclass(w.category, posthoc.RaisedErrorWarning)]
         messages = [str(w.message) for w in said]
         after = _of_probs(data, probs, data.labels)
-        results[name] = _scores(after, before)
+        results[name] = _scores(data, after, before)
         old, new = (_ece(data, its) for its in (before, after))
         if new > old + 0.01 and name == "temperature scaling":
             messages.append(f"it raises the ECE from {100 * old:.1f} % to {100 * new:.1f} %")
@@ -488,7 +454,7 @@ def recalibrated(
         found[name], models[name] = _found(data, after), (maps[-1], after)
     for name, (_, after) in models.items() if (usual := usual_map(results)) in models else ():
         beyond = after["brier"] - models[usual][1]["brier"]
-        results[name]["brier_beyond"] = stats.seed_interval(beyond)
+        results[name]["brier_beyond"] = data.design.mean(beyond)
     if data.val_logits is not None:  # where thresholds are chosen
         shifted = positive.prior_shift(data) is not None
         for name in models if shifted else {recommended(results)} & models.keys():
@@ -508,7 +474,7 @@ def _ece(data: Predictions, samples: dict[str, Array]) -> float:
     pair = samples["confidence"], samples["correct"]
     if data.positive is not None:
         pair = samples["p"], data.labels == data.positive
-    return metrics.ranked_metrics()["ece"](metrics.Ranking.of(*pair))
+    return metrics.ranked_metrics()["ece"](metrics.Ranking.of(*pair, data.weights))
 
 
 def _of_probs(data: Predictions, probs: Array, labels: Array) -> dict[str, Array]:
@@ -533,18 +499,21 @@ def _event(
 
 def _found(data: Predictions, after: dict[str, Array], held: dict | None = None) -> dict:
     """Pairs to choose thresholds with: see `recalibrated`."""
-    found = {"confidence": [_judged(data, its) for its in (after, held)]}
+    pairs = (after, data.weights), (held, data.val_weights)
+    found = {"confidence": [_judged(data, *pair) for pair in pairs], "design": data.design}
     if data.positive is not None:
         found["test"] = after["p"], data.labels == data.positive
         found["validation"] = held and (held["p"], data.val_labels == data.positive)
     return found
 
 
-def _judged(data: Predictions, after: dict | None) -> thresholds.Samples | None:
+def _judged(data: Predictions, after: dict | None, weights: Array | None) -> Samples | None:
     """The confidence by a map, for thresholds."""
     if after is None:
         return None
-    return Score.computed(after["confidence"], data.logits.dtype), after["correct"]
+    return Samples(
+        Score.computed(after["confidence"], data.logits.dtype), after["correct"], weights
+    )
 
 
 def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) -> None:
@@ -555,18 +524,18 @@ def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) 
 
     def held_out_nll(name: str) -> float:
         p, y = found[name]["validation"]
-        return float(-predictions.log_probs(np.where(y, p, 1 - p), data.floor).mean())
+        return data.val_design.average(-predictions.log_probs(np.where(y, p, 1 - p), data.floor))
 
     base = min(fitted, key=held_out_nll)
-    old = float(np.mean(data.val_labels == data.positive))
+    old = data.val_design.average(data.val_labels == data.positive)
     p = found[base]["test"][0]
-    new = positive.estimate_prior(p, old)
+    new = positive.estimate_prior(p, old, data.weights)
     shifted = positive.shift_prior(p, old, new)
     probs = np.stack([1 - shifted, shifted], axis=1)
     probs = probs if data.positive == 1 else probs[:, ::-1]
     after = _of_probs(data, np.ascontiguousarray(probs), data.labels)
     name = f"{base}, corrected for prevalence"
-    results[name] = _scores(after, before) | {"warnings": [], "prior": new, "base": base}
+    results[name] = _scores(data, after, before) | {"warnings": [], "prior": new, "base": base}
     results[name]["fitted_on"] = results[base]["fitted_on"]
     # A threshold cannot be chosen on the validation set, whose share of positives is another.
     found[name] = _found(data, after)
@@ -625,6 +594,7 @@ def by_group(
     most: int = GROUPS,
     among: int = 0,
     rank: Array | None = None,
+    design: Design | None = None,
 ) -> list[dict]:
     """Accuracy, confidence and the effect of a threshold for each group, the largest first.
 
@@ -641,6 +611,8 @@ def by_group(
         How many groups are looked at in all, if there are more columns of them.
     rank : array (n,), optional
         What ranks the samples, if not the confidence.
+    design : Design, optional
+        How they were drawn.
 
     Returns
     -------
@@ -658,125 +630,44 @@ def by_group(
     [('day', 2, 1), ('night', 1, 0)]
     """
     names, place = np.unique(groups, return_inverse=True)
-    count = np.bincount(place)
+    count, design = np.bincount(place), design or Design(len(place))
     rows = []
     by_place = np.split(np.argsort(place, kind="stable"), np.cumsum(count)[:-1])
     for i in np.argsort(-count, kind="stable")[:most]:
-        c, z = confidence[by_place[i]].astype(np.float64), correct[by_place[i]]
+        c, z, its = (x[by_place[i]] for x in (confidence.astype(np.float64), correct, design))
         order = c if rank is None else rank[by_place[i]]
         accept = c >= (point["threshold"] if point else inf)
-        strict = estimates.gap(c, z, level=1 - 0.05 / max(min(len(names), most), among))
+        level = 1 - 0.05 / max(min(len(names), most), among)
+        strict = estimates.gap(c, z, level, its)
         rows.append(
             {
                 "group": names[i].item(),
                 "samples": int(count[i]),
                 "errors": int((~z).sum()),
-                "accuracy": stats.wilson(z.sum(), len(z)),
-                "confidence": float(c.mean()),
-                "gap": estimates.gap(c, z),
+                "accuracy": its.share(z),
+                "confidence": its.average(c),
+                "gap": estimates.gap(c, z, design=its),
                 "stands_out": len(c) >= estimates.FEW and not strict.low <= 0 <= strict.high,
-                "auroc": metrics.auroc(order, z) if 0 < z.sum() < len(z) else nan,
-                "coverage": stats.wilson(accept.sum(), len(accept)),
-                "risk": stats.wilson((accept & ~z).sum(), accept.sum()),
+                "auroc": metrics.auroc(order, z, sample_weight=its.weights)
+                if 0 < z.sum() < len(z)
+                else nan,
+                "coverage": its.share(accept),
+                "risk": its.share(~z, accept),
             }
         )
     return rows
 
 
-def compare(
-    models: Sequence[Predictions], names: Sequence[str] = COMPARED, n: int | None = None
-) -> dict:
-    """Every metric of every model, and the paired difference of every pair.
-
-    Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
-    (Bonferroni), so that the chance of any false verdict about a metric is at most 5 %.
-
-    Parameters
-    ----------
-    models : sequence of Predictions
-        If the first has a `positive` class and all have scores, its probability is compared in
-        place of the confidence, by `OF_EVENT`.
-    names : sequence of str
-        Metrics.
-    n : int, optional
-        Replicates; by default at least 1000, and more for more pairs.
-
-    Returns
-    -------
-    dict
-        ``models`` (names), ``samples``, ``classes``, ``positive`` (the name of that class, or
-        None), ``metrics`` (for each model, a dict of 95 % intervals), ``gap`` (for each, mean
-        confidence minus accuracy, or mean probability minus share), ``pairs`` (``first``,
-        ``second``, ``difference``: first minus second), ``level`` (of each difference's interval),
-        ``reliability`` (numbers of the figure).
-
-    Raises
-    ------
-    ValueError
-        Fewer than two models, more than `MOST`, or different samples.
-
-    Examples
-    --------
-    >>> labels = [0, 1, 1, 0] * 15
-    >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
-    >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
-    >>> numbers = compare([predictions.from_arrays(x) for x in (first, second)])
-    >>> numbers["models"], numbers["pairs"][0]["difference"]["accuracy"].outcome()
-    (['your model (1)', 'your model (2)'], 'higher')
-    """
-    if not 2 <= len(models) <= MOST:
-        raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
-    first = models[0]
-    for other in models[1:]:
-        predictions.check_same(first, other, other.name)
-    event = None if any(m.pairs for m in models) else first.positive
-    names = names if event is None else OF_EVENT
-    samples = {}
-    for name, model in zip(_names(models), models, strict=True):
-        score, true = model.scored(event)
-        its = {"confidence": score, "correct": true, "rank": model.ranked(event)}
-        samples[name] = stats.Samples(**model.samples | its)
-    pairs = list(combinations(samples, 2))
-    # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
-    n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
-    own, differences = stats.compare_all(list(samples.values()), names, n, LEVEL)
-    return {
-        "models": list(samples),
-        "calibkit": __version__,
-        "samples": len(first.labels),
-        "classes": first.logits.shape[1],
-        "positive": None if event is None else first.class_names[event],
-        "notes": [f"{a}: {note}" for a, m in zip(samples, models, strict=True) for note in m.notes],
-        "doubts": [f"{a}: {x}" for a, m in zip(samples, models, strict=True) for x in m.doubts],
-        "level": 1 - (1 - LEVEL) / len(pairs),
-        "metrics": dict(zip(samples, own, strict=True)),
-        "gap": {name: estimates.gap(its.confidence, its.correct) for name, its in samples.items()},
-        "pairs": [
-            {"first": a, "second": b, "difference": difference}
-            for (a, b), difference in zip(pairs, differences, strict=True)
-        ],
-        "reliability": {
-            name: curves.prepare_reliability(its.confidence, its.correct)
-            for name, its in samples.items()
-        },
-    }
-
-
-def _names(models: Sequence[Predictions]) -> list[str]:
-    """Names of the files, numbered where two are the same."""
-    names = [m.name for m in models]
-    return [
-        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
-        for i, name in enumerate(names)
-    ]
-
-
-def _risk_coverage(confidence: Array, correct: Array) -> curves.RiskCoverage:
+def _risk_coverage(
+    confidence: Array, correct: Array, design: Design | None = None
+) -> curves.RiskCoverage:
     """`curves.prepare_risk_coverage`, with an interval over test samples instead of seeds.
 
     Parameters
     ----------
     confidence, correct : arrays (n,)
+    design : Design, optional
+        How the samples were drawn.
 
     Returns
     -------
@@ -790,7 +681,9 @@ def _risk_coverage(confidence: Array, correct: Array) -> curves.RiskCoverage:
     >>> [round(float(x[-1]), 2) for x in (numbers.mean, numbers.low, numbers.high)]
     [0.33, 0.06, 0.79]
     """
-    numbers, n = curves.prepare_risk_coverage(confidence, correct), len(correct)
+    design = design or Design(len(correct))
+    numbers = curves.prepare_risk_coverage(confidence, correct, sample_weight=design.weights)
+    n = design.worth(correct.astype(np.float64))
     accepted = np.maximum(np.round(numbers.coverage * n), 1)
     accepted[accepted < min(100, n / 10)] = np.nan  # with so few, the band would fill the figure
     _, low, high = stats.wilson(numbers.mean * accepted, accepted)
@@ -848,7 +741,8 @@ def guessing(data: Predictions) -> list[str]:
     """
     sets = {"test": (data.logits, data.labels), "validation": (data.val_logits, data.val_labels)}
     known = {} if data.pairs else {x: pair for x, pair in sets.items() if pair[1] is not None}
-    return [name for name, pair in known.items() if estimates.guessing(*pair)]
+    designs = {"test": data.design, "validation": data.val_design}
+    return [name for name, pair in known.items() if estimates.guessing(*pair, designs[name])]
 
 
 def _tied(data: Predictions) -> int:
@@ -876,13 +770,13 @@ def _main_point(points: list[dict], error: float) -> dict | None:
     return halving[-1] if halving else usable[0] if usable else None
 
 
-def _scores(after: dict[str, Array], before: dict[str, Array]) -> dict:
-    ranking, ranked = _ranking(after), metrics.ranked_metrics()
+def _scores(data: Predictions, after: dict[str, Array], before: dict[str, Array]) -> dict:
+    ranking, ranked = _ranking(after, data.weights), metrics.ranked_metrics()
     names = ("accuracy", "ece", "adaptive_ece", "auroc", "aurc")
     return {name: ranked[name](ranking) for name in names} | {
-        "nll": float(after["nll"].mean()),
-        "brier": float(after["brier"].mean()),
-        "brier_change": stats.seed_interval(after["brier"] - before["brier"]),
+        "nll": data.design.average(after["nll"]),
+        "brier": data.design.average(after["brier"]),
+        "brier_change": data.design.mean(after["brier"] - before["brier"]),
         "changed": int((after["answer"] != before["answer"]).sum()),
         "judged_on": len(after["correct"]),
     }

@@ -6,13 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
 from calibkit import plots, terms
-from calibkit.report import drift, html, predictions, readers
-from calibkit.report.assessment import compare
+from calibkit.report import drift, html, matching, predictions, privacy, readers, sampling
+from calibkit.report import positive as classes
+from calibkit.report.paired import clusters_of, compare, weights_of
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import better, compared, compared_tables, pair_name
+from calibkit.report.text import better, compared, compared_tables, label, pair_name
 
 
 def build(
@@ -21,10 +23,12 @@ def build(
     labels: str | os.PathLike | None = None,
     unpaired: bool = False,
     *,
-    columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
-    minus_one: str | None = None,
-    as_is: bool = False,
+    ids: str | None = None,
+    positive: str | None = None,
+    cluster: str | None = None,
+    rows: bool = True,
     told: Callable[[str], None] | None = None,
+    **reading,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
 
@@ -34,18 +38,29 @@ def build(
     Parameters
     ----------
     paths : sequence of path or Predictions
-        At least two, on the same samples in the same order; or see above.
+        At least two, on the same samples; or see above. Rows are matched by a column that names
+        them in all files, see `calibkit.report.matching`.
     out : path
         Folder to write to; created if missing.
     labels : path, optional
         Labels in a file of their own.
     unpaired : bool
         The files are of other samples, the oldest first.
-    columns, minus_one, as_is
-        As in `predictions.read`. Of a single file, several patterns of probs or logits are several
-        models: ``["probs=p*", "probs=cal_p*"]``.
+    ids : str, optional
+        The column that names the rows; by default it is looked for.
+    positive : str, optional
+        Of two classes, the name of the one whose probability is compared; by default it is guessed.
+    cluster : str, optional
+        A column or array, such as ``patient``, of whose values the samples are alike: intervals are
+        then over these.
+    rows : bool
+        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
     told : function of str, optional
         Called with the text of ``compare.json`` when both files are written.
+    **reading
+        ``tokens``, ``columns``, ``minus_one``, ``as_is``, ``one_label``: as in `predictions.read`.
+        Of a single file, several patterns of probs or logits are several models:
+        ``columns=["probs=p*", "probs=cal_p*"]``.
 
     Returns
     -------
@@ -57,36 +72,76 @@ def build(
     ValueError
         In one line, as from `predictions.read`; if the samples are not the same.
     """
-    reading = {"minus_one": minus_one, "as_is": as_is}
     alone = len(paths) == 1 and not isinstance(paths[0], Predictions)
-    several = models_of(columns) if alone else []
+    several = models_of(reading.get("columns", ())) if alone else {}
+    if unpaired or (alone and not several):
+        reading["cluster"] = cluster
+        given = {"ids": ids, "positive": positive}
+        if asked := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{asked[0]}: only for models on the same samples, got other samples")
+        models = drift.by_date(paths[0], **reading) if alone else _read(paths, labels, **reading)
+        inputs = predictions.inputs_of(*models)
+        return drift.write(drift.compare(models), Path(out), rows, inputs, told)
+    reading |= {"ids": ids or "", "cluster": cluster}
     if several:
-        found = [predictions.read(paths[0], labels, columns=x, **reading) for x in several.values()]
-        models = [replace(x, name=name) for x, name in zip(found, several, strict=True)]
-    elif alone:
-        models = drift.by_date(paths[0], columns=columns, **reading)
+        found = [_read(paths, labels, **reading | {"columns": x})[0] for x in several.values()]
+        models = [replace(x, name=name, ids=None) for x, name in zip(found, several, strict=True)]
+        matches = matching.Matched(models, None, [])  # of one table
     else:
-        reading["columns"] = columns
-        models = [
-            x if isinstance(x, Predictions) else predictions.read(x, labels, **reading)
-            for x in paths
-        ]
-    inputs = predictions.inputs_of(*models)
-    if unpaired or (len(paths) == 1 and not several):
-        return drift.write(drift.compare(models), Path(out), inputs, told)
+        matches = matching.matched(_read(paths, labels, **reading), ids)
+    inputs = predictions.inputs_of(*matches.models)
+    models, notes = _about(matches.models, positive)
+    models, more = _drawn(models)
     numbers = compare(models)
+    numbers["matched_by"] = matches.by
+    numbers["notes"] = [*matches.notes, *notes, *more, *numbers["notes"]]
+    numbers = numbers if rows else privacy.without_rows_of_models(numbers)
     words = compared(numbers)
     title = f"{len(numbers['models'])} models"
     return html.publish(
         Path(out),
         "compare",
         numbers,
-        {"verdicts": [{"title": title, "verdict": words}], "inputs": inputs},
+        {"verdicts": [{"title": title, "verdict": words}], "inputs": inputs, "rows": rows},
         told=told,
         verdict=words,
+        rows=rows,
+        fewest=privacy.FEWEST,
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )
+
+
+def _read(paths: Sequence, labels: str | os.PathLike | None, **reading) -> list[Predictions]:
+    return [
+        x if isinstance(x, Predictions) else predictions.read(x, labels, **reading) for x in paths
+    ]
+
+
+def _about(
+    models: Sequence[Predictions], positive: str | None
+) -> tuple[list[Predictions], list[str]]:
+    """Of two classes, the models with the one whose probability is compared, and if guessed so."""
+    first, *others = models
+    if positive is not None:
+        return [first.about(positive), *others], []
+    if first.positive is not None or any(m.pairs or m.logits.shape[1] != 2 for m in models):
+        return list(models), []
+    first = replace(first, positive=classes.guess(first))
+    taken, other = (first.class_names[i] for i in (first.positive, 1 - first.positive))
+    note = f"“{taken}” was taken to be the class of interest. If it is “{other}”: --positive."
+    return [first, *others], [note]
+
+
+def _drawn(models: Sequence[Predictions]) -> tuple[list[Predictions], list[str]]:
+    """The models with weights and clusters, and what a report says of these and of copies."""
+    weights, (clusters, name) = weights_of(models), clusters_of(models)
+    first = replace(models[0], weights=weights, clusters=clusters, cluster_name=name)
+    counted, _ = sampling.counted(replace(first, notes=(), val_weights=None, val_clusters=None))
+    notes = counted.notes
+    if weights is not None and not weights.all():
+        models = [model.take(np.flatnonzero(weights)) for model in models]
+    return [replace(counted, notes=first.notes), *models[1:]], list(notes)
 
 
 def models_of(
@@ -121,11 +176,12 @@ def draw(name: str, numbers: dict) -> Figure:
 
 
 def _forest(numbers: dict) -> Figure:
-    shown, pairs = ("excess_ece", "brier", "auroc", "aurc"), numbers["pairs"]
+    last = "aupr_success" if numbers["positive"] else "aurc"
+    shown, pairs = ("excess_ece", "brier", "auroc", last), numbers["pairs"]
     height = 1.0 + 0.3 * len(pairs)
     fig, axes = plt.subplots(2, 2, figsize=(8.4, 2 * height + 0.6), sharey=True)
     for ax, name in zip(axes.flat, shown, strict=True):
-        label, scale, higher, _ = terms.METRICS[name]
+        _, scale, higher, _ = terms.METRICS[name]
         ax.axvline(0, color="0.6", linewidth=1, linestyle="--")
         for y, pair in enumerate(pairs):
             estimate, low, high = (scale * x for x in pair["difference"][name])
@@ -134,7 +190,8 @@ def _forest(numbers: dict) -> Figure:
             ax.plot(estimate, y, "o", color=colour, markersize=6)
         side = "higher" if higher else "lower"
         unit = {100: ", points", 1000: " × 1000", 1: ""}[scale]
-        ax.set(xlabel=f"{label}{unit} ({side} is better)", ylim=(len(pairs) - 0.5, -0.5))
+        words = f"{label(name, numbers)}{unit}\n({side} is better)"
+        ax.set(xlabel=words, ylim=(len(pairs) - 0.5, -0.5))
         ax.set_yticks(range(len(pairs)), [pair_name(p) for p in pairs])
         ax.grid(axis="y", visible=False)
         ax.locator_params(axis="x", nbins=5)

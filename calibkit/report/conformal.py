@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibkit import stats
 from calibkit.arrays import Array, softmax
-from calibkit.posthoc import optimal_temperature
+from calibkit.posthoc import TemperatureScaling, optimal_temperature
 from calibkit.report import estimates
+from calibkit.report.design import Design
 from calibkit.report.estimates import FEW, FIT
 from calibkit.report.predictions import Predictions
+from calibkit.resampling import as_groups
 
 LEVEL = 0.9
 SCORES = ("lac", "aps")  # a threshold on the probability; probabilities added up
@@ -70,36 +71,58 @@ def sets(data: Predictions) -> Sets | None:
     if held:
         known = np.random.default_rng(0).permutation(len(data.val_labels))
         logits, labels, splits = data.val_logits, data.val_labels, [(known, np.arange(n))]
+        weights, clusters = data.val_weights, data.val_design.clusters
     else:
-        logits, labels, splits = data.logits, data.labels, estimates.folds(n)
+        logits, labels, weights = data.logits, data.labels, data.weights
+        clusters = data.design.clusters
+        splits = estimates.folds(n, groups=clusters)
     temperatures, judged = [], []
     found = {(name, when): [] for name in SCORES for when in ("before", "after")}
     for known, rest in splits:
-        first, second = np.array_split(known[:most], 2)
+        first, second = _halves(known[:most], clusters)
         rest = rest[:: -(-n // most)] if held else rest[:most]
-        temperatures.append(optimal_temperature(logits[first], labels[first])[0])
-        judged.append(data.labels[rest])
+        temperatures.append(_temperature(logits[first], labels[first], weights, first))
+        judged.append(rest)
         for name, when in found:
             t = temperatures[-1] if when == "after" else 1.0
             rng, both = np.random.default_rng(1), (logits[second], data.logits[rest])
             own, new = (scores(name, softmax(z.astype(np.float64) / t), rng) for z in both)
-            limit = quantile(own[np.arange(len(own)), labels[second]], LEVEL)
-            hit = new[np.arange(len(new)), judged[-1]] <= limit
+            true = own[np.arange(len(own)), labels[second]]
+            limit = quantile(true, LEVEL, None if weights is None else weights[second])
+            hit = new[np.arange(len(new)), data.labels[rest]] <= limit
             found[name, when].append((hit, (new <= limit).sum(axis=1)))
-    of_labels = np.concatenate(judged)
+    rows = np.concatenate(judged)
+    design, of_labels = data.design[rows], data.labels[rows]
     measured: dict = {name: {} for name in SCORES}
     for (name, when), parts in found.items():
         hit, size = map(np.concatenate, zip(*parts, strict=True))
-        measured[name][when] = _measured(hit, size, of_labels)
+        measured[name][when] = _measured(hit, size, of_labels, design)
     return Sets(LEVEL, float(np.mean(temperatures)), **measured)
 
 
-def _measured(hit: Array, size: Array, labels: Array) -> dict:
-    count = np.bincount(labels)
-    by_class = np.bincount(labels, hit)[count > 0] / count[count > 0]
+def _halves(rows: Array, clusters: Array | None) -> list[Array]:
+    """Two halves of some rows, in random order, with no cluster in both."""
+    if clusters is None or (clusters[rows] == clusters[rows[0]]).all():
+        return np.array_split(rows, 2)
+    place = as_groups(clusters[rows], len(rows))
+    order = np.random.default_rng(2).permutation(place.max() + 1)
+    first = order[place] < (place.max() + 1) / 2
+    return [rows[first], rows[~first]]
+
+
+def _temperature(logits: Array, labels: Array, weights: Array | None, rows: Array) -> float:
+    if weights is None:
+        return optimal_temperature(logits, labels)[0]
+    return TemperatureScaling().fit(logits, labels, weights[rows]).temperature_
+
+
+def _measured(hit: Array, size: Array, labels: Array, design: Design) -> dict:
+    weights = np.ones(len(labels)) if design.weights is None else design.weights
+    count = np.bincount(labels, weights)
+    by_class = np.bincount(labels, weights * hit)[count > 0] / count[count > 0]
     return {
-        "coverage": stats.wilson(hit.sum(), len(hit)),
-        "size": float(size.mean()),
+        "coverage": design.share(hit),
+        "size": design.average(size),
         "class_gap": float(np.mean(np.abs(by_class - LEVEL))),
     }
 
@@ -136,10 +159,16 @@ def scores(name: str, probs: Array, rng: np.random.Generator) -> Array:
     return out
 
 
-def quantile(values: Array, level: float) -> float:
+def quantile(values: Array, level: float, weights: Array | None = None) -> float:
     """The limit that a new value keeps with a probability of at least `level`.
+
+    With weights, of which the new value has 1 (Tibshirani et al. 2019).
 
     >>> quantile(np.arange(1.0, 10.0), 0.9), quantile(np.arange(1.0, 9.0), 0.9)
     (9.0, inf)
     """
-    return float(np.quantile(np.append(values, np.inf), level, method="inverted_cdf"))
+    if weights is None:
+        return float(np.quantile(np.append(values, np.inf), level, method="inverted_cdf"))
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) >= level * (weights.sum() + 1) - 1e-9
+    return float(values[order][reached.argmax()]) if reached.any() else np.inf

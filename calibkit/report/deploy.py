@@ -12,14 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibkit import __version__, metrics, posthoc, stats, terms
+from calibkit import __version__, metrics, posthoc, terms
 from calibkit.arrays import Array, are_log_probs, plain, row_sums, softmax
-from calibkit.report import estimates, positive, thresholds
-from calibkit.report.assessment import NAMES, by_weight, guessing, recalibrated, recommended
+from calibkit.report import estimates, positive, sampling, thresholds
+from calibkit.report.assessment import NAMES, guessing, recalibrated, recommended
+from calibkit.report.design import Design
 from calibkit.report.names import few_of
 from calibkit.report.predictions import Predictions
 from calibkit.report.scores import Samples, Score
 from calibkit.report.text import number, percent, say
+from calibkit.resampling import as_groups
 from calibkit.stats import Interval
 
 AUTO = "auto"  # the map that a report recommends
@@ -38,6 +40,7 @@ def recalibrate(
     Parameters
     ----------
     data : Predictions
+        No cluster, if there are any, is on both sides of a fold, and `harm` counts clusters.
     name : str
         One of `assessment.NAMES`, or "auto": the map that a report recommends, or a temperature
         where it recommends none.
@@ -50,8 +53,7 @@ def recalibrate(
         Of two classes, what a threshold on the probability of that one is for: pairs of a name of
         `thresholds.RULES` and a value; by default, those of a report.
     groups : array (n,), optional
-        The group of each test sample, where samples of one group are alike: no group is on both
-        sides of a fold, and `harm` counts groups.
+        The clusters of the test samples, in place of those of the file.
 
     Returns
     -------
@@ -68,7 +70,8 @@ def recalibrate(
         classwise ECE, ``before`` and ``after``); ``thresholds``: for each the ``rule`` and its
         ``value``, the ``column`` it is about (None: the highest), ``threshold`` (None if none keeps
         the rule), ``here`` (what it does to the samples of the test set with this map: counts) and
-        what it does to samples it was not chosen on, as [estimate, low, high]; ``warnings``.
+        what it does to samples it was not chosen on, as [estimate, low, high]; ``sampling`` (how
+        rows are counted), ``warnings``.
 
     Raises
     ------
@@ -94,56 +97,62 @@ def recalibrate(
         )
     thresholds.check(data, target_risk, rules)
     column, why = _column(data, of, rules), None
-    data, _ = by_weight(data)
-    if groups is not None and len(groups) != len(data.labels):
-        raise ValueError(f"groups: got {len(groups)}, expected {len(data.labels)}, one a sample")
+    if groups is not None:
+        as_groups(groups, len(data.labels))
+        data = replace(data, clusters=np.asarray(groups))
+    known, (data, _) = len(data.notes), sampling.counted(data)
+    design, weights = data.design, data.weights
     if name == AUTO:
         name, why = _advised(data, column)
     kind = posthoc.MAPS[name]
     held = data.val_logits is not None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", posthoc.PosthocWarning)
-        maps, after, size = estimates.held_out(data, kind, groups)
-        model = maps[0] if held else estimates.fitted(kind, data.logits, data.labels)
+        maps, after, size = estimates.held_out(data, kind)
+        model = maps[0] if held else estimates.fitted(kind, data.logits, data.labels, weights)
     own = [issubclass(w.category, posthoc.PosthocWarning) for w in caught]
     said = [str(w.message) for w, fit in zip(caught, own, strict=True) if fit]
     others = [str(w.message) for w, fit in zip(caught, own, strict=True) if not fit]
     if sets := guessing(data):
         others.append(say(None, "guessing", checks={"guessing": sets}))
     before = softmax(data.logits.astype(np.float64))
-    fits = len(np.unique(groups)) if groups is not None and not held else size
+    fit_design = data.val_design if held else design
+    fits = size if fit_design.plain else round(fit_design.size)
     floor = float(np.min(data.floor.each)) / after.shape[1] if data.floor else 0.0
-    found = harm(before, after, data.labels, parameters(model), fits, floor, groups)
+    found = harm(before, after, data.labels, parameters(model), fits, floor, design)
     ends = [str(w.message) for w in caught if issubclass(w.category, posthoc.EndOfRangeWarning)]
     found["at_end"] = ends[0] if ends else None
     parts = []
     if not held:
-        splits = estimates.folds(*data.logits.shape, groups)
+        splits = estimates.folds(*data.logits.shape, data.design.clusters)
         for each, (fit, rest) in zip(maps, splits, strict=True):
             seen = each.predict_proba(data.logits[fit].astype(np.float64))
-            parts.append((seen, data.labels[fit], rest))
+            own = None if weights is None else weights[fit]
+            parts.append((seen, data.labels[fit], own, rest))
     kept = model.predict_proba(data.logits.astype(np.float64))
     on = None
     if held:
         on = model.predict_proba(data.val_logits.astype(np.float64)), data.val_labels
+        on = *on, data.val_weights
 
     def rows(column: int | None, wanted: Sequence[tuple[str, float]]) -> list[dict]:
-        def score(probs: Array, labels: Array) -> Samples:
+        def score(probs: Array, labels: Array, weights: Array | None) -> Samples:
             p, y = _top(probs, labels) if column is None else (probs[:, column], labels == column)
-            return Score.computed(p, data.logits.dtype), y
+            return Samples(Score.computed(p, data.logits.dtype), y, weights)
 
-        crossed, right = score(after, data.labels)
-        folds = [(score(probs, labels), rest) for probs, labels, rest in parts]
-        test, chosen_on = score(kept, data.labels), on and score(*on)
+        crossed, right, _ = score(after, data.labels, weights)
+        folds = [(score(*fit), rest) for *fit, rest in parts]
+        test, chosen_on = score(kept, data.labels, weights), on and score(*on)
         judge = thresholds.Judge(test, chosen_on, folds, crossed.p)
-        return [_row(x, value, column, judge, right) for x, value in wanted]
+        return [_row(x, value, column, judge, right, design) for x, value in wanted]
 
     chosen = []
     if column is None or target_risk:
-        targets = target_risk or thresholds.targets(_top(after, data.labels)[1])
+        right = _top(after, data.labels)[1]
+        targets = target_risk or thresholds.targets(Samples(None, right, weights))
         chosen += rows(None, [("target_risk", target) for target in sorted(targets)])
     if column is not None and (rules or not target_risk):
-        usual = rules or positive.default_rules(float((data.labels == column).mean()))
+        usual = rules or positive.default_rules(design.average(data.labels == column))
         chosen += rows(column, usual)
     fitted_labels = data.val_labels if held else data.labels
     model.class_names_ = tuple(data.class_names)
@@ -164,10 +173,11 @@ def recalibrate(
         "inputs": plain(data.inputs),
         "measured": {
             "samples": len(data.labels),
-            "before": _measure(before, data.labels),
-            "after": _measure(after, data.labels),
+            "before": _measure(before, data.labels, weights),
+            "after": _measure(after, data.labels, weights),
         },
         "thresholds": chosen,
+        "sampling": list(data.notes[known:]),
         "warnings": list(dict.fromkeys(said[:1] + others)),
         "calibkit": __version__,
     }
@@ -180,7 +190,7 @@ def harm(
     fitted: int,
     samples: int,
     floor: float = 0.0,
-    groups: Array | None = None,
+    design: Design | None = None,
 ) -> dict:
     """Whether a map does harm to samples it has not seen, beyond what fitting costs by chance.
 
@@ -197,12 +207,13 @@ def harm(
     fitted : int
         Numbers that the map consists of: see `parameters`.
     samples : int
-        To which it was fitted; groups, if the samples come in groups.
+        To which it was fitted; clusters, if the samples come in such; of weighted ones, as many as
+        they are worth.
     floor : float
         Probabilities of the true class below it count as this much, before and after. With 0, a
         probability of 0 that a map gives to what happens makes the NLL infinite, which is harm.
-    groups : array (n,), optional
-        The interval is one over groups.
+    design : Design, optional
+        How the samples were drawn, for means and intervals.
 
     Returns
     -------
@@ -230,7 +241,7 @@ def harm(
     found["never"] = int(lost.sum()) if not floor else 0
     margins = {"nll": 2 * fitted / samples, "brier": fitted / samples}
     for (name, margin), old, new in zip(margins.items(), costs(before), costs(after), strict=True):
-        interval = estimates.mean(new - old, groups)
+        interval = (design or Design(len(labels))).mean(new - old)
         infinite = name == "nll" and found["never"]
         found[name] = [None] * 3 if infinite else list(interval)
         found[f"{name}_by_chance"] = margin
@@ -307,23 +318,29 @@ def lines(model: posthoc.Recalibration, about: dict) -> list[str]:
     if about["zeros"]:
         said.append(about["zeros"])
     said.append(say(None, "order", names=few_of(about["class_names"])))
+    said += [f"· {note}" for note in about["sampling"]]
     warned = [f"! {warning}" for warning in about["warnings"]]
     return said + warned + ([f"! {about['refused']}"] if about["refused"] else [])
 
 
 def _row(
-    rule: str, value: float, column: int | None, judge: thresholds.Judge, right: Array
+    rule: str,
+    value: float,
+    column: int | None,
+    judge: thresholds.Judge,
+    right: Array,
+    design: Design,
 ) -> dict:
     """A threshold, and what it does to the test samples by this map and by maps new to them.
 
     `right` says whether what the score is about is so by the latter.
     """
     threshold, taken, flag = judge(rule, value)
-    here, found = positive.counted(taken, judge.test[1]), positive.counted(flag, right)
+    here, found = positive.counted(taken, judge.test.y), positive.counted(flag, right, design)
     shares = {"flagged": found["share"], "precision": found["precision"], "recall": found["recall"]}
     counts = {name: here[name] for name in ("flagged", "found", "false", "missed")}
     if column is None:
-        error = stats.wilson(found["false"], found["flagged"])
+        error = design.share(~right, flag)
         shares = {"accepted": found["share"], "error": error}
         counts = {"accepted": here["flagged"], "wrong": here["false"]}
     row = {"rule": rule, "value": float(value), "column": column, "threshold": threshold}
@@ -346,13 +363,15 @@ def _top(probs: Array, labels: Array) -> tuple[Array, Array]:
     return probs.max(axis=1), probs.argmax(axis=1) == labels
 
 
-def _measure(probs: Array, labels: Array) -> dict[str, float | None]:
-    found = {"accuracy": float(_top(probs, labels)[1].mean()), "ece": metrics.ece(probs, labels)}
+def _measure(probs: Array, labels: Array, weights: Array | None) -> dict[str, float | None]:
+    own, right = {"sample_weight": weights}, _top(probs, labels)[1]
+    found = {"accuracy": float(np.average(right, weights=weights))}
+    found["ece"] = metrics.ece(probs, labels, **own)
     if probs.shape[1] == 2:  # it sees what the ECE of the answer does not
-        found["classwise_ece"] = metrics.classwise_ece(probs, labels)
-    nll = metrics.nll(probs, labels)
+        found["classwise_ece"] = metrics.classwise_ece(probs, labels, **own)
+    nll = metrics.nll(probs, labels, **own)
     found["nll"] = nll if math.isfinite(nll) else None  # None: infinite
-    return found | {"brier": metrics.brier(probs, labels)}
+    return found | {"brier": metrics.brier(probs, labels, **own)}
 
 
 def _digits(value: float | None) -> str:

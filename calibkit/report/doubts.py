@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from calibkit.arrays import Array, exp_shifted, row_sums
-from calibkit.report.names import few_of
+from calibkit.report.names import Naming, few_of
 
 CELLS = 4_000_000  # of scores that are looked at; of more, a random part of the rows
 LEAST = 40  # rows
@@ -227,4 +227,6 @@ def to_classes(answers: Array, names: tuple[str, ...], k: int) -> Array:
 def unknown_answers(answers: Array, classes: Array) -> str:
     """A note on answers that are no classes; "" if all are."""
     odd = np.unique(answers[classes < 0])
-    return f"Answers that are no class, such as {few_of(odd[:2])}, were not used." * bool(len(odd))
+    if not len(odd):
+        return ""
+    return Naming("Answers that are no class", f", such as {few_of(odd[:2])}", ", were not used.")

@@ -17,10 +17,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import chi2, norm
 
-from calibkit import __version__, plots, stats
+from calibkit import __version__, plots
 from calibkit.arrays import Array
-from calibkit.report import estimates, html, predictions, readers
+from calibkit.report import estimates, html, predictions, privacy, readers
+from calibkit.report.design import Design
 from calibkit.report.estimates import FEW, LEAST
+from calibkit.report.names import after
 from calibkit.report.predictions import Predictions
 from calibkit.report.readers import tables
 from calibkit.report.text import card, change, framed, negative, percent, say
@@ -78,16 +80,16 @@ def compare(parts: Sequence[Predictions]) -> dict:
             {
                 "name": part.name,
                 "samples": len(s),
-                "claimed": float(s.mean()),
-                "observed": stats.wilson(hit.sum(), len(hit)),
-                "gap": estimates.gap(s, hit),
+                "claimed": part.design.average(s),
+                "observed": part.design.share(hit),
+                "gap": estimates.gap(s, hit, design=part.design),
             }
             for part, (s, hit) in zip(parts, scored, strict=True)
         ],
         "changes": changes,
         "drifted": sum(change["drifted"] for change in changes),
         "p": min(change["p"] for change in changes),
-        "notes": [f"{part.name}: {note}" for part in parts for note in part.notes],
+        "notes": [after(f"{part.name}: ", note) for part in parts for note in part.notes],
         "calibkit": __version__,
     }
 
@@ -98,22 +100,26 @@ def _change(old: Predictions, new: Predictions, was: tuple, now: tuple, m: int) 
     ends = [0.0, *edges.tolist(), 1.0]
     residuals = [hit - s for s, hit in (was, now)]
     names = [f"{a:.2g} to {b:.2g}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
-    bins = differences(residuals, places, names, LEVEL / m)
+    designs = old.design, new.design
+    bins = differences(residuals, places, names, LEVEL / m, designs)
     z = np.array([row["z"] for row in bins if row["z"] is not None])
-    overall = differences(residuals, [np.zeros(len(r), int) for r in residuals], ["all"], LEVEL / m)
+    everywhere = [np.zeros(len(r), int) for r in residuals]
+    overall = differences(residuals, everywhere, ["all"], LEVEL / m, designs)
     z_all = overall[0]["z"] or 0.0
     p_bins = float(chi2.sf((z**2).sum(), len(z))) if len(z) else 1.0
+    if len(z) and any(design.clusters is not None for design in designs):  # bins vary together
+        p_bins = min(1.0, len(z) * float(2 * norm.sf(np.abs(z).max())))
     p = min(1.0, 2 * m * min(p_bins, float(2 * norm.sf(abs(z_all)))))
     found = {"part": new.name, "p": p, "drifted": p < LEVEL, "change": overall[0]["change"]}
     by_class = [part.logits.argmax(axis=1) for part in (old, new)]
     found |= {"bins": bins}
-    found["predicted"] = differences(residuals, by_class, old.class_names, LEVEL / m)
+    found["predicted"] = differences(residuals, by_class, old.class_names, LEVEL / m, designs)
     found["groups"] = []
     if old.groups is not None and new.groups is not None:
         columns = [part.groups.reshape(len(part.labels), -1)[:, 0] for part in (old, new)]
         names = np.intersect1d(*columns)
         place = [np.where(np.isin(c, names), np.searchsorted(names, c), -1) for c in columns]
-        found["groups"] = differences(residuals, place, names.tolist(), LEVEL / m)
+        found["groups"] = differences(residuals, place, names.tolist(), LEVEL / m, designs)
     return found
 
 
@@ -135,7 +141,11 @@ def bin_edges(scores: Array, fewest: int) -> Array:
 
 
 def differences(
-    residuals: Sequence[Array], places: Sequence[Array], names: Sequence[str], level: float
+    residuals: Sequence[Array],
+    places: Sequence[Array],
+    names: Sequence[str],
+    level: float,
+    designs: Sequence[Design] | None = None,
 ) -> list[dict]:
     """For each place what was observed less what was claimed, before and now.
 
@@ -148,6 +158,8 @@ def differences(
     names : sequence of str
     level : float
         Of the test at all places together.
+    designs : two of design.Design, optional
+        How both were drawn: with which weights, in which clusters.
 
     Returns
     -------
@@ -168,24 +180,39 @@ def differences(
         old, new = (r[place == i] for r, place in zip(residuals, places, strict=True))
         if len(old) < 2 or len(new) < 2:
             continue
-        pooled = np.concatenate([old, new])
-        change = float(new.mean() - old.mean())
-        error = math.sqrt(pooled.var(ddof=1) * (1 / len(old) + 1 / len(new)))
-        half = 1.96 * math.sqrt(old.var(ddof=1) / len(old) + new.var(ddof=1) / len(new))
+        drawn = designs and [d[place == i] for d, place in zip(designs, places, strict=True)]
+        if drawn and any(d.weights is not None and not d.weights.any() for d in drawn):
+            continue
+        was, now, error, half = _means(old, new, drawn)
+        change = now - was
         rows.append(
             {
                 "name": str(name),
                 "samples": [len(old), len(new)],
-                "old": float(old.mean()),
-                "new": float(new.mean()),
+                "old": was,
+                "new": now,
                 "change": Interval(change, change - half, change + half),
-                "z": change / error if error > 0 else None,
+                "z": change / error if 0 < error < math.inf else None,
             }
         )
     limit = norm.isf(level / max(len(rows), 1) / 2)
     for row in rows:
         row["stands_out"] = abs(row["z"] or 0) > limit and min(row["samples"]) >= FEW
     return rows
+
+
+def _means(
+    old: Array, new: Array, designs: Sequence[Design] | None
+) -> tuple[float, float, float, float]:
+    """Both means, the standard error of their difference and half its interval."""
+    if designs is None or all(design.plain for design in designs):
+        pooled = np.concatenate([old, new])
+        error = math.sqrt(pooled.var(ddof=1) * (1 / len(old) + 1 / len(new)))
+        half = 1.96 * math.sqrt(old.var(ddof=1) / len(old) + new.var(ddof=1) / len(new))
+        return float(old.mean()), float(new.mean()), error, half
+    both = [design.mean(r) for design, r in zip(designs, (old, new), strict=True)]
+    half = math.hypot(*(interval.high - interval.estimate for interval in both))
+    return both[0].estimate, both[1].estimate, half / 1.96, half
 
 
 # --- one file with a column of dates ---
@@ -274,11 +301,17 @@ def _p(change: dict) -> str:
 def write(
     numbers: dict,
     out: Path,
+    rows: bool = True,
     inputs: Sequence = (),
     told: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write ``compare.html`` and ``compare.json``; return the path of the first."""
-    words, worst = verdict(numbers), _worst(numbers)
+    """Write ``compare.html`` and ``compare.json``; return the path of the first.
+
+    Without `rows`, nothing in them belongs to a single row: see `calibkit.report.privacy`.
+    """
+    words = verdict(numbers)
+    numbers = numbers if rows else privacy.without_rows_of_parts(numbers)
+    worst = _worst(numbers)
     title = f"{len(numbers['parts'])} sets of samples"
     heads = {"bins": numbers["score"], "groups": "Group", "predicted": "Answer"}
     tables = {key: [_row(row, head) for row in worst[key][:50]] for key, head in heads.items()}
@@ -287,11 +320,13 @@ def write(
         out,
         "compare",
         numbers,
-        {"verdicts": [{"title": title, "verdict": words}], "inputs": inputs},
+        {"verdicts": [{"title": title, "verdict": words}], "inputs": inputs, "rows": rows},
         "drift",
         told=told,
         verdict=words,
         worst=worst,
+        rows=rows,
+        fewest=privacy.FEWEST,
         pictures={name: html.picture(draw(name, numbers)) for name in ("gaps", "bins")},
         tables={name: html.table(framed(rows)) for name, rows in tables.items() if rows},
     )

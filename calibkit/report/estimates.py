@@ -1,13 +1,16 @@
 """What so many samples can tell: shares and gaps with intervals, the ECE of chance, folds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from calibkit import metrics, stats
+from calibkit import curves, metrics
 from calibkit.arrays import Array
 from calibkit.posthoc import Recalibration
+from calibkit.report.design import Design
 from calibkit.report.predictions import Predictions
+from calibkit.resampling import effective_size
 from calibkit.stats import Interval
 
 LEAST = 10  # samples
@@ -19,15 +22,6 @@ FEW = 30  # errors, or samples of a group, below which nothing is certain
 def replicates(n: int) -> int:
     """Resamples for an interval: fewer when many samples make them slow, and much alike."""
     return int(np.clip(20_000_000 // n, 200, 1000))
-
-
-def effective(weights: Array) -> int:
-    """How many samples of equal weight these are worth, (Σw)² / Σw² (Kish 1965), rounded.
-
-    >>> effective(np.array([3.0, 1.0] * 40))
-    64
-    """
-    return max(round(float(weights.sum() ** 2 / (weights**2).sum())), 1)
 
 
 def folds(n: int, k: int = 1, groups: Array | None = None) -> list[tuple[Array, Array]]:
@@ -52,32 +46,37 @@ def folds(n: int, k: int = 1, groups: Array | None = None) -> list[tuple[Array, 
     ]
 
 
-def fitted(kind: type[Recalibration], logits: Array, labels: Array) -> Recalibration:
+def fitted(
+    kind: type[Recalibration], logits: Array, labels: Array, weights: Array | None = None
+) -> Recalibration:
     """A map fitted to these samples, or to an even part of very many."""
     step = -(-logits.size // FIT)
-    return kind().fit(logits[::step], labels[::step])
+    own = {} if weights is None else {"sample_weight": weights[::step]}
+    return kind().fit(logits[::step], labels[::step], **own)
 
 
-def held_out(
-    data: Predictions, kind: type[Recalibration], groups: Array | None = None
-) -> tuple[list, Array, int]:
+def held_out(data: Predictions, kind: type[Recalibration]) -> tuple[list, Array, int]:
     """Fitted maps, the test set's probabilities by them, and the size of a fit.
 
     Fitted to the validation set or else by cross-fitting, so that no map has seen what it is given,
-    nor with `groups` (n,) another sample of its group.
+    nor another sample of its cluster.
     """
-    parts = [(data.val_logits, data.val_labels, slice(None))]
+    parts = [(data.val_logits, data.val_labels, data.val_weights, slice(None))]
     if data.val_logits is None:
-        splits = folds(*data.logits.shape, groups)
-        parts = [(data.logits[known], data.labels[known], rest) for known, rest in splits]
+        splits, weights = folds(*data.logits.shape, data.design.clusters), data.weights
+        parts = [
+            (data.logits[known], data.labels[known], weights if weights is None else weights[known],
+             rest)
+            for known, rest in splits
+        ]  # fmt: skip
     maps, probs = [], np.empty(data.logits.shape)
-    for logits, labels, rest in parts:
-        maps.append(fitted(kind, logits, labels))
+    for logits, labels, weights, rest in parts:
+        maps.append(fitted(kind, logits, labels, weights))
         probs[rest] = maps[-1].predict_proba(data.logits[rest].astype(np.float64))
     return maps, probs, len(labels)
 
 
-def guessing(logits: Array, labels: Array) -> bool:
+def guessing(logits: Array, labels: Array, design: Design | None = None) -> bool:
     """Whether the scores say no more about the labels than about those of other rows.
 
     That is, whether the logit of the true class is on average no higher, beyond chance, than it
@@ -89,7 +88,8 @@ def guessing(logits: Array, labels: Array) -> bool:
         return False
     scores = logits - logits.mean(axis=0, dtype=np.float64)
     excess = scores[np.arange(len(labels)), labels] - scores @ (count / len(labels))
-    return not stats.seed_interval(excess).low > 0
+    clusters = None if design is None else design.clusters
+    return not Design(len(labels), clusters=clusters).mean(excess).low > 0
 
 
 def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf) -> bool | None:
@@ -99,43 +99,62 @@ def kept(found: Interval, at_most: float = math.inf, at_least: float = -math.inf
     return False if found.low > at_most or found.high < at_least else None
 
 
-def mean(values: Array, groups: Array | None = None, level: float = 0.95) -> Interval:
-    """Mean of values (n,) with a t interval; over groups, where those of one are alike.
-
-    >>> mean(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1])).estimate
-    0.5
-    """
-    if groups is None:
-        return stats.seed_interval(values, level)
-    _, place = np.unique(groups, return_inverse=True)
-    estimate, several = float(values.mean()), place.max() + 1
-    # What each group adds to the error of the mean, as a ratio of two sums.
-    parts = np.bincount(place, values - estimate) * several / len(values)
-    around = stats.seed_interval(parts, level)
-    return Interval(estimate, *(estimate + end for end in around[1:]))
-
-
-def gap(confidence: Array, correct: Array, level: float = 0.95) -> Interval:
+def gap(
+    confidence: Array, correct: Array, level: float = 0.95, design: Design | None = None
+) -> Interval:
     """Mean confidence minus accuracy: the mean excess of confidence over correctness."""
-    gap = stats.seed_interval(confidence.astype(np.float64) - correct, level)
-    right, n = int(correct.sum()), len(correct)
-    if min(right, n - right) >= FEW:
+    design = design or Design(len(correct))
+    excess = confidence.astype(np.float64) - correct
+    gap, share = design.mean(excess, level), design.average(correct)
+    if min(share, 1 - share) * design.worth(excess) >= FEW - 1e-9:
         return gap
     # If all samples are right they hardly vary, and a t interval would mistake that for certainty.
-    share, low, high = stats.wilson(right, n, level)
+    share, low, high = design.share(correct, level=level)
     return gap._replace(low=gap.estimate + share - high, high=gap.estimate + share - low)
 
 
-def chance_ece(confidence: Array, draws: int) -> Interval:
+def reliability(confidence: Array, correct: Array, design: Design) -> curves.Reliability:
+    """`curves.prepare_reliability`, with counts of rows and intervals for how they were drawn."""
+    if design.plain:
+        return curves.prepare_reliability(confidence, correct)
+    numbers = curves.prepare_reliability(confidence, correct, sample_weight=design.weights)
+    count = metrics.reliability_bins(confidence, correct)["count"]
+    place = np.searchsorted(numbers.edges[1:-1].astype(confidence.dtype), confidence)
+    ends = [design.share(correct, place == i)[1:] for i in range(len(count))]
+    low, high = np.transpose(ends)
+    return replace(numbers, count=count, low=low, high=high)
+
+
+def chance_ece(
+    confidence: Array, draws: int, design: Design | None = None, correct: Array | None = None
+) -> Interval:
     """The ECE of a model whose confidences are exactly right: `metrics.ece_floor`.
 
-    The ends hold 95 % of what it would be on such a sample, found by drawing labels.
+    The ends hold 95 % of what it would be on such a sample, found by drawing labels. Of rows in
+    clusters, which vary together, as many are drawn as vary like them: `correct` says how much
+    those of a cluster have in common.
     """
+    design = design or Design(len(confidence))
     ranked, rng = metrics.ranked_metrics(), np.random.default_rng(0)
     # Sorted once, as in `stats.bootstrap`: a draw only changes how many are right at each place.
     negative, place, count = np.unique(-confidence, return_inverse=True, return_counts=True)
-    right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
-    right = (np.bincount(places, minlength=len(count)) for places in right_places)
-    values = [ranked["ece"](metrics.Ranking(-negative, r, count - r)) for r in right]
-    floor = ranked["ece_floor"](metrics.Ranking(-negative, count, 0 * count))
+    if design.plain:
+        right_places = (place[rng.random(len(confidence)) < confidence] for _ in range(draws))
+        right = (np.bincount(places, minlength=len(count)) for places in right_places)
+        values = [ranked["ece"](metrics.Ranking(-negative, r, count - r)) for r in right]
+        floor = ranked["ece_floor"](metrics.Ranking(-negative, count, 0 * count))
+        return Interval(floor, *map(float, np.quantile(values, [0.025, 0.975])))
+    weights = np.ones(design.n) if design.weights is None else design.weights
+    residual = None if correct is None else confidence.astype(np.float64) - correct
+    size = design.worth(residual)
+    thin = min(size / effective_size(weights), 1.0)
+    values = []
+    for _ in range(draws):
+        own = weights * (rng.random(design.n) < thin)
+        hit = rng.random(design.n) < confidence
+        sums = (np.bincount(place, own * x, len(count)) for x in (hit, ~hit))
+        if own.any():
+            values.append(ranked["ece"](metrics.Ranking(-negative, *sums)))
+    every = np.bincount(place, weights, len(count))
+    floor = ranked["ece_floor"](metrics.Ranking(-negative, every, 0 * every, size))
     return Interval(floor, *map(float, np.quantile(values, [0.025, 0.975])))

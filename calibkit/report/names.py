@@ -1,5 +1,7 @@
 """Names in files and in messages."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from calibkit.arrays import Array
@@ -7,7 +9,7 @@ from calibkit.arrays import Array
 # Names of arrays, in the order of messages.
 KEYS = ("logits", "probs", "labels", "val_logits", "val_probs", "val_labels")
 KEYS += ("groups", "class_names", "confidence", "correct", "val_confidence", "val_correct")
-KEYS += ("weights", "val_weights", "answers", "val_answers")
+KEYS += ("weights", "val_weights", "clusters", "val_clusters", "answers", "val_answers")
 
 
 def is_number(text: str) -> bool:
@@ -30,3 +32,30 @@ def few_of(names) -> str:
     names = [str(name) for name in names]
     shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])
     return (shown or "nothing") + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+class Naming(str):
+    """A sentence that names some rows as examples, and the same `without` them."""
+
+    without: str
+
+    def __new__(cls, start: str, examples: str, end: str = "") -> "Naming":
+        made = super().__new__(cls, start + examples + end)
+        made.without = start + end
+        return made
+
+
+def after(start: str, note: str) -> str:
+    """A note that starts with more words; it keeps what it is without examples."""
+    made = Naming(start, note)
+    made.without = start + getattr(note, "without", note)
+    return made
+
+
+def without_examples(notes: Sequence[str]) -> list[str]:
+    """Notes that name no rows.
+
+    >>> without_examples([Naming("2 rows are empty", " (rows 4, 9)", "."), "Else."])
+    ['2 rows are empty.', 'Else.']
+    """
+    return [getattr(note, "without", note) for note in notes]

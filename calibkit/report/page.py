@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from calibkit import explorable, plots
-from calibkit.report import comparison, html, thresholds
-from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment, by_weight
+from calibkit.report import comparison, html, privacy, thresholds
+from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment
 from calibkit.report.positive import Positive
 from calibkit.report.predictions import Predictions, inputs_of
 from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
@@ -24,6 +24,7 @@ def write(
     out: Path,
     data: Predictions | None = None,
     against: Predictions | None = None,
+    rows: bool = True,
     told: Callable[[str], None] | None = None,
 ) -> Path:
     """Write ``report.html`` and ``report.json`` to a folder; return the path of the first.
@@ -36,27 +37,34 @@ def write(
     data, against : Predictions, optional
         What was assessed. The figures can then be explored, by the one script that the page
         allows; without these arguments there is no script.
+    rows : bool
+        False leaves out what belongs to a single row: see `calibkit.report.privacy`.
     told : function of str, optional
         Called with the text of the JSON file when both are written.
     """
     words = {"verdict": verdict(numbers), "cautions": cautions(numbers)}
+    numbers = numbers if rows else privacy.without_rows(numbers)
     shown = ["reliability", "histogram", "risk_coverage"]
     shown += ["probability", "roc", "precision_recall"] if numbers.positive else []
     shown += ["comparison"] if numbers.comparison else []
     pictures = {name: html.picture(draw(name, numbers)) for name in shown}
-    # Of two classes, what can be explored is folded away: a still picture does.
-    lively = data is not None and not numbers.positive
+    # Of two classes, what can be explored is folded away: a still picture does. Its script knows no
+    # weights.
+    lively = data is not None and not numbers.positive and data.weights is None and rows
     return html.publish(
         out,
         "report",
         numbers,
-        words | {"inputs": inputs_of(data, against)},
+        words | {"inputs": inputs_of(data, against), "rows": rows},
         "page",
         told=told,
         **words,
         positive=numbers.positive,
         most_shown=SHOWN,
         per_class=PER_CLASS,
+        rows=rows,
+        fewest=privacy.FEWEST,
+        explored=min(numbers.samples, _few(numbers)) if lively and not numbers.pairs else 0,
         pictures=pictures,
         explorables=explore(numbers, data, against, pictures) if lively else {},
         script=explorable.script() if lively else "",
@@ -144,13 +152,12 @@ def explore(
 
     Their still pictures, given as addresses, are shown where scripts are off.
     """
-    data, against = by_weight(data, against)
     models = {"your model": data.sample(ROWS)}
     models |= {"the other one": against.sample(ROWS)} if against else {}
     reliability, histograms, risk_coverage = {}, {}, {}
     points = numbers.operating_points
     marks = [point["threshold"] for point in points if point["threshold"] is not None]
-    few = min(explorable.MOST, max(EXPLORED // numbers.classes, 1000))
+    few = _few(numbers)
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
         test = model.scored()
@@ -171,6 +178,11 @@ def explore(
         )
         if table
     }
+
+
+def _few(numbers: Assessment) -> int:
+    """Samples at most whose scores a figure that can be explored holds."""
+    return min(explorable.MOST, max(EXPLORED // numbers.classes, 1000))
 
 
 def _temperature(numbers: Assessment) -> float | None:

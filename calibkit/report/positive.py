@@ -5,14 +5,17 @@ it, and whether it happened. Where positives are rare this is another question t
 label, which is nearly always "negative" and nearly always right.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from calibkit import curves, metrics, stats
 from calibkit.arrays import Array
 from calibkit.report import estimates, thresholds
+from calibkit.report.design import Design
 from calibkit.report.predictions import Predictions
 from calibkit.report.scores import Samples, Score
 from calibkit.stats import Interval
@@ -143,75 +146,78 @@ def assess_positive(
     Positive
     """
     p, y = data.scored(data.positive)
-    score, held = data.judged(data.positive)[0], data.judged(data.positive, held=True)
-    rank = data.ranked(data.positive)
-    draws = estimates.replicates(len(y))
-    names = ["ece", "auroc", "aupr_success"]
-    intervals = stats.bootstrap(stats.Ranked(p, y, rank), None, names, n=draws)
-    ranking = metrics.Ranking.of(rank, y)
+    score, held = data.judged(data.positive).score, data.judged(data.positive, held=True)
+    rank, design = data.ranked(data.positive), data.design
+    draws, names = estimates.replicates(len(y)), ["ece", "auroc", "aupr_success"]
+    drawn = {"sample_weight": design.weights, "groups": design.clusters}
+    intervals = stats.bootstrap(stats.Ranked(p, y, rank), None, names, n=draws, **drawn)
+    ranking = metrics.Ranking.of(rank, y, design.weights)
     thin = np.unique(np.linspace(0, len(ranking.confidence) - 1, POINTS).round().astype(int))
-    recall = ranking.accepted_right[thin] / max(ranking.all_right, 1)
-    false_alarms = ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1)
-    before = decide(p, y, 0.5)
-    before["claimed"] = float(p[p >= 0.5].mean(dtype=np.float64)) if before["flagged"] else 0.0
-    chosen, after = list(rules) or default_rules(float(y.mean())), []
+    recall = ranking.accepted_right[thin] / max(ranking.all_right, 1e-300)
+    false_alarms = ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1e-300)
+    before, flag = decide(p, y, 0.5, design), p >= 0.5
+    before["claimed"] = design[flag].average(p[flag]) if before["flagged"] else 0.0
+    chosen, after = list(rules) or default_rules(design.average(y)), []
     if recommended in found and len(found[recommended]["test"][0]) == len(y):
+        dtype, its = data.logits.dtype, found[recommended]
+        both = (its["test"], data.weights), (its["validation"], data.val_weights)
         computed = [
-            pair and (Score.computed(pair[0], data.logits.dtype), pair[1])
-            for pair in (found[recommended]["test"], found[recommended]["validation"])
+            pair and Samples(Score.computed(pair[0], dtype), pair[1], weights)
+            for pair, weights in both
         ]
-        after = by_rule(*computed[0], computed[1], chosen)
+        after = by_rule(*computed[0][:2], computed[1], chosen, design)
     return Positive(
         name=data.class_names[data.positive],
         other=data.class_names[1 - data.positive],
         guessed=guessed,
         samples=len(y),
         positives=int(y.sum()),
-        base_rate=stats.wilson(y.sum(), len(y)),
-        mean=float(p.mean(dtype=np.float64)),
-        gap=estimates.gap(p, y),
+        base_rate=design.share(y),
+        mean=design.average(p),
+        gap=estimates.gap(p, y, design=design),
         ece=intervals["ece"],
-        chance_ece=estimates.chance_ece(p, draws // 5),
+        chance_ece=estimates.chance_ece(p, draws // 5, design, y),
         auroc=intervals["auroc"],
         average_precision=intervals["aupr_success"],
-        reliability=curves.prepare_reliability(p, y),
+        reliability=estimates.reliability(p, y, design),
         roc={"fpr": np.r_[0, false_alarms], "tpr": np.r_[0, recall]},
         precision_recall={"recall": recall, "precision": 1 - ranking.risk()[thin]},
         decisions=before,
-        thresholds=by_rule(score, y, held, chosen),
+        thresholds=by_rule(score, y, held, chosen, design),
         thresholds_after=after,
         recommended=recommended,
         maps={
-            name: _of_map(*of["test"], before["flagged"] / len(y), data.logits.dtype)
+            name: _of_map(*of["test"], before["flagged"] / len(y), data.logits.dtype, of["design"])
             for name, of in found.items()
         },
         shift=prior_shift(data),
     )
 
 
-def _of_map(p: Array, y: Array, flagged: float, dtype: np.dtype) -> dict:
-    ranking, ranked = metrics.Ranking.of(p, y), metrics.ranked_metrics()
+def _of_map(p: Array, y: Array, flagged: float, dtype: np.dtype, design: Design) -> dict:
+    ranking, ranked = metrics.Ranking.of(p, y, design.weights), metrics.ranked_metrics()
     cuts, same, count = thresholds.Cuts(Score.computed(p, dtype), y), None, 0
     if flagged:
         same, count = cuts.nearest(max(round(flagged * len(p)), 1))
     return {
-        "mean": float(p.mean(dtype=np.float64)),
+        "mean": design.average(p),
         "ece": ranked["ece"](ranking),
         "average_precision": ranked["aupr_success"](ranking),
-        "decisions": decide(p, y, 0.5),
+        "decisions": decide(p, y, 0.5, design),
         "same": same,
         "same_flagged": count,
     }
 
 
-def decide(p: Array, y: Array, threshold: float) -> dict:
+def decide(p: Array, y: Array, threshold: float, design: Design | None = None) -> dict:
     """What a threshold does: those with p of at least so much are flagged.
 
     Returns
     -------
     dict
-        ``threshold``; counts ``flagged``, ``found`` (positives flagged), ``false`` (negatives
-        flagged), ``missed``; ``share`` (flagged), ``precision``, ``recall`` (Wilson intervals).
+        ``threshold``; counts of rows ``flagged``, ``found`` (positives flagged), ``false``
+        (negatives flagged), ``missed``; ``share`` (flagged), ``precision``, ``recall``, as from
+        `Design.share`.
 
     Examples
     --------
@@ -219,20 +225,21 @@ def decide(p: Array, y: Array, threshold: float) -> dict:
     >>> found["flagged"], found["found"], found["false"], found["missed"]
     (2, 1, 1, 1)
     """
-    return {"threshold": threshold} | counted(np.asarray(p) >= threshold, y)
+    return {"threshold": threshold} | counted(np.asarray(p) >= threshold, y, design)
 
 
-def counted(flag: Array, y: Array) -> dict:
+def counted(flag: Array, y: Array, design: Design | None = None) -> dict:
     """What becomes of positives and negatives that are flagged: see `decide`."""
+    design = design or Design(len(y))
     flagged, found, positives = int(flag.sum()), int((flag & y).sum()), int(y.sum())
     return {
         "flagged": flagged,
         "found": found,
         "false": flagged - found,
         "missed": positives - found,
-        "share": stats.wilson(flagged, len(y)),
-        "precision": stats.wilson(found, flagged),
-        "recall": stats.wilson(found, positives),
+        "share": design.share(flag),
+        "precision": design.share(y, flag),
+        "recall": design.share(flag, y),
     }
 
 
@@ -250,7 +257,11 @@ def default_rules(base_rate: float) -> list[tuple[str, float]]:
 
 
 def by_rule(
-    score: Score, y: Array, held: Samples | None, rules: Sequence[tuple[str, float]]
+    score: Score,
+    y: Array,
+    held: Samples | None,
+    rules: Sequence[tuple[str, float]],
+    design: Design | None = None,
 ) -> list[dict]:
     """For each rule the threshold, and what it does to samples it was not chosen on.
 
@@ -260,10 +271,12 @@ def by_rule(
         Probabilities (n,) of the positive class.
     y : array (n,) of bool
         Whether it is the true one.
-    held : pair of these, or None
+    held : Samples, or None
         The same of a validation set, to choose thresholds on. Without one, ``precision``,
         ``recall`` and ``share`` are cross-fitted, as by `thresholds.Judge`.
     rules : sequence of (str, float)
+    design : Design, optional
+        How the test samples were drawn.
 
     Returns
     -------
@@ -273,17 +286,18 @@ def by_rule(
         interval of a precision or recall is on one side of the value, else None). ``threshold``
         is None if none keeps the rule.
     """
-    rows, judge = [], thresholds.Judge((score, y), held)
+    rows, design = [], design or Design(len(y))
+    test = Samples(score, y, design.weights)
+    judge = thresholds.Judge(test, held, clusters=design.clusters)
     for rule, value in rules:
         threshold, flag, fitted = judge(rule, value)
-        row = {"threshold": threshold} | counted(flag, y)
-        expected = counted(fitted, y)
+        row = {"threshold": threshold} | counted(flag, y, design)
+        expected = counted(fitted, y, design)
         row |= {key: expected[key] for key in ("precision", "recall", "share")}
         row |= {"rule": rule, "value": float(value), "kept": None}
         if rule == "cost_ratio":
-            half = decide(score.p, y, 0.5)
             row["cost"], row["cost_at_half"] = (
-                (value * x["missed"] + x["false"]) / len(y) for x in (row, half)
+                design.average(value * (y & ~x) + (x & ~y)) for x in (flag, score.p >= 0.5)
             )
         elif rule in ("precision", "recall") and row["flagged"]:
             row["kept"] = estimates.kept(row[rule], at_least=value)
@@ -321,7 +335,7 @@ def shift_prior(p: Array, old: float, new: float) -> Array:
     return up / (up + down)
 
 
-def estimate_prior(p: Array, old: float) -> float:
+def estimate_prior(p: Array, old: float, weights: Array | None = None) -> float:
     """The share of positives in unlabelled samples, by maximum likelihood (Saerens et al. 2002).
 
     Their EM algorithm: the new share is the mean of the probabilities as `shift_prior` corrects
@@ -333,6 +347,8 @@ def estimate_prior(p: Array, old: float) -> float:
         Probabilities that are calibrated where a share `old` is positive.
     old : float
         That share, above 0 and below 1.
+    weights : array (n,), optional
+        How much each sample counts.
 
     Returns
     -------
@@ -346,7 +362,8 @@ def estimate_prior(p: Array, old: float) -> float:
     """
     new = old
     for _ in range(1000):  # at most
-        after = float(np.clip(shift_prior(p, old, new).mean(), 1e-9, 1 - 1e-9))
+        share = np.average(shift_prior(p, old, new), weights=weights)
+        after = float(np.clip(share, 1e-9, 1 - 1e-9))
         if abs(after - new) < 1e-10:
             break
         new = after
@@ -370,8 +387,13 @@ def prior_shift(data: Predictions) -> dict | None:
     table = [[val.sum(), (~val).sum()], [test.sum(), (~test).sum()]]
     if 0 in np.sum(table, axis=0):
         return None
+    designs = data.val_design, data.design
+    validation, share = (x.share(y) for x, y in zip(designs, (val, test), strict=True))
     p_value = float(chi2_contingency(table).pvalue)
+    if not (data.val_design.plain and data.design.plain):
+        means = [x.mean(y.astype(float)) for x, y in zip(designs, (val, test), strict=True)]
+        z = (means[0][0] - means[1][0]) / math.hypot(*(x.high - x.estimate for x in means))
+        p_value = 2 * NormalDist().cdf(-NormalDist().inv_cdf(0.975) * abs(z))
     if p_value > SURE:
         return None
-    validation, share = (stats.wilson(x.sum(), len(x)) for x in (val, test))
     return {"validation": validation, "test": share, "p_value": p_value}

@@ -43,13 +43,14 @@ from calibkit.arrays import (
     ArrayLike,
     as_confidence_correct,
     as_labels,
-    blocks,
+    log_odds,
     softmax,
     to_numpy,
 )
 from calibkit.files import shown
 from calibkit.precision import Floor
 from calibkit.report import doubts, given, readers
+from calibkit.report.design import Design
 from calibkit.report.given import Given
 from calibkit.report.names import KEYS, few_of, one_line, text_of
 from calibkit.report.readers.content import Input, Watched
@@ -59,8 +60,11 @@ from calibkit.report.readers.labels import (
     minus_one_is_class,
     numbered,
 )
+from calibkit.report.readers.rows import checked
+from calibkit.report.readers.several import one_of_arrays
 from calibkit.report.readers.tokens import flattened
 from calibkit.report.scores import Samples, Score
+from calibkit.resampling import as_counts, as_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,11 @@ class Predictions:
     group_names : tuple of str
         Names of the columns of `groups`.
     weights, val_weights : arrays (n,) and (m,), or None
-        How much each sample counts, with a mean of 1.
+        How much each sample counts, as from `resampling.as_counts`.
+    clusters, val_clusters : arrays (n,) and (m,) of str, or None
+        Which samples are alike, of one patient for instance: folds and intervals go over these.
+    cluster_name : str
+        What the column of clusters is called.
     confidences, val_confidences : arrays (n,) and (m,), or None
         The confidence of each answer, where that and its correctness is all that is known. The
         two columns of `logits` are then "wrong" and "right", and a label of 1 means right.
@@ -101,6 +109,8 @@ class Predictions:
         holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
     inputs : tuple of (file, sha256)
         The files that all this was read from.
+    ids : array (n, c) of str, or None
+        Columns that may name the samples, called `id_names`; only where they were asked for.
     """
 
     name: str
@@ -114,6 +124,9 @@ class Predictions:
     group_names: tuple[str, ...] = ()
     weights: Array | None = None
     val_weights: Array | None = None
+    clusters: Array | None = None
+    val_clusters: Array | None = None
+    cluster_name: str = ""
     confidences: Array | None = None
     val_confidences: Array | None = None
     positive: int | None = None
@@ -123,6 +136,8 @@ class Predictions:
     own: Array | None = None
     val_own: Array | None = None
     inputs: tuple[Input, ...] = ()
+    ids: Array | None = None
+    id_names: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> bool:
@@ -140,6 +155,20 @@ class Predictions:
         if self.val_logits is None:
             return None
         return of_samples(self.val_logits, self.val_labels, self.val_confidences, self.val_own)
+
+    @cached_property
+    def design(self) -> Design:
+        """How the test samples were drawn."""
+        clusters = None if self.clusters is None else as_groups(self.clusters, len(self.labels))
+        return Design(len(self.labels), self.weights, clusters)
+
+    @cached_property
+    def val_design(self) -> Design | None:
+        """The same of the validation set; None without one."""
+        if self.val_labels is None:
+            return None
+        n, clusters = len(self.val_labels), self.val_clusters
+        return Design(n, self.val_weights, None if clusters is None else as_groups(clusters, n))
 
     def scored(self, event: int | None = None) -> tuple[Array, Array]:
         """Confidence and correctness (n,); of one of two classes, its probability and if it is so.
@@ -173,17 +202,23 @@ class Predictions:
             return None
         found = self.val_samples if held else self.samples
         y = found["correct"] if event is None else labels == event
+        score = self._score(event, logits, own, found["confidence"])
+        return Samples(score, y, self.val_weights if held else self.weights)
+
+    def _score(
+        self, event: int | None, logits: Array, own: Array | None, confidence: Array
+    ) -> Score:
         if own is None:
-            p = found["confidence"] if event is None else probability(logits, event)
-            return Score.computed(p, logits.dtype), y
+            p = confidence if event is None else probability(logits, event)
+            return Score.computed(p, logits.dtype)
         if own.ndim == 2:
-            return Score.held(own.max(axis=1) if event is None else own[:, event]), y
+            return Score.held(own.max(axis=1) if event is None else own[:, event])
         if self.pairs or event == 1:
-            return Score.held(own), y
+            return Score.held(own)
         wide = own.astype(np.float64)
         if event == 0:
-            return Score.either(1 - wide, 1 - own), y
-        return Score.either(np.maximum(wide, 1 - wide), np.maximum(own, 1 - own)), y
+            return Score.either(1 - wide, 1 - own)
+        return Score.either(np.maximum(wide, 1 - wide), np.maximum(own, 1 - own))
 
     def about(self, positive: str) -> "Predictions":
         """The same with a positive class, by its name; for two classes only."""
@@ -203,7 +238,9 @@ class Predictions:
     ) -> "Predictions":
         """The same with these test samples, or these of the validation set, only."""
         for prefix, chosen in (("", rows), ("val_", val_rows)):
-            for name in ("logits", "labels", "groups", "weights", "confidences", "own"):
+            for name in (
+                "logits", "labels", "groups", "weights", "clusters", "confidences", "own", "ids"
+            ):  # fmt: skip
                 values = getattr(self, prefix + name, None)
                 if values is not None and chosen is not None:
                     changes.setdefault(prefix + name, values[chosen])
@@ -233,7 +270,7 @@ def of_samples(
     if confidence is None:
         values = metrics.per_sample(logits, labels)
         if own is None:
-            rank = log_odds(logits, logits.argmax(axis=1))
+            rank = log_odds(logits)
             return values | {"confidence": as_printed(values["confidence"]), "rank": rank}
         top = own.max(axis=1) if own.ndim == 2 else np.maximum(own, 1 - own)
         top = top.astype(np.promote_types(top.dtype, np.float32))
@@ -244,25 +281,6 @@ def of_samples(
     brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
     both = {"confidence": confidence, "rank": confidence}
     return both | {"correct": right, "nll": nll, "brier": brier}
-
-
-def log_odds(logits: Array, classes: Array) -> Array:
-    """The logit of one class of each row less the logarithm of the sum of the others' exponentials.
-
-    In double precision.
-
-    >>> log_odds(np.array([[0.0, 2000.0], [1.0, 1.0]]), np.array([1, 0])).tolist()
-    [2000.0, 0.0]
-    """
-    rows, odds = np.arange(len(logits)), np.empty(len(logits))
-    for part in blocks(*logits.shape):
-        others = logits[part].astype(np.float64)
-        place = rows[: len(others)], classes[part]
-        own = others[place]
-        others[place] = -np.inf
-        top = others.max(axis=1)
-        odds[part] = own - top - np.log(np.exp(others - top[:, None]).sum(axis=1))
-    return odds
 
 
 def as_printed(p: Array) -> Array:
@@ -292,13 +310,16 @@ def check_same(first: Predictions, other: Predictions, name: str) -> None:
     """Refuse predictions called `name` that are not of the samples of the first."""
     n = len(first.labels)
     if len(other.labels) != n:
-        raise ValueError(f"{name}: got {len(other.labels):,} samples, expected the same {n:,}")
+        raise ValueError(
+            f"{name}: got {len(other.labels):,} samples, expected the same {n:,}; calibkit compare "
+            "matches tables in which a column names the rows (--id)"
+        )
     if first.pairs or other.pairs:  # each is right or wrong in its own way
         return
     if differ := int((first.labels != other.labels).sum()):
         raise ValueError(
-            f"{name}: got labels that differ in {differ:,} of {n:,} samples, "
-            "expected the same samples in the same order"
+            f"{name}: got labels that differ in {differ:,} of {n:,} samples, expected the same "
+            "samples in the same order, or for calibkit compare a column that names them (--id)"
         )
 
 
@@ -324,6 +345,9 @@ def read(
     columns: Mapping[str, str | Sequence[str]] | Sequence[str] = (),
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
+    ids: str | None = None,
+    cluster: str | None = None,
 ) -> Predictions:
     """Read a prediction file; the table above lists the formats.
 
@@ -348,7 +372,15 @@ def read(
         and there are two classes, or where a column is called -1.
     as_is : bool
         Believe the file where its labels and columns seem not to belong together: each doubt is a
-        note, and the report has a verdict.
+        note, and the report has a verdict. Probabilities at most 0.05 outside of 0 to 1 are moved.
+    one_label : str, optional
+        Of several labels that hold at once (multi-label), the one to read, as two classes: its
+        name, or its number from 0.
+    ids : str, optional
+        The column or array that names the samples; "" for all that could. By default none is kept.
+    cluster : str, optional
+        The column or array that says which samples are alike, such as those of one patient: folds,
+        resamples and intervals go over its values, as over texts or images with `tokens`.
 
     Returns
     -------
@@ -377,13 +409,14 @@ def read(
     if str(path) == "-":
         with readers.standard_input() as copy:
             try:
-                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is}
+                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is, "ids": ids}
+                options |= {"one_label": one_label, "cluster": cluster}
                 found = read(copy, labels, group=group, tokens=tokens, **options)
                 inputs = tuple(x._replace(file="standard input") for x in found.inputs[:1])
                 return replace(found, name="your model", inputs=(*inputs, *found.inputs[1:]))
             except ValueError as error:
                 raise ValueError(str(error).replace(str(copy), "standard input")) from error
-    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one)
+    asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, one_label, ids, cluster)
     try:
         watched = [Watched.of(path)]
         arrays, notes = readers.arrays_of(path, asked)
@@ -403,7 +436,7 @@ def read(
         for each in watched:
             each.check()
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
-        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is}
+        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is, "one_label": one_label}
         result = from_arrays(arrays, shown(stem or path.name), **options)
     except ImportError:  # pandas is not installed
         raise
@@ -427,6 +460,7 @@ def from_arrays(
     tokens: bool = False,
     minus_one: str | None = None,
     as_is: bool = False,
+    one_label: str | None = None,
 ) -> Predictions:
     """Check arrays, named as in the ``.npz`` file above.
 
@@ -436,11 +470,12 @@ def from_arrays(
         Scores may also be (n,): the logit or probability of class 1 of two. Logits whose rows are
         probabilities are read as such, with a note. Labels may be numbers from 0, names of
         ``class_names``, or one-hot rows; samples labelled -1 or -100 are left out, with a note.
-        ``groups`` may be (n, c), with the names of its columns in ``group_names``. ``answers`` are
+        ``groups`` may be (n, c), with the names of its columns in ``group_names``. ``clusters``
+        (n,) say which samples are alike, and ``cluster_name`` what they are. ``answers`` are
         the classes that the model answered, where these may differ from the most probable ones.
     name : str
         For the title of a report.
-    tokens, minus_one, as_is
+    tokens, minus_one, as_is, one_label
         As in `read`.
 
     Returns
@@ -460,11 +495,15 @@ def from_arrays(
     ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
     """
     notes: list[str] = []
-    unknown = [key for key in arrays if key not in (*KEYS, "group_names", "doubts")]
+    known = (*KEYS, "group_names", "cluster_name", "doubts", "ids", "id_names")
+    unknown = [key for key in arrays if key not in known]
     if unknown:
         raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
     if tokens:
         arrays = flattened(arrays, notes)
+    if one_label is not None:
+        arrays = one_of_arrays(arrays, one_label)
+    arrays = checked(arrays, as_is, notes)
     pairs = "confidence" in arrays and not {"logits", "probs"} & set(arrays)
     part = _pairs if pairs else _part
     names = ("wrong", "right") if pairs else _class_names(arrays.get("class_names"))
@@ -472,6 +511,7 @@ def from_arrays(
     if not pairs:
         arrays, names = _with_minus_one(arrays, names, minus_one, notes)
     more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
+    more["cluster_name"] = str(arrays.get("cluster_name", ""))
     prefixes = ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",)
     k, read = 0, given.pair_of if pairs else given.scores_of
     sets = given.of_one_kind({prefix: read(arrays, prefix, notes) for prefix in prefixes})
@@ -486,10 +526,14 @@ def from_arrays(
             doubted += _doubted(arrays, prefix, logits, labels, keep, names, notes)
         more[f"{prefix}own"] = _own(arrays, prefix, keep, sets[prefix])
         more[f"{prefix}weights"] = _weights(arrays, f"{prefix}weights", keep)
+        more[f"{prefix}clusters"] = _clusters(arrays, f"{prefix}clusters", keep)
         if pairs:
             more[f"{prefix}confidences"] = sets[prefix].scores[:, 1]
         if not prefix and arrays.get("groups") is not None:
             more["groups"] = _groups(arrays["groups"], keep)
+        if not prefix and arrays.get("ids") is not None:
+            more["ids"] = np.asarray(arrays["ids"])[keep]
+            more["id_names"] = tuple(map(str, arrays["id_names"]))
     names = names or tuple(str(i) for i in range(k))
     doubted = list(dict.fromkeys(doubted))  # the validation set repeats the test set
     if as_is:
@@ -500,6 +544,8 @@ def from_arrays(
         more["floor"] = kinds[-1].floor
         some = any((its.scores <= 0).any() for its in sets.values() if its.kind)
         more["zeros"] = kinds[-1].sentence if some else ""
+    if one_label is not None:
+        more["positive"] = 1
     return Predictions(name, class_names=names, **more)
 
 
@@ -588,7 +634,7 @@ def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
 
 
 def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
-    """Weights of the samples kept, with a mean of 1."""
+    """Weights of the samples kept."""
     if name not in arrays:
         return None
     weights = to_numpy(arrays[name], name)
@@ -600,7 +646,23 @@ def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array |
             f"{name}: got values from {weights.min():g} to {weights.max():g}, expected weights "
             "from 0 that are not all 0"
         )
-    return weights / weights.mean()
+    return as_counts(weights, len(weights), name)
+
+
+def _clusters(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
+    """The cluster of each sample kept, by its name."""
+    if name not in arrays:
+        return None
+    clusters = to_numpy(arrays[name], name)
+    if clusters.shape != keep.shape or clusters.dtype.kind not in "biufUS":
+        raise ValueError(
+            f"{name}: got shape {clusters.shape} of type {clusters.dtype}, expected {keep.shape} "
+            "of names or numbers"
+        )
+    clusters = text_of(clusters)[keep]
+    if (clusters == clusters[0]).all():
+        raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two")
+    return clusters
 
 
 def _pairs(

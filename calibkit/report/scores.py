@@ -1,7 +1,7 @@
 """Scores that thresholds are applied to, and how exactly they are known."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,4 +56,9 @@ class Score:
         return Score(self.p[rows], self.low[rows], self.high[rows], self.dtype)
 
 
-Samples: TypeAlias = tuple[Score, Array]  # a score, and whether what it is about is so
+class Samples(NamedTuple):
+    """A score (n,), whether what it is about is so, and how much each sample counts."""
+
+    score: Score
+    y: Array
+    weights: Array | None = None

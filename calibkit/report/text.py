@@ -242,7 +242,7 @@ def _on_sets(numbers: Assessment) -> dict[str, str]:
     effect = "larger" if ratio > 1.05 else "smaller" if ratio < 0.95 else "no larger"
     if effect == "larger" and after["class_gap"] < before["class_gap"]:
         effect += ", their coverage more even"
-    title = f"Sets of answers: a temperature makes adaptive ones {effect}"
+    title = f"Sets of answers: temperature scaling makes adaptive ones {effect}"
     return card(title, say(numbers, "conformal", sets=sets), "fair")
 
 
@@ -256,20 +256,35 @@ def _on_probability(numbers: Assessment) -> dict[str, str]:
     if few < 10:
         title = f"Too few samples of {rare} to say"
         return card(title, say(numbers, "few_positives"), "unsure")
-    sure, ratio, times = gap.outcome() in ("higher", "lower"), positive.mean / base, 0.0
-    title, tone = _if_not_off(numbers, positive.ece, positive.chance_ece)
-    if sure:
-        slight = abs(gap.estimate) < 0.01 and 0.8 < ratio < 1.25
-        much = "slightly " if slight else "far " if not 0.5 < ratio < 2 else ""
-        side = "high" if gap.estimate > 0 else "low"
-        title = f"Probability of {positive.quoted} is {much}too {side}"
-        tone, times = "fair" if slight else "bad", ratio if ratio >= 1.5 else 0.0
+    title, tone, times = *_if_not_off(numbers, positive.ece, positive.chance_ece), 0.0
+    if words := _side_of_mean(gap, positive.mean, base):
+        title = f"Probability of {positive.quoted} is {words}"
+        tone, times = "fair" if "slightly" in words else "bad", _times(positive.mean, base)
     off = _outstanding(numbers)
     names = ["probability"]
     names += ["class_weights"] if times and base < 0.4 else []
     names += ["off_in_groups"] if 0 < len(off) < len(numbers.groups) else []
     enough = positive.decisions["flagged"] >= FEW
     return card(title, say(numbers, *names, times=times, enough=enough, off=off), tone)
+
+
+def _side_of_mean(gap: Interval, mean: float, base: float) -> str:
+    """How a mean probability is off from the share of positives; "" if the gap may be 0.
+
+    >>> _side_of_mean(Interval(0.34, 0.33, 0.35), 0.36, 0.02)
+    'far too high'
+    """
+    if gap.outcome() not in ("higher", "lower"):
+        return ""
+    ratio = mean / base if base else math.inf
+    slight = abs(gap.estimate) < 0.01 and 0.8 < ratio < 1.25
+    much = "slightly " if slight else "far " if not 0.5 < ratio < 2 else ""
+    return f"{much}too {'high' if gap.estimate > 0 else 'low'}"
+
+
+def _times(mean: float, base: float) -> float:
+    """How many times too high a mean probability is, where that says more than a difference."""
+    return mean / base if base and mean / base >= 1.5 else 0.0
 
 
 def _on_positives(numbers: Assessment) -> dict[str, str]:
@@ -303,6 +318,7 @@ def _on_shift(numbers: Assessment) -> dict[str, str]:
 # --- a second model ---
 
 DECIDING = ("accuracy", "excess_ece", "brier", "auroc", "aurc")  # what verdicts are about
+OF_EVENT = ("excess_ece", "auroc", "aupr_success", "brier")  # of the probability of a class
 _OF_EVENT = {  # what the metrics of confidence and correctness are for a probability
     "ece": "ECE of the probability",
     "excess_ece": "Excess ECE of the probability",
@@ -311,17 +327,18 @@ _OF_EVENT = {  # what the metrics of confidence and correctness are for a probab
 }
 
 
-def _label(name: str, numbers: dict) -> str:
-    """What a metric is called in `numbers` of `assessment.compare`."""
+def label(name: str, numbers: dict) -> str:
+    """What a metric is called in `numbers` of `paired.compare`."""
     own = _OF_EVENT if numbers["positive"] else {}
     return own.get(name, terms.METRICS[name].label)
 
 
 def _on_comparison(numbers: Assessment) -> dict[str, str]:
     found, won, lost = numbers.comparison, [], []
-    for name in [*_OF_EVENT, "brier"] if found["positive"] else DECIDING:
-        side, label = better(name, found["pairs"][0]["difference"][name]), _label(name, found)
-        words = label if label[1].isupper() or name == "brier" else label[0].lower() + label[1:]
+    for name in _deciding(found):
+        side, called = better(name, found["pairs"][0]["difference"][name]), label(name, found)
+        plain = called[1].isupper() or name == "brier"
+        words = called if plain else called[0].lower() + called[1:]
         won += [words] * (side > 0)
         lost += [words] * (side < 0)
     text = say(
@@ -334,22 +351,31 @@ def _on_comparison(numbers: Assessment) -> dict[str, str]:
     return card(f"{title} than the other model", text, tone)
 
 
+def _deciding(numbers: dict) -> tuple[str, ...]:
+    return OF_EVENT if numbers["positive"] else DECIDING
+
+
 _SIDES = {True: ("too high", "too low"), False: ("over-confident", "under-confident")}
 
 
 def _directions(numbers: dict) -> dict[str, str]:
-    """For each model of `assessment.compare`, on which side it is off.
+    """For each model of `paired.compare`, on which side it is off.
 
     >>> gap = {"a": Interval(-0.2, -0.3, -0.1), "b": Interval(0.0, -0.1, 0.1)}
     >>> [x.replace("\\u00a0", " ") for x in _directions({"gap": gap, "positive": None}).values()]
     ['under-confident by 20 points [10, 30]', 'right on average (0 points [−10, +10])']
     """
-    words, sides = {}, _SIDES[numbers["positive"] is not None]
+    words = {}
     for model, gap in numbers["gap"].items():
-        off = {"higher": (sides[0], gap), "lower": (sides[1], negative(gap))}.get(gap.outcome())
-        words[model] = f"right on average ({change(gap)})"
-        if off:
-            words[model] = f"{off[0]} by {number(off[1], 100, POINTS)}"
+        side, times = _SIDES[False][gap.estimate < 0], 0.0
+        if numbers["positive"]:
+            both = numbers["mean"][model], numbers["share"][model]
+            side, times = _side_of_mean(gap, *both), _times(*both)
+        if gap.outcome() not in ("higher", "lower"):
+            words[model] = f"right on average ({change(gap)})"
+            continue
+        size = number(gap if gap.estimate > 0 else negative(gap), 100, POINTS)
+        words[model] = f"{side} by {size}" + f" ({times:.2g} times)" * bool(times)
     return words
 
 
@@ -365,12 +391,12 @@ def better(name: str, difference: Interval) -> int:
 
 
 def compared(numbers: dict) -> list[dict[str, str]]:
-    """For each of `DECIDING`, which model beats which: ``title``, ``text``, ``tone``."""
+    """For each metric that decides, which model beats which: ``title``, ``text``, ``tone``."""
     if numbers["doubts"]:
         return doubtful(numbers["doubts"])
     statements, models = [], numbers["models"]
-    for name in DECIDING:
-        label, scale, *_ = terms.METRICS[name]
+    for name in _deciding(numbers):
+        called, scale = label(name, numbers), terms.METRICS[name].scale
         wins = {m: set() for m in models}
         for pair in numbers["pairs"]:
             side = better(name, pair["difference"][name])
@@ -385,15 +411,17 @@ def compared(numbers: dict) -> list[dict[str, str]]:
         )
         if best:
             others = "all others" if len(models) > 2 else min(wins[best[0]])
-            title, tone = f"{label}: {best[0]} beats {others}", "good"
+            title, tone = f"{called}: {best[0]} beats {others}", "good"
         elif any(wins.values()):
             each = [f"{m} beats {', '.join(sorted(w))}" for m, w in wins.items() if w]
-            title, tone = f"{label}: {'; '.join(each)}", "fair"
+            title, tone = f"{called}: {'; '.join(each)}", "fair"
         else:
-            title, tone = f"{label}: no two can be told apart", "unsure"
+            title, tone = f"{called}: no two can be told apart", "unsure"
         text = f"{', '.join(values)}{terms.UNITS[scale]}."
         if name == "excess_ece":
-            text += f" {'; '.join(f'{m} is {side}' for m, side in _directions(numbers).items())}."
+            sides = "; ".join(f"{m} is {side}" for m, side in _directions(numbers).items())
+            text += f" Probability of “{numbers['positive']}”:" if numbers["positive"] else ""
+            text += f" {sides}."
         statements.append(card(title, text, tone))
     return statements
 
@@ -587,7 +615,7 @@ def compared_tables(numbers: dict) -> dict[str, pd.DataFrame]:
     """``metrics`` (a row per model) and ``pairs`` (a row per pair), as text."""
 
     def header(name: str) -> str:
-        return terms.header(name).replace(terms.METRICS[name].label, _label(name, numbers))
+        return terms.header(name).replace(terms.METRICS[name].label, label(name, numbers))
 
     def row(found: dict[str, Interval], pair: bool) -> dict[str, str]:
         marks = {name: _MARKS[better(name, x) if pair else 0] for name, x in found.items()}

@@ -16,6 +16,7 @@ from calibkit.arrays import Array
 from calibkit.report import estimates
 from calibkit.report.predictions import Predictions
 from calibkit.report.scores import Samples, Score
+from calibkit.resampling import effective_size
 
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
 RULES = ("cost_ratio", "budget", "precision", "recall")
@@ -31,7 +32,7 @@ def check(data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple
         weights = getattr(data, name)
         if weights is None:
             continue
-        worth, least = estimates.effective(weights), min(estimates.LEAST, len(weights))
+        worth, least = max(round(effective_size(weights)), 1), min(estimates.LEAST, len(weights))
         if worth < least:
             raise ValueError(
                 f"{name}: got {len(weights):,} samples that are worth {worth} of equal weight, "
@@ -50,9 +51,10 @@ def check(data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple
             raise ValueError(f"{name}: got {value:g}, expected {kind}")
 
 
-def targets(correct: Array) -> list[float]:
+def targets(samples: Samples) -> list[float]:
     """Error rates to show if none are asked for: the four largest below the model's own."""
-    return [target for target in TARGETS if target < np.mean(~correct)][-4:]
+    error = np.average(~samples.y, weights=samples.weights)
+    return [target for target in TARGETS if target < error][-4:]
 
 
 class Cuts:
@@ -64,26 +66,37 @@ class Cuts:
         (n,)
     y : array (n,) of bool
         Whether it is so.
+    weights : array (n,), optional
+        How much each sample counts.
     others : Score, optional
         Of samples that the thresholds shall be applied to as well: none lies where these are not
         clearly on either side.
 
     Attributes
     ----------
-    right, wrong, accepted : arrays (t,)
-        How many samples, and of which kind, each accepts.
+    accepted : array (t,)
+        How many samples each accepts.
+    right, wrong : arrays (t,)
+        How many of these are of which kind, or their weight.
     """
 
-    def __init__(self, score: Score, y: Array, others: Score | None = None) -> None:
+    def __init__(
+        self, score: Score, y: Array, weights: Array | None = None, others: Score | None = None
+    ) -> None:
         p, low, high = score.p, score.low, score.high
         right, wrong = y.astype(np.int64), (~y).astype(np.int64)
+        count = np.ones(len(y), np.int64)
+        if weights is not None:
+            right, wrong = weights * right, weights * wrong
+        self.all_right = right.sum()
+        self.all, self.near = (len(y), 0.0) if weights is None else (weights.sum(), 1e-12)
         if others is not None:
             p, low, high = (
                 np.concatenate(pair)
                 for pair in ((p, others.p), (low, others.low), (high, others.high))
             )
             none = np.zeros(len(others.p), np.int64)
-            right, wrong = np.concatenate([right, none]), np.concatenate([wrong, none])
+            right, wrong, count = (np.concatenate([x, none]) for x in (right, wrong, count))
         order = np.argsort(-p, kind="stable")
         least = np.minimum.accumulate(low[order])
         rest = np.append(np.maximum.accumulate(high[order][::-1])[::-1][1:], -math.inf)
@@ -91,7 +104,7 @@ class Cuts:
         places = np.flatnonzero(clear)
         self.least, self.rest, self.dtype = least[places], rest[places], score.dtype
         self.right, self.wrong = np.cumsum(right[order])[places], np.cumsum(wrong[order])[places]
-        self.accepted, self.all_right, self.n = self.right + self.wrong, int(y.sum()), len(y)
+        self.accepted, self.taken = np.cumsum(count[order])[places], self.right + self.wrong
 
     def at(self, place: int) -> float:
         """The threshold at a place, in few digits; `inf` if it accepts none of the samples."""
@@ -109,7 +122,7 @@ class Cuts:
 
     def choose(self, rule: str, value: float) -> float:
         """As `choose`."""
-        risk = self.wrong / np.maximum(self.accepted, 1)
+        risk = self.wrong / np.maximum(self.taken, 1e-300)
         if rule == "recall":
             reached = self.right >= value * self.all_right - 1e-9
             return self.at(int(reached.argmax())) if self.all_right else math.inf
@@ -118,11 +131,12 @@ class Cuts:
             best = int(cost.argmin())
             return self.at(best) if cost[best] < value * self.all_right else math.inf
         if rule == "target_risk":
-            fits = risk <= value
+            fits = risk <= value + self.near
         elif rule == "precision":
             fits = risk <= 1 - value + 1e-12
         else:
-            fits = self.accepted <= (value * self.n if value < 1 else value)
+            most = (value + self.near) * self.all
+            fits = self.taken <= most if value < 1 else self.accepted <= value
         return self.at(int(np.flatnonzero(fits)[-1])) if fits.any() else math.inf
 
 
@@ -172,6 +186,8 @@ class Judge:
         What to choose a threshold on, and the test samples that it judges; by default as above.
     crossed : array (n,), optional
         The scores of the test samples that are judged so; by default those of `test`.
+    clusters : array (n,), optional
+        Which test samples are alike: no cluster is on both sides of a fold.
     """
 
     def __init__(
@@ -180,17 +196,22 @@ class Judge:
         held: Samples | None = None,
         folds: list[tuple[Samples, Array]] | None = None,
         crossed: Array | None = None,
+        clusters: Array | None = None,
     ) -> None:
-        self.test, self.held = test, held
+        self.test, self.held, self.clusters = test, held, clusters
         self.given, self.crossed = folds, test[0].p if crossed is None else crossed
         self.cuts = Cuts(*held, others=test[0]) if held else Cuts(*test)
 
     @cached_property
     def folds(self) -> list[tuple[Cuts, Array]]:
-        score, y = self.test
         if self.given is None:
-            parts = estimates.folds(len(y))
-            self.given = [((score[fit], y[fit]), rest) for fit, rest in parts]
+            score, y, weights = (*self.test, None)[:3]
+            parts = estimates.folds(len(y), groups=self.clusters)
+            of = [None if weights is None else weights[fit] for fit, _ in parts]
+            self.given = [
+                (Samples(score[fit], y[fit], its), rest)
+                for (fit, rest), its in zip(parts, of, strict=True)
+            ]
         return [(Cuts(*samples), rest) for samples, rest in self.given]
 
     def __call__(self, rule: str, value: float) -> tuple[float | None, Array, Array]:

@@ -1,4 +1,4 @@
-"""What a name stands for; a method of one's own trained beside plain training."""
+"""A user's method trained beside plain training, and what kind of thing a name stands for."""
 
 import ast
 import time
@@ -16,14 +16,28 @@ from calibkit_companion.results import Results, Rows
 def kind(text: str) -> str:
     """What a name stands for: "method", "recalibration", "score" or "metric".
 
-    A class is a recalibration. Of a function the first arguments tell: ``(logits)`` is a score,
-    ``(logits, labels)`` or ``(probs, labels)`` a metric, anything else a method.
+    A class is a recalibration. A function of ``(logits)`` is a score, one of ``(logits, labels)``
+    or ``(probs, labels)`` a metric, any other function a method.
+
+    Parameters
+    ----------
+    text : ``FILE.py:NAME``, or a method of `plan.METHODS`
     """
     return kind_and_source(text)[0]
 
 
 def kind_and_source(text: str) -> tuple[str, plugins.Source | None]:
-    """What a name stands for, and its source if that is a file."""
+    """What a name stands for, and its source.
+
+    Parameters
+    ----------
+    text : as `kind` takes it
+
+    Returns
+    -------
+    tuple of str and plugins.Source or None
+        None for a method of `plan.METHODS`.
+    """
     name = plan.method(text).objective
     if not plugins.own(name):
         return "method", None
@@ -35,7 +49,12 @@ def kind_and_source(text: str) -> tuple[str, plugins.Source | None]:
 
 
 def arguments(source: plugins.Source) -> list[str]:
-    """Names of the arguments of a function that have no default; the file is read, not run."""
+    """Names of the arguments of a function that have no default; the file is read, not executed.
+
+    Parameters
+    ----------
+    source : of the function
+    """
     if not isinstance(source.definition, ast.FunctionDef):
         return []
     given = source.definition.args
@@ -62,19 +81,19 @@ def trained(
     log: Callable = lambda line: None,
     **changes,
 ) -> Results:
-    """The results of a setting, in which a method and ERM are trained where they have no record.
+    """Train the missing runs of a method and of plain training, and give the results.
 
     Parameters
     ----------
     method : ``FILE.py:NAME``, or any method of `plan.METHODS`
-    selection : a selection, or the name of an edition; its seeds are those of these two methods
-    device, log : as `loop.train`
+    selection : a selection, or the name of an edition; its seeds are those of the two methods
+    device, log : as `loop.train` takes them
     changes : fields of `plan.Selection` to change, such as ``dataset="digits"``
 
     Raises
     ------
     ValueError
-        An unknown name, something wrong with the file, or every run diverged; in one line.
+        An unknown name, an error in the file, or every run diverged; in one line.
     """
     selection = plan.Selection.of(selection, **changes)
     both = _runs(method, selection)
@@ -95,7 +114,7 @@ def trained(
             raise ValueError(f"{terms.label(one)}: every run diverged, so there is nothing to rank")
         for record in runs.records(one):
             if not record.light and record.tables is None:
-                with suppress(OSError):  # it keeps its replicates then: they take seconds to make
+                with suppress(OSError):  # to keep replicates, which take seconds to make
                     folders.add_replicates(record)
     return Results(selection, train=False)
 
@@ -103,12 +122,18 @@ def trained(
 def _runs(method: str, at: plan.Selection) -> list[plan.Run]:
     """Runs of a method, and those of plain training with the same seeds."""
     own = at.runs([method])
-    seeds = {run.seed for run in own}  # plain training may be planned with more
+    seeds = {run.seed for run in own}  # plain training may have more seeds
     return list(dict.fromkeys([*own, *(run for run in at.runs(["erm"]) if run.seed in seeds)]))
 
 
 def lacking_data(method: str, at: plan.Selection) -> str:
-    """The command that gets the data of a setting; "" if they are there, or nothing is to train."""
+    """The command that gets the data of a setting; empty if nothing has to be fetched.
+
+    Parameters
+    ----------
+    method : its name
+    at : the setting
+    """
     for run in _runs(method, at):
         if catalogue.source(run.dataset).places and folders.verify(run) is None:
             try:
@@ -119,7 +144,19 @@ def lacking_data(method: str, at: plan.Selection) -> str:
 
 
 def rows(runs: Results, method: str) -> dict[str, Rows]:
-    """A method minus ERM: ``before`` and ``after`` a temperature each, ``shifted``."""
+    """A method minus plain training, metric by metric.
+
+    Parameters
+    ----------
+    runs : results of a setting
+    method : its name
+
+    Returns
+    -------
+    dict of Rows
+        ``before``: as trained; ``after``: after temperature scaling of each; ``shifted``: under
+        shift.
+    """
     after = [m for m in SHOWN if not m.startswith("nll_")]
     return {
         "before": runs.compare(method, metric=SHOWN),
@@ -129,9 +166,14 @@ def rows(runs: Results, method: str) -> dict[str, Rows]:
 
 
 def cost(runs: Results, method: str) -> dict[str, float]:
-    """Forward and backward passes of a method, as multiples of those of ERM: it takes one each.
+    """Forward and backward passes of a method, as multiples of those of plain training.
 
-    Seconds would say what else the machine did.
+    Seconds would depend on what else the machine did.
+
+    Parameters
+    ----------
+    runs : results of a setting
+    method : its name
     """
     run, its = runs.runs(method)[0], runs.records(method)[0].info["provenance"]
     if "passes" not in its:  # older records did not count them

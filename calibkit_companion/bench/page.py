@@ -1,4 +1,4 @@
-"""What needs no training, and the page of the bench: words, tables, figures."""
+"""The bench for what needs no training, and the page of the bench: words, tables, figures."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from calibkit_companion.bench.methods import (
 )
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.pages import figures, page
-from calibkit_companion.records import folders
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import Number, Results, Row, Rows, Series
 
@@ -38,11 +38,18 @@ RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc"
 def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
     """A recalibration, a score or a metric on every run of a setting that keeps its predictions.
 
+    Parameters
+    ----------
+    text : ``FILE.py:NAME``
+    runs : results of a setting
+    log : called with one line for each method
+
     Returns
     -------
     Rows
-        By method and metric: a recalibration minus one temperature (of lowest validation NLL), a
-        score minus the maximum probability; a metric of each method minus that of ERM.
+        By method and metric: a recalibration minus temperature scaling (of lowest validation NLL),
+        a score minus the largest probability, or a metric of each method minus that of plain
+        training.
     """
     of_kind, source = kind_and_source(text)
     options = {k: int(v) if v == int(v) else v for k, v in plan.method(text).options}
@@ -57,7 +64,7 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         whole = [r for r in runs.records(method) if not r.light]
         log(f"{runs.name}: {terms.label(method)}, {len(whole)} runs")
         by_method[method] = _by_seed(whole, partial(measure, source, function))
-    if of_kind == "metric":  # there is nothing of its own to compare it with, but another method
+    if of_kind == "metric":  # a metric compares methods with plain training
         erm = by_method.pop("erm", {})
         by_method = {m: {n: its[n] - erm[n] for n in erm} for m, its in by_method.items()}
     found = Rows()
@@ -82,9 +89,10 @@ def _by_seed(records: list[Record], measure: Callable) -> dict[str, Series]:
 
 def _recalibrated(source, make: Callable, record: Record, labels: np.ndarray) -> dict:
     logits = log_of_map(apply(source, make(), record.arrays))
-    summary, scaled = metrics.summary(logits, labels), record.replicates
+    summary, scaled = ranking.summary(logits, labels), record.replicates
     many = scaled.deviations.shape[1]  # the same resamples
-    (drawn,) = stats.replicates([logits], labels, RECALIBRATED, n=many)
+    its = [stats.Samples(**metrics.per_sample(logits, labels))]  # a map may make confidences equal
+    (drawn,) = stats.replicates(its, None, RECALIBRATED, n=many)
     found = {}
     for i, name in enumerate(RECALIBRATED):
         usual = f"{name}_{SCALED}"
@@ -144,7 +152,7 @@ QUESTIONS = {
     "method": {
         "Calibrated as trained": "ece",
         "Finding its errors": "auroc",
-        "What no temperature repairs": "nll_refinement",
+        "What temperature scaling leaves": "nll_refinement",
         "Accuracy": "accuracy",
     },
     "recalibration": {"Calibration": "ece", "Likelihood": "nll", "Finding errors": "auroc"},
@@ -153,14 +161,26 @@ QUESTIONS = {
 
 
 def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[dict]:
-    """The rows at the head of a page: ``title``, ``text``, ``tone`` (good, fair, bad, unsure)."""
+    """The answers at the head of a page.
+
+    Parameters
+    ----------
+    found : rows by method and metric
+    questions : the metric of each question
+    method : its name
+
+    Returns
+    -------
+    list of dict
+        ``title``, ``text`` and ``tone`` (good, fair, bad, unsure) of each answer.
+    """
     said = []
     for question, metric in questions.items():
         if row := found.get((method, metric)):
             label, scale, _ = terms.metric_label(row.metric, unit=False)
             unit = {100: " points", 1000: " thousandths"}.get(scale, "")
             word, tone = judged(row)
-            text = f"{label}: {row.format()}{unit} against {terms.label(row.to)}"
+            text = f"{label}: {row.format()}{unit} against {terms.inside(terms.label(row.to))}"
             text += f", {row.seeds} seed{'s' * (row.seeds != 1)}, over {row.covers or 'one run'}."
             said.append({"title": f"{question}: {word}", "text": text, "tone": tone})
     return said
@@ -169,6 +189,12 @@ def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[d
 def judged(row: Row) -> tuple[str, str]:
     """The outcome of a row as better or worse, and its tone.
 
+    Parameters
+    ----------
+    row : a difference of two methods
+
+    Examples
+    --------
     >>> from calibkit_companion import results
     >>> judged(results.row(Series({0: .1, 1: .11, 2: .12}), Number("ece"), to="erm"))
     ('worse', 'bad')
@@ -182,7 +208,12 @@ def judged(row: Row) -> tuple[str, str]:
 
 
 def table(found: Rows) -> pd.DataFrame:
-    """Rows as text: difference with its interval, outcome, what the interval covers."""
+    """Rows as text: the difference with its interval, the outcome, and what the interval covers.
+
+    Parameters
+    ----------
+    found : rows by method, or by method and metric
+    """
     frame = pd.DataFrame(
         {
             "Method": terms.label(row.method),
@@ -240,7 +271,7 @@ def build(
     name = plan.method_name(plan.method(what))  # the file is read here, and not again
     of_kind, source = kind_and_source(name)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, name, of_kind)
-    left = []  # settings whose data are missing: said before an evening of training, and after
+    left = []  # settings whose data are missing; named before and after training
     if of_kind == "method":
         why = {at: lacking_data(name, at) for at in places}
         places, left = [at for at in places if not why[at]], [*filter(None, why.values())]
@@ -248,7 +279,7 @@ def build(
             raise FileNotFoundError(left[0])
         for line in left:
             log(f"left out: {line}")
-    # Each headline answer is one of so many: their intervals hold together.
+    # Intervals of the headline answers are wider, so that all of them hold together.
     many = len(QUESTIONS.get(of_kind, [of_kind])) * len(places)
     level = 1 - 0.05 / many
     blocks = []
@@ -256,7 +287,9 @@ def build(
         if of_kind == "method":
             try:
                 runs = trained(name, at, device=device, log=log)
-            except ValueError as error:  # on these data only, if there is a page to write already
+            except (
+                ValueError
+            ) as error:  # an error on one setting is a note if there is another to show
                 if not blocks:
                     raise
                 left.append(f"{Results(at, train=False).title}: {error}")
@@ -290,6 +323,7 @@ def build(
 
 
 def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Selection]:
+    """The settings on whose data something is tried, where none is named."""
     if selection.dataset or selection.network or selection.setting:
         return [selection]
     if of_kind != "method":
@@ -304,6 +338,7 @@ def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Sel
 
 
 def _of_method(name: str, runs: Results, level: float) -> dict:
+    """The block of the page about a method in one setting."""
     passes = cost(runs, name)
     said = answers(runs.compare(name, metric=SHOWN, level=level), QUESTIONS["method"], name)
     words = " and ".join(f"{times:.3g} × the {way}" for way, times in passes.items())
@@ -318,13 +353,14 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
 
 
 def _of_map(of_kind: str, runs: Results, found: Rows) -> dict:
+    """The block of the page about a recalibration, score or metric in one setting."""
     methods = list(dict.fromkeys(row.method for row in found.values()))
     said = answers(found, QUESTIONS.get(of_kind, {}), "erm") if "erm" in methods else []
     return _block(runs, methods, said, {of_kind: found})
 
 
 def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str, Rows]) -> dict:
-    """What the page has of a setting."""
+    """The parts of the page about one setting."""
     return {
         "title": runs.title,
         "facts": runs.caption_of(methods),
@@ -336,6 +372,7 @@ def _block(runs: Results, methods: list[str], said: list[dict], found: dict[str,
 
 
 def _notes(runs: Results, method: str) -> list[str]:
+    """Notes on few seeds, and on runs that diverged or were not trained."""
     seeds = len(runs.records(method))
     few = [f"Only {seeds} run{'s' * (seeds > 1)} of the method: add seeds."] if seeds < 3 else []
     missing = [run.name for run in runs.runs(method) if not folders.has(run)]
@@ -343,12 +380,13 @@ def _notes(runs: Results, method: str) -> list[str]:
 
 
 def _plain(row: Row) -> dict:
+    """A row as plain values, for the JSON file."""
     kept = [f for f in Row._fields if f not in ("series", "number", "title")]
     return {f: getattr(row, f) for f in kept} | row.number._asdict()
 
 
 def _drawn(runs: Results, method: str) -> dict:
-    """Everybody's ranking and refinement, and reliability of what is drawable."""
+    """Figures: AUROC and NLL after temperature scaling of every method; reliability."""
     from matplotlib import pyplot as plt
 
     everybody = [m for m in dict.fromkeys([*runs.methods, method]) if m != "erm"]

@@ -16,13 +16,17 @@ what the paper prints.
 
 **A claim combines comparisons**: "all", "any", "most", "nearly all" (four fifths). If r of m
 decide, each is judged at 0.05 / (m - r + 1): the chance of deciding a claim wrongly is then at most
-0.05 (Benjamini and Heller 2008). The 5 % are divided once more among the columns in which a claim
-is tested, since each of them may decide it.
+0.05 (Benjamini and Heller 2008). The 5 % are shared once more by the columns in which a claim is
+tested, since each of them may decide it (Holm 1979), and by the looks at a comparison while seeds
+are added (Pocock 1977; `calibkit_companion.experiments.looks`).
 
 **A claim is judged where it makes sense**: where the plain network is as over-confident as it
-presumes, and by methods that learn there. Elsewhere it is *not tested*, with the reason. What the
-methods less well fitted would turn is *unclear*. Settings never melt into one verdict: `board`
-gives a row for each claim and setting.
+presumes, and by methods that learn there and do what it says they do. An interval tells whether it
+is so (`preconditions`). Where a setting fails, the claim is *not tested*, with the reason. A method
+that fails stays: a claim has a word where the one with it and the one without it agree, and is
+*unclear* otherwise. Where it is open whether a precondition is met, and the word hangs on it, it is
+*unclear (precondition)*. Settings never melt into one verdict: `board` gives a row for each claim
+and setting.
 
 **The paper's own table** is judged from its printed ±: over runs alone, unpaired (`printed`).
 """

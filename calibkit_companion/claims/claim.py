@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
@@ -19,9 +19,9 @@ class Claim:
     Attributes
     ----------
     presumes : ``overconfident``, ``memorised``: what plain training has to be; ``decays``: by how
-        much its AUROC has to end below that of its best epoch; ``errors left``:
-        methods that make errors on their training set; ``learns`` false: how well a method fits its
-        training set is part of the claim
+        much its AUROC has to fall after the second drop of the learning rate; ``errors left``:
+        methods that make errors on their training set; ``summed``: that the loss is summed over the
+        batch; ``learns`` false: how well a method fits its training set is part of the claim
     exists : it says that something happens somewhere, so one setting cannot refute it
     untested : why nothing here can test it
     across : in how many places of the paper's own tables the check has to hold
@@ -52,6 +52,23 @@ class Claim:
     @property
     def comparisons(self) -> list[Comparison]:
         return [leaf for leaf in self.check.leaves() if isinstance(leaf, Comparison)]
+
+    def check_on(self, dataset: str) -> "Joined":
+        """The check by the coefficients that its paper has on a data set, where it names them."""
+        own = plan.PAPERS[self.paper].coefficients.get(dataset, {})
+
+        def with_own(leaf: Comparison | Computed) -> Comparison | Computed:
+            if not own or isinstance(leaf, Computed):
+                return leaf
+            first, second = (
+                side._replace(method=own.get(side.method, side.method))
+                if isinstance(side, Side)
+                else side
+                for side in (leaf.first, leaf.second)
+            )
+            return replace(leaf, first=first, second=second)
+
+        return self.check.put(with_own)
 
     @property
     def datasets(self) -> list[str]:

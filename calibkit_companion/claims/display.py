@@ -10,14 +10,15 @@ from calibkit_companion.claims.claim import claims
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.judging import Judged, board_of
 from calibkit_companion.claims.settings import Place, places
-from calibkit_companion.claims.verdict import OUTCOMES
+from calibkit_companion.claims.verdict import DECIDED, OUTCOMES
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
 from calibkit_companion.results import Results
 
-SIGNS = dict(zip([*OUTCOMES, "holds by printed means"], [*"●◐✕◇", "", "○"], strict=True))
-COLORS = {"holds": "#0072b2", "falls short": "#9a6c00", "reversed": "#c1440e",
-          "unclear": "#767676"}  # of signs and bars; on dark pages see claims.css  # fmt: skip
+SIGNS = dict(zip([*OUTCOMES, "holds by printed means"], [*"●◐✕◇◈", "", "○"], strict=True))
+COLORS = dict(  # of signs and bars; on dark pages see claims.css
+    zip(OUTCOMES, ["#0072b2", "#9a6c00", "#c1440e", "#767676", "#5c5c7a"], strict=False)
+)
 
 
 def titles(rows: Iterable[Judged]) -> dict[str, str]:
@@ -37,6 +38,9 @@ class Card:
     """
 
     rows: list[Judged]
+
+    def __repr__(self) -> str:
+        return "<board of claims>"
 
     @property
     def counts(self):
@@ -67,7 +71,7 @@ class Card:
             several=len({claim.paper for claim in its}) > 1,
             titles=titles(self.rows),
             signs=SIGNS,
-            colors=COLORS,
+            colors={word: COLORS[word] for word in DECIDED},
             outcomes=OUTCOMES,
             papers=plan.PAPERS,
         )
@@ -107,7 +111,7 @@ def headline(rows: Iterable[Judged]) -> str:
         tested = sum(its.values()) - its["not tested"]
         said = ", ".join(
             f"{its[word]} {many.get(word, word) if its[word] > 1 else word}"
-            for word in OUTCOMES[:4]
+            for word in OUTCOMES[:-1]
             if its[word]
         )
         lines.append(f"- **{title}**: of {tested} tested, {said}.")

@@ -7,23 +7,57 @@ from math import isnan, nan
 from typing import NamedTuple
 
 from calibkit import metrics, stats, terms
+from calibkit_companion.claims.cases import Case, case_of, grouped, shares, shown_of
 from calibkit_companion.claims.claim import Claim, claims
 from calibkit_companion.claims.in_print import printed
-from calibkit_companion.claims.settings import PUBLIC, UNFIT, Place, place_of, places
-from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part
+from calibkit_companion.claims.power import seeds_needed
+from calibkit_companion.claims.sequential import each_look
+from calibkit_companion.claims.settings import Place, place_of, places
+from calibkit_companion.claims.verdict import DECIDED, Comparison, Joined, Part
 from calibkit_companion.claims.words import described
 from calibkit_companion.experiments import plan
+
+
+class Marked(NamedTuple):
+    """A method that fails a precondition, for sure or perhaps, and what it shows all the same."""
+
+    method: str
+    why: str
+    sure: bool
+    comparison: str
+    measured: str
+    outcome: str
+
+
+class Compared(NamedTuple):
+    """One comparison of a claim: its 95 % interval in words, and how it fares by itself.
+
+    `lacks` says why there is none; `doubts` what its methods fail, as "method: why".
+    """
+
+    comparison: str
+    measured: str
+    outcome: str
+    seeds: int
+    looks: int
+    lacks: str
+    doubts: tuple[str, ...]
 
 
 class Judged(NamedTuple):
     """A claim in one setting; numbers are of the comparison that decides, in natural units.
 
-    `precondition` says what is not met or missing, or what was left out; empty if all is there.
+    `precondition` says what is not met or missing; empty if all is there. `marked` has the methods
+    that fail a precondition; the claim is judged with everything that was measured and `without`
+    them, and has a word only where both agree.
     `low` and `high` are the ends of the 95 % interval, as everywhere in the book, and `covers` says
-    what of, as in `results.Row`; the claim is judged at `level`, which is shared among columns, and
-    further among comparisons; `alone` is how the one shown would fare by itself, where that
-    differs. `printed` is the outcome of the paper's own table by its ±. `shown` marks the
-    one row that its column shows; `title` is what to call the column.
+    what of, as in `results.Row`; the word takes that of `level`, which is shared among columns and
+    among the `looks` that are taken while seeds are added, and further among comparisons; `alone`
+    is how the one shown would fare by itself, where that
+    differs, and `needed` with how many seeds it would be decided (`power.seeds_needed`).
+    `printed` is the outcome of the paper's own table by its ±. `shown` marks the
+    one row that its column shows; `title` is what to call the column. `parts` are all comparisons:
+    `compared` has them in words.
     """
 
     claim: str
@@ -43,6 +77,12 @@ class Judged(NamedTuple):
     alone: str = ""
     covers: str = ""
     title: str = ""
+    looks: int = 1
+    everything: str = ""
+    without: str = ""
+    marked: tuple[Marked, ...] = ()
+    needed: int = 0
+    parts: tuple[Part, ...] = ()
 
     @property
     def measured(self) -> str:
@@ -55,6 +95,22 @@ class Judged(NamedTuple):
         digits = 3 if scale == 1 else 1 + (scale * (self.high - self.low) < 0.2)
         shown = stats.Interval(self.estimate, self.low, self.high).format(scale, digits, sign=True)
         return shown + " (over runs alone)" * (self.covers == "runs")
+
+    def compared(self) -> list[Compared]:
+        """Every comparison of the claim here."""
+        found = []
+        for part in self.parts:
+            its = Judged(*("",) * 4, **_numbers(part))
+            doubts = tuple(f"{doubt.method}: {doubt.why}" for doubt in part.doubts)
+            how = its.comparison, its.measured, part.word(), part.seeds, part.looks
+            found.append(Compared(*how, " ".join(part.lacks or ()), doubts))
+        return found
+
+    @property
+    def judged_at(self) -> str:
+        """The level of the word, and how many looks it has to stand."""
+        looks = f" at each of {self.looks} looks" if self.looks > 1 else ""
+        return f"{100 * self.level:.4g} %{looks}"
 
 
 MATHEMATICS = "mathematics"
@@ -110,101 +166,78 @@ def board_of(where: list[Place], of: Iterable[Claim]) -> list[Judged]:
 def _rows(claim: Claim, where: list[Place]) -> list[Judged]:
     """A claim in each place; mathematics, and what is bound to data of its own, in one."""
     if claim.untested:
-        return [_judged(claim, replace(where[0], name="", **ELSEWHERE), None, claim.untested)]
+        nowhere = replace(where[0], name="", **ELSEWHERE)
+        return [_judged(claim, Case(nowhere, None, claim.untested))]
     if not claim.comparisons:
         place = replace(where[0], name=MATHEMATICS, column=MATHEMATICS, title="Mathematics")
-        return [_judged(claim, place, claim.check.put(place.part))]
+        return [_judged(claim, Case(place, claim.check.put(place.part)))]
     if claim.datasets:
         titles = {place.column: place.title for place in where}
         own = claim.datasets[0] if len(claim.datasets) == 1 else ""
         column = {"column": own, "title": titles[own]} if own in titles else ELSEWHERE
         where = [replace(where[0], name="+".join(claim.datasets), **column)]
-    judged = [(place, *_judge(claim, place)) for place in where]
-    shown = _shown(claim, judged)
-    tested = sum(join is not None and join.word() != "not tested" for _, join, *_ in shown)
-    alpha = 0.05 / max(tested, 1)
-    return [_judged(claim, *f, alpha=alpha, shown=any(f is s for s in shown)) for f in judged]
+    cases = [case_of(claim, place) for place in where]
+    shown = shown_of(claim, cases)
+    alphas = shares(shown)
+    return [
+        _judged(claim, case, alphas[case.place.column], any(case is s for s in shown))
+        for case in cases
+    ]
 
 
-def _judge(claim: Claim, place: Place) -> tuple:
-    """The comparisons of a claim in a place, what is not met or was left out, and all with these.
-
-    Methods less well fitted are left out, but have a say: see `_judged`.
-    """
-    at = place.at(claim.comparisons[0].first) if claim.datasets else place
-    if not claim.datasets and isnan(place.mean("erm", "accuracy")):
-        return None, "no run of ERM"
-    methods = {m for c in claim.comparisons for side in c.sides for m in side.methods}
-    if place.name == PUBLIC and methods != {"erm"}:
-        return None, "no other method was trained like these networks"
-    if why := at.unmet(claim):
-        return None, why
-    without = []
-
-    def find(leaf: Comparison | Computed) -> Part | None:
-        part = place.part(leaf)
-        if not part.lacks and (why := place.left_out(leaf, claim)):
-            without.append(why)
-            part.unfit = why[1]
-            return part if why[0] == UNFIT else None
-        return part
-
-    whole = claim.check.put(find)
-    join = whole.put(lambda part: None if part.unfit else part)
-    note = _grouped(without, "left out: {what} ({why})")
-    compared = [part for part in join.leaves() if isinstance(part.leaf, Comparison)]
-    return (join, note, whole) if compared else (None, note)
-
-
-def _shown(claim: Claim, judged: list) -> list:
-    """Of each column its paper's own setting, else the first in which the claim is tested."""
-    edition = judged[0][0].runs.selection.edition
-    own = [s.name for s in plan.EDITIONS[edition].settings(claim.paper)]
-    columns: dict[str, list] = {}
-    for found in judged:
-        columns.setdefault(found[0].column, []).append(found)
-
-    def rank(found) -> tuple[bool, bool]:
-        place, join, *_ = found
-        strictest = 0.05 / len(columns)  # so that what stands for a column is tested at any level
-        return join is None or join.word(strictest) == "not tested", place.name not in own
-
-    return [min(its, key=rank) for its in columns.values()]
-
-
-def _judged(
-    claim: Claim, place: Place, join: Joined | None, why="", whole=None, alpha=0.05, shown=True
-) -> Judged:
-    """The row of a claim in a place from what `_judge` found.
-
-    What methods less well fitted would turn is unclear, and the row says what they show.
-    """
-    outcome = join.word(alpha) if join else "not tested"
-    if whole and outcome != "not tested" and (turned := whole.word(alpha)) != outcome:
-        left = [part for part in whole.leaves() if part.unfit]
-        left.sort(key=lambda part: (part.word() != outcome, part.clarity()))
-        clearest = {part.unfit: part for part in left}  # the last of each method, if any against it
-        its = (Judged(*("",) * 4, **_numbers(part)) for part in clearest.values())
-        shows = "; ".join(f"{row.comparison}: {row.measured}" for row in its)
-        why, outcome = f"{why}; {outcome} without them, {turned} with them ({shows})", "unclear"
+def _judged(claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True) -> Judged:
+    """The row of a claim in a place."""
+    check, place = case.check, case.place
+    found = case.verdict(alpha)
+    outcome, notes = found.outcome, [case.note]
+    marked = _marked(check, outcome) if check else ()
+    for word, sure in (("marked", True), ("on the edge", False)):
+        its = ((f"{word}: {{what}} ({m.why})", m.method) for m in marked if m.sure is sure)
+        notes.append(grouped(its))
+    notes.append(case.doubt)
+    if found.doubted and found.everything != found.without:
+        notes.append(f"{found.everything} with all, {found.without} without these")
     if claim.exists and outcome in ("reversed", "falls short"):
-        outcome, why = "unclear", why or "not seen here, which refutes nothing"
-    if outcome == "not tested" and join:
-        lacks = _grouped((p.lacks for p in join.leaves() if p.lacks), "{why} {what}")
-        why = "; ".join(filter(None, [lacks, why]))
+        outcome = "unclear"
+        notes.append("not seen here, which refutes nothing")
+    if outcome == "not tested" and check:
+        lacks = (part.lacks for part in check.leaves() if part.lacks)
+        notes.insert(0, grouped((f"{why} {{what}}", what) for why, what in lacks))
     row = Judged(
-        *(claim.id, place.name, why, outcome),
+        *(claim.id, place.name, "; ".join(filter(None, notes)), outcome),
         printed=printed(claim).outcome,
         column=place.column,
         title=place.title,
         shown=shown,
         level=1 - alpha,
+        everything=found.everything,
+        without=found.without,
+        marked=marked,
+        parts=tuple(check.leaves()) if check else (),
     )
     if outcome == "not tested":
         return row
-    part = join.deciding(alpha)
-    alone = part.word() if outcome in ("unclear", "falls short") else outcome
-    return row._replace(**_numbers(part), alone=alone * (alone != outcome))
+    if found.without in DECIDED or found.everything not in DECIDED:
+        check = check.without(lambda part: any(part is p for p in found.doubted))
+    part = check.deciding(alpha)
+    level = 1 - each_look(alpha, part.looks)
+    alone = outcome if outcome in ("holds", "reversed") else part.word()
+    alone *= alone != outcome
+    needed = 0 if outcome in DECIDED else seeds_needed(part, alpha)
+    looks = {"level": level, "looks": part.looks, "needed": needed}
+    return row._replace(**_numbers(part), **looks, alone=alone)
+
+
+def _marked(check: Joined, outcome: str) -> tuple[Marked, ...]:
+    """Each method in doubt once, with the comparison that goes most clearly against the word."""
+    found = {}
+    parts = sorted(check.leaves(), key=lambda part: (part.word() != outcome, part.clarity()))
+    for part in parts:
+        for why, method, sure in part.doubts:
+            its = Judged(*("",) * 4, **_numbers(part))
+            shown = its.comparison, its.measured, part.word()
+            found[method, why] = Marked(method, why, sure, *shown)
+    return tuple(found.values())
 
 
 def _numbers(part: Part) -> dict:
@@ -212,12 +245,3 @@ def _numbers(part: Part) -> dict:
     metric = part.leaf.first.number.metric if isinstance(part.leaf, Comparison) else ""
     own = {"comparison": described(part.leaf), "metric": metric}
     return own | part.interval()._asdict() | {k: getattr(part, k) for k in ("seeds", "covers")}
-
-
-def _grouped(reasons: Iterable[tuple[str, str]], text: str) -> str:
-    """Reasons, each once, with all that it is about."""
-    found: dict[str, dict[str, None]] = {}
-    for why, what in reasons:
-        found.setdefault(why, {})[what] = None
-    each = (text.format(why=why, what=", ".join(filter(None, its))) for why, its in found.items())
-    return "; ".join(map(str.strip, each))

@@ -1,8 +1,8 @@
-"""The settings in which claims are tested, and what a claim presumes of one."""
+"""The settings in which claims are tested, and what is measured in one."""
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -11,19 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit import confidence, terms
-from calibkit_companion.claims.claim import Claim, claims
+from calibkit import confidence, stats, terms
+from calibkit_companion.claims.claim import claims
 from calibkit_companion.claims.verdict import Comparison, Computed, Part, Side, known
 from calibkit_companion.claims.words import coefficient, described
 from calibkit_companion.data.cache import cache_root
-from calibkit_companion.experiments import plan
+from calibkit_companion.experiments import looks, plan
 from calibkit_companion.records import tables as saved
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import Networks, Number, Results, Series
-from calibkit_companion.results import printed as tables
 
-MEMORISED = 0.97  # share of the training set
-UNFIT = "less well fitted to the training set"
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
 HEAD_STEPS = 20_000
@@ -38,6 +35,7 @@ class Place:
     column: str
     title: str
     _elsewhere: dict[tuple[str, str], "Place"] = field(default_factory=dict)
+    _intervals: dict[tuple, stats.Interval] = field(default_factory=dict)
 
     def at(self, side: Side) -> "Place":
         """Where the runs of a side are: here, unless it names data of its own."""
@@ -77,73 +75,58 @@ class Place:
             return Series(lowest, n=each[0].n)
         return each[0] - each[1] if side.minus else each[0]
 
-    def mean(self, method: str, metric: str, **which) -> float:
-        """The mean of a number of a method's runs; nan without one."""
-        its = self.series(Side(method, Number(metric, **which)))
-        return float(np.nanmean([*its.values.values()])) if isinstance(its, Series) else nan
+    def interval(self, first: Side, second: Side | None = None) -> stats.Interval:
+        """A number, or the difference of two, with its 95 % interval; nan where there is none."""
+        key = first, second
+        if key not in self._intervals:
+            each = [self.series(side) for side in key if side]
+            known = all(isinstance(its, Series) and its.seeds for its in each)
+            its = each[0] - each[1] if known and second else each[0]
+            self._intervals[key] = its.mean().interval() if known else stats.Interval(nan, nan, nan)
+        return self._intervals[key]
+
+    def difference(self, leaf: Comparison) -> Series | tuple[str, str]:
+        """What a comparison is about by seed, or why there is none."""
+        sides = [self.series(side) for side in leaf.sides]
+        if lacks := [s for s in sides if isinstance(s, tuple)]:
+            return lacks[0]
+        return sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
 
     def part(self, leaf: Comparison | Computed) -> Part:
         if isinstance(leaf, Computed):
             return Part(leaf, known(*[mathematics()[leaf.name]] * 3))
-        sides = [self.series(side) for side in leaf.sides]
-        if lacks := [s for s in sides if isinstance(s, tuple)]:
-            return Part(leaf, lacks=lacks[0])
-        difference = sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
+        leaf = self.ranked(leaf)
+        difference = self.difference(leaf)
+        if isinstance(difference, tuple):
+            return Part(leaf, lacks=difference)
         mean = difference.mean()
         interval = cache(mean.interval)  # at few levels, each asked for again and again
         lacks = ("one run only, no interval:", described(leaf)) if isnan(interval().low) else None
         if leaf.first.lowest and interval().low == interval().high:  # of the grid
             lacks = "the same coefficient in every run, no interval:", described(leaf)
-        return Part(leaf, interval, mean.seeds, difference.covers, lacks=lacks)
+        part = Part(leaf, interval, mean.seeds, difference.covers, lacks, looks=self.looks(leaf))
+        return replace(part, mean=mean if isinstance(mean, stats.MeanOverSeeds) else None)
 
-    # --- what a claim presumes ---
+    def ranked(self, leaf: Comparison) -> Comparison:
+        """A comparison by the log-odds, if every run of the setting has them."""
+        if leaf.first.size:
+            return leaf
+        numbers = self.at(leaf.first).runs.ranked(*(side.number for side in leaf.sides))
+        sides = [side._replace(number=n) for side, n in zip(leaf.sides, numbers, strict=True)]
+        return replace(leaf, **dict(zip(("first", "second"), sides, strict=False)))
 
-    def unmet(self, claim: Claim) -> str:
-        """Why a claim makes no sense here; empty if it does, or if nothing tells."""
-        needs = claim.presumes
-        if needs.get("overconfident"):
-            least = overconfidence(claim.paper) / 2
-            over = self.mean("erm", "confidence") - self.mean("erm", "accuracy")
-            if over < least:
-                return (
-                    f"plain training is over-confident by {100 * over:.1f} points, less than half "
-                    f"of the {200 * least:.1f} of its paper"
-                )
-        learned = self.mean("erm", "train_accuracy")
-        if needs.get("memorised") and learned < MEMORISED:
-            return f"plain training has learned {100 * learned:.1f} % of its training set, not 97 %"
-        change = self.mean("erm", "auroc", since_best="auroc") if "decays" in needs else nan
-        if change > -needs.get("decays", 0.0):
-            ends = f"{100 * change:+.1f}".replace("-", "−")
-            return f"the AUROC of plain training ends {ends} points from that of its best epoch"
-        for method in needs.get("errors left", ()):
-            if self.mean(method, "train_accuracy") >= MEMORISED:
-                return f"{terms.label(method)} makes next to no errors on its training set"
-        return ""
-
-    def left_out(self, leaf: Comparison | Computed, claim: Claim) -> tuple[str, str] | None:
-        """Why one comparison says nothing here, and which; None if it does."""
-        if isinstance(leaf, Computed):
-            return None
-        at, first = self.at(leaf.first), leaf.first
-        if leaf.rejects:
-            wrong = 1 - at.mean("erm", "accuracy")
-            if 1 - float(first.number.metric.rpartition("_")[2]) < leaf.rejects * wrong:
-                return "errors have to be accepted there", "high coverages"
-        for side in leaf.sides if claim.presumes.get("learns", True) else ():
-            if not side.size and (unfit := self.at(side).runs.unfit(side.methods)):
-                return UNFIT, terms.label(unfit[0])
-        if leaf.calibrating and first.method != "erm":
-            if at.mean(first.method, "ece") >= at.mean("erm", "ece"):
-                return "ECE not lowered", terms.label(first.method)
-        return None
+    def looks(self, leaf: Comparison) -> int:
+        """How often a comparison is looked at, while seeds are added and at the planned number."""
+        if self.runs.selection.edition != "released":
+            return 1
+        return looks.taken(self.name, [m for side in leaf.sides for m in side.methods])
 
 
 def _why_nan(number: Number) -> str:
     if number.test_set != "clean":
         return "these records have no such shifted test set"
-    if number.since_best:
-        return "one run only: the best epoch is chosen on the others"
+    if number.since:
+        return "fewer than four evaluated epochs after that drop of the learning rate"
     return "predictions that these records do not keep"
 
 
@@ -152,21 +135,6 @@ def _head_steps(record: Record) -> float:
     epochs = record.info["run"]["protocol"]["feature_scores"]
     samples = record.info["provenance"].get("training_samples", inf)
     return epochs * -(-samples // confidence.ConfidNet.batch_size)  # nan of an older record
-
-
-@cache
-def overconfidence(paper: str) -> float:
-    """How over-confident a paper's plain networks are: the median of their ECEs on CIFAR-10.
-
-    >>> round(overconfidence("bsce"), 4)
-    0.0436
-    """
-    eces = [
-        c.value
-        for c in tables.every()
-        if (c.paper, c.dataset, c.method, c.metric) == (paper, "cifar10", "erm", "ece")
-    ]
-    return float(np.median(eces))
 
 
 def places(edition: str, seeds: int = 0) -> list[Place]:

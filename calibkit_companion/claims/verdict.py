@@ -1,11 +1,12 @@
 """A comparison, how it fares, and how a claim fares that joins several."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 from typing import NamedTuple
 
 from calibkit import stats
+from calibkit_companion.claims.sequential import each_look
 from calibkit_companion.experiments import plan
 from calibkit_companion.results import Number
 
@@ -58,14 +59,15 @@ class Computed:
     says: str = ""
 
 
-OUTCOMES = ("holds", "falls short", "reversed", "unclear", "not tested")
+DECIDED = ("holds", "falls short", "reversed")
+OUTCOMES = (*DECIDED, "unclear", "unclear (precondition)", "not tested")
 
 
 QUANTIFIERS = ("all", "any", "most", "nearly all")
 
 
 def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
-    """How a comparison fares: one of `OUTCOMES` but the last.
+    """How a comparison fares: one of `DECIDED`, or "unclear".
 
     Parameters
     ----------
@@ -104,16 +106,40 @@ def known(*ends: float) -> Callable[..., stats.Interval]:
     return lambda level=0.95: stats.Interval(*ends)
 
 
+class Doubt(NamedTuple):
+    """A precondition that is not met, for sure or perhaps: why, and by which method."""
+
+    why: str
+    method: str = ""
+    sure: bool = True
+
+
 @dataclass
 class Part:
-    """A comparison, and what is known of it: its interval at any level, or what lacks."""
+    """A comparison, and what is known of it: its interval at any level, or what lacks.
+
+    Attributes
+    ----------
+    covers : as in `results.Row`
+    lacks : why there is nothing to judge, and of what
+    doubts : what its methods fail of what the claim presumes
+    looks : how often it is looked at while seeds are added, see `sequential`
+    left_out : it counts for neither side
+    """
 
     leaf: Comparison | Computed
     interval: Callable[..., stats.Interval] = known(nan, nan, nan)
     seeds: int = 0
-    covers: str = ""  # as in `results.Row`
-    unfit: str = ""  # the method that is less well fitted than plain training
-    lacks: tuple[str, str] | None = None  # why, and of what
+    covers: str = ""
+    lacks: tuple[str, str] | None = None
+    doubts: tuple[Doubt, ...] = ()
+    looks: int = 1
+    left_out: bool = False
+    mean: stats.MeanOverSeeds | None = None  # what the interval is of, where it is over seeds
+
+    @property
+    def judged(self) -> bool:
+        return not self.lacks and not self.left_out
 
     def deciding(self, alpha: float = 0.05) -> "Part":
         return self
@@ -121,7 +147,8 @@ class Part:
     def word(self, alpha: float = 0.05) -> str:
         if self.lacks:
             return "not tested"
-        return word(self.interval(1 - alpha), self.leaf.side, self.leaf.margin)
+        level = 1 - each_look(alpha, self.looks)
+        return word(self.interval(level), self.leaf.side, self.leaf.margin)
 
     def clarity(self) -> float:
         """How far the interval is from being unclear, in half-widths."""
@@ -153,30 +180,63 @@ class Joined:
         kept = (p for p in each if p and not (isinstance(p, Joined) and not p.parts))
         return Joined(self.quantifier, tuple(kept))
 
+    @property
+    def kept(self) -> list:
+        return [part for part in self.parts if not part.left_out]
+
+    @property
+    def left_out(self) -> bool:
+        return bool(self.parts) and not self.kept
+
+    @property
+    def judged(self) -> bool:
+        return any(part.judged for part in self.parts)
+
+    def without(self, leave: Callable[["Part"], bool]) -> "Joined":
+        """The same with some comparisons left out."""
+        return self.put(lambda part: replace(part, left_out=True) if leave(part) else part)
+
     def needed(self) -> tuple[int, int]:
-        """How many parts make it hold, and how many make it fail."""
-        total = len(self.parts)
-        most, nearly = total // 2 + 1, -(-4 * total // 5)
-        needed = {"all": total, "any": 1, "most": most, "nearly all": nearly}[self.quantifier]
-        return needed, total - needed + 1
+        """How many parts make it hold, and how many make it fail.
+
+        "Most" and "nearly all" count every part that is named, also those left out; "all" asks for
+        all that are left.
+        """
+        named, left = len(self.parts), len(self.kept)
+        most, nearly = named // 2 + 1, -(-4 * named // 5)
+        return {
+            "all": (left, 1),
+            "any": (1, left),
+            "most": (most, named - most + 1),
+            "nearly all": (nearly, named - nearly + 1),
+        }[self.quantifier]
 
     def _share(self, alpha: float, needed: int) -> float:
         """The level of each part if so many decide."""
-        return alpha / (len(self.parts) - needed + 1)
+        judged = sum(part.judged for part in self.parts)
+        return alpha / max(judged - needed + 1, 1)
 
     def word(self, alpha: float = 0.05) -> str:
-        """Judge so that a wrong word has a chance of `alpha` at most."""
-        holds, fails = self.needed()
-        found, against = (
-            [part.word(self._share(alpha, needed)) for part in self.parts]
-            for needed in (holds, fails)
-        )
+        """Judge so that a wrong word has a chance of `alpha` at most.
+
+        What was not run counts for neither side. Where that alone puts the number that makes it
+        hold out of reach, it is "not tested".
+        """
+        (holds, fails), kept = self.needed(), self.kept
+        if not kept:
+            return "unclear" if self.parts else "not tested"
+        share = self._share(alpha, holds)
+        found = [part.word(share) for part in kept]
         if found.count("holds") >= holds:
             return "holds"
+        share = self._share(alpha, fails)
+        against = [part.word(share) for part in kept]
         for words in (("reversed",), ("reversed", "falls short")):
             if sum(w in words for w in against) >= fails:
                 return words[-1]
-        return "not tested" if "not tested" in found else "unclear"
+        open_ = sum(w not in ("reversed", "falls short") for w in against)
+        could = {"all": len(kept), "any": open_}.get(self.quantifier, len(self.parts))
+        return "unclear" if could - found.count("not tested") >= holds else "not tested"
 
     def deciding(self, alpha: float = 0.05) -> Part:
         """The comparison on which the word hangs.
@@ -191,9 +251,9 @@ class Joined:
             "reversed": (("reversed",), fails, fails),
             "falls short": (("reversed", own), fails, fails),
         }.get(own, (("unclear",), holds, 1))
-        alpha = self._share(alpha, needed)
-        if own == "unclear" and fails == 1 and any(p.word(alpha) == "reversed" for p in self.parts):
+        alpha, parts = self._share(alpha, needed), self.kept or self.parts
+        if own == "unclear" and fails == 1 and any(p.word(alpha) == "reversed" for p in parts):
             agree = ("reversed",)
-        some = [part for part in self.parts if part.word(alpha) in agree] or self.parts
+        some = [part for part in parts if part.word(alpha) in agree] or parts
         each = sorted((p.deciding(alpha) for p in some), key=Part.clarity, reverse=True)
         return each[min(last, len(each)) - 1]

@@ -31,12 +31,15 @@ def described(leaf: Comparison | Computed) -> str:
     >>> from calibkit_companion.results import Number
     >>> first, second = Side("cs_kd", Number("eaurc")), Side("erm", Number("eaurc"))
     >>> described(Comparison(first, second, "above"))
-    'E-AURC, CS-KD minus ERM'
+    'E-AURC, CS-KD minus Plain training'
     """
     if isinstance(leaf, Computed):
         return leaf.says
     first, second = leaf.first, leaf.second
-    label = page.number_label(first.number._replace(score="max_probability"))
+    number = first.number
+    if number.score != "log_odds":
+        number = number._replace(score="max_probability")
+    label = page.number_label(number)
     label = f"Coefficient of lowest {label}" if first.lowest else label[0].upper() + label[1:]
     of = _side_label(first)
     if not isinstance(second, Side):

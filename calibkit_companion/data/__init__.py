@@ -1,6 +1,6 @@
 """Data sets: found or fetched, checked, read, split, and kept decoded.
 
->>> from calibkit import data
+>>> from calibkit_companion import data
 >>> len(data.load("gaussians", train_size=300).train)
 300
 """

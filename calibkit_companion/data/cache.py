@@ -49,7 +49,18 @@ def _checkout() -> Path | None:
 
 
 def number_from(variable: str, default: float) -> float:
-    """The number in an environment variable."""
+    """The number in an environment variable.
+
+    Parameters
+    ----------
+    variable : name of the variable
+    default : taken if the variable is not set or empty
+
+    Raises
+    ------
+    ValueError
+        The variable holds no number.
+    """
     try:
         return float(os.environ.get(variable) or default)
     except ValueError:
@@ -58,9 +69,25 @@ def number_from(variable: str, default: float) -> float:
 
 
 def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) -> Parts:
-    """What `make` returns, from ``decoded/KEY`` if that came from the same `origin` and is whole.
+    """Read a data set from its decoded copy ``decoded/KEY``; make the copy if it is not good.
+
+    A copy is good if it is whole and made from the same `origin`.
 
     The arrays are private maps of files: only the pages in use are read.
+
+    Parameters
+    ----------
+    key : name of the folder
+    root : the data folder
+    origin : what the copy is made from; another origin makes a new copy
+    make : decodes the data set; gets a folder for large arrays
+
+    Raises
+    ------
+    PermissionError
+        No folder can be written.
+    OSError
+        The new copy cannot be read back.
     """
     if parts := find(key, root, origin):
         return parts
@@ -106,25 +133,27 @@ def packed(key: str, root: Path) -> Path | None:
 
 
 def _folders(root: Path) -> list[Path]:
-    """Where decoded copies lie: the second serves data folders that cannot be written."""
+    """The folders of decoded copies; the second serves data folders that cannot be written."""
     return [root / "decoded", cache_root() / "datasets" / "decoded"]
 
 
 def _write(draft: Path, origin: str, parts: Parts) -> None:
+    """Write arrays and checksums into a draft folder, and wait until they are on disk."""
     for name in ARRAYS:
-        if not (draft / f"{name}.npy").exists():  # images are decoded into place
+        if not (draft / f"{name}.npy").exists():  # images are already decoded there
             np.save(draft / f"{name}.npy", getattr(parts, name), allow_pickle=False)
     facts = {f: getattr(parts, f) for f in ("classes", "note", "mean", "std")}
     sums = {name: digest(draft / f"{name}.npy") for name in ARRAYS}
     sums["facts"] = _facts_sum(facts)
     info = {"layout": LAYOUT, "origin": origin, "sha256": sums, "facts": facts}
     (draft / "info.json").write_text(json.dumps(info, indent=1) + "\n")
-    for file in draft.iterdir():  # on disk before the name says so
+    for file in draft.iterdir():  # on disk before the folder is renamed
         with open(file, "rb") as handle:
             os.fsync(handle.fileno())
 
 
 def _open(home: Path, origin: str) -> Parts | None:
+    """The copy in a folder; None if it is damaged or of another origin."""
     try:
         info = json.loads((home / "info.json").read_text())
         known = info["layout"], info["origin"], info["sha256"]["facts"]
@@ -135,7 +164,7 @@ def _open(home: Path, origin: str) -> Parts | None:
             file = home / f"{name}.npy"
             if digest(file) != info["sha256"][name]:
                 return None
-            mode = "c" if file.stat().st_size > 1 << 16 else None  # nothing cannot be mapped
+            mode = "c" if file.stat().st_size > 1 << 16 else None  # an empty file cannot be mapped
             arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False)
         facts = {k: v if k == "note" else tuple(v) for k, v in info["facts"].items()}
         return Parts(**arrays, **facts)
@@ -144,6 +173,7 @@ def _open(home: Path, origin: str) -> Parts | None:
 
 
 def _writable(folder: Path) -> bool:
+    """Whether a folder exists, or can be made, and can be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -152,16 +182,28 @@ def _writable(folder: Path) -> bool:
 
 
 def _facts_sum(facts: dict) -> str:
+    """SHA-256 of the facts of a data set."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits.
+
+    Parameters
+    ----------
+    path : of the file
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def listing_digest(folders: Iterable[Path]) -> str:
-    """SHA-256 over the name, size and modification time of everything below some folders."""
+    """SHA-256 over the name, size and modification time of everything below some folders.
+
+    Parameters
+    ----------
+    folders : the folders
+    """
     total = hashlib.sha256()
     waiting = [(f.name, f) for f in folders]
     while waiting:

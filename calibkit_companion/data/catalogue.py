@@ -1,7 +1,7 @@
-"""Where each data set comes from: one row of `SOURCES` per name, as ``catalogue.toml`` lists them.
+"""Where each data set comes from: the rows of ``catalogue.toml``, as `SOURCES`.
 
-A row says who made it and on what terms, where below the data folder a copy may lie, which
-function of `readers` reads it, and how it is downloaded.
+A row says who made the data set and on what terms, where below the data folder a copy may lie,
+which function of `readers` reads it, and how it is downloaded.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ class Source:
     origin: str
     licence: str
     size: str  # of the download
-    # Takes the folder of the originals and one to write large arrays into.
+    # Takes the folder of the originals and a folder for large arrays.
     read: Callable[[Path, Path], Parts]
-    # Files that show a copy is there, in order of preference; the reader gets the parent. Empty:
-    # generated.
+    # Files that show that a copy exists, in order of preference; the reader gets their folder.
+    # Empty for generated data.
     places: tuple[str, ...] = ()
-    # Downloaded into the data folder, or one in it: by a class of torchvision, by scikit-learn, or
-    # as files; one with an MD5 is an archive.
+    # How it is downloaded: by a class of torchvision, by scikit-learn, or as files; a file with an
+    # MD5 is an archive. `folder` is below the data folder.
     torchvision: str = ""
     scikit: bool = False
     urls: tuple[str, ...] = ()
@@ -42,9 +42,9 @@ class Source:
     counts: tuple[int, int] | None = None  # training and test samples of a whole copy
     augment: str = "none"
     validation: float = 0.1  # share of the training part held out by default
-    keep: bool = True  # the decoded arrays
-    # Images in class folders, read during training if they do not fit in memory: the side of their
-    # central square, 0 for images of one size.
+    keep: bool = True  # whether a decoded copy is kept
+    # For images in class folders, which are read during training if they do not fit in memory: the
+    # side of the central square, or 0 for images of one size.
     streamed: int | None = None
 
     @property
@@ -53,6 +53,17 @@ class Source:
         return bool(self.torchvision or self.scikit or self.urls)
 
     def find(self, root: Path) -> Path | None:
+        """The folder of a copy.
+
+        Parameters
+        ----------
+        root : the data folder
+
+        Returns
+        -------
+        Path or None
+            None if there is no copy.
+        """
         return next(((root / p).parent for p in self.places if (root / p).exists()), None)
 
 
@@ -68,7 +79,17 @@ def in_memory() -> float:
 
 
 def source(name: str) -> Source:
-    """The row of a name; ``imagefolder:PATH`` and ``FILE.npz`` make their own."""
+    """The row of a data set; ``imagefolder:PATH`` and ``FILE.npz`` make a new row.
+
+    Parameters
+    ----------
+    name : a name of `SOURCES`, ``imagefolder:PATH`` or ``FILE.npz``
+
+    Raises
+    ------
+    ValueError
+        Another name; the line lists the valid ones.
+    """
     kind, _, path = name.partition(":")
     if kind == "imagefolder" and path:
         folder = Path(path).expanduser().resolve()
@@ -81,7 +102,21 @@ def source(name: str) -> Source:
 
 
 def read(name: str, root: Path | str | None = None, download: bool = False) -> Parts:
-    """The official parts of a data set, from the decoded copy if there is a good one."""
+    """The official parts of a data set, from the decoded copy if there is a good one.
+
+    Parameters
+    ----------
+    name : as `source` takes it
+    root : the data folder; default `data_root()`
+    download : download the originals if there is no copy
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no copy; the line says how to get one.
+    ValueError
+        The copy is incomplete or damaged; the line names the file.
+    """
     root = Path(root) if root else data_root()
     row = source(name)
     packed = row.places and row.find(root) is None and cache.find(name, root)
@@ -112,7 +147,21 @@ def read(name: str, root: Path | str | None = None, download: bool = False) -> P
 
 
 def locate(name: str, root: Path, download: bool = False) -> Path:
-    """The folder of the originals, downloaded if need be."""
+    """The folder of the originals of a data set.
+
+    Parameters
+    ----------
+    name : as `source` takes it
+    root : the data folder
+    download : download the originals if there is no copy
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no copy; the line says how to get one.
+    OSError
+        The download failed.
+    """
     row = source(name)
     remedies = [row.hint, f"run `calibkit data get {name}`" if row.fetched else ""]
     remedies.append(f"put a copy there: {', '.join(str(root / place) for place in row.places)}")
@@ -130,7 +179,7 @@ def locate(name: str, root: Path, download: bool = False) -> Path:
 
 
 def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
-    """Check what was read, and measure the statistics for normalisation."""
+    """Check the counts and labels of what was read, and add the moments for normalisation."""
     for inputs, labels in ((parts.train, parts.train_labels), (parts.test, parts.test_labels)):
         if len(inputs) != len(labels):
             raise ValueError(f"{base}: {len(inputs)} inputs but {len(labels)} labels of {name}")
@@ -152,6 +201,7 @@ def _finish(name: str, row: Source, base: Path | None, parts: Parts) -> Parts:
 
 
 def _fetch(row: Source, root: Path) -> None:
+    """Download a data set into its folder below the data folder."""
     if row.scikit:
         return _newsgroups(root)
     from calibkit_companion.data.torchvision import torchvision
@@ -169,7 +219,7 @@ def _fetch(row: Source, root: Path) -> None:
 
 
 def _newsgroups(root: Path) -> None:
-    """Download by scikit-learn; leave the posts as files, not as its pickle."""
+    """Download 20 Newsgroups by scikit-learn and leave the posts as files, not as a pickle."""
     from sklearn.datasets import fetch_20newsgroups
 
     root.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
-"""Users' own files, named by their content: an edited file is another. Standard library only.
+"""Users' own files, named by their content. Standard library only.
 
-``mine.npz@1a2b3c4d5e6f`` is the file ``mine.npz`` with that content, wherever it lies. Only the
-process that was given its path knows where: a record says what was used, not where it was.
+``mine.npz@1a2b3c4d5e6f`` is the file ``mine.npz`` with that content, wherever it lies; an edited
+file has another name. Only the process that was given the path knows it: a record says which file
+was used, not where it was.
 """
 
 import hashlib
@@ -14,12 +15,21 @@ _PLACES: dict[str, Path] = {}
 
 
 def named(path: Path | str) -> str:
-    """Name a file by its content; from then on `place` can find it.
+    """Name a file by its content; from then on `place` finds it.
+
+    Parameters
+    ----------
+    path : of the file
+
+    Returns
+    -------
+    str
+        ``NAME@`` and twelve digits of the SHA-256 of the content.
 
     Raises
     ------
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     path = Path(path).expanduser()
     state = path.stat()
@@ -29,7 +39,11 @@ def named(path: Path | str) -> str:
 
 
 def place(name: str) -> Path:
-    """Path of the file with such a name.
+    """The path of a file that `named` has named.
+
+    Parameters
+    ----------
+    name : what `named` returned
 
     Raises
     ------
@@ -47,5 +61,6 @@ def place(name: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, _modified: int, _size: int) -> str:
+    """SHA-256 of a file, in hexadecimal digits; computed anew when the file changes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

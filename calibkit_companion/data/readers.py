@@ -1,8 +1,8 @@
 """How the originals of a data set are read: archives, image folders, posts, generators.
 
-Each reader gets the folder of a copy and a draft folder for large arrays, and returns `Parts`. A
-file that is not what it should be is refused by name. Nothing is unpickled unless its checksum is
-the published one.
+A reader takes ``base``, the folder of a copy (None for generated data), and ``draft``, a folder for
+large arrays, and returns `Parts`. It refuses a file that is not as expected and names it. Nothing
+is unpickled unless its checksum is the published one.
 """
 
 import gzip
@@ -27,8 +27,7 @@ CIFAR10C_CORRUPTIONS = tuple(
     "gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur zoom_blur snow "
     "frost fog brightness contrast elastic_transform pixelate jpeg_compression".split()
 )
-# The one of 60 seeds whose groups overlap most, so that there is something to be uncertain about:
-# no classifier can have an accuracy above 0.83.
+# Of 60 seeds, the one whose groups overlap most: no classifier can be more accurate than 0.83.
 GAUSSIAN_MEANS = np.random.RandomState(53).uniform(-10, 10, (5, 2))
 MNIST1D_TEST, MNIST1D_TEST_SEED = 5_000, 43
 IMAGENET_SIDE = 224
@@ -38,7 +37,16 @@ _SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The official training and test part: inputs and labels by position, uint8 as (n, c, h, w)."""
+    """The official training and test part.
+
+    Attributes
+    ----------
+    train, test : inputs by position; images are uint8, (n, c, h, w)
+    train_labels, test_labels : classes, (n,)
+    classes : names of the classes
+    note : what a reader of results should know
+    mean, std : by channel, of images on a scale from 0 to 1; empty until they are measured
+    """
 
     train: np.ndarray
     train_labels: np.ndarray
@@ -59,7 +67,17 @@ def _damaged(path: Path, why: object) -> ValueError:
 
 
 def open_image(path: Path):
-    """An image in colour, read whole."""
+    """An image in colour, read whole.
+
+    Parameters
+    ----------
+    path : of the file
+
+    Raises
+    ------
+    ValueError
+        The file is damaged.
+    """
     from PIL import Image
 
     try:
@@ -70,7 +88,18 @@ def open_image(path: Path):
 
 
 def decode_image(path: Path, side: int = 0) -> np.ndarray:
-    """Decode an image to uint8 (3, h, w); with `side`, the central square of the resized one."""
+    """Decode an image.
+
+    Parameters
+    ----------
+    path : of the file
+    side : side in pixels of the central square of the resized image; 0 for the image as it is
+
+    Returns
+    -------
+    numpy.ndarray
+        uint8, (3, h, w).
+    """
     from PIL import Image
 
     image = open_image(path)
@@ -86,7 +115,7 @@ def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
     """Decode images of one size into the new file `out`, with a thread for each core."""
     shape = decode_image(files[0], side).shape
     array = np.lib.format.open_memmap(out, mode="w+", dtype=np.uint8, shape=(len(files), *shape))
-    if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and a crash later
+    if hasattr(os, "posix_fallocate"):  # a full disk raises an error now; later it would crash
         with open(out, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, out.stat().st_size)
 
@@ -105,7 +134,7 @@ def _decode(files: list[Path], out: Path, side: int = 0) -> np.ndarray:
 
 
 def _files(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray]:
-    """The images of class folders, in order, and their labels."""
+    """The images of class folders, in order, and their labels (n,)."""
     files, labels = [], []
     for label, name in enumerate(classes):
         paths = sorted(p for p in (folder / name).rglob("*") if p.suffix.lower() in _SUFFIXES)
@@ -117,6 +146,7 @@ def _files(folder: Path, classes: Iterable[str]) -> tuple[list[Path], np.ndarray
 
 
 def _folders(folder: Path) -> tuple[str, ...]:
+    """Names of the class folders in a folder, sorted."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: missing, expected one folder of images per class")
     names = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
@@ -126,10 +156,19 @@ def _folders(folder: Path) -> tuple[str, ...]:
 
 
 def in_folders(base: Path) -> tuple[tuple[str, ...], dict[str, tuple[list[Path], np.ndarray]]]:
-    """Classes of ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), files and labels by part.
+    """List the images of ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``).
 
-    They are in a random order that stays the same: if sorted by class, the first samples of a part
-    would all be of one class.
+    The files are in a random order that is always the same; sorted by class, the first samples of a
+    part would all be of one class.
+
+    Parameters
+    ----------
+    base : the folder
+
+    Returns
+    -------
+    tuple
+        Names of the classes; by part, the files and their labels (n,).
     """
     classes, listed = _folders(base / "train"), {}
     for part, folder in (
@@ -150,7 +189,14 @@ def shuffled(n: int) -> np.ndarray:
 
 
 def image_folder(base: Path, draft: Path, side: int = 0) -> Parts:
-    """The images of class folders, decoded."""
+    """The images of class folders, decoded.
+
+    Parameters
+    ----------
+    base : folder with ``train`` and ``test`` or ``val``
+    draft : folder for the decoded arrays
+    side : as `decode_image` takes it
+    """
     classes, listed = in_folders(base)
     parts = {}
     for part, (files, labels) in listed.items():
@@ -232,6 +278,7 @@ def imagenet_v2(base: Path, draft: Path) -> Parts:
 
 
 def tiny_imagenet(base: Path, draft: Path) -> Parts:
+    """Tiny-ImageNet; the test part is the official validation part."""
     classes = _folders(base / "train")
     files, labels = _files(base / "train", classes)
     sheet, place = base / "val" / "val_annotations.txt", {c: i for i, c in enumerate(classes)}
@@ -255,7 +302,17 @@ def tiny_imagenet(base: Path, draft: Path) -> Parts:
 
 
 def moments(train: np.ndarray) -> dict:
-    """Mean and standard deviation by channel; images count as numbers from 0 to 1."""
+    """Mean and standard deviation by channel.
+
+    Parameters
+    ----------
+    train : inputs, (n, c, ...); images count as numbers from 0 to 1
+
+    Returns
+    -------
+    dict
+        ``mean`` and ``std``, one number for each channel; empty for token ids.
+    """
     channels = range(train.shape[1])
     if train.dtype == np.uint8:
         counts = np.zeros((len(channels), 256), np.int64)
@@ -289,6 +346,7 @@ def _check(path: Path, md5: str) -> None:
 
 
 def cifar(base: Path, draft: Path) -> Parts:
+    """CIFAR-10 or CIFAR-100: the published batches, or a copy in class folders."""
     if (base / "train").is_dir():
         parts = image_folder(base, draft)
         effect = ": accuracy sits a little under published values" if parts.note else ""
@@ -311,6 +369,7 @@ def cifar(base: Path, draft: Path) -> Parts:
 
 
 def svhn(base: Path, draft: Path) -> Parts:
+    """SVHN: the training and the test part, without the extra images."""
     from calibkit_companion.data.torchvision import torchvision
 
     kind = torchvision.datasets.SVHN
@@ -322,6 +381,7 @@ def svhn(base: Path, draft: Path) -> Parts:
 
 
 def fashion_mnist(base: Path, draft: Path) -> Parts:
+    """Fashion-MNIST: the four idx files, compressed or not."""
     from calibkit_companion.data.torchvision import torchvision
 
     def idx(name: str) -> np.ndarray:
@@ -370,6 +430,7 @@ def _array(path: Path, shape: tuple, mmap: bool = False, key: str = "") -> np.nd
 
 
 def _test_only(images: np.ndarray, labels: np.ndarray, note: str) -> Parts:
+    """Parts without training images, with the classes and moments of CIFAR-10."""
     none = np.empty((0, 3, 32, 32), np.uint8), np.empty(0, np.int64)
     mean, std = CIFAR10_MOMENTS
     images = np.ascontiguousarray(images)
@@ -377,12 +438,24 @@ def _test_only(images: np.ndarray, labels: np.ndarray, note: str) -> Parts:
 
 
 def cifar10c_file(base: Path, corruption: str) -> tuple[np.ndarray, np.ndarray]:
-    """All severities of a corruption, mildest first: (5n, 32, 32, 3) left on disk, and labels."""
+    """All severities of a corruption, mildest first.
+
+    Parameters
+    ----------
+    base : folder of CIFAR-10-C
+    corruption : name of a file without its suffix
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Images (5n, 32, 32, 3), left on disk, and labels (5n,).
+    """
     labels = _array(base / "labels.npy", (None,))
     return _array(base / f"{corruption}.npy", (len(labels), 32, 32, 3), mmap=True), labels
 
 
 def cifar10c(base: Path, draft: Path) -> Parts:
+    """CIFAR-10-C: all corruptions and severities, one after the other."""
     stacked = None
     for i, corruption in enumerate(CIFAR10C_CORRUPTIONS):
         images, labels = cifar10c_file(base, corruption)
@@ -395,12 +468,14 @@ def cifar10c(base: Path, draft: Path) -> Parts:
 
 
 def cifar10_1(base: Path, draft: Path) -> Parts:
+    """CIFAR-10.1, version 6."""
     images = _array(base / "cifar10.1_v6_data.npy", (None, 32, 32, 3))
     labels = _array(base / "cifar10.1_v6_labels.npy", (len(images),))
     return _test_only(images.transpose(0, 3, 1, 2), labels, "version 6")
 
 
 def cifar10_2(base: Path, draft: Path) -> Parts:
+    """CIFAR-10.2, the test part."""
     file = base / "cifar102_test.npz"
     images = _array(file, (None, 32, 32, 3), key="images")
     labels = _array(file, (len(images),), key="labels")
@@ -411,11 +486,19 @@ def cifar10_2(base: Path, draft: Path) -> Parts:
 
 
 def tokens(text: str) -> list[str]:
-    """Lower-case words and numbers. White space does not count: one copy has tabs for new lines."""
+    """Lower-case words and numbers of a text.
+
+    White space does not count: one copy has tabs in place of new lines.
+
+    Parameters
+    ----------
+    text : the text
+    """
     return re.findall(r"\w+", text.lower())
 
 
 def newsgroups(base: Path, draft: Path) -> Parts:
+    """20 Newsgroups, by date: token ids (n, LENGTH) of the first words of each post."""
     classes = _folders(base / "20news-bydate-train")
     texts: dict[str, list[list[str]]] = {}
     labels = {}
@@ -449,13 +532,22 @@ def newsgroups(base: Path, draft: Path) -> Parts:
 
 
 def mnist1d_signals(n: int, seed: int, **changed: float) -> tuple[np.ndarray, np.ndarray]:
-    """Generate `n` signals (n, 1, 40) and labels as the package `mnist1d` does, not standardised.
+    """Generate signals as the package `mnist1d` does, not standardised.
 
-    `changed` replaces arguments of the package. Random numbers are drawn in the same order whatever
-    their scales, so two calls with one seed have the same digits in the same places.
+    The package makes one signal at a time. Here random numbers are drawn signal by signal, and each
+    step is taken for all signals at once. Numbers are drawn in the same order whatever their
+    scales, so two calls with one seed have the same digits in the same places.
 
-    The package makes one signal at a time. Here numbers are drawn signal by signal, and each step
-    is taken by all signals at once.
+    Parameters
+    ----------
+    n : number of signals, a multiple of ten
+    seed : seed of everything random
+    changed : arguments of the package to replace
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Signals (n, 1, 40) and labels (n,).
     """
     from mnist1d.data import get_dataset_args, get_templates  # slow: brings matplotlib along
     from scipy.ndimage import gaussian_filter1d
@@ -484,23 +576,26 @@ def mnist1d_signals(n: int, seed: int, **changed: float) -> tuple[np.ndarray, np
 
 @cache
 def _dilated(label: int, zeros: int, n: int) -> np.ndarray:
-    """The template of a digit with zeros behind it, at `n` places."""
+    """The template of a digit with zeros behind it, interpolated at `n` places."""
     from mnist1d.data import get_templates
 
     return _interpolated(np.append(get_templates()["x"][label] + 1e-8, np.zeros(zeros)), n)
 
 
 def _interpolated(signal: np.ndarray, n: int) -> np.ndarray:
+    """A signal at `n` evenly spaced places."""
     return np.interp(_evenly(n), _evenly(len(signal)), signal)
 
 
 @cache
 def _evenly(n: int) -> np.ndarray:
+    """`n` numbers from 0 to 1."""
     return np.linspace(0, 1, n)
 
 
 def mnist1d(base: None, draft: Path) -> Parts:
     # The training part is the package's own 5,000 (its seed is 42).
+    """MNIST-1D; the training part is the package's own 5,000 signals (its seed is 42)."""
     return Parts(
         *mnist1d_signals(5_000, 42),
         *mnist1d_signals(MNIST1D_TEST, MNIST1D_TEST_SEED),
@@ -510,6 +605,7 @@ def mnist1d(base: None, draft: Path) -> Parts:
 
 
 def digits(base: None, draft: Path) -> Parts:
+    """The 8×8 digits of scikit-learn; a fixed random fifth is the test part."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -521,7 +617,18 @@ def digits(base: None, draft: Path) -> Parts:
 
 
 def gaussian_samples(per_class: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw points (5 · per_class, 2) of the five groups in random order, and their labels."""
+    """Draw points of the five groups in random order.
+
+    Parameters
+    ----------
+    per_class : number of points in each group
+    seed : seed of everything random
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Points (5 · per_class, 2) and labels (5 · per_class,).
+    """
     rng = np.random.RandomState(seed)
     labels = rng.permutation(np.repeat(np.arange(len(GAUSSIAN_MEANS)), per_class))
     points = GAUSSIAN_MEANS[labels] + rng.standard_normal((len(labels), 2))
@@ -529,5 +636,6 @@ def gaussian_samples(per_class: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def gaussians(base: None, draft: Path) -> Parts:
+    """Five Gaussians in the plane: 50,000 training and 5,000 test points."""
     classes = tuple(f"group {i}" for i in range(len(GAUSSIAN_MEANS)))
     return Parts(*gaussian_samples(10_000, 1), *gaussian_samples(1_000, 2), classes)

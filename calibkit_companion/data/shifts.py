@@ -1,9 +1,8 @@
-"""Test sets that have moved away from the training set: corrupted images, distorted signals.
+"""Test sets that differ from the training set: corrupted images, distorted signals.
 
-`corrupt` makes CIFAR-style corruptions of any images, where CIFAR-10-C itself is not at hand: the
-same idea (one kind of damage at five strengths) and many of the same names, but different code and
-different pixels, so its numbers must not be compared with published CIFAR-10-C numbers. `cifar10c`
-reads the real one.
+`corrupt` makes CIFAR-style corruptions of any images. It follows the idea of CIFAR-10-C (one kind
+of damage at five strengths) and many of its names, with other code and other pixels, so its numbers
+must not be compared with published CIFAR-10-C numbers. `cifar10c` reads the published set.
 """
 
 import io
@@ -23,11 +22,11 @@ from calibkit_companion.data import cache, catalogue, readers, splits
 SEVERITIES = (1, 2, 3, 4, 5)
 # Arguments of the package mnist1d that grow with severity, and their usual values.
 MNIST1D_SCALES = {"iid_noise_scale": 0.02, "corr_noise_scale": 0.25, "shear_scale": 0.75}
-_BLOCK = 1000  # images at a time, to bound memory; part of the definition: draws go block by block
+_BLOCK = 1000  # images at a time; random numbers are drawn block by block, so it decides results
 
 
 def _v2():
-    """torchvision's transforms, imported when asked for: signals need none of them."""
+    """torchvision's transforms, imported late: signals need none of them."""
     from calibkit_companion.data.torchvision import torchvision
 
     return torchvision.transforms.v2.functional
@@ -76,11 +75,13 @@ def corrupt(inputs: Tensor, name: str, severity: int, seed: int = 0) -> Tensor:
 
 
 def _check_severity(severity: int) -> None:
+    """Refuse a severity that is not 1 to 5."""
     if severity not in SEVERITIES:
         raise ValueError(f"severity: got {severity!r}, expected 1 to 5")
 
 
-# Each takes images (n, c, h, w) in 0..1, a strength and a generator; what it returns is clamped.
+# Each function takes images (n, c, h, w) from 0 to 1, a strength and a generator of random numbers.
+# `corrupt` clamps the result.
 
 
 def _gaussian_noise(x: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
@@ -111,7 +112,7 @@ def _defocus_blur(x: Tensor, radius: float, generator: torch.Generator) -> Tenso
 
 
 def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor:
-    """Mean along a line, whose direction each image draws for itself."""
+    """Mean along a line; each image draws a direction."""
     reach = int(np.ceil(length / 2))
     angle = torch.rand(len(x), 1, 1, generator=generator) * torch.pi
     along = torch.linspace(-length / 2, length / 2, 8 * reach + 1)[:, None]
@@ -123,7 +124,7 @@ def _motion_blur(x: Tensor, length: float, generator: torch.Generator) -> Tensor
 
 
 def _filter(x: Tensor, kernels: Tensor) -> Tensor:
-    """Convolve each image (n, c, h, w) with its own kernel (n, s, s), mirrored at the border."""
+    """Convolve each image (n, c, h, w) with its kernel (n, s, s), mirrored at the border."""
     n, c, h, w = x.shape
     padded = F.pad(x, [kernels.shape[-1] // 2] * 4, mode="reflect").flatten(0, 1)[None]
     kernels = kernels / kernels.sum((1, 2), keepdim=True)
@@ -144,7 +145,7 @@ def _certain(name: str) -> Callable:
 
 
 def _elastic_transform(x: Tensor, pixels: float, generator: torch.Generator) -> Tensor:
-    """Move every point by about `pixels`, near points alike."""
+    """Move every point by about `pixels`, and near points alike."""
     n, _, h, w = x.shape
     noise = torch.randn(n, 2, h, w, generator=generator)
     smooth = _v2().gaussian_blur(noise, [2 * (min(h, w) // 4) + 1] * 2, [min(h, w) / 8] * 2)
@@ -163,7 +164,7 @@ def _pixelate(x: Tensor, share: float, generator: torch.Generator) -> Tensor:
 
 
 def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Tensor:
-    # By Pillow: torchvision's own encoder is in the compiled part that may be missing.
+    # Pillow encodes: torchvision's encoder is in the compiled part, which may be missing.
     from PIL import Image
 
     images = (x * 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
@@ -176,7 +177,7 @@ def _jpeg_compression(x: Tensor, quality: int, generator: torch.Generator) -> Te
     return torch.from_numpy(out).permute(0, 3, 1, 2).float() / 255
 
 
-# What is done, and how strongly at severities 1 to 5.
+# By name: the function, and its strength at severities 1 to 5.
 CORRUPTIONS: dict[str, tuple[Callable, tuple[float, ...]]] = {
     "gaussian_noise": (_gaussian_noise, (0.04, 0.06, 0.08, 0.09, 0.10)),  # standard deviation
     "shot_noise": (_shot_noise, (500, 250, 100, 75, 50)),  # photons of a white pixel
@@ -250,7 +251,7 @@ def cifar10c(corruption: str, severity: int, n: int | None = None) -> splits.Spl
     return splits.Split.of(np.ascontiguousarray(images[rows].transpose(0, 3, 1, 2)), labels[rows])
 
 
-# Published test sets under shift: in every corruption and severity, or collected a second time.
+# Published test sets by training data: corrupted images, and images collected a second time.
 CORRUPTED = {"cifar10": "cifar10c"}
 COLLECTED = {"cifar10": ("cifar10_1", "cifar10_2"), "imagenet": ("imagenet_v2",)}
 
@@ -312,7 +313,7 @@ def made(dataset: str, n: int) -> dict[tuple[str, int], splits.Split]:
     """
     test = splits.load(dataset).test
     if dataset == "mnist1d":
-        # In random order, so that processes that start together do not all make the same one.
+        # In random order, so that processes that start together make different ones first.
         order = random.Random().sample(SEVERITIES, len(SEVERITIES))
         shifted = {("distortion", s): mnist1d_shifted(s) for s in order}
         return {key: splits.Split(x.inputs[:n], x.labels[:n]) for key, x in sorted(shifted.items())}

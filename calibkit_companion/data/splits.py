@@ -322,7 +322,7 @@ def augment_crop_flip(x: Tensor, generator: torch.Generator, padding: int = 4) -
     column = torch.arange(w, device=x.device)
     rows = top + torch.arange(h, device=x.device)
     columns = left + torch.where(mirrored == 1, w - 1 - column, column)
-    # One gather on images laid out as rows of pixels: a copy, whatever each image's shift is.
+    # A single gather on rows of pixels copies all images, whatever their shifts.
     pixels = (rows[:, :, None] * (w + 2 * padding) + columns[:, None, :]).view(n, 1, h * w)
     padded = torch.nn.functional.pad(x, (padding,) * 4).flatten(2)
     moved = padded.gather(2, pixels.expand(n, c, h * w)).view(n, c, h, w)

@@ -24,22 +24,22 @@ _transforms = torchvision.transforms.v2
 
 
 def workers() -> int:
-    """Processes that decode: `$CALIBKIT_WORKERS`, else one per core but one, at most 16."""
+    """Number of processes that decode: `$CALIBKIT_WORKERS`, else the cores but one, at most 16."""
     return int(cache.number_from("CALIBKIT_WORKERS", min(16, max(1, (os.cpu_count() or 1) - 1))))
 
 
-# Images of a stream, as a stream of their own, and for each the seed of its crop, or ().
+# Some images of a stream, and the seed of the crop of each image, or ().
 Part = tuple["Stream", list[tuple[int, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Images by position, like a uint8 tensor of them all.
+    """Images by position, decoded on demand, in place of a uint8 tensor of all images.
 
     Attributes
     ----------
-    files : (n,) array of str
-    size : height, width
+    files : paths, (n,) array of str
+    size : height and width in pixels
     crop : whether files have any size and only the central square counts
     """
 
@@ -51,6 +51,7 @@ class Stream:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor that the stream stands for, (n, 3, height, width)."""
         return (len(self.files), 3, *self.size)
 
     def __len__(self) -> int:
@@ -63,24 +64,37 @@ class Stream:
         return replace(self, files=self.files[index])
 
     def to(self, device) -> "Stream":
+        """The stream itself: batches go to the device one by one."""
         return self  # batches go there one by one
 
     def read(self, index: Tensor, seed: Sequence[int] = ()) -> Tensor:
-        """Decode images now; with a `seed`, random resized crops, half of them mirrored.
+        """Decode images now.
+
+        Parameters
+        ----------
+        index : positions, (m,)
+        seed : seed of random resized crops, half of them mirrored; empty for the image as it is
 
         Returns
         -------
-        (len(index), 3, height, width) uint8 Tensor on the device of `index`
+        Tensor
+            uint8, (m, 3, height, width), on the device of `index`.
         """
         return _decode(*self._part(index, seed)).to(index.device)
 
     def batches(self, parts: Sequence[Tensor], seed: Sequence[int] = ()) -> Iterator[Tensor]:
-        """What `read` gives for each part in turn, decoded in advance by `workers`."""
+        """Decode parts one after the other, in advance, by `workers`.
+
+        Parameters
+        ----------
+        parts : positions, (B,) each
+        seed : as `read` takes it
+        """
         if not parts:
             return
         loader = DataLoader(
             _Parts(),
-            batch_size=None,  # each part whole, by one worker, which gets the files of it alone
+            batch_size=None,  # one worker decodes a whole part
             sampler=(self._part(part, seed) for part in parts),
             num_workers=workers(),
             pin_memory=parts[0].device.type == "cuda",
@@ -92,10 +106,12 @@ class Stream:
             yield batch.to(parts[0].device, non_blocking=True)
 
     def _part(self, index: Tensor, seed: Sequence[int]) -> Part:
+        """The files of some positions, and the seed of each crop."""
         order = index.tolist()
         return self[order], [(*seed, i) if len(seed) else () for i in order]
 
     def _image(self, path: Path, seed: Sequence[int]) -> np.ndarray:
+        """Decode one image; refuse another size than that of the stream."""
         if not seed:
             image = readers.decode_image(path, self.size[0] if self.crop else 0)
         else:
@@ -109,6 +125,7 @@ class Stream:
 
 
 def _decode(stream: Stream, seeds: Sequence[Sequence[int]]) -> Tensor:
+    """Decode all images of a stream, uint8 (n, 3, height, width)."""
     images = np.empty((len(seeds), 3, *stream.size), np.uint8)
     for image, file, seed in zip(images, stream.files, seeds, strict=True):
         image[:] = stream._image(Path(str(file)), seed)
@@ -116,7 +133,7 @@ def _decode(stream: Stream, seeds: Sequence[Sequence[int]]) -> Tensor:
 
 
 class _Parts:
-    """What a `DataLoader` reads from."""
+    """The data set of a `DataLoader` whose sampler yields parts."""
 
     def __getitem__(self, part: Part) -> Tensor | Exception:
         try:
@@ -139,7 +156,7 @@ def _processes() -> multiprocessing.context.BaseContext:
 
 
 def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
-    """A random area and shape of an image, resized; half of them mirrored."""
+    """A random area and shape of an image, resized; half of the images are mirrored."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 1))
         image = _transforms.RandomResizedCrop(size)(image)
@@ -147,9 +164,15 @@ def _augmented(image, size: tuple[int, int], seed: Sequence[int]):
 
 
 def of_files(classes: tuple[str, ...], listed: dict, side: int = 0) -> readers.Parts:
-    """What `readers.in_folders` lists, as `readers.image_folder` has it.
+    """Streams of the images that `readers.in_folders` lists.
 
-    Mean and deviation are ImageNet's for central crops, else those of 2,000 training images.
+    Mean and deviation are those of ImageNet for central crops, else those of 2,000 training images.
+
+    Parameters
+    ----------
+    classes : names of the classes
+    listed : files and labels by part, as `readers.in_folders` returns them
+    side : side of the central square in pixels; 0 for images of one size
     """
     size = readers.decode_image(listed["train"][0][0], side).shape[1:]
     parts, moments = {}, readers.IMAGENET_MOMENTS

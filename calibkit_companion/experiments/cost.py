@@ -1,4 +1,4 @@
-"""What training costs: images, and hours at the pace of each network."""
+"""What training costs: images, and hours at the speed of each network."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,24 +7,29 @@ from calibkit_companion.experiments import papers
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
 
-# Pixels a side.
+# Side of an image in pixels; others have 32.
 _SIDES = {"tiny_imagenet": 64, "imagenet": 224}
-# By network: millions of multiplications for an image of 32 pixels a side, of 224 where the stem is
-# ImageNet's and for the ViT, whatever the size of its images (`tests/test_papers.py` counts them
-# anew), and samples a second in training. Of ResNet-50 these are those of bsce, section 15: 350
-# epochs of 45,000 images in 128 minutes on one RTX 4090. The others are ours, on one thread of an
+# By network: millions of multiplications for an image, and training samples a second.
+# Images have 32 pixels a side, or 224 with an ImageNet stem and for the ViT; `tests/test_papers.py`
+# counts the multiplications again. The speed of ResNet-50 is that of bsce, section 15: 350 epochs
+# of 45,000 images in 128 minutes on one RTX 4090. The other speeds are ours, on one thread of an
 # AMD EPYC with bfloat16.
 MULTIPLICATIONS, MEASURED = (
     {line["network"]: float(line[column]) for line in papers.ledger("networks.csv") if line[column]}
     for column in ("million_multiplications", "samples_a_second")
 )
-FASTEST = 10_000.0  # small networks wait for memory and launches, whatever they multiply
+FASTEST = 10_000.0  # samples a second; small networks wait for memory
 # Training samples of data that the catalogue does not count.
 UNCOUNTED = {"gaussians": 50_000, "mnist1d": 5_000, "imagenet": 1_281_167}
 
 
 def images(run: Run) -> int:
-    """Epochs times training samples."""
+    """Training images of a run: epochs times training samples.
+
+    Parameters
+    ----------
+    run : the run
+    """
     from calibkit_companion.data import catalogue
 
     protocol = run.protocol
@@ -37,22 +42,44 @@ def images(run: Run) -> int:
 
 
 def passes(run: Run) -> tuple[int, int]:
-    """Of a sample in a step, forward and back: SAM takes each twice, some objectives pass more."""
+    """Forward and backward passes of a sample in one step.
+
+    SAM takes each pass twice; some objectives need further passes.
+
+    Parameters
+    ----------
+    run : the run
+    """
     twice = 2 if run.recipe.update == "sam" else 1
     forward, backward = PASSES.get(run.recipe.objective, (1, 1))
     return twice * forward, twice * backward
 
 
 def samples(run: Run) -> float:
-    """Samples that pass forward and back, which costs twice as much."""
+    """Samples of a run, weighted by their passes; a backward pass counts as two forward passes.
+
+    Parameters
+    ----------
+    run : the run
+    """
     forward, backward = passes(run)
     return images(run) * (forward + 2 * backward) / 3
 
 
 def rate(network: str, dataset: str) -> tuple[float, bool]:
-    """Samples a second in training, and whether that was measured for this network and size.
+    """Training speed of a network.
 
-    Where it was not, it is taken to fall as the number of multiplications rises.
+    Where it was not measured, it is assumed to fall as the number of multiplications rises.
+
+    Parameters
+    ----------
+    network : its name
+    dataset : its name, which gives the size of the images
+
+    Returns
+    -------
+    tuple of float and bool
+        Samples a second, and whether that was measured for this network and size.
     """
     name = network.partition(":")[0]
     side = _SIDES.get(dataset, 32)
@@ -67,12 +94,22 @@ def rate(network: str, dataset: str) -> tuple[float, bool]:
 
 
 def hours(run: Run) -> float:
-    """At `rate`."""
+    """Hours of a run at the speed that `rate` gives.
+
+    Parameters
+    ----------
+    run : the run
+    """
     return samples(run) / rate(run.network, run.dataset)[0] / 3600
 
 
 def totals(table: Sequence[dict]) -> list[str]:
-    """Cells by run or reason; then runs, images and hours of each network, and of all."""
+    """Lines on published cells: how many are filled; runs, images and hours of each network.
+
+    Parameters
+    ----------
+    table : rows with ``run``, ``runs`` and ``reason``, one for each cell
+    """
     reasons = Counter(row["reason"] for row in table if row["reason"])
     runs = list(dict.fromkeys(run for row in table for run in row["runs"]))
     filled = sum(bool(row["run"]) for row in table)

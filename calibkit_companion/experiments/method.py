@@ -1,4 +1,4 @@
-"""A method is a point on three independent axes: objective, update, averaging. Free of torch."""
+"""A method has three independent axes: objective, update, averaging. Free of torch."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,16 @@ from calibkit_companion.experiments import plugins
 
 @dataclass(frozen=True)
 class Method:
-    """How a batch is scored, how the weights are updated, and whether they are averaged."""
+    """How a batch is scored, how the weights are updated, and whether they are averaged.
+
+    Attributes
+    ----------
+    objective : name of a loss or objective
+    options : coefficients of the objective, as pairs
+    update : "sgd" or "sam"
+    averaging : "none" or "swa"
+    revision : raised when the objective computes something else; older records are then other runs
+    """
 
     objective: str = "cross_entropy"
     options: tuple[tuple[str, float], ...] = ()  # of the objective
@@ -33,16 +42,25 @@ METHODS: dict[str, Method] = {
 
 _NAMES = {recipe: name for name, recipe in reversed(METHODS.items())}  # of two, the first
 
-# Passes of a sample through the network in a step, forward and backward, by objective, where not
-# one of each. Trying a method of somebody's own adds it.
+# Forward and backward passes of a sample in a step, by objective; others take one of each. `trials`
+# adds those of a user's method.
 PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
 
 
 def method(text: str) -> Method:
-    """Read a method: a name, its options in brackets, further axes after `+`.
+    """Read a method: a name, options in brackets, further axes after `+`.
 
-    A name is one of `METHODS`, or ``FILE.py:NAME`` (see `plugins`).
+    Parameters
+    ----------
+    text : a name of `METHODS` or ``FILE.py:NAME`` (see `plugins`), such as "focal(gamma=5)+sam"
 
+    Raises
+    ------
+    ValueError
+        An unknown name, option or axis; the line names valid ones.
+
+    Examples
+    --------
     >>> method("focal(gamma=5)+sam")
     Method(objective='focal', options=(('gamma', 5.0),), update='sam', averaging='none')
     >>> method("erm+sam+swa") == method("fmfp")
@@ -63,10 +81,10 @@ def method(text: str) -> Method:
 @cache
 def _recipe(name: str, inner: str | None, axes: str) -> Method:
     chosen = plugins.options(name, inner)
-    if plugins.own(name):  # which options it has, its source says: it is read when it is trained
+    if plugins.own(name):  # its options are checked when it is trained
         parsed = Method(name, tuple(sorted(chosen.items())))
     else:
-        terms.choose("method", name, METHODS)
+        terms.choose("method", name, METHODS, "calibkit train --help")
         parsed, options = METHODS[name], dict(METHODS[name].options)
         for key in chosen:
             terms.choose(f"option of {name}", key, options)
@@ -78,7 +96,12 @@ def _recipe(name: str, inner: str | None, axes: str) -> Method:
 
 
 def method_name(recipe: Method) -> str:
-    """The shortest text from which `method` gives `recipe`."""
+    """The shortest text from which `method` gives a method.
+
+    Parameters
+    ----------
+    recipe : the method
+    """
     if recipe in _NAMES:
         return _NAMES[recipe]
     if plugins.own(recipe.objective):

@@ -1,8 +1,8 @@
 """Which runs exist: editions, their settings, and the runs that a paper or a page needs.
 
-A run is one training: data set, network, method, protocol, seed. What a paper has for itself stands
-in its file of `calibkit_companion.experiments.papers`. The workflow engine reads this file for
-every job, so it imports the standard library only.
+A run is one training: data set, network, method, protocol, seed. What only one paper has stands in
+its file of `calibkit_companion.experiments.papers`. The workflow engine reads this module for every
+job, so it imports the standard library only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from math import inf
 
 from calibkit import terms
 from calibkit.terms import choose
-from calibkit_companion.experiments import papers
+from calibkit_companion.experiments import looks, papers
 from calibkit_companion.experiments.method import METHODS, Method, method, method_name
 from calibkit_companion.experiments.papers import PAPERS, protocols
 from calibkit_companion.experiments.papers.blocks import FOUR, Need
@@ -32,30 +32,45 @@ class Edition:
     dataset: str
     network: str
     seeds: int
-    protocols: dict[str, Protocol]  # by data set; "" serves every other one
-    sizes: tuple[int, ...] = ()  # of the training set, where a page compares several
-    sweep_seeds: int = 1  # of the coefficients that pages try besides the usual one
-    seeds_on: Mapping[str, int] = field(default_factory=dict)  # of data that take less, or longer
+    protocols: dict[str, Protocol]  # by data set; "" for all others
+    sizes: tuple[int, ...] = ()  # sizes of the training set that a page compares
+    sweep_seeds: int = 1  # seeds of each coefficient besides the usual one
+    seeds_on: Mapping[str, int] = field(default_factory=dict)  # by data set, if not `seeds`
+    more: tuple[tuple[str, int], ...] = ()  # methods with another number of seeds
     # More data sets, each with a network and how often to train each method.
     others: tuple[tuple[str, str, int], ...] = ()
     on_the_spot: bool = False  # cheap enough for a notebook to train what it misses
-    # Each paper's methods in its own regime; the setting that its pages show first in front.
+    # Settings made after each paper; the first is the one that its pages show first.
     own: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
 
     def protocol(self, dataset: str) -> Protocol:
+        """The protocol of a data set in this edition.
+
+        Parameters
+        ----------
+        dataset : its name; a user's own data are used whole
+        """
         protocol = self.protocols.get(dataset, self.protocols[""])
-        if dataset.startswith("imagefolder:") or ".npz" in dataset:  # all that somebody has
+        if dataset.startswith("imagefolder:") or ".npz" in dataset:  # a user's data
             return replace(protocol, validation=None, train_size=None)
         return protocol
 
     @property
     def scored(self) -> dict[str, object]:
-        """The protocol of runs with Trust Score and ConfidNet, whose head learns as published, or
-        for a tenth of that where a page trains what it misses."""
+        """Changes of the protocol for runs with Trust Score and ConfidNet.
+
+        The head of ConfidNet learns for as many epochs as published, or for a tenth of that where a
+        page trains what is missing.
+        """
         return {"feature_scores": protocols.CONFIDNET_EPOCHS // (10 if self.on_the_spot else 1)}
 
     def shared(self, dataset: str | None = None) -> Setting:
-        """One protocol for every method, where methods of different papers are compared."""
+        """The setting with one protocol for every method, to compare methods of different papers.
+
+        Parameters
+        ----------
+        dataset : its name; default the edition's
+        """
         dataset = dataset or self.dataset
         return Setting(
             dataset,
@@ -63,13 +78,14 @@ class Edition:
             self.protocol(dataset),
             self.seeds_on.get(dataset, self.seeds),
             title=f"{terms.DATASETS.get(dataset, dataset)}, one protocol for all methods",
+            more=self.more if dataset == self.dataset else (),
             sweep_seeds=self.sweep_seeds,
         )
 
     def places(self) -> dict[str, list[dict]]:
-        """Where a row of a page's needs is trained: what each differs in from the shared setting.
+        """By the words of `Need.at`: changes to the shared setting.
 
-        What a page would have to fetch is not trained on the spot.
+        Data that a page would have to download are not trained on the spot.
         """
         three, spot = ("dataset", "network", "seeds"), self.on_the_spot
         return {
@@ -85,7 +101,12 @@ class Edition:
         }
 
     def settings(self, paper: str) -> tuple[Setting, ...]:
-        """A paper's own settings, or the shared one once more by a protocol of its own."""
+        """The settings of a paper; without any, the shared setting with a protocol of the paper.
+
+        Parameters
+        ----------
+        paper : its name
+        """
         own, otherwise = self.own.get(paper, ()), PAPERS[paper].otherwise
         if own or not otherwise:
             return own
@@ -108,7 +129,7 @@ _SMOKE = Protocol(
     evaluate_every=2,
     replicates=10,
 )
-# A thousand signals are few enough that networks memorise them, as they do images.
+# A thousand signals are few enough that a network learns them by heart.
 _DEMO = Protocol(
     epochs=20,
     batch_size=100,
@@ -121,9 +142,9 @@ _DEMO = Protocol(
     shifted=2000,
     replicates=15,
 )
-# What a CPU can carry of real images: a fifth of them, by parameters of the demo edition.
+# Real images in the demo edition: as many as a CPU can train on, a fifth.
 _DEMO_IMAGES = replace(protocols.FMFP_CIFAR.shortened(20), validation=5000, train_size=10_000)
-# Data that one paper has for itself, by its own protocol.
+# Data that only one paper has, with its protocol.
 _PARTICULAR = {
     "20newsgroups": replace(protocols.OVERCONF_TEXTS.shortened(12), evaluate_every=3, tracked=2000),
     "gaussians": protocols.BSCE_TOY,
@@ -157,13 +178,13 @@ EDITIONS: dict[str, Edition] = {
     "released": Edition(
         "fashion_mnist",
         "cnn",
-        10,
-        {"": FASHION} | _PARTICULAR,
-        (1000, 5000, 20_000),
+        protocols={"": FASHION} | _PARTICULAR,
+        sizes=(1000, 5000, 20_000),
         sweep_seeds=3,
         seeds_on={"gaussians": 20, "20newsgroups": 5},
         others=(("20newsgroups", "textcnn", 3),),
         own={name: paper.released for name, paper in PAPERS.items()},
+        **looks.planned("shared"),
     ),
     "cifar10": Edition(
         "cifar10",
@@ -191,8 +212,20 @@ EDITIONS: dict[str, Edition] = {
 
 
 def settings(edition: str, paper: str = "") -> tuple[Setting, ...]:
-    """The settings of an edition: a paper's own regimes, then the one that all methods share.
+    """The settings of an edition: the papers' own, then the one that all methods share.
 
+    Parameters
+    ----------
+    edition : its name
+    paper : only the settings of this paper
+
+    Raises
+    ------
+    ValueError
+        An unknown edition.
+
+    Examples
+    --------
     >>> [s.name for s in settings("released", "bsce")]
     ['cifar10-bsce', 'fashion-bsce', 'summed', 'shared']
     """
@@ -203,7 +236,17 @@ def settings(edition: str, paper: str = "") -> tuple[Setting, ...]:
 
 
 def setting(edition: str, name: str) -> Setting:
-    """A setting of an edition by its name."""
+    """A setting of an edition.
+
+    Parameters
+    ----------
+    edition, name : their names
+
+    Raises
+    ------
+    ValueError
+        An unknown edition or setting; the line names valid ones.
+    """
     by_name = {s.name: s for s in settings(edition)}
     choose("setting", name or "shared", by_name)
     return by_name[name or "shared"]
@@ -214,17 +257,23 @@ TEXTS = ("20newsgroups",)  # token ids, which cannot be mixed
 
 
 def applicable(methods: Iterable[str], dataset: str) -> list[str]:
-    """The methods that can be trained on a data set: on texts, those that do not mix inputs."""
+    """The methods that can be trained on a data set: on texts, those that do not mix inputs.
+
+    Parameters
+    ----------
+    methods : their names
+    dataset : its name
+    """
     texts = dataset in TEXTS
     return [m for m in methods if not (texts and method(m).objective.startswith(("mixup", "mit")))]
 
 
 # --- pages ----------------------------------------------------------------------------------------
 
-# Objectives whose every combination with flat minima is trained, what no paper has tried; where a
-# page trains on the spot, of the first four.
+# Objectives that are trained with every kind of flat minima, which no paper has tried. Where a page
+# trains on the spot, only the first four are.
 MATRIX = ("erm", "mixup", "cs_kd", "label_smoothing", "l1_norm", "focal", "bsce_gra")
-# What is tried on other data, too: the main methods of each paper.
+# The main methods of each paper, which are also tried on other data.
 CARRIED = (
     *("erm", "label_smoothing", "entropy_regularization", "l1_norm", "focal", "inverse_focal"),
     *("dual_focal", "bsce_gra", "mixup", "cs_kd", "crl", "sam", "swa", "fmfp"),
@@ -238,7 +287,7 @@ _CROSSED = tuple(
     for its, place in ((MATRIX[:4], "shared"), (MATRIX[4:], "shared, not on the spot"))
 )
 _FMFP, _BSCE = (("shared", "fmfp"), ("shared", "bsce"))
-# What each notebook needs: all of a paper, by its name, and rows.
+# What each notebook needs: names of papers, for all their runs, and rows.
 NOTEBOOKS: dict[str, tuple[str | Need, ...]] = {
     "intro": ("fmfp",),
     "tour": (Need(("erm",), at=_FMFP),),
@@ -263,15 +312,30 @@ EVERYTHING = ("book", "all")
 
 
 def needs(page: str) -> tuple[str | Need, ...]:
-    """What a notebook, a paper or the book needs: all of some papers, by their names, and rows."""
-    choose("paper or notebook", page, [*NOTEBOOKS, *EVERYTHING])
+    """What a notebook, a paper or the book needs: names of papers, for all their runs, and rows.
+
+    Parameters
+    ----------
+    page : a notebook, a paper, "book" or "all"
+
+    Raises
+    ------
+    ValueError
+        An unknown page.
+    """
+    choose("paper or notebook", page, [*NOTEBOOKS, *EVERYTHING], "calibkit train --help")
     if page in EVERYTHING:
         return tuple(dict.fromkeys(need for its in NOTEBOOKS.values() for need in its))
     return NOTEBOOKS[page]
 
 
 def papers_of(page: str) -> list[str]:
-    """The papers all of whose runs a page needs."""
+    """The papers whose runs a page needs as a whole.
+
+    Parameters
+    ----------
+    page : as `needs` takes it
+    """
     return [need for need in needs(page) if isinstance(need, str)]
 
 
@@ -280,12 +344,16 @@ def papers_of(page: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is asked of an edition: what is None, empty or zero is as the edition has it.
+    """A part of an edition; fields that are None, empty or zero are those of the edition.
 
     Attributes
     ----------
+    edition : its name
     setting : name of one of `settings`; default the one that all methods share
-    epochs : the protocol in so many
+    dataset, network : their names
+    seeds : number of seeds
+    epochs : number of epochs; the protocol is scaled
+    train_size : number of training samples
     variant : "code" or "paper", see `Protocol.rate`
     protocol : fields of `Protocol` to change, as pairs or a dict, such as ``{"batch_size": 512}``
 
@@ -313,8 +381,15 @@ class Selection:
 
     @classmethod
     def of(cls, selection: "Selection | str", **changes) -> "Selection":
-        """A selection, or an edition by its name, with some fields changed.
+        """A selection with some fields changed.
 
+        Parameters
+        ----------
+        selection : a selection, or the name of an edition
+        changes : fields to change
+
+        Examples
+        --------
         >>> Selection.of("demo", seeds=2) == Selection.of(Selection("demo", seeds=3), seeds=2)
         True
         """
@@ -323,7 +398,12 @@ class Selection:
         return cls(selection, **changes)
 
     def command(self, methods: Iterable[str]) -> str:
-        """The command that trains some methods."""
+        """The command that trains some methods.
+
+        Parameters
+        ----------
+        methods : their names
+        """
         parts = ["calibkit train", f"--edition {self.edition}"]
         parts += [f"--method '{m}'" for m in methods]
         for f in fields(self)[1:-1]:
@@ -332,7 +412,13 @@ class Selection:
         return " ".join(parts + [f"--set {name}={value}" for name, value in self.protocol])
 
     def place(self) -> Setting:
-        """Data, network, protocol and seeds that are asked for."""
+        """The setting that is selected, with its changes.
+
+        Raises
+        ------
+        ValueError
+            An unknown setting, or a value of the wrong type for a field of the protocol.
+        """
         if self.setting in (None, "shared"):
             place = EDITIONS[self.edition].shared(self.dataset)
         else:
@@ -346,7 +432,7 @@ class Selection:
             number = isinstance(old, int | float) and not isinstance(old, bool)
             if old is not None and not isinstance(value, (int | float) if number else type(old)):
                 raise ValueError(f"setting {name}: got {value!r}, expected a value such as {old!r}")
-        # What is asked for goes before the exceptions of an objective.
+        # Changes of the selection override the exceptions of an objective.
         exceptions = tuple(
             (objective, tuple((k, v) for k, v in fields_ if k not in changes))
             for objective, fields_ in place.exceptions
@@ -361,38 +447,61 @@ class Selection:
         )
 
     def runs(self, methods: Iterable[str]) -> list[Run]:
-        """The runs of some methods."""
+        """The runs of some methods.
+
+        Parameters
+        ----------
+        methods : their names
+        """
         return self.place().runs(methods, self.variant or "code", self.seeds or 0)
 
     def published(self, paper: str, exhibit: str = "") -> list[Run]:
-        """The runs of a paper as published, or of one exhibit."""
+        """The runs of a paper as published, or of one exhibit.
+
+        Parameters
+        ----------
+        paper, exhibit : as `papers.blocks` takes them
+        """
         names = ("setting", "dataset", "network", "seeds", "epochs")
         narrowed = {name: value for name in names if (value := getattr(self, name))}
         return papers.runs(paper, exhibit, **narrowed)
 
     def of_exhibit(self, exhibit: str, paper: str = "") -> list[Run]:
-        """The runs of an exhibit: as published, or those of another edition by the same methods."""
+        """The runs of an exhibit: as published, or those of another edition with the same methods.
+
+        Parameters
+        ----------
+        exhibit : its id
+        paper : its paper; empty for any
+        """
         if self.edition == "paper":
             return self.published(paper, exhibit)
         methods = {run.method for run in papers.runs(paper, exhibit)}
         return [run for run in self.of_page(exhibit.partition("-")[0]) if run.method in methods]
 
     def of_page(self, page: str) -> list[Run]:
-        """The runs of a page without repeats; see `runs` of this module."""
+        """The runs of a page without repeats; see `runs` of this module.
+
+        Parameters
+        ----------
+        page : as `needs` takes it
+        """
         whole, rows = papers_of(page), [need for need in needs(page) if isinstance(need, Need)]
         if self.edition == "paper":  # as published, and nothing else
             return list(dict.fromkeys(run for paper in whole for run in self.published(paper)))
         planned = []
         if not (self.dataset or self.network):
             planned += [run for paper in whole for run in self._own(paper)]
-            own = PAPERS if EDITIONS[self.edition].own else ()  # a variant of the shared one is not
+            own = (
+                PAPERS if EDITIONS[self.edition].own else ()
+            )  # a variant of the shared setting does not count
             for some, paper in ((row.methods, at) for row in rows for at in row.at if at in own):
                 planned += [run for run in self._own(paper) if run.method in some]
         if self.setting in (None, "shared"):
             rows = [row for paper in whole for row in PAPERS[paper].rows] + rows
             planned += [run for row in rows for run in self._shared(row)]
         else:
-            setting(self.edition, self.setting)  # there is such a one
+            setting(self.edition, self.setting)  # refuse an unknown name
         return list(dict.fromkeys(planned))
 
     def _own(self, paper: str) -> list[Run]:
@@ -415,25 +524,32 @@ class Selection:
         return runs
 
     def _shared(self, row: Need) -> list[Run]:
-        """The runs of a row in the setting that all share, and in what is tried beside it."""
+        """The runs of one `Need` in the shared setting and its variants."""
         edition, runs = EDITIONS[self.edition], []
         few = min(edition.seeds, 1 if edition.on_the_spot else 5)
-        most = {"sweep": edition.sweep_seeds, "few": few}.get(row.seeds, edition.seeds)
+        most = {"sweep": edition.sweep_seeds, "few": few}.get(row.seeds)  # None: as the setting
         plain, places = replace(self, train_size=None, variant=None, protocol=()), edition.places()
         for changes in (c for at in row.at for c in places.get(at, ())):
             dataset = changes.get("dataset")
             if dataset and (self.dataset or self.network):
                 continue
             seeds = self.seeds, changes.get("seeds"), edition.seeds_on.get(dataset, most)
-            one = replace(plain, **changes | {"seeds": min(filter(None, seeds))})
+            one = replace(plain, **changes | {"seeds": min(filter(None, seeds), default=None)})
             runs += one.runs(applicable(row.methods, one.dataset or edition.dataset))
         return runs
 
 
 def runs(page: str, edition: str, setting: str = "", **changes) -> list[Run]:
-    """The runs of a page in an edition, without repeats; `changes` as `Selection` takes them.
+    """The runs of a page in an edition, without repeats.
 
     A paper's own settings come first, seed by seed, so that every method has one run before any
-    has two. `setting` names one of `settings` and leaves out the others.
+    method has two.
+
+    Parameters
+    ----------
+    page : as `needs` takes it
+    edition : its name
+    setting : only the runs of this setting
+    changes : further fields of `Selection`
     """
     return Selection(edition, setting, **changes).of_page(page)

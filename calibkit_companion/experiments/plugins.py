@@ -1,9 +1,9 @@
 """Users' own methods, networks and recalibrations, from a file.
 
 ``my_loss.py:my_loss(gamma=3)`` is the function ``my_loss`` of a file with its options. The source
-decides what is computed, so a run is named after it: `named` gives
-``my_loss@1a2b3c4d5e6f(gamma=3)``, with the hash of the source. That reads the file without running
-it. Only `load` runs it, and only training and the bench call `load`; nothing that reads records
+decides the result, so a run is named after the source: `named` gives
+``my_loss@1a2b3c4d5e6f(gamma=3)``, with the hash of the source. `named` reads the file and does not
+execute it. Only `load` executes it. Only training and the bench call `load`; reading records never
 does.
 
 Imports the standard library only, as the plan does.
@@ -32,12 +32,12 @@ _SOURCES: dict[str, "Source"] = {}  # by name, "my_loss@1a2b3c4d5e6f"
 
 
 class PluginError(ValueError):
-    """What is wrong with a user's file, in one line that quotes the line at fault."""
+    """An error in a user's file: one line that quotes the line at fault."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A function in a source that was read but not run.
+    """A function in a source that was read and not executed.
 
     Attributes
     ----------
@@ -52,37 +52,49 @@ class Source:
 
     @cached_property
     def sha256(self) -> str:
+        """SHA-256 of the source, in hexadecimal digits."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def name(self) -> str:
+        """The name of the function with the first digits of the hash."""
         return f"{self.function}@{self.sha256[:DIGITS]}"
 
     @cached_property
     def definition(self) -> ast.FunctionDef | ast.ClassDef | None:
-        """The last definition of that name in the source; None if it comes from elsewhere."""
+        """The last definition of the function in the source; None if it is imported."""
         kinds = ast.FunctionDef | ast.ClassDef
         nodes = [n for n in ast.parse(self.text).body if isinstance(n, kinds)]
         return next((n for n in reversed(nodes) if n.name == self.function), None)
 
     @property
     def is_class(self) -> bool:
-        """Whether it is a class, as recalibrations are."""
+        """Whether the name is a class, as recalibrations are."""
         return isinstance(self.definition, ast.ClassDef)
 
     def line(self, number: int) -> str:
-        """``my_loss.py, line 3, "return x"``: a line as errors quote it."""
+        """A line as errors quote it: ``my_loss.py, line 3, "return x"``.
+
+        Parameters
+        ----------
+        number : of the line, from 1
+        """
         lines = self.text.splitlines()
         quoted = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         shown = quoted if len(quoted) <= 80 else quoted[:79] + "…"
         return f'{self.path.name}, line {number}, "{_printable(shown)}"'
 
     def error(self, why: str) -> PluginError:
-        """What is wrong with what it returns."""
+        """An error about what the function returns.
+
+        Parameters
+        ----------
+        why : what is wrong, in words
+        """
         return PluginError(f"{self.result()}: {why}")
 
     def result(self) -> str:
-        """The line of the last value that the function returns, or else its first line."""
+        """The quoted line of the last value that the function returns, or else its first line."""
         if self.definition is None:
             return self.path.name
         returned = [n.lineno for n in self.definition.body if isinstance(n, ast.Return)]
@@ -90,8 +102,14 @@ class Source:
 
 
 def own(name: str) -> bool:
-    """Whether a method, objective or network is a user's own.
+    """Whether a method, objective or network comes from a user's file.
 
+    Parameters
+    ----------
+    name : of the method, objective or network
+
+    Examples
+    --------
     >>> own("my_loss@1a2b3c4d5e6f(gamma=3)+sam"), own("my_loss.py:my_loss"), own("focal(gamma=3)")
     (True, True, False)
     """
@@ -99,7 +117,7 @@ def own(name: str) -> bool:
 
 
 def named(text: str) -> str:
-    """What runs call a user's own function; any other name is returned unchanged.
+    """The name that runs give a user's function; any other name is returned unchanged.
 
     Parameters
     ----------
@@ -120,8 +138,14 @@ def named(text: str) -> str:
 
 
 def split(text: str) -> tuple[str, dict[str, float]]:
-    """A name and its options.
+    """Separate a name from its options.
 
+    Parameters
+    ----------
+    text : such as "focal(gamma=5)"
+
+    Examples
+    --------
     >>> split("my_net.py:build(width=64)")
     ('my_net.py:build', {'width': 64.0})
     """
@@ -130,7 +154,18 @@ def split(text: str) -> tuple[str, dict[str, float]]:
 
 
 def options(name: str, inner: str | None) -> dict[str, float]:
-    """``gamma=3, beta=2`` as numbers by name."""
+    """Read options such as ``gamma=3, beta=2`` as numbers by name.
+
+    Parameters
+    ----------
+    name : of the method, for errors
+    inner : the text between the brackets; None without brackets
+
+    Raises
+    ------
+    ValueError
+        A value is not a finite number.
+    """
     numbers = {}
     for part in filter(None, (p.strip() for p in (inner or "").split(","))):
         key, _, value = (p.strip() for p in part.partition("="))
@@ -144,19 +179,40 @@ def options(name: str, inner: str | None) -> dict[str, float]:
 
 
 def joined(name: str, chosen: dict[str, float]) -> str:
-    """The inverse of `split`."""
+    """A name with its options: the inverse of `split`.
+
+    Parameters
+    ----------
+    name : the name
+    chosen : options by name
+    """
     inner = ",".join(f"{k}={v:g}" for k, v in sorted(chosen.items()))
     return f"{name}({inner})" if inner else name
 
 
 def network_name(text: str) -> str:
-    """What runs call a network: its own name, or the hash of its source with its options."""
+    """The name that runs give a network: its own, or the hash of its source with its options.
+
+    Parameters
+    ----------
+    text : a name of `networks.NETWORKS`, or ``FILE.py:NAME``, with options in brackets
+    """
     name, chosen = split(text)
     return joined(named(name), chosen)
 
 
 def source(name: str) -> Source:
-    """The source of a name that `named` has given in this process."""
+    """The source of a name that `named` has given in this process.
+
+    Parameters
+    ----------
+    name : what `named` returned, with or without options
+
+    Raises
+    ------
+    PluginError
+        `named` has not given that name here.
+    """
     name = name.partition("(")[0]
     if name not in _SOURCES:
         function = name.partition("@")[0]
@@ -165,7 +221,17 @@ def source(name: str) -> Source:
 
 
 def copies(*names: str) -> dict[str, dict[str, str]]:
-    """What a record keeps of a run's own sources: ``sources`` by name, or nothing."""
+    """What a record keeps of a user's sources.
+
+    Parameters
+    ----------
+    names : of the method and the network
+
+    Returns
+    -------
+    dict
+        ``sources`` by name; empty if none of the names is a user's.
+    """
     sources = {}
     for name in filter(own, names):
         one = source(name)
@@ -177,12 +243,18 @@ def copies(*names: str) -> dict[str, dict[str, str]]:
 
 
 def load(name: str) -> Callable:
-    """Run a source and return the function; anew each time, so that no run sees another's state.
+    """Execute a source and return the function.
+
+    It is executed anew each time, so that no run sees the state of another.
+
+    Parameters
+    ----------
+    name : what `named` returned
 
     Raises
     ------
     PluginError
-        It fails, or the object of that name cannot be called.
+        The source fails, or the object of that name cannot be called.
     """
     origin = source(name)
     with quoted(origin):
@@ -200,10 +272,25 @@ def load(name: str) -> Callable:
 
 
 def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
-    """Whether a user's method is a loss, and the loss or the factory with its options.
+    """A user's loss or factory with its options.
 
-    A loss takes logits (B, k) and targets (B,); a factory takes the training set. Their
-    further arguments are options.
+    A loss takes logits (B, k) and targets (B,). A factory takes the training set. Further arguments
+    of either are options.
+
+    Parameters
+    ----------
+    name : what `named` returned
+    chosen : options by name
+
+    Returns
+    -------
+    tuple of bool and Callable
+        Whether it is a loss, and the function.
+
+    Raises
+    ------
+    PluginError
+        The function takes other arguments, or has no such option.
     """
     origin, function = source(name), load(name)
     with quoted(origin):
@@ -226,7 +313,14 @@ _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
 def guarded(origin: Source, function: Callable, **chosen) -> Callable:
-    """The function with some options; whatever it raises becomes one line."""
+    """A function with some options whose errors become one line.
+
+    Parameters
+    ----------
+    origin : the source of the function
+    function : the function
+    chosen : options by name
+    """
 
     @wraps(function, updated=())
     def call(*arguments):
@@ -238,7 +332,12 @@ def guarded(origin: Source, function: Callable, **chosen) -> Callable:
 
 @contextmanager
 def quoted(origin: Source) -> Iterator[None]:
-    """Turn an error within into one line, with the line of the source that it came from."""
+    """Turn an error within into one line that quotes the line of the source at fault.
+
+    Parameters
+    ----------
+    origin : the source
+    """
     try:
         yield
     except (PluginError, KeyboardInterrupt):
@@ -248,6 +347,7 @@ def quoted(origin: Source) -> Iterator[None]:
 
 
 def _where(origin: Source, error: BaseException) -> str:
+    """The line of the source in which an error arose, quoted."""
     steps = [(step.filename, step.lineno) for step in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         steps.append((error.filename, error.lineno))
@@ -256,6 +356,7 @@ def _where(origin: Source, error: BaseException) -> str:
 
 
 def _what(error: BaseException) -> str:
+    """An error in one line."""
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     message = _printable(" ".join(message.split()))[:300]
     if isinstance(error, ModuleNotFoundError):
@@ -264,6 +365,7 @@ def _what(error: BaseException) -> str:
 
 
 def _printable(text: str) -> str:
+    """A text with "?" for each character that cannot be printed."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -271,6 +373,7 @@ def _printable(text: str) -> str:
 
 
 def _read(path: Path) -> str:
+    """The text of a file; refuse one that is missing, too large or not UTF-8."""
     path = path.expanduser()
     if not path.is_file():
         raise PluginError(f"{path}: {'is not a file' if path.exists() else 'does not exist'}")

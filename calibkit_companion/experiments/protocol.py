@@ -1,10 +1,12 @@
-"""How a network is trained: epochs, learning rates, batch, decay, split. Frozen, and free of torch.
+"""How a network is trained: epochs, learning rates, batch, decay, split. Free of torch.
 
 `Protocol.shortened` makes a cheaper protocol in proportion.
 """
 
 from dataclasses import dataclass, replace
 from math import cos, pi
+
+from calibkit import terms
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,11 @@ class Protocol:
     # The focal and Brier-score line of papers sums the loss over the batch and clips the gradient.
     reduction: str = "mean"
     clip_norm: float | None = None
-    # Sharpness-aware minimisation and weight averaging (used by the methods which ask for them).
+    # Sharpness-aware minimisation and weight averaging, for methods that use them.
     rho: float = 0.05
     sam_statistics: str = "once"  # "twice": batch norm also counts the second pass (authors' code)
+    # Batch norm of averaged weights: on images as they are, or "augmented" (authors' code).
+    bn_statistics: str = "plain"
     swa_start: int = 0  # average the weights after each epoch beyond this one
     swa_learning_rate: float = 0.05
     swa_anneal: int = 10
@@ -34,26 +38,34 @@ class Protocol:
     # Samples held out of the training set; None: the data's default; "test": the test set, as in
     # some authors' code.
     validation: int | str | None = None
-    # Of the order in which the training part is split; "run": the seed of the run, so that each
-    # seed has a validation set of its own; None: 42.
+    # Seed of the split of the training part. "run": the seed of the run, so that each seed has
+    # another validation set; None: 42.
     split_seed: int | str | None = None
     train_size: int | None = None
     precision: str = "float32"  # or "bfloat16", of the training steps; evaluation is in float32
     # What is recorded during training.
     evaluate_every: int = 1
     snapshots: tuple[int, ...] = ()  # epochs of the snapshots; the last epoch is always one
-    tracked: int = 10_000  # the first training samples, tracked one by one
-    shifted: int = 0  # the first test samples, put through every shift the data have
-    replicates: int = 200  # resamples of the test set that a record keeps its metrics on
+    tracked: int = 10_000  # number of training samples tracked one by one
+    shifted: int = 0  # number of test samples measured under every shift
+    replicates: int = 200  # resamples of the test set whose metrics a record keeps
     # Epochs of ConfidNet's head; it and Trust Score are fitted on the training set. 0: neither.
     feature_scores: int = 0
-    # Fine-tuning, and a temperature that a paper fixes instead of fitting it.
+    # For fine-tuning, and the temperature if a paper fixes it.
     optimizer: str = "sgd"  # or "adam"
     schedule: str = "steps"  # or "cosine", down to zero
     temperature: float | None = None
 
+    def __post_init__(self):
+        terms.choose("bn_statistics", self.bn_statistics, ("plain", "augmented"))
+
     def shortened(self, epochs: int) -> "Protocol":
-        """The same protocol in fewer (or more) epochs: every epoch number scaled in proportion."""
+        """The same protocol in another number of epochs; all epoch numbers are scaled.
+
+        Parameters
+        ----------
+        epochs : number of epochs, at least 1
+        """
         if epochs < 1:
             raise ValueError(f"epochs: got {epochs}, expected at least 1")
 
@@ -71,13 +83,20 @@ class Protocol:
         )
 
     def rate(self, epoch: int, averaging: str = "none", variant: str = "code") -> float:
-        """Learning rate of an epoch (counted from 1).
+        """Learning rate of an epoch.
 
-        With weight averaging there are two published schedules. `variant="code"` is what the
-        authors of fmfp run: a half-period cosine of half the training, which has begun to rise
-        again when averaging starts, then a cosine step of `swa_anneal` epochs to the constant
-        `swa_learning_rate`. `variant="paper"` is what they write: the baseline's own steps up to
-        `swa_start`, then the constant rate (a cyclical one, but not how long a cycle is).
+        With weight averaging there are two published schedules. `variant="code"` is the schedule of
+        fmfp's code: a half-period cosine of half the training, which has begun to rise again when
+        averaging starts, then a cosine step of `swa_anneal` epochs to the constant
+        `swa_learning_rate`. `variant="paper"` is the schedule of its text: the steps of plain
+        training up to `swa_start`, then a constant rate. (The text has a cyclical rate and does not
+        give the length of a cycle.)
+
+        Parameters
+        ----------
+        epoch : counted from 1
+        averaging : "none" or "swa"
+        variant : "code" or "paper"
         """
         if averaging == "none" and self.schedule == "cosine":
             return self.learning_rate * (1 + cos(pi * (epoch - 1) / self.epochs)) / 2

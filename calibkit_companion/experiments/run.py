@@ -22,15 +22,22 @@ def _changed(settings) -> dict:
 
 @cache
 def _defaults(kind: type) -> dict:
+    """The defaults of the fields that are compared, by name."""
     return {f.name: f.default for f in fields(kind) if f.compare}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training. Equal content is the same run, whichever page or edition asks for it.
+    """One training. Runs of equal content are the same run, whichever page or edition needs them.
 
-    `variant` says which description is followed where a paper's text and its authors' code differ:
-    "code" or "paper" (see `Protocol.rate`).
+    Attributes
+    ----------
+    dataset, network, method : their names
+    seed : seed of everything random
+    protocol : how the network is trained
+    variant : "code" or "paper": which description is followed where a paper's text and its authors'
+        code differ (see `Protocol.rate`)
+    recipe : the method, parsed
     """
 
     dataset: str
@@ -57,6 +64,7 @@ class Run:
         return json.loads(json.dumps(self._content()))
 
     def _content(self) -> dict:
+        """The fields that differ from their defaults, down to those of method and protocol."""
         method = _changed(self.recipe)
         if "options" in method:
             method["options"] = dict(method["options"])
@@ -64,7 +72,7 @@ class Run:
 
     @cached_property
     def name(self) -> str:
-        """Readable, safe as a file name, and ending in a hash of `content`."""
+        """A readable name, safe as a file name, that ends in a hash of `content`."""
         digest = hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
         text = f"{self.dataset}-{self.network}-{self.method}-s{self.seed}-{digest[:8]}"
         return re.sub(r"[^\w.-]+", "-", text.replace("=", ""))
@@ -72,14 +80,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Setting:
-    """Data, a network, a protocol and seeds: what one block of a paper's table shares.
+    """Data, a network, a protocol and seeds, which one block of a paper's table shares.
 
     Attributes
     ----------
     name : its name in commands; unique in an edition
-    seeds : how many, counted from 0, or which
-    methods : those trained in it; empty for all of its paper's
-    more : methods besides those, or with another number of seeds, as ``(("erm", 6),)``
+    seeds : number of seeds, counted from 0, or the seeds themselves
+    methods : methods trained in it; empty for all methods of its paper
+    more : further methods, or another number of seeds for a method, as ``(("erm", 6),)``
     sweep_seeds : seeds for the coefficients that a paper tries besides its usual one; 0: none
     exceptions : fields of the protocol that differ for an objective, as
         ``(("focal", (("decay", 0.1),)),)``
@@ -98,14 +106,23 @@ class Setting:
     exceptions: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
 
     def shortened(self, epochs: int | None) -> "Setting":
-        """The same by its protocol in so many epochs; 0: as it is."""
+        """The same setting with its protocol in another number of epochs.
+
+        Parameters
+        ----------
+        epochs : number of epochs; 0 or None for the setting as it is
+        """
         return replace(self, protocol=self.protocol.shortened(epochs)) if epochs else self
 
     def protocol_of(self, text: str) -> Protocol:
         """The protocol of a method, with its exceptions.
 
-        Mixup inference is always in float32: it divides by a difference of ratios, which may be so
-        small that rounding would show.
+        Mixup inference always computes in float32: it divides by a difference of ratios, which may
+        be so small that rounding would show.
+
+        Parameters
+        ----------
+        text : the method
         """
         objective = method(text).objective
         changed = dict(dict(self.exceptions).get(objective, ()))
@@ -114,11 +131,18 @@ class Setting:
         return replace(self.protocol, **changed) if changed else self.protocol
 
     def runs(self, methods: Iterable[str], variant: str = "code", seeds: int = 0) -> list["Run"]:
-        """The runs of some methods, at most `seeds` of each; 0 for all."""
+        """The runs of some methods.
+
+        Parameters
+        ----------
+        methods : their names
+        variant : "code" or "paper"
+        seeds : the most seeds of each method; 0 for all
+        """
         usual = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
-        own = {m: tuple(range(count)) for m, count in self.more}
+        own = {method_name(method(m)): tuple(range(count)) for m, count in self.more}
         return [
             Run(self.dataset, self.network, m, seed, protocol, variant)
             for m, protocol in [(m, self.protocol_of(m)) for m in methods]
-            for seed in own.get(m, usual)[: seeds or None]
+            for seed in own.get(method_name(method(m)), usual)[: seeds or None]
         ]

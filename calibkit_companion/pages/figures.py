@@ -193,7 +193,7 @@ def _verdict(ax: Axes, y: float, row) -> str:
 def _axis(ax: Axes, title: str, row, columns: int) -> None:
     ax.axvline(0, color="0.3", lw=0.9, zorder=0)
     ax.grid(axis="y", visible=False)
-    ax.set_title("\n".join(textwrap.fill(part, 92 // columns) for part in title.split("\n")))
+    ax.set_title(_wrapped(title, columns))
     if row is not None:
         label, scale, more_is_better = terms.metric_label(row.metric, unit=False)
         better = {True: ", better →", False: ", ← better", None: ""}[more_is_better]
@@ -204,8 +204,13 @@ def _axis(ax: Axes, title: str, row, columns: int) -> None:
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:+.3g}".replace("-", "−") if x else "0")
 
 
+def _wrapped(title: str, columns: int) -> str:
+    """A title in lines that fit above one of so many panels."""
+    return "\n".join(textwrap.fill(part, 88 // columns) for part in title.split("\n"))
+
+
 def trade_off(panels: Mapping[str, Mapping]) -> Figure:
-    """Calibration against ranking: what each method does to both, as differences to plain training.
+    """Change of the ECE and of the AUROC by each method, as differences to plain training.
 
     Parameters
     ----------
@@ -231,9 +236,10 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
             key[line["label"]] = ax.errorbar(x, y, **bars, **line)
         ax.axhline(0, color="0.3", lw=0.9, zorder=0)
         ax.axvline(0, color="0.3", lw=0.9, zorder=0)
-        ax.set(title=title, xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
+        ax.set_title(_wrapped(title, len(panels)))
+        ax.set(xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
         ax.margins(y=0.2)  # room for the words above and below
-        for words, at in (("better at both", "top"), ("better calibrated,\nranks worse", "bottom")):
+        for words, at in (("better at both", "top"), ("lower ECE,\nlower AUROC", "bottom")):
             ax.text(0.03, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
                     va=at)  # fmt: skip
     fig.legend(key.values(), key, loc="outside upper right", ncols=6, columnspacing=1.2)

@@ -1,15 +1,10 @@
-"""What a page shows besides figures: a finding with its numbers, tables, boxes, the settings.
+"""What a page shows besides figures: findings, tables, boxes, the settings.
 
 It takes the rows and the settings of `calibkit_companion.results` and knows nothing else of them.
-
-A stated finding carries the rows that bear it out::
-
-    page.finding("Label smoothing hides errors.", (auroc["label_smoothing"], "lower"))
-
-Where they do not, under other parameters or on other records, the page says what is seen instead.
-No other sentence is put together by code.
+How a finding is put into words stands in `finding` and `wording`.
 """
 
+import hashlib
 import html
 import os
 import re
@@ -19,34 +14,16 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, count
-from math import isnan
+from itertools import count
 from pathlib import Path
 
 from calibkit import terms
 from calibkit_companion.data.cache import cache_root
+from calibkit_companion.pages.finding import Finding, finding, from_to
+from calibkit_companion.pages.wording import number_label
 from calibkit_companion.records.record import Record
 
-# See `stats.Interval.outcome`.
-_WORDS = ("higher", "lower", "no difference", "unclear", "no data")
-_AFTER = {
-    "ts_nll": "after a temperature fitted by NLL",
-    "ts_ece": "after a temperature fitted by ECE",
-    "ts_test": "at its best temperature",
-    "binned": "after histogram binning",
-}
-_WHEN = {
-    "late": "over the last quarter of training",
-    "settled": "after the first tenth of training",
-    "second_rate": "between the first two drops of the learning rate",
-    "third_rate": "after the second drop of the learning rate",
-}
-_ON = {
-    "clean": "",
-    "shifted": "under shift",
-    "collected": "on newly collected test sets",
-    "people": "on people's answers",
-}
+__all__ = ["Finding", "finding", "from_to", "number_label"]  # what else pages call by this module
 
 
 class NoRecords(Exception):
@@ -54,122 +31,6 @@ class NoRecords(Exception):
 
     def _render_traceback_(self) -> list[str]:  # what JupyterLab shows in place of a traceback
         return [f"{type(self).__name__}: {self}"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A sentence written by hand, and the rows on which it rests, each with its expected word."""
-
-    sentence: str
-    expected: tuple  # of (row, words)
-
-    @property
-    def holds(self) -> bool:
-        """Whether every row says what the sentence says."""
-        return all(row.outcome in words for row, words in self.expected)
-
-    def _repr_markdown_(self) -> str:
-        rows = [row for row, _ in self.expected]
-        places = [*filter(None, dict.fromkeys(row.title or row.setting for row in rows))]
-        found: dict[str, list[str]] = {}
-        for row in rows:
-            place = f"*{row.title or row.setting}:* " * (len(places) > 1)
-            method = terms.label(row.method.partition(" in ")[0])
-            missing = isnan(row.estimate)
-            what = "Nothing was measured" if missing else _of_row(row)
-            found.setdefault(place + what, []).append(method + f" {row.format()}" * (not missing))
-        lines = [f"{what}: {', '.join(dict.fromkeys(its))}" for what, its in found.items()]
-        seeds = sorted({row.seeds for row in rows if row.seeds})
-        n = sorted({row.n for row in rows if row.n})
-        covers = {row.covers for row in rows if not isnan(row.low)}
-        about = ["95 % intervals in brackets" + ", over runs alone" * (covers == {"runs"})]
-        unit, about = "seed", about * bool(covers)
-        if covers == {"networks"}:
-            unit, about = "network", ["the lowest and the highest in brackets"]
-        about += filter(None, places if len(places) == 1 else [])
-        if seeds:
-            about.append(f"{from_to(seeds)} {unit}{'s' * (seeds[-1] > 1)}")
-        about += [f"{from_to(n)} test samples"] if n else []
-        small = f"<small>{'<br>'.join([*lines, ' · '.join(about)])}</small>"
-        if self.holds:
-            return f"**{self.sentence}**\n\n{small}"
-        return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**\n\n{small}"
-
-
-def from_to(counts: list[int]) -> str:
-    """The first and the last of some counts in order; one if they are the same."""
-    return " to ".join(dict.fromkeys(f"{n:,}" for n in (counts[0], counts[-1])))
-
-
-def finding(sentence: str, *expected: tuple) -> Finding:
-    """A finding with its numbers, or what is seen instead.
-
-    Parameters
-    ----------
-    sentence : written by hand, without numbers
-    expected : a `results.Row` and the word, or words, that bear the sentence out: "higher",
-        "lower", "no difference", "unclear"
-
-    Raises
-    ------
-    ValueError
-        For another word, or no row.
-
-    Examples
-    --------
-    >>> from calibkit_companion import results
-    >>> row = results.row(results.Series({0: 0.01, 1: 0.02, 2: 0.015}), results.Number("auroc"),
-    ...                   method="sam", to="erm")
-    >>> finding("SAM finds errors better.", (row, "higher")).holds
-    True
-    """
-    pairs = tuple((row, tuple(words)) for row, *words in expected)
-    if not pairs:
-        raise ValueError("a finding rests on at least one row")
-    for word in chain(*(words for _, words in pairs)):
-        terms.choose("outcome", word, _WORDS)
-    return Finding(sentence, pairs)
-
-
-def _of_row(row) -> str:
-    """What a row measures, against what, and in which unit."""
-    what, (to, _, unlike) = number_label(row.number), row.to.partition(", ")
-    to = terms.label(to) * (to != row.method and not row.number.since_best)
-    if " in " in row.method:
-        what, to = f"effect on {what}", f"that in {row.to.partition(' in ')[2]}"
-    known = {"none": "that as trained"} | {key: f"that {words}" for key, words in _AFTER.items()}
-    known |= {unlike: f"at epoch {unlike}"} if unlike.isdigit() else {}
-    unlike = known.get(unlike, unlike.replace("_", " "))
-    against = " ".join(filter(None, [to, unlike]))
-    unit = {100: "points", 1000: "thousandths"}.get(terms.metric_label(row.metric)[1], "")
-    words = f"{what[0].upper()}{what[1:]}" + f" against {against}" * bool(against)
-    return ", ".join(filter(None, [words, unit]))
-
-
-def number_label(number) -> str:
-    """What a `results.Number` is called inside a sentence.
-
-    >>> from calibkit_companion.results.derived import Number
-    >>> number_label(Number("ece", "ts_ece")), number_label(Number("temperature"))
-    ('ECE after a temperature fitted by ECE', 'temperature fitted by ECE')
-    >>> number_label(Number("accuracy", since_best="auroc"))
-    'change of accuracy since the epoch of best AUROC'
-    """
-    metric, after, score, where, at, since, size = number
-    label = terms.metric_label(metric, unit=False)[0].removesuffix(" × 1000")
-    # Inside a sentence, a word is in lower case, an abbreviation is not.
-    label = label if label[:2].isupper() or label[1:2] == "-" else label[0].lower() + label[1:]
-    after = "ts_ece" if (metric, after) == ("temperature", "none") else after  # that of the papers
-    words = [label, _AFTER.get(after, "").removeprefix(f"after a {label} "), _WHEN.get(at, "")]
-    words += [f"by {score.replace('_', '-')}" * (score != "max_probability")]
-    words += [f"on {size} validation samples" * bool(size), _ON.get(where, f"({where})")]
-    text = " ".join(filter(None, words))
-    if since:
-        best = "its best epoch"
-        if since != metric:
-            best = f"the epoch of best {number_label(type(number)(since))}"
-        return f"change of {text} since {best}"
-    return text
 
 
 # --- tables, boxes, small print -------------------------------------------------------------------
@@ -185,6 +46,8 @@ def table(frame, words: bool = False, classes: str = "", index: bool = True):
         styled = styled.hide(axis="index")
     names = " ".join(["dataframe", "calibkit-table", "words" * words, classes]).split()
     left = {"text-align": "left", "vertical-align": "top", "white-space": "normal"}
+    content = f"{names} {styled.data.to_csv()}"  # the same page twice has the same bytes
+    styled = styled.set_uuid(hashlib.sha256(content.encode()).hexdigest()[:8])
     return styled.set_table_attributes(f'class="{" ".join(names)}"').set_properties(
         **left if words else {"text-align": "right"}
     )
@@ -278,6 +141,9 @@ class Provenance:
     """What the numbers of a page came from."""
 
     records: list[Record]
+
+    def __repr__(self) -> str:
+        return f"<provenance of {len(self.records):,} runs>"
 
     def _repr_html_(self) -> str:
         if not self.records:

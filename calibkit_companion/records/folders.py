@@ -22,11 +22,12 @@ import io
 import json
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
+from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root, digest
 from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import tables
@@ -60,26 +61,31 @@ def load(run: Run, root: Path | None = None) -> Record | None:
     folder = os.path.join(
         root or runs_root(), run.name
     )  # thousands are asked for: no Path for each
-    if not os.path.exists(os.path.join(folder, "run.json")):
+    if not durable.exists(os.path.join(folder, "run.json")):
         if root is None and (released := tables.find(run.name)):
             return Record(run.name, released[1].folder, *released)
-        if not os.path.isdir(folder) or not os.listdir(folder):  # the workflow makes empty ones
+        if not durable.names(folder):  # the workflow makes empty ones
             return None
-    path = Path(folder)
+    return opened(Path(folder), run.content())
+
+
+def opened(folder: Path, content: dict | None = None) -> Record:
+    """The record in a folder, of the run with this content or of any; see `load`."""
+    mend = f"calibkit train {folder.name} sets the folder aside and trains it again"
     try:
-        info = json.loads((path / "run.json").read_text())
-        if info["run"] != run.content():
-            raise DamagedRecord(f"{path}: holds a different run from the one it is named after")
+        info = json.loads(durable.read(folder / "run.json"))
+        if info["run"] != (content or info["run"]):
+            raise DamagedRecord(f"{folder}: holds a different run from the one it is named after")
         if info["seal"] != _seal(info) or not info["sha256"].keys() <= FILES:
-            raise DamagedRecord(f"{path}: run.json was altered; delete the folder to retrain")
-        return Record(run.name, path, info)
+            raise DamagedRecord(f"{folder}: run.json was altered; {mend}")
+        return Record(folder.name, folder, info)
     except (*ABSENT, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedRecord(f"{path}: run.json cannot be read ({error})") from None
+        raise DamagedRecord(f"{folder}: run.json cannot be read ({error}); {mend}") from None
 
 
 def has(run: Run) -> bool:
     """Whether there is a record of a run, as a folder or in the released tables."""
-    return (runs_root() / run.name / "run.json").exists() or tables.find(run.name) is not None
+    return durable.exists(runs_root() / run.name / "run.json") or tables.find(run.name) is not None
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
@@ -102,13 +108,31 @@ def verify(run: Run, root: Path | None = None) -> Record | None:
         aside = path.with_name(f".damaged-{path.name}")
         shutil.rmtree(aside, ignore_errors=True)
         try:
-            path.rename(aside)
+            if root is None and _has_released_predictions(path):  # they are no part of the damage
+                _set_aside(path, aside)
+            else:
+                path.rename(aside)
         except FileNotFoundError:  # another process was quicker
             return None
         except OSError as other:
             raise DamagedRecord(f"{error}; it cannot be set aside ({other})") from None
         print(f"damaged record set aside as {aside} ({error})", flush=True)
         return None
+
+
+def _has_released_predictions(folder: Path) -> bool:
+    found, file = tables.find(folder.name), folder / "arrays.npz"
+    return (
+        bool(found) and durable.exists(file) and digest(file) == found[0]["sha256"].get(file.name)
+    )
+
+
+def _set_aside(folder: Path, aside: Path) -> None:
+    """All of a record but its predictions; without ``run.json`` it is no record any more."""
+    aside.mkdir()
+    files = [path for path in folder.iterdir() if path.name != "arrays.npz"]
+    for file in sorted(files, key=lambda file: file.name != "run.json"):
+        file.rename(aside / file.name)
 
 
 def save(
@@ -126,13 +150,18 @@ def save(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        _write_table(draft / "history.csv", history)
-        if shifted:
-            _write_table(draft / SHIFTED, shifted, digits=5)
-        np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
-        info = _finish(draft, {"status": status, "run": run.content()}, provenance, {})
-        shutil.rmtree(path, ignore_errors=True)  # it kept no predictions, and was trained again
+        with durable.named(draft):
+            _write_table(draft / "history.csv", history)
+            if shifted:
+                _write_table(draft / SHIFTED, shifted, digits=5)
+            np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
+            info = _finish(draft, {"status": status, "run": run.content()}, provenance, {})
+        old = root / f".replaced-{run.name}-{os.getpid()}"
+        with suppress(FileNotFoundError):
+            path.rename(old)  # it kept no predictions, and was trained again
         draft.rename(path)
+        durable.flush(root)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -154,9 +183,11 @@ def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
     test, validation = (np.stack(part) for part in zip(*kept.values(), strict=True))
-    with open(draft, "wb") as file:
+    with durable.named(draft), open(draft, "wb") as file:
         np.savez_compressed(file, epochs=np.array(list(kept)), test=test, validation=validation)
+    durable.flush(draft)
     draft.replace(path)
+    durable.flush(path.parent)
 
 
 def _finish(draft: Path, run: dict, provenance: dict, others: dict) -> dict:
@@ -169,9 +200,8 @@ def _finish(draft: Path, run: dict, provenance: dict, others: dict) -> dict:
     info |= {"sha256": dict(sorted(sums.items())), "provenance": provenance}
     text = json.dumps(info | {"seal": _seal(info)}, indent=1) + "\n"
     (draft / "run.json").write_text(text)
-    for file in draft.iterdir():  # on disk before the name says so
-        with open(file, "rb") as handle:
-            os.fsync(handle.fileno())
+    for path in (*draft.iterdir(), draft):  # on disk before the name says so
+        durable.flush(path)
     return json.loads(text)
 
 
@@ -188,13 +218,15 @@ def add_replicates(record: Record) -> Record:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     try:
-        record.replicates.save(draft / "replicates.npz")
         run = {k: record.info[k] for k in ("status", "run")}
-        info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
+        with durable.named(draft):
+            record.replicates.save(draft / "replicates.npz")
+            info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
         then = (record.path / "run.json").stat()  # nothing that was made from the record is old now
         os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
+            durable.flush(record.path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return Record(record.name, record.path, info)
@@ -212,11 +244,18 @@ def _write_table(path: Path, rows: list[dict], digits: int = 7) -> None:
         file.write(gzip.compress(plain, mtime=0) if path.suffix == ".gz" else plain)
 
 
-def held(run: Run, root: Path | None = None) -> bool:
-    """Whether another process is training this run."""
+def discard(folder: Path) -> None:
+    """Delete a folder; killed at any moment, it is there whole or counts no more."""
+    gone = folder.with_name(f".deleted-{folder.name}-{os.getpid()}")
+    folder.rename(gone)
+    durable.remove(gone)
+
+
+def held(name: str, root: Path | None = None) -> bool:
+    """Whether another process is training the run of this name."""
     from filelock import FileLock, Timeout
 
-    lock = (root or runs_root()) / f".{run.name}.lock"
+    lock = (root or runs_root()) / f".{name}.lock"
     try:
         if lock.exists():  # checking leaves no file behind
             with FileLock(lock, timeout=0):
@@ -240,6 +279,8 @@ def locked(run: Run, root: Path | None = None, wait: bool = True):
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / f".{run.name}.lock", timeout=-1 if wait else 0):
         # We hold the lock, so drafts of this run are what a killed process left behind.
+        for old in root.glob(f".replaced-{run.name}-*"):
+            shutil.rmtree(old) if durable.exists(root / run.name) else old.rename(root / run.name)
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
         for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):

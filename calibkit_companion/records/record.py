@@ -2,15 +2,19 @@
 
 import csv
 import gzip
+import hashlib
+import io
 import json
 import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data.cache import digest
+from calibkit_companion.data import durable
 from calibkit_companion.records import tables
 from calibkit_companion.records.replicates import joined
 
@@ -46,14 +50,14 @@ class Record:
     def light(self) -> bool:
         """Whether the predictions were left out, or are not beside the tables."""
         kept = "arrays.npz" in self.info["sha256"]
-        return not (kept and (not self.tables or self.predictions.exists()))
+        return not (kept and (not self.tables or durable.exists(self.predictions)))
 
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
         """Columns over evaluated epochs; ``pandas.DataFrame(record.history)`` makes a table."""
-        if self.tables:
-            return self.tables.rows("history", self.name)
-        return self._table("history.csv")
+        return self._kept(
+            lambda its: its.rows("history", self.name), lambda: self._table("history.csv")
+        )
 
     @cached_property
     def shifted(self) -> dict[str, np.ndarray]:
@@ -68,9 +72,10 @@ class Record:
     @cached_property
     def all_shifted(self) -> dict[str, np.ndarray]:
         """`shifted` and `collected` in one, as the file has them."""
-        if self.tables:
-            return self.tables.rows("shifted", self.name)
-        return self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {}
+        return self._kept(
+            lambda its: its.rows("shifted", self.name),
+            lambda: self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {},
+        )
 
     def _shifted(self, collected: bool) -> dict[str, np.ndarray]:
         rows = (self.all_shifted.get("severity", np.empty(0)) == 0) == collected
@@ -89,28 +94,36 @@ class Record:
             raise LightRecord(
                 f"{self.name} keeps no predictions; retrain it: calibkit train --again {self.name}"
             )
-        path = self._checked("arrays.npz")
+        content = self._content("arrays.npz")
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with np.load(content, allow_pickle=False) as stored:
                 arrays = {k: stored[k] for k in stored.files}
-        except (OSError, MemoryError):  # says nothing about the file
+        except MemoryError:  # says nothing about the file
             raise
         except Exception as error:  # NumPy and zipfile have many ways to reject a file
-            raise DamagedRecord(f"{path}: cannot be read ({error})") from None
+            raise DamagedRecord(f"{self.predictions}: cannot be read ({error})") from None
         return {k: a.astype(np.float32) if a.dtype == np.float16 else a for k, a in arrays.items()}
 
     @cached_property
     def replicates(self):
         """Its metrics on resamples of the test set: `stats.Replicates`."""
+        return self._kept(lambda its: its.ends.replicates(self.name), self._replicates)
+
+    def _replicates(self):
         from calibkit import stats
 
-        if self.tables:
-            return self.tables.ends.replicates(self.name)
         if "replicates.npz" in self.info["sha256"]:
-            return stats.Replicates.load(self._checked("replicates.npz"))
-        now = json.loads((self.path / "run.json").read_text())
-        if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
-            return replace(self, info=now).replicates
+            return stats.Replicates.load(self._content("replicates.npz"))
+        with suppress(FileNotFoundError):
+            now = json.loads(durable.read(self.path / "run.json"))
+            if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
+                return replace(self, info=now).replicates
+        return self.resampled()
+
+    def resampled(self):
+        """`replicates`, made from its predictions."""
+        from calibkit import stats
+
         arrays = self.arrays
         both = []
         for split in ("test", "validation"):
@@ -144,7 +157,7 @@ class Record:
         """What `replicates` deviate by, as their file has it: whole steps and their size."""
         if "replicates.npz" not in self.info["sha256"]:
             return self.replicates.quantised()
-        with np.load(self._checked("replicates.npz"), allow_pickle=False) as file:
+        with np.load(self._content("replicates.npz"), allow_pickle=False) as file:
             return file["steps"], file["step"]
 
     @property
@@ -162,16 +175,29 @@ class Record:
 
     def check(self) -> None:
         """Compare every file with its checksum; raise `DamagedRecord` if one differs."""
-        if self.tables:  # git keeps them
-            return
-        for file in self.info["sha256"]:
-            self._checked(file)
+        self._kept(
+            lambda its: its.opened.check(), lambda: [*map(self._content, self.info["sha256"])]
+        )
+
+    def _kept(self, in_tables: Callable, in_folder: Callable):
+        """What the tables hold of it, or its folder.
+
+        Where `calibkit delete` took the folder since, the tables that it was collected into do.
+        """
+        if self.tables:
+            return in_tables(self.tables)
+        try:
+            return in_folder()
+        except DamagedRecord:
+            found = tables.find(self.name)
+            if durable.exists(self.path / "run.json") or not found or found[0] != self.info:
+                raise
+            return in_tables(found[1])
 
     def _table(self, file: str) -> dict[str, np.ndarray]:
-        path = self._checked(file)
+        path, stored = self.path / file, self._content(file).getvalue()
         text = {"shift"}  # the other columns are numbers
         try:
-            stored = path.read_bytes()
             plain = gzip.decompress(stored) if path.suffix == ".gz" else stored
             rows = list(csv.DictReader(plain.decode().splitlines()))
             return {
@@ -181,8 +207,15 @@ class Record:
         except (ValueError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DamagedRecord(f"{path}: cannot be read ({error})") from None
 
-    def _checked(self, file: str) -> Path:
+    def _content(self, file: str) -> io.BytesIO:
+        """What a file holds, if that is what was written."""
         path = self.predictions if file == "arrays.npz" else self.path / file
-        if not path.exists() or digest(path) != self.info["sha256"].get(file):
-            raise DamagedRecord(f"{path}: missing or altered; delete the folder to train it again")
-        return path
+        with suppress(FileNotFoundError):
+            content = durable.read(path)
+            if hashlib.sha256(content).hexdigest() == self.info["sha256"].get(file):
+                return io.BytesIO(content)
+        how = f"calibkit train {self.name} sets the folder aside and trains it again"
+        if self.tables:  # whose predictions lie beside them, and are in git where pages draw them
+            how = f"git checkout -- {path} brings it back; or move it away, and calibkit train"
+            how += f" --again {self.name} makes it anew"
+        raise DamagedRecord(f"{path}: missing or altered; {how}")

@@ -1,22 +1,24 @@
-"""Released tables: written from records, whole or not at all."""
+"""Released tables: made from records, and published as a whole or not at all."""
 
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from calibkit.terms import extras
+from calibkit_companion.data import durable
+from calibkit_companion.data.cache import cache_root
 from calibkit_companion.experiments.method import Method, method_name
+from calibkit_companion.records import manifest
 from calibkit_companion.records.replicates import KEY, rows_of
-from calibkit_companion.records.tables import codes_of, decimal, read_table, released_root, seen
+from calibkit_companion.records.tables import codes_of, decimal, released_root, seen
 
 
 def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -> None:
-    """Write the tables of one setting from `record.Record`, all of them or none.
+    """Publish the tables of one setting from `record.Record`, all of them or none.
 
     Rows of records that are in tables already are taken over as they are. `more` gives rows that a
     record does not have: `KEY` and ``value``, and ``epoch`` if they are of one. A setting is
@@ -27,11 +29,11 @@ def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -
         import pyarrow.compute as pc
 
     records = sorted(records, key=lambda record: record.name)
-    parts = {name: [] for name in ("runs", "history", "shifted", "results", "epochs")}
+    parts = {name: [] for name in manifest.KINDS}
     for tables in dict.fromkeys(record.tables for record in records if record.tables):
         own = pa.array([record.name for record in records if record.tables is tables])
         for name, its in parts.items():
-            if old := read_table(tables.folder / f"{name}.parquet"):
+            if old := tables.opened.read(name):
                 its.append(old.filter(pc.is_in(old["run"].cast(pa.string()), own)))
     for record in records:
         rows = more(record)
@@ -48,19 +50,13 @@ def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -
             if its:
                 columns = {k: [row.get(k) for row in its] for k in {k: 0 for r in its for k in r}}
                 parts[name].append(_table_of(record.name, columns))
-    draft = folder.with_name(f".draft-{folder.name}-{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(parents=True)
-    try:
-        for name, its in parts.items():
-            if its:
-                _write(
-                    draft / f"{name}.parquet",
-                    pa.concat_tables(map(_plain, its), promote_options="default"),
-                )
-        _swap(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    whole = {
+        name: pa.concat_tables(map(_plain, its), promote_options="default")
+        for name, its in parts.items()
+        if its
+    }
+    note = manifest.note(whole)
+    manifest.publish(folder, {name: _encoded(table, note) for name, table in whole.items()})
     seen.clear()
 
 
@@ -100,7 +96,8 @@ def _plain(table):
     return table
 
 
-def _write(path: Path, table) -> None:
+def _encoded(table, note: dict[bytes, bytes]) -> bytes:
+    """A table as a Parquet file, with a checksum of each page and a note in its metadata."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -122,32 +119,39 @@ def _write(path: Path, table) -> None:
         "column_encoding": dict.fromkeys(numbers, "BYTE_STREAM_SPLIT"),
         "compression": "zstd",
         "compression_level": 9,
+        "write_page_checksum": True,
     }
-    with parquet.ParquetWriter(path, table.schema, **options) as file:
+    table, content = table.replace_schema_metadata(note), pa.BufferOutputStream()
+    with parquet.ParquetWriter(content, table.schema, **options) as file:
         ends = [0, len(table)]
         if exact:  # a group of rows for each metric: who filters by one reads no other
             codes, _ = codes_of(table["metric"])
             ends = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1], True]).tolist()
         for start, end in pairwise(ends):
             file.write_table(table.slice(start, end - start), row_group_size=end - start)
+    return content.getvalue().to_pybytes()
 
 
-def _swap(draft: Path, folder: Path) -> None:
-    """Put a folder where another may be. Killed in between, `restore` puts the old one back."""
-    old = folder.with_name(f".replaced-{folder.name}-{os.getpid()}")
-    if folder.is_dir():
-        folder.rename(old)
-    draft.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+@contextmanager
+def held() -> Iterator[None]:
+    """Hold the tables, so that no other process publishes any; what a killed one left goes.
 
+    Version 0.1.0 renamed folders twice: what it left in between comes back.
+    """
+    from filelock import FileLock
 
-def restore() -> None:
-    """Undo what a killed `write` left behind."""
-    for old in released_root().glob(".replaced-*"):
-        folder = old.with_name(old.name.removeprefix(".replaced-").rpartition("-")[0])
-        if folder.exists():
-            shutil.rmtree(old)
-        else:
-            old.rename(folder)
-    for draft in released_root().glob(".draft-*"):
-        shutil.rmtree(draft)
+    runs, root = cache_root() / "runs", released_root()
+    runs.mkdir(parents=True, exist_ok=True)
+    with FileLock(runs / ".collect.lock"):
+        there = [root / name for name in durable.names(root)]
+        for path in there:
+            if path.name.startswith(".replaced-"):
+                folder = root / path.name.removeprefix(".replaced-").rpartition("-")[0]
+                durable.remove(path) if durable.exists(folder) else path.rename(folder)
+        for left in (*there, *(runs / name for name in durable.names(runs))):
+            if left.name.startswith(".deleted-" if left.parent == runs else ".draft-"):
+                durable.remove(left)
+            elif left.parent == root and not left.name.startswith("."):
+                manifest.tidy(left)
+        seen.clear()
+        yield

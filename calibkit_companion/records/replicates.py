@@ -14,9 +14,11 @@ def split(name: str) -> tuple[str, str, str]:
 
     >>> split("ece_ts_nll"), split("ece_optimal")
     (('ece', 'ts_nll', 'max_probability'), ('ece', 'ts_test', 'max_probability'))
-    >>> split("auroc_p_norm")
-    ('auroc', 'none', 'p_norm')
+    >>> split("auroc_p_norm"), split("auroc_ts_nll_log_odds")
+    (('auroc', 'none', 'p_norm'), ('auroc', 'ts_nll', 'log_odds'))
     """
+    if name.endswith("_log_odds"):
+        return *split(name.removesuffix("_log_odds"))[:2], "log_odds"
     if name.endswith("_p_norm"):
         return name.removesuffix("_p_norm"), "none", "p_norm"
     for suffix in ("ts_nll", "ts_ece", "binned", "optimal"):
@@ -31,7 +33,11 @@ def joined(metric: str, recalibration: str, score: str = "max_probability") -> s
 
     >>> joined("ece", "ts_test"), joined("ece", "none"), joined("auroc", "none", "p_norm")
     ('ece_optimal', 'ece', 'auroc_p_norm')
+    >>> joined("auroc", "ts_test", "log_odds")
+    'auroc_optimal_log_odds'
     """
+    if score == "log_odds":
+        return f"{joined(metric, recalibration)}_log_odds"
     if score != "max_probability":
         return f"{metric}_{score}"
     if recalibration == "none":

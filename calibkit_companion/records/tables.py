@@ -1,32 +1,33 @@
 """Records as tables: a folder for each setting, in place of a folder for each run.
 
-- ``runs.parquet``: a row for each run, its identity in columns and its ``run.json`` as text;
-- ``results.parquet``: a row for each number of its end: ``metric, recalibration, score,
+- ``runs``: a row for each run, its identity in columns and its ``run.json`` as text;
+- ``results``: a row for each number of its end: ``metric, recalibration, score,
   validation, run, value`` and, where there are replicates, ``step`` and ``steps`` (a byte each: the
   deviation is their product, -128 is undefined), sorted so that a metric's rows lie together;
-- ``history.parquet``, ``shifted.parquet``: a row as in the tables of a record;
-- ``epochs.parquet``: a row for each evaluated epoch of runs whose predictions were kept then, and
+- ``history``, ``shifted``: a row as in the tables of a record;
+- ``epochs``: a row for each evaluated epoch of runs whose predictions were kept then, and
   number of it, as in the results;
 
+Each is a Parquet file that ``manifest.json`` names (`calibkit_companion.records.manifest`).
 `release.write` makes them from records, `find` gives a run's part of them. A folder of runs is
-local work; tables are what is released, and git checks them. The predictions of a run that keeps
-them stay where its training put them, beside the tables: ``runs/RUN/arrays.npz``.
+local work; tables are what is released. The predictions of a run that keeps them stay where its
+training put them, beside the tables: ``runs/RUN/arrays.npz``.
 """
 
 import json
 import os
 import time
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from calibkit.terms import extras
+from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
+from calibkit_companion.records import manifest
 from calibkit_companion.records.replicates import KEY, joined
 
 DIGITS = 7  # that history and shifted sets have at most
@@ -39,16 +40,16 @@ def released_root() -> Path:
     return cache_root() / "released"
 
 
-@dataclass(frozen=True, eq=False)
 class Tables:
-    """The tables of one setting; each is read on first use."""
+    """The tables of one setting, as they were when it was opened; each is read on first use."""
 
-    folder: Path
+    def __init__(self, folder: Path):
+        self.folder, self.opened = folder, manifest.Opened(folder)
 
     @cached_property
     def infos(self) -> dict[str, dict]:
         """``run.json`` of every run, by name."""
-        runs = _columns(self.folder / "runs.parquet", ["run", "info"])
+        runs = _columns(self.opened.read("runs", ["run", "info"]))
         return {run: json.loads(info) for run, info in zip(runs["run"], runs["info"], strict=True)}
 
     @cached_property
@@ -58,19 +59,19 @@ class Tables:
     def rows(self, table: str, run: str) -> dict[str, np.ndarray]:
         """The columns of a run in "history" or "shifted", without those it lacks."""
         if table not in self._parts:
-            self._parts[table] = dict(_by_run(_columns(self.folder / f"{table}.parquet")))
+            self._parts[table] = dict(_by_run(_columns(self.opened.read(table))))
         part, columns = self._parts[table].get(run, (None, {}))
         return {name: column[part] for name, column in columns.items()}
 
     @cached_property
     def ends(self) -> "_Numbers":
         """Numbers of the end of runs, by `KEY`."""
-        return _Numbers(self.folder / "results.parquet")
+        return _Numbers(self.opened, "results")
 
     @cached_property
     def epochs(self) -> "_Numbers":
         """Numbers of runs whose predictions were kept through training, by `KEY` and epoch."""
-        return _Numbers(self.folder / "epochs.parquet")
+        return _Numbers(self.opened, "epochs")
 
     def number(self, run: str, *key) -> float | None:
         """A number of a run by `KEY`, and an epoch if it is not of the end; None if not kept."""
@@ -92,10 +93,10 @@ class Tables:
 class _Numbers:
     """A table of numbers: values at once, their replicates on demand."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, opened: manifest.Opened, kind: str):
+        self._opened, self._kind = opened, kind
         self._of: dict[str, dict[tuple, int]] = {}
-        table = read_table(path, [*KEY, "epoch", "run", "value", "step"])
+        table = opened.read(kind, [*KEY, "epoch", "run", "value", "step"])
         if table is None:
             return
         self.value, self._step = _array(table["value"]), _array(table["step"])
@@ -111,7 +112,7 @@ class _Numbers:
             for row, run in enumerate(runs[start:end].tolist(), start):
                 places[run][number] = row
         if sum(map(len, places)) < len(runs):
-            raise ValueError(f"{path}: two rows of one run and number")
+            raise ValueError(f"{opened.path(kind)}: two rows of one run and number")
 
     def of(self, run: str) -> dict[tuple, int]:
         """The rows of a run, by their key."""
@@ -122,7 +123,7 @@ class _Numbers:
 
     @cached_property
     def _steps(self) -> np.ndarray:
-        column = read_table(self.path, ["steps"])["steps"].combine_chunks()
+        column = self._opened.read(self._kind, ["steps"])["steps"].combine_chunks()
         size = column.type.byte_width
         steps = np.frombuffer(column.buffers()[1], np.int8)[column.offset * size :]
         return steps[: len(column) * size].reshape(-1, size)
@@ -166,19 +167,7 @@ def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
         yield runs[start], (slice(start, end), own)
 
 
-def read_table(path: Path, columns: list[str] | None = None):
-    """An Arrow table, or None without a file; of `columns` those that there are."""
-    with extras():
-        import pyarrow.parquet as parquet
-    if not path.exists():
-        return None
-    with parquet.ParquetFile(path) as file:
-        kept = None if columns is None else [c for c in columns if c in file.schema_arrow.names]
-        return file.read(columns=kept)
-
-
-def _columns(path: Path, columns: list[str] | None = None) -> dict[str, np.ndarray]:
-    table = read_table(path, columns)
+def _columns(table) -> dict[str, np.ndarray]:
     return {k: _array(table[k]) for k in table.column_names} if table else {}
 
 
@@ -217,41 +206,68 @@ def decimal(single: np.ndarray) -> np.ndarray:
         return np.rint(x * _POWERS[digits]) / _POWERS[digits]
 
 
-_OPEN: dict[tuple[str, int], Tables] = {}
+_OPEN: dict[str, tuple[tuple, Tables]] = {}  # by folder: its state, its tables
 seen: list = []  # root, when, and what was there: not looked for again with every run
 _index: dict[str, Tables] = {}  # by run, of what was there
+_readers: list[set[str]] = []  # that go on with what they looked at first; folders there then
+
+
+def hold() -> None:
+    """From here on, this process reads tables as they were when it first looked at them."""
+    _readers.append(set(durable.names(cache_root() / "runs")))
+    seen.clear()
+
+
+@contextmanager
+def one_release() -> Iterator[None]:
+    """Within, tables are read as they were when first looked at, whatever is published."""
+    hold()
+    try:
+        yield
+    finally:
+        _readers.pop()
 
 
 def settings() -> dict[str, Tables]:
     """The tables of every setting that has some, by its name."""
     root = str(released_root())
-    if seen and seen[0] == root and time.monotonic() - seen[1] < 0.1:
+    if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < 0.1):
         return seen[2]
-    found = {}
-    for name in sorted(os.listdir(root)) if os.path.isdir(root) else ():
-        path = os.path.join(root, name, "runs.parquet")
-        with suppress(OSError):  # another folder
-            key = path, os.stat(path).st_mtime_ns
-            if key not in _OPEN:
-                _OPEN[key] = Tables(Path(root, name))
-            if not name.startswith("."):
-                found[name] = _OPEN[key]
+    found = _look(root)
     if not seen or seen[2] != found:
-        _index.clear()
-        for its in reversed(found.values()):
-            _index.update(dict.fromkeys(its.infos, its))
+        index = _by_name(found)
+        _index.clear(), _index.update(index)
     seen[:] = root, time.monotonic(), found
     return found
 
 
+def _look(root: str) -> dict[str, Tables]:
+    found, kept = {}, {}
+    for name in durable.names(root):
+        folder = os.path.join(root, name)
+        if name.startswith(".") or (state := manifest.state(folder)) is None:
+            continue
+        known = _OPEN.get(folder)
+        kept[folder] = known if known and known[0] == state else (state, Tables(Path(folder)))
+        found[name] = kept[folder][1]
+    _OPEN.clear(), _OPEN.update(kept)
+    return found
+
+
+def _by_name(found: dict[str, Tables]) -> dict[str, Tables]:
+    return {run: its for its in reversed(found.values()) for run in its.infos}
+
+
 def where() -> dict[str, Path]:
-    """Of every run in tables the file that says so."""
+    """Of every run in tables the file that says so, and changes with them."""
     settings()
-    return {run: its.folder / "runs.parquet" for run, its in _index.items()}
+    return {run: manifest.file_of(its.folder) for run, its in _index.items()}
 
 
 def find(run: str) -> tuple[dict, Tables] | None:
     """``run.json`` of a run and the tables that hold the rest of it; None if none does."""
     settings()
+    if run not in _index and _readers and run in _readers[-1]:  # its folder may have gone since
+        _index.update({name: its for name, its in _by_name(_look(seen[0])).items() if name == run})
     tables = _index.get(run)
     return (tables.infos[run], tables) if tables else None

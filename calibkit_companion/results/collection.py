@@ -1,6 +1,7 @@
 """Run folders turned into the released tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from calibkit_companion.experiments import plan
 from calibkit_companion.records import folders, release, tables
@@ -26,14 +27,10 @@ def home(edition: str = "released") -> dict[str, str]:
 def collect(edition: str = "released", say: Callable = print) -> None:
     """Turn run folders into released tables, beside what these hold already.
 
-    The tables of a setting are written anew if a folder or a number is not in them, and not touched
-    otherwise.
+    The tables of a setting are written anew if a folder or a number is not in them, or if version
+    0.1.0 wrote them, and not touched otherwise.
     """
-    from filelock import FileLock
-
-    folders.runs_root().mkdir(parents=True, exist_ok=True)
-    with FileLock(folders.runs_root() / ".collect.lock"):
-        release.restore()
+    with release.held():
         homes = home(edition)
         by_setting: dict[str, list[Record]] = {}
         for run in plan.runs("all", edition):
@@ -42,10 +39,26 @@ def collect(edition: str = "released", say: Callable = print) -> None:
                 if kept and kept[0] == record.info:  # its folder is still there
                     record = Record(run.name, kept[1].folder, *kept)
                 by_setting.setdefault(homes[run.name], []).append(record)
-        before = tables.settings()
+        before, moving = tables.settings(), {}
         for name, records in by_setting.items():
-            known = before[name].infos if name in before else {}
+            its = before.get(name)
+            moving[name] = [r for r in _elsewhere(by_setting, name) if its and r.tables is its]
+            known = its.infos if its else {}
             new = [r for r in records if r.tables is None or derived.rows(r)]
-            if new or known.keys() != {record.name for record in records}:
-                release.write(tables.released_root() / name, records, derived.rows)
+            same = known.keys() == {record.name for record in records}
+            if new or not same or not its.opened.sealed:
+                release.write(_folder(name), records + moving[name], derived.rows)
                 say(f"{name}: {len(records)} runs, {len(new)} of them new or with new numbers")
+        for name, gone in moving.items():  # once they stand in the tables of another setting
+            if gone:
+                now = tables.settings()[name]
+                its = [Record(r.name, now.folder, now.infos[r.name], now) for r in by_setting[name]]
+                release.write(_folder(name), its)
+
+
+def _elsewhere(by_setting: dict[str, list[Record]], name: str) -> Iterable[Record]:
+    return (r for other, records in by_setting.items() if other != name for r in records)
+
+
+def _folder(name: str) -> Path:
+    return tables.released_root() / name

@@ -4,6 +4,7 @@ They are computed when first asked for and kept: in a file for each run until th
 then as rows of the released tables, so that a light record has them too.
 """
 
+import io
 import json
 import re
 import warnings
@@ -18,7 +19,8 @@ import numpy as np
 
 from calibkit import arrays, confidence, metrics, stats
 from calibkit.precision import log_of_map
-from calibkit_companion.records import folders
+from calibkit_companion.data import durable
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, joined, rows_of
 from calibkit_companion.results.number import Number
@@ -56,7 +58,7 @@ class Predictions:
     def summary(self) -> dict[str, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
-            return metrics.summary(self.logits, self.labels)
+            return ranking.summary(self.logits, self.labels)
 
     def rescaled(self, temperature: float | None = None) -> "Predictions":
         """The same network after a temperature; None: that of lowest NLL on its validation data."""
@@ -251,8 +253,8 @@ def _file(record: Record) -> Path:
 
 
 def _known(record: Record) -> dict[str, float]:
-    with suppress(OSError, ValueError):  # there is none yet, or half of one
-        return json.loads(_file(record).read_text())
+    with suppress(FileNotFoundError, ValueError):  # there is none yet, or half of one
+        return json.loads(durable.read(_file(record)))
     return {}
 
 
@@ -270,22 +272,32 @@ def rows(record: Record) -> list[dict]:
         key = metric, after, "max_probability", int(size)
         if record.tables is None or record.tables.number(record.name, *key) is None:
             found.append(dict(zip(KEY, key, strict=True)) | {"value": number})
-    return found + (epochs(record) if record.tables is None else [])
+    return found + (epochs(record) + _by_log_odds(record) if record.tables is None else [])
 
 
+def _by_log_odds(record: Record) -> list[dict]:
+    """What ranks by the log-odds, of a run that keeps logits but was trained before records did."""
+    if record.light or record.diverged or f"auroc{stats.BY_LOG_ODDS}" in record.replicates:
+        return []
+    kept = record.resampled()
+    return [row for row in rows_of(kept, *kept.quantised()) if row["score"] == "log_odds"]
+
+
+RANKED_THROUGH = ("auroc", "aurc")
 THROUGH = ("accuracy", "auroc", "aurc", "ece", "nll")  # training, with replicates
 
 
 def epochs(record: Record) -> list[dict]:
     """What the predictions of every evaluated epoch say, where they were kept, as such rows.
 
-    `THROUGH`, and the NLL after a temperature fitted at that epoch.
+    `THROUGH`, `RANKED_THROUGH` also by the log-odds, and the NLL after a temperature fitted at that
+    epoch.
     """
     file = folders.epochs_file(record, record.path.parent)
     if record.light or not file.exists():
         return []
     end, found = Predictions.of(record), []
-    with np.load(file) as kept:
+    with np.load(io.BytesIO(durable.read(file)), allow_pickle=False) as kept:
         each = zip(*(kept[name] for name in ("epochs", "test", "validation")), strict=True)
         for epoch, *both in each:
             logits, held_out = (part.astype(np.float32) for part in both)
@@ -297,10 +309,16 @@ def epochs(record: Record) -> list[dict]:
 def _at_epoch(of: Predictions) -> list[dict]:
     best = temperature(of.validation_logits, of.validation_labels, "nll")
     warm, summary = of.rescaled(best), of.summary()
-    names = (*THROUGH, joined("nll", "ts_nll"))
-    values = np.array([*(summary[m] for m in THROUGH), metrics.nll(warm.probs, of.labels)])
-    parts = (of, THROUGH), (warm, ("nll",))
-    drawn = [stats.replicates([its.logits], of.labels, asked)[0] for its, asked in parts]
+    as_seen = (*THROUGH, *(joined(m, "none", "log_odds") for m in RANKED_THROUGH))
+    names = (*as_seen, joined("nll", "ts_nll"))
+    values = np.array([*(summary[m] for m in as_seen), metrics.nll(warm.probs, of.labels)])
+    known, scaled = (metrics.per_sample(its.logits, of.labels) for its in (of, warm))
+    odds = stats.Ranked(known["confidence"], known["correct"], arrays.log_odds(of.logits))
+    parts = (
+        *((stats.Samples(**known), THROUGH), (odds, RANKED_THROUGH)),
+        (stats.Samples(**scaled), ("nll",)),
+    )
+    drawn = [stats.replicates([its], None, asked)[0] for its, asked in parts]
     deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
     kept = stats.Replicates(names, values, deviations, {"ts_nll": best})
     return rows_of(kept, *kept.quantised())
@@ -311,10 +329,13 @@ def by_score(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
 
     It is nan, and they are None, where a run does not have the score or the score not the number.
     """
-    if record.light or number.recalibration != "none":
+    kept = ("none", "ts_nll", "ts_ece", "ts_test") if number.score == "log_odds" else ("none",)
+    if record.light or number.recalibration not in kept:
         return nan, None
-    of = Predictions.of(record)
-    if number.score == "p_norm":
+    of = Predictions.of(record).behind(number.recalibration)
+    if number.score == "log_odds":
+        by = arrays.log_odds(of.logits)
+    elif number.score == "p_norm":
         p = confidence.choose_p(of.validation_logits, of.validation_labels)
         by = confidence.p_norm(of.logits, p)
     else:

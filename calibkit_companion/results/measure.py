@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from calibkit import stats
+from calibkit import metrics, stats
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY
 from calibkit_companion.results import derived
@@ -95,9 +95,29 @@ def _through_training(record: Record, number: Number) -> float:
 
 def column_of(number: Number) -> str:
     """What a history, or a table of shifted sets, calls a number; empty if these have none such."""
-    if number.score != "max_probability" or number.validation:
+    if number.score not in ("max_probability", "log_odds") or number.validation:
         return ""
-    return number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
+    named = number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
+    return named + stats.BY_LOG_ODDS * (number.score == "log_odds")
+
+
+def by_log_odds(number: Number) -> Number | None:
+    """The number as ranked by the log-odds; None if it does not rank, or says what ranks it."""
+    if number.score != "max_probability" or not metrics.ranks(number.metric):
+        return None
+    return number._replace(score="log_odds")
+
+
+def has(record: Record, number: Number) -> bool:
+    """Whether a run has a number that is ranked by the log-odds."""
+    column = column_of(number)
+    if number.test_set != "clean":
+        return column in record.all_shifted
+    if number.since or isinstance(number.at, str) and number.at != "end":
+        return column in record.history
+    if number.at == "end" and not record.light:  # they are computed
+        return number.recalibration != "binned" and not number.validation
+    return column in record.history or record.measured(*_key(number)) is not None
 
 
 @dataclass(frozen=True)
@@ -167,27 +187,7 @@ def by_seed(records: Iterable[Record], number: Number, dataset: str) -> Series:
     """A number of some runs by seed, with its deviations if all have them."""
     by_seed = {r.info["run"]["seed"]: r for r in records}
     n = next((int(r.history["n"][-1]) for r in by_seed.values()), 0)
-    if number.since_best:
-        return Series(_since_best(by_seed, number), n=n)
     found = {seed: measured(record, number) for seed, record in by_seed.items()}
     values, draws = ({seed: its[i] for seed, its in found.items()} for i in (0, 1))
     known = all(its is not None for its in draws.values())
     return Series(values, draws if known else {}, n, f"{dataset}/{number.test_set}")
-
-
-def _since_best(by_seed: Mapping[int, Record], number: Number) -> dict[int, float]:
-    """Change of a metric from the epoch that is best by another to the end, by seed.
-
-    The best of many noisy epochs always beats the last one, so a seed's best epoch is the one that
-    the *other* seeds find best on average; a single seed has none.
-    """
-    changed, best = column_of(number), number.since_best
-    best = changed if best == number.metric else best
-    sign = 1 if best in ("auroc", "accuracy") else -1
-    changes = dict.fromkeys(by_seed, nan)
-    for seed, record in by_seed.items():
-        others = [sign * r.history[best] for s, r in by_seed.items() if s != seed]
-        if others and changed in record.history:
-            epoch = np.nan_to_num(np.mean(others, axis=0), nan=-np.inf).argmax()
-            changes[seed] = float(record.history[changed][-1] - record.history[changed][epoch])
-    return changes

@@ -11,14 +11,15 @@ class Number(NamedTuple):
     metric : a name in `calibkit.terms.METRICS` or in `METRICS` here
     recalibration : "none"; "ts_nll", "ts_ece" (a temperature that minimises the NLL or the ECE of
         the validation data), "ts_test" (the ECE of the test data), "binned" (histogram binning)
-    score : "max_probability", "p_norm", "trust_score" or "confidnet"
+    score : "max_probability", "log_odds", "p_norm", "trust_score" or "confidnet"
     test_set : "clean"; "shifted" or "collected", the mean over every shifted or newly collected
         set; or one of them by name and severity, such as "blur-3"
     at : "end", an epoch, or a period of the training, over which it is averaged: "late" (its last
         quarter), "settled" (all but its first tenth), "second_rate", "third_rate" (of the learning
         rate)
-    since_best : a metric; the number is then the change since the epoch that is best by it, chosen
-        on the other seeds
+    since : "settled", "second_rate" or "third_rate"; the number is then the change from the first
+        to the last evaluated epochs after that period begins: means of five, or of half of what
+        there is (see `change`). "best": since its best epoch, as `runs.late` finds it
     validation : on how many validation samples the recalibration is fitted; 0: all
     """
 
@@ -27,7 +28,7 @@ class Number(NamedTuple):
     score: str = "max_probability"
     test_set: str = "clean"
     at: str | int = "end"
-    since_best: str = ""
+    since: str = ""
     validation: int = 0
 
 

@@ -108,7 +108,8 @@ def cells(exhibit: str = "") -> "pd.DataFrame":
 
 def _chosen(exhibit: str = "") -> list[Cell]:
     if exhibit:
-        plan.choose("exhibit", exhibit, [e["id"] for e in papers.ledger("exhibits.csv")])
+        known = [e["id"] for e in papers.ledger("exhibits.csv")]
+        plan.choose("exhibit", exhibit, known, "calibkit plan --csv")
     return [c for c in every() if exhibit in ("", c.exhibit)]
 
 
@@ -179,7 +180,7 @@ def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
 
 
 def _label(method: str) -> str:
-    return {"ts": "ERM + TS", "confidnet": "ConfidNet"}.get(method) or terms.label(method)
+    return "ConfidNet" if method == "confidnet" else terms.label(method)
 
 
 def _shown(value: float, metric: str) -> str:

@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
     def __sub__(self, other: "Row") -> "Row":
         apart = other.setting != self.setting
-        one, to = (r.method + f" in {r.setting}" * apart for r in (self, other))
+        one, to = (r.method + f" in {r.title or r.setting}" * apart for r in (self, other))
         if (self.method, self.setting) == (other.method, other.setting):
             to = f"{to}, {unlike(other.number, self.number)}"
         both = self.series - other.series

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibkit import terms
+from calibkit.stats import BY_LOG_ODDS
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
 from calibkit_companion.pages.page import NoRecords, bring_records, check_parameters
 from calibkit_companion.records import folders
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, rows_of
+from calibkit_companion.results.change import since
 from calibkit_companion.results.derived import Predictions
-from calibkit_companion.results.measure import SCORES, Series, by_seed
+from calibkit_companion.results.measure import SCORES, Series, by_log_odds, by_seed, has
 from calibkit_companion.results.number import LEARNS, Number
 from calibkit_companion.results.rows import Row, Rows, row, unlike
 
@@ -38,6 +40,7 @@ class Results:
     train: bool = True  # what is missing, where an edition is meant for that
     _records: dict[tuple, list[Record]] = field(default_factory=dict)
     _series: dict[tuple, Series] = field(default_factory=dict)
+    _ranked: dict[tuple, tuple[Number, ...]] = field(default_factory=dict)
 
     # --- which runs ---
 
@@ -57,14 +60,18 @@ class Results:
 
     @property
     def short_title(self) -> str:
-        """The title without what it has in brackets and whose regime it is, for a panel."""
-        return self.title.partition(" (")[0].partition(", the regime")[0]
+        """The title without brackets and without whose schedule it is, for a panel."""
+        return self.title.partition(" (")[0].partition(", schedule of")[0]
 
     @cached_property
     def planned(self) -> list[plan.Run]:
         """The runs that the plan gives this setting, for the page or for any."""
+        page = self.page if self.page in plan.NOTEBOOKS else "all"
+        return self._of_place(self.selection.of_page(page))
+
+    def _of_place(self, runs: Iterable[plan.Run]) -> list[plan.Run]:
+        """Those of some runs that are of this setting."""
         place = self.setting
-        runs = self.selection.of_page(self.page if self.page in plan.NOTEBOOKS else "all")
         same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
         return [r for r in same if r.protocol == place.protocol_of(r.method)]
 
@@ -122,7 +129,10 @@ class Results:
             if number.score in SCORES:
                 changes |= self.scored()
             records = self.records(method, **changes)
-            self._series[key] = by_seed(records, number, self.setting.dataset)
+            if number.since:
+                self._series[key] = since(records, number)
+            else:
+                self._series[key] = by_seed(records, number, self.setting.dataset)
         return self._series[key]
 
     def compare(
@@ -152,12 +162,12 @@ class Results:
             A `Row` by method.
         """
 
-        def difference(method: str, number: Number) -> tuple[Series, str]:
-            other = number._replace(**(against or {}))
+        def difference(method: str, number: Number) -> tuple[Series, str, Number]:
+            number, other = self.ranked(number, number._replace(**(against or {})))
             if (method, number) == (to, other):
-                return Series({}), to
+                return Series({}), to, number
             named = to if number == other else f"{to}, {unlike(other, number)}"
-            return self.series(method, number) - self.series(to, other), named
+            return self.series(method, number) - self.series(to, other), named, number
 
         return self._rows(difference, methods, metric, which, level)
 
@@ -176,8 +186,9 @@ class Results:
     ) -> Rows:
         """The level of a number for some methods, with its interval; fields as in `compare`."""
 
-        def alone(method: str, number: Number) -> tuple[Series, str]:  # a change has a word
-            return self.series(method, number), "its best epoch" * bool(number.since_best)
+        def alone(method: str, number: Number) -> tuple[Series, str, Number]:
+            (number,) = self.ranked(number)
+            return self.series(method, number), number.since, number  # a change has a word
 
         return self._rows(alone, methods, metric, which, level)
 
@@ -188,11 +199,31 @@ class Results:
         for one in metric if several else [metric]:
             number = Number(one, **which)
             for method in methods:
-                its, to = of(method, number)
+                its, to, by = of(method, number)
                 if its.seeds:
                     key = (method, one) if several else method
-                    rows[key] = row(its, number, self.name, method, to, level, self.title)
+                    rows[key] = row(its, by, self.name, method, to, level, self.title)
         return rows
+
+    def ranked(self, *numbers: Number) -> tuple[Number, ...]:
+        """Numbers that are compared, by the log-odds if every run of the setting has all of them.
+
+        Else they are as they were asked for: by the confidence in single precision, which every
+        record has. What does not rank, or says by what, stays as it is.
+        """
+        if numbers not in self._ranked:
+            asked = [by_log_odds(number) for number in numbers]
+            each = [has(r, number) for number in asked if number for r in self._present]
+            chosen = (by or number for by, number in zip(asked, numbers, strict=True))
+            self._ranked[numbers] = tuple(chosen) if each and all(each) else numbers
+        return self._ranked[numbers]
+
+    @cached_property
+    def _present(self) -> list[Record]:
+        """The records of every method of the plan, whatever page asks; nothing is trained."""
+        runs = self._of_place(self.selection.of_page("all"))
+        records = (folders.load(run) for run in runs)
+        return [r for r in records if r is not None and not r.diverged]
 
     def refinement(self, methods: Iterable[str]) -> "dict[str, curves.Refinement]":
         """The NLL through training and what one temperature leaves of it, by method.
@@ -300,14 +331,16 @@ class Results:
         for name, column in record.history.items():
             if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
                 continue  # those are temperatures, or in the replicates by another name
-            found.setdefault(("max_probability", "clean", "end", name, "none"), (column[-1], n))
+            score, metric = _score_of(name)
+            found.setdefault((score, "clean", "end", metric, "none"), (column[-1], n))
         table = record.all_shifted
         for i, kind in enumerate(table.get("shift", ())):
             where = f"{kind}-{table['severity'][i]:.0f}"
             for name in [k for k in table if k not in ("shift", "severity", "n")]:
-                metric = name.removesuffix("_scaled")
-                after = "none" if metric == name else "ts_ece"
-                found["max_probability", where, "end", metric, after] = (
+                score, named = _score_of(name)
+                metric = named.removesuffix("_scaled")
+                after = "none" if metric == named else "ts_ece"
+                found[score, where, "end", metric, after] = (
                     table[name][i],
                     table["n"][i],
                 )
@@ -355,11 +388,17 @@ class Results:
         return page.card(self)
 
 
+def _score_of(column: str) -> tuple[str, str]:
+    """What a column of a history ranks by, and its name without that."""
+    plain = column.removesuffix(BY_LOG_ODDS)
+    return "max_probability" if plain == column else "log_odds", plain
+
+
 def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
     """What a method loses of its refinement after the best epoch: positive for information lost."""
     of = Series(dict(enumerate(numbers.since_best)), dict(enumerate(numbers.deviations)), numbers.n)
-    number = Number("nll_refinement", since_best="nll_refinement")
-    return row(of, number, runs.name, method, "its best epoch", title=runs.title)
+    number = Number("nll_refinement", since="best")
+    return row(of, number, runs.name, method, number.since, title=runs.title)
 
 
 @cache

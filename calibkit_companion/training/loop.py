@@ -1,8 +1,8 @@
-"""The one training loop: a run in, a record out.
+"""The one training loop: it takes a run and makes a record.
 
-The whole data set lives on the device; crops and flips are batched there. Images that do not fit
-are decoded by workers and come batch by batch. What a record holds is measured in evaluation mode
-on inputs without augmentation.
+The data set lives on the device, and crops and flips are made there for a whole batch. Images that
+do not fit are decoded by workers, batch by batch. All numbers of a record are measured in
+evaluation mode on inputs without augmentation.
 """
 
 import hashlib
@@ -23,12 +23,13 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 import calibkit
 from calibkit import confidence, losses, metrics, posthoc
+from calibkit.stats import BY_LOG_ODDS
 from calibkit_companion import data
 from calibkit_companion.data import readers, shifts
 from calibkit_companion.experiments import plugins
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
-from calibkit_companion.records import folders
+from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.training import machine, networks, trials
 from calibkit_companion.training.objectives import (
@@ -40,13 +41,13 @@ from calibkit_companion.training.objectives import (
 )
 
 EVALUATION_BATCH = 1000
-EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # of such a batch at most
+EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # the most pixels of such a batch
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run that takes longer
-# What of a `Training` a checkpoint has besides weights and random states.
+# Attributes of `Training` that a checkpoint keeps besides weights and random states.
 CONTINUED = "epoch history wrong_until early followed kept seconds samples passes".split()
-SNAPSHOT_SAMPLES = 1000  # of the test set, at the epochs before the last: figures need no more
-# A run on these takes hours: its logits at every evaluated epoch stay beside the record, so that
-# what a later measure asks of them need not be trained again.
+SNAPSHOT_SAMPLES = 1000  # of the test set, at epochs before the last; figures need no more
+# Data on which a run takes hours. The logits of every evaluated epoch are kept, so that a later
+# metric needs no new training.
 KEPT_WHOLE = {"cifar10", "cifar100", "tiny_imagenet"}
 
 
@@ -138,7 +139,15 @@ def train(
 
 
 class Training:
-    """A run in progress: network, data on the device, and what has been recorded so far."""
+    """A run in progress: the network, the data on the device, and the numbers recorded so far.
+
+    Parameters
+    ----------
+    run : what to train
+    device : torch device; default "cuda" if available, else "cpu"
+    log : called with one line of text per evaluated epoch
+    mode : as in `torch.compile`; empty to compile nothing
+    """
 
     def __init__(
         self, run: Run, device: str = "", log: Callable = lambda line: None, mode: str = ""
@@ -201,37 +210,64 @@ class Training:
     # --- data ---
 
     def _here(self, split: data.Split) -> data.Split:
+        """The same split on the device of the run."""
         return data.Split(split.inputs.to(self.device), split.labels.to(self.device))
 
     def _normalised(self, batch: Tensor) -> Tensor:
-        """In the layout that suits convolutions."""
+        """Normalised inputs, images in the memory format that suits convolutions."""
         batch = data.normalise(batch, self.data.mean, self.data.std)
         return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
 
     def batches(self, split: data.Split, parts: Sequence[Tensor]) -> Iterator[Tensor]:
-        """Normalised inputs of each of some parts of a split in turn."""
+        """Normalised inputs of some parts of a split, one part after the other.
+
+        Parameters
+        ----------
+        split : inputs and labels
+        parts : positions in the split, (B,) each
+        """
         return map(self._normalised, _decoded(split, parts))
 
     def training_inputs(self, index: Tensor) -> Tensor:
+        """Normalised and augmented inputs of some training samples.
+
+        Parameters
+        ----------
+        index : positions in the training set, (B,)
+        """
         split, seed = self.splits["train"], self._crop_seed()
         return self._augmented(split.inputs.read(index, seed) if seed else split.inputs[index])
 
-    def training_batches(self, parts: Sequence[Tensor]) -> Iterator[Tensor]:
-        """`training_inputs` of each of some parts of the training set in turn."""
-        return map(self._augmented, _decoded(self.splits["train"], parts, self._crop_seed()))
+    def training_batches(
+        self, parts: Sequence[Tensor], crops: torch.Generator | None = None
+    ) -> Iterator[Tensor]:
+        """Normalised and augmented inputs of parts of the training set, one part after the other.
 
-    def _augmented(self, batch: Tensor) -> Tensor:
+        Parameters
+        ----------
+        parts : positions in the training set, (B,) each
+        crops : draws the crops and flips; default `self.crops`
+        """
+        decoded = _decoded(self.splits["train"], parts, self._crop_seed())
+        return (self._augmented(batch, crops) for batch in decoded)
+
+    def _augmented(self, batch: Tensor, crops: torch.Generator | None = None) -> Tensor:
+        """Normalised inputs, cropped and flipped if the protocol says so."""
         batch = self._normalised(batch)
         if self.protocol.augment and self.data.augment == "crop_flip":
-            batch = data.augment_crop_flip(batch, self.crops)
+            batch = data.augment_crop_flip(batch, crops or self.crops)
         return batch
 
     def _crop_seed(self) -> tuple[int, ...]:
-        """Seed of this epoch's random resized crops, which are drawn where images are decoded."""
+        """Seed of the random resized crops of this epoch; empty without them.
+
+        The crops are drawn where images are decoded.
+        """
         resized = self.protocol.augment and self.data.augment == "resized_crop"
         return (self.run.seed, self.epoch + 1) if resized else ()
 
     def _mean_input(self) -> Tensor:
+        """The mean training input; of 2,000 images if they are decoded on demand."""
         if self.data.train.inputs.dtype == torch.int64:
             return torch.zeros((), dtype=torch.int64)  # token ids have no mean
         split = self.splits["train"]
@@ -245,6 +281,16 @@ class Training:
         """Train to the end and return the arrays of the record.
 
         With zero epochs, a network that starts from weights is evaluated as it is.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            The arrays of a `records.record.Record`, by name.
+
+        Raises
+        ------
+        Diverged
+            The loss or a logit is not finite.
         """
         protocol = self.protocol
         began = saved = time.perf_counter()
@@ -260,8 +306,8 @@ class Training:
             last = epoch == protocol.epochs
             snapshot = last or epoch in protocol.snapshots
             evaluated = snapshot or epoch % protocol.evaluate_every == 0
-            # Averaged weights need new batch norm statistics, a pass over all the data: between
-            # evaluations the tracked samples are judged by the network being trained.
+            # Averaged weights need new batch norm statistics, which takes a pass over all the data.
+            # Between evaluations the network in training judges the tracked samples.
             network = self.predictor(epoch) if evaluated else self.network.eval()
             logits, features = self.evaluate(network, "train", self.tracked)
             labels = self.labels[self.tracked]
@@ -283,7 +329,7 @@ class Training:
                 self.save(self.spent + now - began)
                 saved = now
         self.final = network
-        # First epoch from which a sample is right until the end; 0 for one that is wrong there.
+        # First epoch from which a sample stays right; 0 if it is wrong at the end.
         learned = torch.where(self.wrong_until < protocol.epochs, self.wrong_until + 1, 0)
         scores = {}
         if protocol.feature_scores:
@@ -295,7 +341,7 @@ class Training:
             for column in zip(*self.followed.values(), strict=True)
         )
         return {
-            "test_logits": test.cpu().numpy().astype(half),  # these have been rounded to half
+            "test_logits": test.cpu().numpy().astype(half),  # already rounded to half
             "test_labels": self.splits["test"].labels.cpu().numpy().astype(small),
             "validation_logits": held_out.cpu().numpy().astype(half),
             "validation_labels": self.splits["validation"].labels.cpu().numpy().astype(small),
@@ -315,18 +361,39 @@ class Training:
         }
 
     def follow(self, logits: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
-        """Brier score, gradient norm of the last layer, logits and feature norm of each sample."""
+        """Brier score, gradient norm of the last layer, logits and feature norm of some samples.
+
+        Parameters
+        ----------
+        logits : (B, k)
+        features : inputs of the last layer, (B, d)
+        labels : (B,)
+
+        Returns
+        -------
+        tuple of Tensor
+            (B,), (B,), (B, k) and (B,) on the CPU; gradient norms are NaN without a last linear
+            layer.
+        """
         gradient = losses.last_layer_gradient_norm(self.loss, logits, labels, features)
-        if not getattr(self.network, "has_features", True):  # of somebody's own
+        if not getattr(self.network, "has_features", True):  # a user's network
             gradient = torch.full_like(gradient, torch.nan)
         brier = losses.brier(logits, labels)
         return brier.cpu(), gradient.cpu(), logits.cpu(), features.norm(dim=1).cpu()
 
     def feature_scores(self, network: nn.Module, held_out: tuple, test: tuple):
-        """Trust Score and ConfidNet of the test samples (n,), from last-layer features.
+        """Trust Score and ConfidNet of the test samples, fitted on the whole training set.
 
-        `held_out` are features, logits and labels of the validation samples, `test` features and
-        logits. Both are fitted on the whole training set, as it is trained on.
+        Parameters
+        ----------
+        network : the trained network
+        held_out : features (v, d), logits (v, k) and labels (v,) of the validation samples
+        test : features (n, d) and logits (n, k) of the test samples
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            ``test_trust_score`` and ``test_confidnet``, (n,) each.
         """
         parts = torch.arange(len(self.labels), device=self.device).split(self.evaluation_batch)
         with torch.no_grad():
@@ -345,8 +412,8 @@ class Training:
     def sharpness(self) -> float:
         """Rise of the cross-entropy of the tracked samples when the weights take one step uphill.
 
-        L(θ + ρ ∇L/‖∇L‖) - L(θ) with the protocol's ρ, in evaluation mode (SAM; fmfp, eq. 9 and
-        algorithm 1). The weights stay as they are.
+        The value is L(θ + ρ ∇L/‖∇L‖) - L(θ) with the protocol's ρ, in nats and in evaluation mode
+        (SAM; fmfp, eq. 9 and algorithm 1). The weights are restored.
         """
         network, rho = self.final, self.protocol.rho
         weights = list(network.parameters())
@@ -371,7 +438,14 @@ class Training:
         return there - here
 
     def shifted(self) -> list[dict]:
-        """A row of metrics per shift of the test set; the temperature is that of unshifted data."""
+        """Measure the network on every shift of the test set.
+
+        Returns
+        -------
+        list of dict
+            A row of metrics for each kind and severity of shift; the temperature is that of the
+            unshifted validation data.
+        """
         n = self.protocol.shifted
         if not n:
             return []
@@ -380,19 +454,30 @@ class Training:
             self.splits["shifted"] = self._here(split)
             logits = self.evaluate(self.final, "shifted")[0].cpu().numpy()
             labels = split.labels.numpy()
-            row = _scalars(metrics.summary(logits, labels))
-            scaled = metrics.summary(logits / temperature, labels)
+            row = _scalars(ranking.summary(logits, labels))
+            scaled = ranking.summary(logits / temperature, labels)
             row |= {f"{k}_scaled": scaled[k] for k in ("ece", "brier", "nll", "auroc")}
+            row[f"auroc_scaled{BY_LOG_ODDS}"] = scaled[f"auroc{BY_LOG_ODDS}"]
             rows.append({"shift": kind, "severity": severity} | row)
         return rows
 
     def learn(self, epoch: int) -> float:
-        """One epoch; returns the mean loss."""
+        """Train one epoch.
+
+        Parameters
+        ----------
+        epoch : its number, from 1
+
+        Returns
+        -------
+        float
+            The mean loss of the batches.
+        """
         protocol, network = self.protocol, self.network
         swa = self.average is not None
         for group in self.optimizer.param_groups:
             group["lr"] = protocol.rate(epoch, self.run.recipe.averaging, self.run.variant)
-        # As written in fmfp, flat minima are looked for from the baseline's checkpoint on.
+        # In fmfp's text, flat minima start from a checkpoint of plain training.
         plain = self.run.variant == "paper" and swa and epoch <= protocol.swa_start
         sharp = self.run.recipe.update == "sam" and not plain
         network.train()
@@ -426,20 +511,35 @@ class Training:
         return float(total) / len(batches)
 
     def predictor(self, epoch: int) -> nn.Module:
-        """The network whose predictions count at an epoch: the averaged one once it exists."""
+        """The network whose predictions count: the averaged one once averaging has started.
+
+        Parameters
+        ----------
+        epoch : number of epochs that are done
+        """
         if self.average is None or epoch <= self.protocol.swa_start:
             return self.network.eval()
-        split = self.splits["train"]
         everything = torch.arange(len(self.labels), device=self.device)
+        parts = everything.split(self.evaluation_batch)
+        batches = self.batches(self.splits["train"], parts)
+        if self.protocol.bn_statistics == "augmented":
+            # Crops of their own: the training goes on as it does without them.
+            (seed,) = np.random.SeedSequence([self.run.seed, epoch]).generate_state(1)
+            crops = torch.Generator(self.device).manual_seed(int(seed))
+            batches = self.training_batches(parts, crops)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-            parts = everything.split(self.evaluation_batch)
-            update_bn(self.batches(split, parts), self.average)
+            update_bn(batches, self.average)
         return self.average.module.eval()
 
     # --- checkpoints ---
 
     def save(self, spent: float) -> None:
-        """Write everything that decides how the run continues, in one step."""
+        """Write a checkpoint: everything that decides how the run continues.
+
+        Parameters
+        ----------
+        spent : seconds of training so far
+        """
         state = {name: getattr(self, name) for name in CONTINUED} | {
             "made_by": self._maker(),
             "spent": spent,
@@ -454,7 +554,7 @@ class Training:
         torch.save(state, buffer)
         content = buffer.getvalue()
         draft = self.checkpoint.with_suffix(f".{os.getpid()}")
-        try:  # the sum goes first, as torch does not look at those in its own format
+        try:  # the checksum goes first: torch does not check those in its format
             draft.write_bytes(hashlib.sha256(content).digest() + content)
             draft.replace(self.checkpoint)
         except OSError as error:  # a disk that is full now may have room at the end
@@ -462,7 +562,7 @@ class Training:
             self.log(f"{self.run.name}: checkpoint not written ({error})")
 
     def resume(self) -> None:
-        """Resume from the checkpoint, if there is one that can be read and fits this code."""
+        """Continue from the checkpoint, if it is whole and from this code and device."""
         if not self.checkpoint.exists():
             return
         try:
@@ -490,6 +590,7 @@ class Training:
         self.log(f"{self.run.name}: goes on after epoch {self.epoch}")
 
     def _maker(self) -> list[str]:
+        """Versions and device that a checkpoint belongs to."""
         versions = [calibkit.__version__, folders.VERSION, str(torch.__version__)]
         return [*versions, self.device.type, *CONTINUED]
 
@@ -497,7 +598,27 @@ class Training:
 
     @torch.no_grad()
     def evaluate(self, network: nn.Module, name: str, index: Tensor | None = None):
-        """Logits (n, k) and last-layer features (n, d) of a split, float32."""
+        """Logits and last-layer features of a split, in float32.
+
+        Predictions are kept at half precision, so logits of all splits but "train" are rounded to
+        half.
+
+        Parameters
+        ----------
+        network : a network in evaluation mode
+        name : "train", "validation", "test" or "shifted"
+        index : positions in the split, (m,); default all of them
+
+        Returns
+        -------
+        tuple of Tensor
+            Logits (m, k) and features (m, d).
+
+        Raises
+        ------
+        Diverged
+            A logit is not finite.
+        """
         split = self.splits[name]
         if index is None:
             index = torch.arange(len(split.labels), device=self.device)
@@ -508,21 +629,30 @@ class Training:
             logits.append(network.head(hidden))
         outputs = torch.cat(logits)
         if name != "train":
-            # Predictions are kept at half precision, so whatever is measured is measured on that.
+            # Records keep half precision, so metrics are computed from half precision, too.
             outputs = outputs.half().float()
-        if not outputs.isfinite().all():  # the last step of an epoch may be one too many
+        if not outputs.isfinite().all():  # the last step may have diverged
             raise Diverged(f"logits of the {name} set are not finite")
         return outputs, torch.cat(features)
 
     def note(self, epoch: int, loss: float, train_accuracy: float, test: Tensor, held_out: Tensor):
-        """A row of the history: every metric on the test set, also after temperature scaling."""
+        """Add a row to the history: every metric on the test set, also after temperature scaling.
+
+        Parameters
+        ----------
+        epoch : number of epochs that are done
+        loss : mean training loss of the epoch
+        train_accuracy : share of tracked training samples that are right, from 0 to 1
+        test : test logits, (n, k)
+        held_out : validation logits, (v, k)
+        """
         logits, labels = test.cpu().numpy(), self.data.test.labels.numpy()
         row = {
             "epoch": epoch,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "loss": loss,
             "train_accuracy": train_accuracy,
-            **metrics.summary(logits, labels),
+            **ranking.summary(logits, labels),
         }
         best, value = posthoc.optimal_temperature(logits, labels, "ece")
         held_out, held_out_labels = held_out.cpu().numpy(), self.data.validation.labels.numpy()
@@ -547,11 +677,12 @@ class Training:
 
 
 def _decoded(split: data.Split, parts: Sequence[Tensor], seed: tuple = ()) -> Iterator[Tensor]:
-    """Inputs of each of some parts of a split in turn, as they are stored."""
+    """Inputs of some parts of a split, one part after the other, as they are stored."""
     if isinstance(split.inputs, Tensor):
         return (split.inputs[part] for part in parts)
     return split.inputs.batches(parts, seed)
 
 
 def _scalars(values: dict) -> dict[str, float]:
+    """The scalars of a dict as floats; arrays are left out."""
     return {k: float(v) for k, v in values.items() if np.isscalar(v)}

@@ -1,4 +1,4 @@
-"""The training machine: what it can compute, its memory, and what a record says about it."""
+"""The training machine: whether it computes in bfloat16, its memory, and its description."""
 
 import ctypes
 import platform
@@ -27,10 +27,10 @@ _PRODUCTS = {  # every sum of products in a network and in its gradient
 
 
 class RoundedProducts(TorchDispatchMode):
-    """Takes products of bfloat16 numbers in float32 and rounds their sums to bfloat16.
+    """Compute products of bfloat16 numbers in float32 and round their sums to bfloat16.
 
-    That is what processors with bfloat16 do. Those without it emulate each step in PyTorch, at a
-    tenth of the speed of this.
+    Processors with bfloat16 do the same. On other processors PyTorch emulates each step, at a tenth
+    of this speed.
     """
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -42,7 +42,12 @@ class RoundedProducts(TorchDispatchMode):
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies in bfloat16; older ones emulate it."""
+    """Whether a device multiplies in bfloat16 itself; older devices emulate it.
+
+    Parameters
+    ----------
+    device : a torch device
+    """
     if device.type == "cuda":
         with torch.cuda.device(device):
             return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -56,6 +61,7 @@ def computes_bfloat16(device: torch.device) -> bool:
 
 
 def _processor() -> str:
+    """Name of the processor, for a record."""
     try:  # Linux leaves platform.processor() empty
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return "1 thread of " + next(x for x in lines if x.startswith("model name")).split(": ")[1]
@@ -64,7 +70,10 @@ def _processor() -> str:
 
 
 def keep_memory() -> None:
-    """Make glibc keep freed memory: mapping it anew at each step costs a sixth of the time."""
+    """Make glibc keep freed memory: requesting it again at each step costs a sixth of the time.
+
+    On another C library nothing happens.
+    """
     with suppress(OSError, AttributeError):  # another C library
         libc = ctypes.CDLL("libc.so.6")
         trim_threshold, mmap_max = -1, -4  # of mallopt(3)
@@ -73,7 +82,18 @@ def keep_memory() -> None:
 
 
 def describe(device: torch.device) -> dict:
-    """Versions, machine and peak memory: what a reader needs to judge a number."""
+    """Versions, device and peak memory, for a record.
+
+    Parameters
+    ----------
+    device : the torch device of the run
+
+    Returns
+    -------
+    dict
+        ``device``, ``peak_memory_mb`` (MiB; None where it is not known), ``commit``, and the
+        versions of calibkit, torch, numpy and python.
+    """
     checkout = Path(__file__).resolve().parent
     ask, commit = ["git", "-C", checkout, "rev-parse", "--short", "HEAD"], ""
     with suppress(OSError):  # a machine without git

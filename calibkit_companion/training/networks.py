@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from calibkit import terms
 from calibkit_companion.experiments import plugins
 
 Shape = tuple[int, ...]
@@ -56,13 +57,33 @@ class Network(nn.Module):
         self.head = head
 
     def features(self, x: Tensor) -> Tensor:
-        """Penultimate features `(B, d)`: what the head sees."""
+        """What the head sees.
+
+        Parameters
+        ----------
+        x : inputs, (B, ...)
+
+        Returns
+        -------
+        Tensor
+            Features, (B, d).
+        """
         for stage in self.stages:
             x = stage(x)
         return self.pool(x)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits `(B, classes)`."""
+        """The logits.
+
+        Parameters
+        ----------
+        x : inputs, (B, ...)
+
+        Returns
+        -------
+        Tensor
+            Logits, (B, classes).
+        """
         return self.head(self.features(x))
 
 
@@ -70,11 +91,13 @@ class Network(nn.Module):
 
 
 def _expect(fits: bool, shape: Shape, expected: str) -> None:
+    """Refuse an input shape, with a line that says what the network takes."""
     if not fits:
         raise ValueError(f"input_shape: got {shape}, but this network takes {expected}")
 
 
 def _expect_image(shape: Shape) -> None:
+    """Refuse anything but images of 8 pixels a side or more."""
     fits = len(shape) == 3 and min(shape[1:]) >= 8
     _expect(fits, shape, "images (channels, height, width) of 8 pixels a side or more")
 
@@ -82,7 +105,10 @@ def _expect_image(shape: Shape) -> None:
 def _conv(
     inputs: int, outputs: int, kernel: int = 3, stride: int = 1, signal: bool = False
 ) -> nn.Module:
-    """A convolution that pads with zeros; of a `signal` along its one row: faster than Conv1d."""
+    """A convolution without bias that pads with zeros.
+
+    A `signal` is convolved along its one row, which is faster than Conv1d.
+    """
     kernels, strides, padding = kernel, stride, kernel // 2
     if signal:
         kernels, strides, padding = (1, kernel), (1, stride), (0, padding)
@@ -93,14 +119,17 @@ _ONE_ROW = nn.Unflatten(1, (-1, 1))  # (B, channels, length) to (B, channels, 1,
 
 
 def _norm_relu(width: int) -> tuple[nn.Module, nn.Module]:
+    """Batch norm and ReLU."""
     return nn.BatchNorm2d(width), nn.ReLU(inplace=True)
 
 
 def _average() -> tuple[nn.Module, nn.Module]:
+    """The mean over positions, flattened to (B, channels)."""
     return nn.AdaptiveAvgPool2d(1), nn.Flatten()
 
 
 def _he_normal(network: Network) -> Network:
+    """Draw all convolutions of a network from He's normal distribution, fan-out."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -108,13 +137,14 @@ def _he_normal(network: Network) -> Network:
 
 
 def _torchvision():
-    """torchvision's models, imported when asked for: they take longer to load than torch."""
+    """The models of torchvision, imported late: they take longer to load than torch."""
     from calibkit_companion.data.torchvision import torchvision
 
     return torchvision.models
 
 
 def _quarters(blocks: Sequence[nn.Module]) -> list[nn.Sequential]:
+    """Blocks in groups of a quarter each."""
     size = len(blocks) // 4
     return [nn.Sequential(*blocks[i : i + size]) for i in range(0, len(blocks), size)]
 
@@ -153,10 +183,10 @@ def _cnn(shape: Shape, classes: int, width: int = 32) -> Network:
 def _textcnn(shape: Shape, classes: int, vocabulary: int | None = None, width: int = 64) -> Network:
     """Eight weighted layers on token ids: seven convolutions over an embedding, and the head.
 
-    overconf names an 8-layer 1-D CNN for 20 Newsgroups and leaves its details to an appendix that
+    overconf names an 8-layer 1-D CNN for 20 Newsgroups and leaves the details to an appendix that
     we do not have, so the sizes are ours. Token 0 is padding, embedded as zero. The other
-    embeddings start from N(0, 0.02^2): batch norm undoes the scale, and small ones learn fast
-    enough under plain SGD (from N(0, 1), or with maximum pooling, it does not learn).
+    embeddings start from N(0, 0.02^2). Batch norm undoes the scale, and small embeddings learn fast
+    enough with plain SGD; from N(0, 1), or with maximum pooling, the network does not learn.
     """
     _expect(len(shape) == 1, shape, "texts (tokens,)")
     if vocabulary is None or vocabulary < 2:
@@ -266,8 +296,9 @@ class _PreActivated(nn.Module):
 def _preact_resnet(blocks: int, width: int, shape: Shape, classes: int) -> Network:
     """Three stages of `blocks` pre-activated blocks of `width`, 2 and 4 times `width` channels.
 
-    Wide ResNets are this family too (Zagoruyko & Komodakis, 2016); they count the shortcuts as
-    layers, so that WRN-28 has four blocks a stage. No dropout, as in the public code of fmfp.
+    Wide ResNets belong to this family (Zagoruyko & Komodakis, 2016). They count the shortcuts as
+    layers, so WRN-28 has four blocks in each stage. There is no dropout, as in the public code of
+    fmfp.
     """
     _expect_image(shape)
     inputs = 16
@@ -359,10 +390,10 @@ def _vgg16_bn(shape: Shape, classes: int, weights: str | None = None) -> Network
 def _mobile(
     name: str, options: dict, strides_kept: set[int], dropout: float, shape: Shape, classes: int
 ) -> Network:
-    """MobileNetV2 (Sandler et al., 2018) and EfficientNet (Tan & Le, 2019), as torchvision's.
+    """MobileNetV2 (Sandler et al., 2018) or EfficientNet (Tan & Le, 2019), from torchvision.
 
-    Both halve the image five times. `strides_kept` says which of these remain (fmfp's choice in
-    its public code: a 32-pixel image ends as 8 by 8 and 4 by 4). Initialised as torchvision does.
+    Both halve the image five times. `strides_kept` says which halvings remain: fmfp's public code
+    keeps a 32-pixel image at 8 by 8 and 4 by 4. The initialisation is torchvision's.
     """
     _expect_image(shape)
     net = _torchvision().get_model(name, num_classes=classes, **options)
@@ -374,7 +405,7 @@ def _mobile(
             strided.stride = (1, 1)
     stages: list[nn.Sequential] = []
     for layer in net.features:
-        if getattr(layer, "use_res_connect", False):  # same shape as before: same stage
+        if getattr(layer, "use_res_connect", False):  # the shape does not change: the same stage
             stages[-1].append(layer)
         else:
             stages.append(nn.Sequential(layer))
@@ -445,6 +476,8 @@ class _Tokens(nn.Module):
 
 
 class _ClassToken(nn.Module):
+    """The class token of ViT's output, (B, d)."""
+
     def forward(self, x: Tensor) -> Tensor:
         return x[:, 0]
 
@@ -479,7 +512,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     # The four-stage ResNets of He et al. (2016) behind a 3x3 stem, as used on CIFAR.
     "resnet18": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 64, 64, _projection),
     "resnet18_w16": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 16, 16, _projection),
-    # Four times the weights of w16 in three quarters of its time: half the resolution throughout.
+    # Half the resolution: four times the weights of w16 in three quarters of the time.
     "resnet18_w32_s2": partial(_resnet, "BasicBlock", (2, 2, 2, 2), 32, 32, _projection, stride=2),
     "resnet50": partial(_resnet, "Bottleneck", (3, 4, 6, 3), 64, 64, _projection),
     "resnet110_bottleneck": partial(_resnet, "Bottleneck", (3, 4, 26, 3), 64, 64, _projection),
@@ -546,8 +579,7 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
     name, _, weights = name.partition(":")
     if weights:
         options["weights"] = weights
-    if name not in NETWORKS:
-        raise ValueError(f"name: got {name!r}, expected one of {', '.join(NETWORKS)}")
+    terms.choose("network", name, NETWORKS, "calibkit_companion.training.networks.NETWORKS")
     if not shape or not all(isinstance(side, int) and side > 0 for side in shape):
         raise ValueError(f"input_shape: got {input_shape!r}, expected positive integers")
     if not isinstance(classes, int) or classes < 2:
@@ -565,9 +597,16 @@ def build(name: str, input_shape: Sequence[int], classes: int, **options) -> Net
 class Wrapped(nn.Module):
     """Any network from inputs to logits (B, k), with the features that its last layer sees.
 
-    If the logits are the output of its last linear layer, that layer is the head and its input (B,
-    d) are the features. If not, there are no features: the logits stand in for them, and nothing
-    that needs the gradient or the input of a last layer can be measured (`has_features` is False).
+    If the logits are the output of the last linear layer, that layer is the head, and its input (B,
+    d) are the features. Otherwise `has_features` is False: the logits take the place of the
+    features, and gradient norms of the last layer cannot be measured.
+
+    Parameters
+    ----------
+    inner : the user's network
+    source : the file that it comes from, for errors
+    shape : shape of one input
+    classes : number of logits
     """
 
     def __init__(self, inner: nn.Module, source: plugins.Source, shape: tuple, classes: int):
@@ -580,17 +619,21 @@ class Wrapped(nn.Module):
 
     @property
     def has_features(self) -> bool:
+        """Whether the logits are the output of the last linear layer."""
         return self._last is not None
 
     @property
     def head(self) -> nn.Module:
+        """The last linear layer; an identity if there are no features."""
         return nn.Identity() if self._last is None else self.inner.get_submodule(self._last)
 
     def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (B, k) of inputs (B, ...)."""
         with plugins.quoted(self._source):
             return self.inner(inputs)
 
     def features(self, inputs: Tensor) -> Tensor:
+        """Inputs (B, d) of the last layer; the logits if there are no features."""
         if self._last is None:
             return self(inputs)
         calls = []
@@ -600,19 +643,20 @@ class Wrapped(nn.Module):
 
     @torch.no_grad()
     def _ends_in_head(self, shape: tuple) -> bool:
+        """Whether the last linear layer, applied to its input, gives the logits."""
         self.inner.eval()
         try:
             inputs = torch.zeros(2, *shape)
             hidden = self.features(inputs)
             return hidden.ndim == 2 and torch.equal(self.head(hidden), self(inputs))
-        except (plugins.PluginError, IndexError):  # tried again, and reported, in `trials`
+        except (plugins.PluginError, IndexError):  # `trials` reports it
             return False
         finally:
             self.inner.train()
 
 
 def _own(name: str, shape: tuple, classes: int) -> nn.Module:
-    """Build a user's own network: ``build(shape, classes, **options) -> nn.Module``.
+    """Build a user's network: ``build(shape, classes, **options) -> nn.Module``.
 
     Raises
     ------

@@ -1,11 +1,13 @@
-"""The three axes of a training method: objective, update, averaging.
+"""The three parts of a training method: objective, update, averaging.
 
-An **objective** is drawn for each batch and then scores a network. ``draw(batch, rng)`` makes all
-random choices (mixing ratios, partners) and returns ``score(network) -> (B,)``, the loss of each
-sample. Scoring twice gives the same loss, which is what an update with two passes needs.
+An **objective** is a function ``draw(batch, rng)``. It makes all random choices for a batch (mixing
+ratios, partners) and returns ``score(network)``, which gives the loss of each sample, (B,). Calling
+``score`` twice on the same weights gives the same loss; an update with two passes needs that.
 
-An **update** is one optimiser step given such a score; **averaging** is torch's own
+An **update** is one step of the optimiser with such a score. **Averaging** is
 `torch.optim.swa_utils`.
+
+Each function that makes an objective takes the `TrainingSet` and the coefficients of the method.
 """
 
 from collections.abc import Callable
@@ -27,36 +29,82 @@ Score = Callable[[nn.Module], Tensor]
 
 @dataclass(frozen=True)
 class Batch:
-    inputs: Tensor  # normalised and augmented, (B, ...)
-    labels: Tensor  # (B,)
-    index: Tensor  # (B,) positions in the training set
+    """A batch of training samples.
+
+    Attributes
+    ----------
+    inputs : normalised and augmented inputs, (B, ...)
+    labels : their classes, (B,)
+    index : their positions in the training set, (B,)
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    index: Tensor
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """What an objective may ask of the whole training set."""
+    """What an objective may ask of the whole training set.
 
-    labels: Tensor  # (n,)
+    Attributes
+    ----------
+    labels : the class of each sample, (n,)
+    classes : number of classes
+    mean : mean input, in the shape of one input
+    fetch : gives the inputs of some positions (B,), normalised and augmented, (B, ...)
+    memory : tensors of an objective by name; a checkpoint keeps them
+    """
+
+    labels: Tensor
     classes: int
-    mean: Tensor  # mean input, shape of one input
-    fetch: Callable[[Tensor], Tensor]  # positions -> inputs, normalised and augmented
-    memory: dict[str, Tensor] = field(default_factory=dict)  # of an objective; checkpoints keep it
+    mean: Tensor
+    fetch: Callable[[Tensor], Tensor]
+    memory: dict[str, Tensor] = field(default_factory=dict)
 
     @cached_property
     def by_class(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Positions sorted by class, and where each class starts and how many it has."""
+        """The samples sorted by class.
+
+        Returns
+        -------
+        tuple of Tensor
+            Positions sorted by class (n,); for each class, where it starts (classes,) and how many
+            samples it has (classes,).
+        """
         count = torch.bincount(self.labels, minlength=self.classes)
         return self.labels.argsort(stable=True), count.cumsum(0) - count, count
 
     def partners(self, labels: Tensor, rng: np.random.Generator) -> Tensor:
-        """For each label, the position of a random training sample of that class."""
+        """Draw a random training sample of the same class for each label.
+
+        Parameters
+        ----------
+        labels : classes, (B,)
+        rng : source of the random numbers
+
+        Returns
+        -------
+        Tensor
+            Positions in the training set, (B,).
+        """
         order, start, count = self.by_class
         share = torch.from_numpy(rng.random(len(labels))).to(labels.device)
         return order[start[labels] + (share * count[labels]).long()]
 
 
 def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss of a plain sample under a method; cross-entropy where the method only mixes."""
+    """The loss that a method gives an unmixed sample; cross-entropy if the method only mixes.
+
+    Parameters
+    ----------
+    method : objective, update and averaging, with coefficients
+
+    Returns
+    -------
+    Callable
+        A function of logits (B, k) and labels (B,) that gives the loss of each sample, (B,).
+    """
     if method.objective in _OBJECTIVES:
         return losses.cross_entropy
     if plugins.own(method.objective):
@@ -67,12 +115,22 @@ def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.Generator], Score]:
-    """The objective of a method on a training set: ``draw(batch, rng) -> score``.
+    """The objective of a method on a training set.
+
+    Parameters
+    ----------
+    method : objective, update and averaging, with coefficients
+    train : the training set
+
+    Returns
+    -------
+    Callable
+        ``draw(batch, rng)``, which returns ``score(network)``.
 
     Raises
     ------
     ValueError
-        A method which mixes inputs, on token ids.
+        The method mixes inputs, and the inputs are token ids.
     """
     if method.objective.startswith(("mixup", "mit")) and not train.mean.is_floating_point():
         raise ValueError(f"{method.objective}: token ids cannot be mixed; use images or signals")
@@ -86,12 +144,12 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
 
 
 def _plain(loss: Callable[[Tensor, Tensor], Tensor]):
-    """Draws nothing: a loss of the logits of the batch as it is."""
+    """An objective without random choices: the loss of the logits of the batch."""
     return lambda batch, rng: lambda network: loss(network(batch.inputs), batch.labels)
 
 
 def _own(factory: Callable, source: plugins.Source, train: TrainingSet):
-    """Draws of somebody's own factory, whose errors are one line."""
+    """An objective from a user's factory; errors in it are one line."""
 
     def checked(value: object, what: str) -> Callable:
         if not callable(value):
@@ -106,13 +164,21 @@ def _own(factory: Callable, source: plugins.Source, train: TrainingSet):
 
 
 def _ratio(rng: np.random.Generator, alpha: float) -> float:
-    """λ ~ Beta(α, α) folded to at least 1/2 (mixup)."""
+    """Draw λ from Beta(α, α) and fold it to at least 1/2 (mixup)."""
     ratio = rng.beta(alpha, alpha)
     return max(ratio, 1 - ratio)
 
 
 def _mixed(alpha: float, folded: bool = True, inputs: bool = True, targets: bool = True):
-    """Mixtures λ a + (1-λ) b of inputs, of targets or of both; what is not mixed is that of a."""
+    """An objective on mixtures λ a + (1-λ) b of two samples a and b.
+
+    Parameters
+    ----------
+    alpha : α of the Beta distribution of λ, above 0
+    folded : take the larger of λ and 1 - λ
+    inputs : mix inputs; otherwise the input is that of a
+    targets : mix targets; otherwise the target is that of a
+    """
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         ratio = _ratio(rng, alpha) if folded else rng.beta(alpha, alpha)
@@ -134,22 +200,47 @@ def _mixed(alpha: float, folded: bool = True, inputs: bool = True, targets: bool
 
 
 def mixup(train: TrainingSet, alpha: float, folded: float = 0):
-    """Inputs λ x_a + (1-λ) x_b, scored λ CE(y_a) + (1-λ) CE(y_b), λ ~ Beta(α, α)."""
+    """Mixup: inputs λ x_a + (1-λ) x_b, loss λ CE(y_a) + (1-λ) CE(y_b), λ from Beta(α, α).
+
+    Parameters
+    ----------
+    train : the training set
+    alpha : α of the Beta distribution, above 0
+    folded : 1 takes the larger of λ and 1 - λ; 0 takes λ
+    """
     return _mixed(alpha, bool(folded))
 
 
 def mixup_to(train: TrainingSet, alpha: float):
-    """Target only: plain inputs, mixed targets (mixup table 2)."""
+    """Target only: plain inputs, mixed targets (mixup table 2).
+
+    Parameters
+    ----------
+    train : the training set
+    alpha : α of the Beta distribution of the mixing ratio, above 0
+    """
     return _mixed(alpha, inputs=False)
 
 
 def mixup_io(train: TrainingSet, alpha: float):
-    """Input only: mixed inputs, target of the larger part (mixup table 2)."""
+    """Input only: mixed inputs, target of the larger part (mixup table 2).
+
+    Parameters
+    ----------
+    train : the training set
+    alpha : α of the Beta distribution of the mixing ratio, above 0
+    """
     return _mixed(alpha, targets=False)
 
 
 def mixup_dt(train: TrainingSet, alpha: float):
-    """Deterministic transform: inputs and targets shrunk to their means by E[λ] (mixup table 2)."""
+    """Deterministic transform: inputs and targets shrunk to their means by E[λ] (mixup table 2).
+
+    Parameters
+    ----------
+    train : the training set
+    alpha : α of the Beta distribution of λ, above 0
+    """
     quantiles = np.random.default_rng(0).beta(alpha, alpha, 1_000_000)
     shrink = float(np.maximum(quantiles, 1 - quantiles).mean())
     prior = torch.bincount(train.labels, minlength=train.classes) / len(train.labels)
@@ -168,7 +259,13 @@ def mixup_dt(train: TrainingSet, alpha: float):
 
 
 def mixup_sc(train: TrainingSet, alpha: float):
-    """Same class: inputs mixed with one of their own class, target kept (mixup table 2)."""
+    """Same class: inputs mixed with an input of the same class, target kept (mixup table 2).
+
+    Parameters
+    ----------
+    train : the training set
+    alpha : α of the Beta distribution of the mixing ratio, above 0
+    """
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         ratio = _ratio(rng, alpha)
@@ -187,6 +284,18 @@ def decouple(
 ) -> tuple[Tensor, Tensor]:
     """Solve m1 = λ1 a + (1-λ1) b, m2 = λ2 a + (1-λ2) b for a and b (mixup eqs 3-4, ŷ_b corrected).
 
+    Parameters
+    ----------
+    mixed_1, mixed_2 : the two mixtures m1 and m2, of one shape
+    ratio_1, ratio_2 : λ1 and λ2, which must differ
+
+    Returns
+    -------
+    tuple of Tensor
+        a and b, in the shape of the mixtures.
+
+    Examples
+    --------
     >>> a, b = torch.tensor([1.0]), torch.tensor([5.0])
     >>> decouple(0.75 * a + 0.25 * b, 0.25 * a + 0.75 * b, 0.75, 0.25)
     (tensor([1.]), tensor([5.]))
@@ -199,6 +308,7 @@ def decouple(
 
 
 def _two_ratios(rng: np.random.Generator, alpha: float, margin: float) -> tuple[float, float]:
+    """Draw λ1 of at least 1/2 and λ2 of at most 1/2 that lie at least `margin` apart."""
     while True:
         first, second = _ratio(rng, alpha), 1 - _ratio(rng, alpha)
         # Without a margin the paper divides by λ1 - λ2, which may be 0: such pairs are redrawn.
@@ -207,6 +317,15 @@ def _two_ratios(rng: np.random.Generator, alpha: float, margin: float) -> tuple[
 
 
 def _mit(alpha: float, margin: float, blocks: Callable[[nn.Module], list[Callable]]):
+    """MIT: mix a pair twice, separate the two outputs, and score each by its label.
+
+    Parameters
+    ----------
+    alpha : α of the Beta distribution of the mixing ratios, above 0
+    margin : least distance of the two ratios, from 0 to below 1
+    blocks : gives the parts of a network after each of which the mixtures are separated
+    """
+
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         other = torch.from_numpy(rng.permutation(len(batch.labels))).to(batch.labels.device)
         seed = rng.integers(2**63)
@@ -232,12 +351,26 @@ def _mit(alpha: float, margin: float, blocks: Callable[[nn.Module], list[Callabl
 
 
 def mit_l(train: TrainingSet, alpha: float, margin: float):
-    """Mixup inference in training, decoupled once, at the logits (mixup eqs 3-4)."""
+    """MIT-L: mixtures separated once, at the logits (mixup eqs 3-4).
+
+    Parameters
+    ----------
+    train : the training set
+    alpha : α of the Beta distribution of the mixing ratios, above 0
+    margin : least distance of the two ratios, from 0 to below 1
+    """
     return _mit(alpha, margin, lambda network: [network])
 
 
 def mit_a(train: TrainingSet, alpha: float, margin: float):
-    """Mixup inference in training, decoupled and mixed anew after every stage (authors' code)."""
+    """MIT-A: mixtures separated after every stage and mixed again before the next (authors' code).
+
+    Parameters
+    ----------
+    train : the training set
+    alpha : α of the Beta distribution of the mixing ratios, above 0
+    margin : least distance of the two ratios, from 0 to below 1
+    """
     return _mit(
         alpha,
         margin,
@@ -249,7 +382,14 @@ def mit_a(train: TrainingSet, alpha: float, margin: float):
 
 
 def cs_kd(train: TrainingSet, temperature: float, weight: float):
-    """CE(x, y) + w T² KL(P(x'; T) ‖ P(x; T)), x' of the same class, detached (fmfp)."""
+    """CS-KD: CE(x, y) + w T² KL(P(x'; T) ‖ P(x; T)), x' of the same class and detached (fmfp).
+
+    Parameters
+    ----------
+    train : the training set
+    temperature : T, above 0
+    weight : w, the factor of the divergence
+    """
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         partner = train.fetch(train.partners(batch.labels, rng))
@@ -268,18 +408,24 @@ def cs_kd(train: TrainingSet, temperature: float, weight: float):
 
 
 def crl(train: TrainingSet, weight: float):
-    """CE plus a ranking loss: who was right more often should be more confident (fmfp's CRL).
+    """CRL: cross-entropy plus a penalty where confidence does not follow past correctness (fmfp).
 
     For neighbours i, j in the batch (the last beside the first) the penalty is
-    max(0, \\|c_i - c_j\\| - sign(c_i - c_j)(κ_i - κ_j)), with κ the confidence and c the share of
-    past epochs in which the sample was right, rescaled to [0, 1]; zero while all samples are alike.
+    max(0, |c_i - c_j| - sign(c_i - c_j)(κ_i - κ_j)). κ is the confidence. c is the share of past
+    epochs in which the sample was right, rescaled to [0, 1]; it is zero while all samples are
+    alike.
+
+    Parameters
+    ----------
+    train : the training set; its memory keeps how often each sample was right
+    weight : factor of the penalty
     """
     right = torch.zeros(len(train.labels), device=train.labels.device)
     seen = torch.zeros_like(right)
     train.memory.update(right=right, seen=seen)
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        # This batch comes up once an epoch: it has been seen in every epoch that is over.
+        # A sample comes up once an epoch, so it has been seen in every past epoch.
         least, most = right.min(), seen[batch.index].max()
         share = (right[batch.index] - least) / (most - least).clamp(min=1)
         difference = share - share.roll(-1)
@@ -288,7 +434,7 @@ def crl(train: TrainingSet, weight: float):
         def score(network):
             nonlocal counted
             logits = network(batch.inputs)
-            if not counted:  # a second pass over the same batch is the same moment of history
+            if not counted:  # a second pass over the batch counts once
                 right[batch.index] += (logits.argmax(1) == batch.labels).float()
                 seen[batch.index] += 1
                 counted = True
@@ -303,17 +449,27 @@ def crl(train: TrainingSet, weight: float):
 
 
 def mmce(train: TrainingSet, weight: float, formula: float = 0):
-    """CE plus w times the kernel calibration error of the batch, balanced (bsce baseline).
+    """MMCE: cross-entropy plus w times the balanced kernel calibration error of the batch (bsce).
 
-    The weight of 2 belongs to the penalty of the public code, which divides twice by the counts.
-    `formula` 1 divides once, as the formula does, which is 16 to 18 times as much.
+    Parameters
+    ----------
+    train : the training set, not used
+    weight : w; 2 belongs to the penalty of the public code, which divides twice by the counts
+    formula : 1 divides once, as the formula does, which is 16 to 18 times as much; 0 divides twice
     """
     penalty = losses.mmce(weighted=True, normalisation="formula" if formula else "code")
     return _plain(lambda z, labels: losses.cross_entropy(z, labels) + weight * penalty(z, labels))
 
 
 def consistency_gra(train: TrainingSet, draws: float, noise: float):
-    """CE, its gradient weighted by one minus the consistency under noise (bsce, section 16.1)."""
+    """Cross-entropy with its gradient weighted by one minus the consistency (bsce, section 16.1).
+
+    Parameters
+    ----------
+    train : the training set, not used
+    draws : number of noisy copies of the features
+    noise : standard deviation of the noise on the features
+    """
 
     def draw(batch: Batch, rng: np.random.Generator) -> Score:
         seed = int(rng.integers(2**31))
@@ -349,7 +505,12 @@ _OBJECTIVES = {
 
 @contextmanager
 def frozen_statistics(network: nn.Module):
-    """Batch norm normalises by the batch but leaves its running statistics alone."""
+    """Keep the running statistics of batch norm as they are; batch norm normalises by the batch.
+
+    Parameters
+    ----------
+    network : the network, in training mode
+    """
     layers = [m for m in network.modules() if isinstance(m, _BatchNorm)]
     momenta = [m.momentum for m in layers]
     for layer in layers:
@@ -364,10 +525,19 @@ def frozen_statistics(network: nn.Module):
 def sharpness_aware(
     network: nn.Module, backward: Callable[[], Tensor], rho: float, statistics: str = "once"
 ) -> Tensor:
-    """Leave in ``.grad`` the gradient at θ + ρ ∇L/‖∇L‖, and θ as it was (SAM; fmfp algorithm 1).
+    """Put the gradient at θ + ρ ∇L/‖∇L‖ into ``.grad`` and restore θ (SAM; fmfp algorithm 1).
 
-    `backward` computes the loss of the batch, fills the gradients and returns the loss. Running
-    statistics of batch norm see the first pass only, or both with ``statistics="twice"``.
+    Parameters
+    ----------
+    network : the network with the weights θ
+    backward : computes the loss of the batch, fills the gradients and returns the loss, ()
+    rho : ρ, the length of the step uphill
+    statistics : "once": running statistics of batch norm see the first pass; "twice": both passes
+
+    Returns
+    -------
+    Tensor
+        The loss at θ, ().
     """
     loss = backward()
     weights = [p for p in network.parameters() if p.grad is not None]

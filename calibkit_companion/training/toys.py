@@ -14,7 +14,17 @@ POWERS = (0.25, 0.5, 1, 2, 3, 4, 5)
 
 
 def draw(per_class: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points (n, 2) around each centre with unit covariance, and their labels (n,)."""
+    """Draw points around each centre with unit covariance.
+
+    Parameters
+    ----------
+    per_class : number of points around each centre
+
+    Returns
+    -------
+    tuple of Tensor
+        Points (n, 2) and their labels (n,).
+    """
     labels = torch.arange(len(CENTRES)).repeat_interleave(per_class)
     return CENTRES[labels] + torch.randn(len(labels), 2), labels
 
@@ -22,10 +32,21 @@ def draw(per_class: int) -> tuple[torch.Tensor, torch.Tensor]:
 def train(
     run: int, epochs: int = 5, per_class: int = 10_000
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Test logits, labels and true probabilities of a network: the toy as the bsce paper has it.
+    """Train a network on five Gaussians as the bsce paper does, and test it.
 
-    Its hidden layer has 100 units, which the paper does not say; the ``two_layers`` of runs has the
-    10 of the authors' notebook.
+    The hidden layer has 100 units; the paper does not say how many. The network ``two_layers`` of
+    runs has the 10 units of the authors' notebook.
+
+    Parameters
+    ----------
+    run : seed
+    epochs : passes over the training points
+    per_class : training points of each class
+
+    Returns
+    -------
+    tuple of Tensor
+        Of 5,000 test points: logits (5000, 5), labels (5000,) and true probabilities (5000, 5).
     """
     torch.manual_seed(run)
     points, labels = draw(per_class)
@@ -44,7 +65,19 @@ def train(
 def true_errors(
     logits: torch.Tensor, labels: torch.Tensor, eta: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """What the paper's "true error" of a prediction may mean, a number per sample each."""
+    """Each meaning of the paper's "true error" of a prediction.
+
+    Parameters
+    ----------
+    logits : predicted logits, (n, k)
+    labels : drawn labels, (n,)
+    eta : true probabilities, (n, k)
+
+    Returns
+    -------
+    dict of Tensor
+        The error of each sample (n,), by the name of its definition.
+    """
     gap, predicted = eta - logits.softmax(1), logits.argmax(1)
     of_label, of_predicted = (gap.gather(1, at[:, None])[:, 0] for at in (labels, predicted))
     return {
@@ -57,7 +90,7 @@ def true_errors(
 
 
 def families() -> dict[str, dict[str, Callable]]:
-    """The three weights that the paper compares, each with the exponents of one grid."""
+    """The three weights that the paper compares, by name; each with the exponents of a grid."""
     return {
         "focal": {f"γ = {g:g}": losses.focal_weight(gamma=g) for g in POWERS},
         "dual focal": {f"γ = {g:g}": losses.dual_focal_weight(gamma=g) for g in POWERS},
@@ -70,11 +103,17 @@ def families() -> dict[str, dict[str, Callable]]:
 
 
 def best_correlations(trained) -> dict[str, dict[str, tuple[str, np.ndarray]]]:
-    """For each reading of the true error, the best exponents of each weight and its r per run.
+    """The exponent of each weight that follows the true error best, for each meaning of that error.
 
     Parameters
     ----------
-    trained : list of what `train` returns
+    trained : list of what `train` returns, one entry for each run
+
+    Returns
+    -------
+    dict
+        By meaning of the true error and by weight: the exponent and the correlation in each run,
+        (runs,).
     """
     best: dict[str, dict[str, tuple[str, np.ndarray]]] = {}
     for reading in true_errors(*trained[0]):
@@ -94,12 +133,18 @@ def _correlation(weight: Callable, reading: str, logits, labels, eta) -> float:
 
 
 def fixed_point(loss: Callable, eta: np.ndarray, classes: int) -> np.ndarray:
-    """Prediction at which the expected gradient of a loss vanishes, by bisection.
+    """Find the prediction at which the expected gradient of a loss vanishes, by bisection.
 
     Parameters
     ----------
-    loss : of logits and targets
-    eta : true probabilities (m,) of the first class; the others share the rest
+    loss : function of logits and targets
+    eta : true probabilities of the first class, (m,); the other classes share the rest evenly
+    classes : number of classes
+
+    Returns
+    -------
+    numpy.ndarray
+        Predicted probability of the first class, (m,).
     """
     low, high = np.full(len(eta), -40.0), np.full(len(eta), 40.0)
     shares = [eta] + [(1 - eta) / (classes - 1)] * (classes - 1)

@@ -1,4 +1,4 @@
-"""A user's own method or network, tried before it trains."""
+"""Try a user's method or network on a few batches before it trains."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,19 @@ _TRIED: set[tuple] = set()
 
 
 def try_once(run: Run, training: Callable, log: Callable) -> None:
-    """Try what is one's own in a run, for the first of its seeds; `training` makes a new one."""
+    """Try a user's method or network once, for the first of its seeds.
+
+    Parameters
+    ----------
+    run : the run that is about to train
+    training : makes a new `loop.Training` of that run
+    log : called with one line about the trial
+
+    Raises
+    ------
+    plugins.PluginError
+        Something does not fit, in one line.
+    """
     key = (run.dataset, run.network, run.method, run.protocol)
     if key in _TRIED or not (plugins.own(run.method) or plugins.own(run.network)):
         return
@@ -28,12 +40,16 @@ def try_once(run: Run, training: Callable, log: Callable) -> None:
 
 
 def rehearse(training) -> str:
-    """Try what is one's own in a `loop.Training`, which is not to be used afterwards.
+    """Try a user's method or network in a `loop.Training`, which cannot be used afterwards.
+
+    Parameters
+    ----------
+    training : a `loop.Training`, freshly made
 
     Returns
     -------
     str
-        One line: time of a step and of the run, and what cannot be measured.
+        One line: milliseconds of a step, minutes of the run, and what cannot be measured.
 
     Raises
     ------
@@ -53,7 +69,7 @@ def rehearse(training) -> str:
 
 
 def _try_network(training) -> list[str]:
-    """Logits of two samples and of one; the parts that the run asks for."""
+    """Check the logits of two samples and of one, and the parts that the run needs."""
     network, run = training.network, training.run
     source = plugins.source(run.network)
     inputs = training.training_inputs(torch.arange(2, device=training.device))
@@ -76,7 +92,7 @@ def _try_network(training) -> list[str]:
 
 
 def _try_loss(training) -> None:
-    """Of a loss: one value a sample, also for one sample."""
+    """Check that a loss gives one value for each of eight samples, and for one sample."""
     recipe, classes = training.run.recipe, len(training.data.classes)
     source = plugins.source(recipe.objective)
     is_loss, function = plugins.objective(recipe.objective, dict(recipe.options))
@@ -90,7 +106,7 @@ def _try_loss(training) -> None:
 
 
 def _try_step(training) -> float:
-    """Score real batches as `Training.learn` does; the median of some steps, in seconds."""
+    """Score real batches as `Training.learn` does; the median time of a step, in seconds."""
     recipe, network, protocol = training.run.recipe, training.network, training.protocol
     source = plugins.source(
         recipe.objective if plugins.own(recipe.objective) else training.run.network
@@ -131,7 +147,7 @@ def _try_step(training) -> float:
 
 
 def _check(source: plugins.Source, values: object, expected: tuple, what: str) -> None:
-    """Whether these are numbers of the expected shape."""
+    """Refuse values that are not finite numbers of the expected shape."""
     shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
     if shape != expected:
         raise source.error(f"gives {shape}, expected {expected}, {what}")

@@ -16,6 +16,9 @@ class Asked:
     group: tuple[str, ...] = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     minus_one: str | None = None  # "none": -1 is never a class
+    one_label: str | None = None  # of several that hold at once
+    ids: str | None = None  # the column that names the samples; "": whichever do; None: no matter
+    cluster: str | None = None  # the column that says which rows are alike
 
     def of(self, role: str, names: Collection[str]) -> list[str] | None:
         """The columns said to be `role`, in the file's order; None if nothing was said.

@@ -17,6 +17,11 @@ def class_arrays(
     frame, roles: Roles, asked: Asked, notes: list[str]
 ) -> tuple[dict[str, Array], set[str]] | None:
     """Scores, labels, names of the classes, the model's answers; None if no column has scores."""
+    if records.of_names(frame[roles.label]):
+        raise ValueError(
+            f"{roles.label}: got a list of names in each row (multi-label), expected one label: "
+            "--one-label NAME takes one of them"
+        )
     if listed := records.scores_in(frame, asked):
         arrays, used = _of_lists(frame, roles, *listed, notes)
     elif any(records.is_list(frame[c]) for c in frame.columns) and not roles.pairs:
@@ -34,6 +39,8 @@ def class_arrays(
 
 def _of_lists(frame, roles: Roles, kind: str, name: str, notes: list[str]):
     kind, scores, sizes = records.matrix(frame[name], kind, notes)
+    if records.is_list(frame[roles.label]):  # several labels at once
+        return {kind: scores, "labels": records.whole(frame[roles.label])}, {name}
     labels = cells.labels(frame[roles.label])
     records.check_choices(labels, sizes, roles.label)
     return {kind: scores, "labels": labels}, {name}

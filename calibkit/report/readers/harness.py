@@ -4,6 +4,7 @@ import numpy as np
 
 from calibkit.report.names import is_number
 from calibkit.report.readers.asked import Asked
+from calibkit.report.readers.ids import together
 from calibkit.report.readers.named import Arrays, among, grouped
 
 
@@ -47,11 +48,23 @@ def harness_arrays(rows: list[dict], asked: Asked) -> Arrays:
             f"The harness counted {100 * np.mean(theirs):.1f}\u00a0% right, these "
             f"log-probabilities give {100 * ours:.1f}\u00a0%."
         )
-    group = asked.group
+    group, names = asked.group, {}
+    if asked.ids is not None:
+        name = asked.ids or "doc_id"
+        if asked.ids or all(name in row for row in kept):
+            among((name,), set.intersection(*map(set, kept)), "fields of every line: ", "id")
+            names = {name: np.array([str(row[name]) for row in kept], dtype=object)}
     fields = [{**row.get("doc", {}), **row} for row in kept] if group else []
     among(group, set.intersection(*map(set, fields)) if fields else (), "fields of every line: ")
     columns = [np.array([str(row[name]) for row in fields]) for name in group]
-    return {"logits": logits, "labels": labels} | grouped(group, columns), notes
+    arrays = {"logits": logits, "labels": labels} | grouped(group, columns)
+    arrays |= together(names)
+    if (name := asked.cluster) is not None:
+        fields = [{**row.get("doc", {}), **row} for row in kept]
+        among((name,), set.intersection(*map(set, fields)), "fields of every line: ", "cluster")
+        arrays["clusters"] = np.array([str(row[name]) for row in fields])
+        arrays["cluster_name"] = np.array(name)
+    return arrays, notes
 
 
 def _choices(row: dict) -> list[float]:

@@ -59,18 +59,25 @@ def minus_one_is_class(
     return None
 
 
+def are_several(labels: Array) -> bool:
+    """Whether rows of 0 and 1 have several labels, or none; what is below 0 or NaN is unknown."""
+    if labels.ndim != 2 or labels.shape[1] < 2 or labels.dtype.kind not in "biuf":
+        return False
+    known = labels[~((labels < 0) | (labels != labels)).any(axis=1)]
+    return bool(known.size and np.isin(known, (0, 1)).all() and (known.sum(axis=1) != 1).any())
+
+
 def check_one_label(labels: ArrayLike, name: str) -> None:
     """Refuse rows of 0 and 1 with several labels, or none, by what they are."""
     array = to_numpy(labels, name)
-    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "biuf":
+    if not are_several(array):
         return
-    sums = array.sum(axis=1)
-    if array.size and np.isin(array, (0, 1)).all() and (sums != 1).any():
-        raise ValueError(
-            f"{name}: got rows of {int(sums.min())} to {int(sums.max())} labels at once "
-            "(multi-label), expected one a row: save a file for each label j, with "
-            "probs=probs[:, j] and labels=labels[:, j]"
-        )
+    sums = np.nansum(np.maximum(array, 0), axis=1)
+    raise ValueError(
+        f"{name}: got rows of {int(sums.min())} to {int(sums.max())} labels at once "
+        f"(multi-label), expected one a row: --one-label NAME takes "
+        "one of them, by its name or its number from 0"
+    )
 
 
 def as_text(labels: Array) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 
 from calibkit.arrays import Array, to_numpy
 from calibkit.report.names import KEYS, few_of, text_of
-from calibkit.report.readers import scales
+from calibkit.report.readers import ids, scales
 from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.vocabulary import NAMES, WEAK
 
@@ -17,8 +17,9 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
     """Named arrays under our names, from those of any tool."""
     group = asked.group
     among(group, keys, "names among ")
+    clusters = _clusters(keys, get, asked.cluster)
     ignored = asked.of("ignore", keys) or []
-    keys = keys - {*group, *ignored}
+    keys = keys - {*group, *ignored, asked.cluster, f"val_{asked.cluster}"}
     names = _by_alias(keys, get, asked)
     if not {"logits", "probs"} & set(names) and not {"confidence", "correct"} <= set(names):
         raise ValueError(
@@ -51,14 +52,28 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
         _check_one_truth(keys, names["labels"], get)
     others = [f"{name!r} as {ours}" for ours, name in names.items() if ours != name]
     notes = [f"Read {', '.join(others)}."] if others else []
-    unused = sorted(keys - set(names.values()))
+    free = keys - set(names.values())
+    scores = next(x for x in ("logits", "probs", "confidence") if x in arrays)
+    n, more = len(to_numpy(arrays[scores], scores)), {*group, *filter(None, [asked.cluster])}
+    matching = ids.of_arrays(free | more, keys | more, get, asked, n)
+    unused = sorted(free - {*matching.get("id_names", np.array([])).tolist()})
     if unused and "test_logits" not in keys:  # a record has much else
         notes.append(f"Not used: {few_of(unused)}.")
     columns = [text_of(np.asarray(to_numpy(get(name)))) for name in group]
     if len({x.shape for x in columns}) > 1 or any(x.ndim != 1 for x in columns):
         shapes = ", ".join(str(column.shape) for column in columns)
         raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
-    return arrays | grouped(group, columns), notes
+    return arrays | grouped(group, columns) | clusters | matching, notes
+
+
+def _clusters(keys: set[str], get: Callable[[str], Array], name: str | None) -> dict[str, Array]:
+    if name is None:
+        return {}
+    among((name,), keys, "names among ", "cluster")
+    found = {"clusters": text_of(np.asarray(to_numpy(get(name)))), "cluster_name": np.array(name)}
+    if f"val_{name}" in keys:
+        found["val_clusters"] = text_of(np.asarray(to_numpy(get(f"val_{name}"))))
+    return found
 
 
 def _check_one_truth(keys: set[str], chosen: str, get: Callable[[str], Array]) -> None:
@@ -84,10 +99,12 @@ def _settled(ours: str, theirs: str, array: Array) -> str:
     return ours if scales.weak_logits(column, theirs) else ours.replace("logits", "probs")
 
 
-def among(group: tuple[str, ...], names: Collection[str], expected: str) -> None:
+def among(
+    group: tuple[str, ...], names: Collection[str], expected: str, what: str = "group"
+) -> None:
     if missing := [name for name in group if name not in names]:
         shown = few_of(sorted(names) if isinstance(names, set) else names)
-        raise ValueError(f"group: got {few_of(missing)}, expected {expected}{shown}")
+        raise ValueError(f"{what}: got {few_of(missing)}, expected {expected}{shown}")
 
 
 def grouped(group: tuple[str, ...], columns: list) -> dict[str, Array]:

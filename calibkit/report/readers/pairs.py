@@ -3,7 +3,7 @@
 import numpy as np
 
 from calibkit.arrays import Array
-from calibkit.report.names import few_of
+from calibkit.report.names import Naming, few_of
 from calibkit.report.readers import cells, scales
 from calibkit.report.readers.asked import line
 
@@ -38,10 +38,9 @@ def _leave_out(rows: Array, why: str, notes: list[str]) -> None:
         return
     places = np.flatnonzero(rows) + 1
     some = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
-    notes.append(
-        f"{len(places):,} of {len(rows):,} rows have {why} and are left out, not counted as "
-        f"errors (rows {some} below the header)."
-    )
+    said = f"{len(places):,} of {len(rows):,} rows have {why} and are left out, not counted as "
+    said += "errors"
+    notes.append(Naming(said, f" (rows {some} below the header)", "."))
 
 
 def _confidences(column, notes: list[str]) -> Array:

@@ -57,6 +57,12 @@ def is_list(column) -> bool:
     return is_row(_first(column))
 
 
+def of_names(column) -> bool:
+    """Whether each cell is a list of names, of which some may be empty."""
+    filled = next((x for x in column if is_row(x) and len(x)), ())
+    return len(filled) > 0 and all(isinstance(x, str) for x in filled)
+
+
 def _scored(column) -> bool:
     """Whether each cell lists a dict {label, score} for each class."""
     first = _first(column)
@@ -139,6 +145,18 @@ def matrix(column, kind: str, notes: list[str]) -> tuple[str, Array, Array]:
         logs = np.log(np.where(own, padded, 1.0))
         return "logits", np.where(own, logs - logs[:, :1], NONE), sizes
     return kind, padded, sizes
+
+
+def whole(column) -> Array:
+    """Lists of as many numbers in each row, such as 0 and 1 for each label."""
+    rows = [np.asarray(x if is_row(x) else [], dtype=np.float64).ravel() for x in column]
+    if len({len(row) for row in rows}) > 1:
+        sizes = [len(row) for row in rows]
+        raise ValueError(
+            f"{column.name}: got lists of {min(sizes)} to {max(sizes)} numbers, expected a number "
+            "for each label in each row"
+        )
+    return np.stack(rows)
 
 
 def check_choices(labels: Array, sizes: Array, name: str) -> None:

@@ -18,6 +18,7 @@ class Roles:
     label: str | None = None
     weight: str | None = None
     split: str | None = None
+    cluster: str | None = None
     correct: str | None = None
     confidence: str | None = None
     logprob: str | None = None
@@ -27,7 +28,7 @@ class Roles:
     @property
     def taken(self) -> set[str]:
         """Columns that cannot be scores of classes."""
-        single = (self.label, self.weight, self.split, self.answer)
+        single = (self.label, self.weight, self.split, self.cluster, self.answer)
         return {*self.groups, *self.spare, *(x for x in single if x)}
 
     @property
@@ -40,11 +41,12 @@ class Roles:
 def roles_of(frame, asked: Asked) -> Roles:
     """What each column of a table is."""
     names = list(frame.columns)
-    roles = Roles(asked.group, spare=asked.of("ignore", names) or [])
+    roles = Roles(asked.group, spare=asked.of("ignore", names) or [], cluster=asked.cluster)
     if not roles.groups:
         said = asked.of("groups", names) or [c for c in ("group", "groups") if c in names][:1]
         roles.groups = tuple(c for c in said if c not in roles.spare)
     said = {x for role in asked.columns if role != "groups" for x in _named(asked, role, names)}
+    said |= {roles.cluster}
     free = [c for c in names if c not in {*roles.groups, *said} and not c.startswith("Unnamed:")]
     for role in ("weights", "split", "correct", "confidence", "logprob"):
         found = asked.one(role, names) or next(iter(_candidates(role, free)), None)

@@ -203,9 +203,9 @@ def no_distribution(probs: Array, name: str) -> str:
         )
     return (
         f"{name}: got rows that sum to {sums.min():.3g} to {sums.max():.3g}, each value from 0 to "
-        "1: one class against the rest. Divide each row by its sum, or save log(p / (1 - p)) as "
-        "logits, or the highest of each row as confidence, and correct; labels that hold at once "
-        "need a file for each"
+        "1: one class against the rest. Divide each row by its sum (--as-is does, if all are "
+        "within 0.05 of 1), or save log(p / (1 - p)) as logits, or the highest of each row as "
+        "confidence, and correct; of labels that hold at once, --one-label NAME takes one"
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import few_of
-from calibkit.report.readers import cells, parquet, records
+from calibkit.report.readers import cells, dates, ids, parquet, records, several
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.classes import class_arrays
 from calibkit.report.readers.content import TEXT, bytes_of, format_of
@@ -70,26 +70,37 @@ def frame_arrays(frame, asked: Asked) -> Arrays:
             "and no column twice"
         )
     among(asked.group, frame.columns, "columns ")
+    among((asked.cluster,) if asked.cluster else (), frame.columns, "columns ", "cluster")
     roles = roles_of(frame, asked)
     notes: list[str] = []
     arrays, used, keep = _samples(frame, roles, asked, notes)
     if roles.weight:
         arrays["weights"] = cells.labels(frame[roles.weight])
+    if roles.cluster:
+        arrays["clusters"] = cells.texts(frame[roles.cluster])
+        arrays["cluster_name"] = np.array(roles.cluster)
     if roles.groups:
         columns = [frame[c].astype(object).where(frame[c].notna(), "(none)") for c in roles.groups]
         columns = [column.astype(str).to_numpy(dtype=str) for column in columns]
         arrays |= grouped(roles.groups, columns)
         arrays["groups"] = arrays["groups"] if asked.group else columns[0]
+    ours = {*roles.groups, roles.weight, roles.split, *asked.columns.get("ignore", ())}
+    free = {*frame.columns} - used - (ours - {*roles.groups})
+    names = ids.of_frame(frame, free, asked)
+    arrays |= names
     if not keep.all():
-        whole = ("class_names", "group_names")
+        whole = ("class_names", "group_names", "cluster_name", "id_names")
         arrays = {key: x if key in whole else x[keep] for key, x in arrays.items()}
     if roles.split:
         arrays = _split(arrays, frame[roles.split][keep].astype(str).str.lower().to_numpy(str))
     if doubt := two_models(frame, roles):
         arrays["doubts"] = np.array([doubt])
-    ours = {*roles.groups, roles.weight, roles.split, *asked.columns.get("ignore", ())}
+    ours.add(roles.cluster)
+    used |= {*names.get("id_names", np.array([])).tolist()}
     rest = [c for c in frame.columns if c not in {*ours, *used} and not c.startswith("Unnamed:")]
     notes += [f"Columns not used: {few_of(rest)}."] if rest else []
+    if not roles.split:
+        notes += [text for c in rest if (text := dates.said(frame[c]))][:1]
     return arrays, notes
 
 
@@ -103,6 +114,10 @@ def _samples(
 ) -> tuple[dict[str, Array], set[str], Array]:
     """Scores and labels, or confidences; the columns they came from; the rows that have them."""
     said = {"probs", "logits"} & asked.columns.keys()
+    if asked.one_label is not None and not said:
+        found = several.one_of_table(frame, roles, asked.one_label)
+        if found is not None:
+            return *found, np.ones(len(frame), dtype=bool)
     if roles.label is None and not roles.pairs:
         raise ValueError(_no_label(frame, roles))
     if roles.label is not None:
@@ -116,7 +131,7 @@ def _samples(
 
 def _no_label(frame, roles: Roles) -> str:
     known = ", ".join(map(repr, NAMES["labels"][2:8]))
-    way = unnamed(frame, roles)
+    way = several.hint(frame) or unnamed(frame, roles)
     return (
         f"got columns {few_of(frame.columns)}, expected one called 'label' (or {known}), or "
         f"'confidence' and 'correct'; {'perhaps ' + way if way else 'say which: --column label=…'}"
@@ -140,7 +155,9 @@ def _split(arrays: dict[str, Array], part: Array) -> dict[str, Array]:
             f"split: got {few_of(odd)}, expected 'test' and 'val' (leave training samples out)"
         )
     test = part == "test"
-    whole = {key: arrays[key] for key in ("class_names", "group_names", "doubts") if key in arrays}
+    names = ("class_names", "group_names", "cluster_name", "id_names", "doubts")
+    whole = {key: arrays[key] for key in names if key in arrays}
     rows = {key: x for key, x in arrays.items() if key not in whole}
-    held = {} if test.all() else {f"val_{k}": x[~test] for k, x in rows.items() if k != "groups"}
+    held = {f"val_{k}": x[~test] for k, x in rows.items() if k not in ("groups", "ids")}
+    held = {} if test.all() else held
     return whole | {key: x[test] for key, x in rows.items()} | held

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibkit.arrays import ArrayLike, to_numpy
+from calibkit.arrays import Array, ArrayLike, to_numpy
 
 
 def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
@@ -31,18 +31,34 @@ def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, Ar
                 )
             flat[prefix + kind] = scores.reshape(-1, scores.shape[-1])
             flat[f"{prefix}labels"] = labels.reshape(-1)
-            for name in (f"{prefix}weights", "" if prefix else "groups"):
+            for name in (f"{prefix}weights", f"{prefix}clusters", "" if prefix else "groups"):
                 if name in flat and len(to_numpy(flat[name])) == places[0]:
                     each = math.prod(places[1:])
                     flat[name] = np.repeat(np.asarray(to_numpy(flat[name])), each, axis=0)
-            notes.append(_said(places, "validation " * bool(prefix)))
+            if not prefix and len(to_numpy(flat.get("ids", ()))) == places[0]:
+                flat["ids"] = _each(np.asarray(flat["ids"]), math.prod(places[1:]))
+            clustered = "cluster_name" in arrays
+            if places[0] > 1 and not clustered:
+                own = np.repeat(np.arange(places[0]), math.prod(places[1:]))
+                flat[f"{prefix}clusters"] = np.char.add(prefix, own.astype(str))
+                flat["cluster_name"] = "text" if len(places) == 2 else "image"
+            notes.append(_said(places, "validation " * bool(prefix), clustered))
     return flat
 
 
-def _said(places: tuple[int, ...], which: str) -> str:
+def _each(ids: Array, many: int) -> Array:
+    """Names of the tokens of each text: its own, and the place of the token."""
+    places = np.tile([f":{i}" for i in range(many)], len(ids)).astype(object)
+    return np.repeat(ids, many, axis=0) + places[:, None]
+
+
+def _said(places: tuple[int, ...], which: str, clustered: bool) -> str:
     whole, part = ("texts", "token") if len(places) == 2 else ("images", "pixel")
     size = " × ".join(f"{x:,}" for x in places[1:])
-    return (
-        f"{places[0]:,} {which}{whole} of {size} {part}s: each {part} is a sample. "
-        f"{part.capitalize()}s of one {whole[:-1]} are alike, so the intervals are too narrow."
-    )
+    said = f"{places[0]:,} {which}{whole} of {size} {part}s: each {part} is a sample."
+    if clustered:
+        return said
+    said += f" {part.capitalize()}s of one {whole[:-1]} are alike, so"
+    if places[0] == 1:
+        return f"{said} the intervals are too narrow."
+    return f"{said} over {part}s the intervals are too narrow: the {whole} are the clusters."

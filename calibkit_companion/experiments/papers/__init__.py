@@ -1,12 +1,13 @@
-"""The experiments of the five papers: exhibits x settings x methods, as their own tables have them.
+"""The experiments of the five papers: exhibits, settings and methods, as their tables have them.
 
-Read it as the experiment sections. What a paper prints comes from its text; where the text is
-silent, from its authors' public code; where both are, a comment says that the choice is ours. Where
-text and code disagree on the training itself, there is a block for each and `variant` names it.
+Read this package as the experiment sections of the papers. A printed number comes from the paper's
+text; where the text is silent, a choice comes from the authors' public code; where both are silent,
+a comment says that the choice is ours. Where text and code disagree on the training, there is a
+block for each, and `variant` names it.
 
-A file each has all that is known of a paper (`blocks.Paper`), beside it, as data, its claims.
-`runs` lists the runs of a paper or of one exhibit as published, `find` those behind a published
-cell. Free of torch and quick to import: the workflow engine reads it for every job.
+Each paper has a file (`blocks.Paper`) and, beside it, its claims as data. `runs` lists the runs of
+a paper or of one exhibit as published; `find` lists those behind a published cell. Free of torch
+and quick to import: the workflow engine reads it for every job.
 """
 
 import csv
@@ -30,8 +31,14 @@ PAPERS: dict[str, Paper] = {
 
 @cache
 def ledger(name: str) -> list[dict[str, str]]:
-    """The lines of a file of the ledger: ``exhibits.csv``, ``numbers.csv``, ``networks.csv``.
+    """The lines of a file of the ledger.
 
+    Parameters
+    ----------
+    name : ``exhibits.csv``, ``numbers.csv`` or ``networks.csv``
+
+    Examples
+    --------
     >>> ledger("numbers.csv")[0]["metric"], ledger("numbers.csv")[0]["value"]
     ('aurc', '9.94')
     """
@@ -40,12 +47,17 @@ def ledger(name: str) -> list[dict[str, str]]:
 
 
 def blocks(paper: str = "", exhibit: str = "") -> list[Block]:
-    """The blocks of a paper or of one exhibit; of all papers without a name.
+    """The blocks of a paper or of one exhibit.
+
+    Parameters
+    ----------
+    paper : its name; empty for all papers
+    exhibit : id of the exhibit; empty for all
 
     Raises
     ------
     ValueError
-        For a paper that does not exist, or an exhibit without runs.
+        The paper does not exist, or the exhibit has no runs.
     """
     if paper:
         terms.choose("paper", paper, PAPERS)
@@ -65,10 +77,17 @@ def runs(
 ) -> list[Run]:
     """The runs of a paper, or of one exhibit, as published: without repeats, seed by seed.
 
-    Every method has its first run before any has its second. The rest narrows them down: to one
-    ``setting``, ``dataset`` or ``network``, to so many seeds, or to the same protocols in fewer
-    epochs.
+    Every method has its first run before any method has its second.
 
+    Parameters
+    ----------
+    paper, exhibit : as `blocks` takes them
+    seeds : the most seeds of each method; 0 for all
+    epochs : the same protocols in so many epochs; 0 for as published
+    where : ``setting``, ``dataset`` or ``network`` to select
+
+    Examples
+    --------
     >>> [run.seed for run in runs("bsce", "bsce-text-runtime")]
     [1, 1, 42, 42, 71, 71]
     >>> len(runs("mixup", "mixup-tab1", dataset="svhn", network="resnet50"))
@@ -89,11 +108,16 @@ def runs(
 
 
 def settings(paper: str = "", exhibit: str = "") -> list[Setting]:
-    """The settings of a paper or of one exhibit, without repeats."""
+    """The settings of a paper or of one exhibit, without repeats.
+
+    Parameters
+    ----------
+    paper, exhibit : as `blocks` takes them
+    """
     return list(dict.fromkeys(s for b in blocks(paper, exhibit) for s in b.settings))
 
 
-# What a test set was trained on, where that is another set.
+# Training data of test sets that have none of their own.
 TRAINED_ON = {
     "cifar10c": "cifar10",
     "cifar10.1": "cifar10",
@@ -102,20 +126,35 @@ TRAINED_ON = {
 }
 
 
-# What is made of a run of plain cross-entropy: a temperature, other scores, weights of the toy.
+# Names in tables that are computed from a run of plain training: temperature scaling, other scores,
+# weights of the toy.
 OF_ERM = ("ts", "confidnet", "u_gbs", "u_dfl", "u_fl")
 
 
 def trained(cell) -> tuple[str, str]:
-    """Data set and method of the training behind a published `printed.Cell`."""
+    """Data set and method of the training behind a published cell.
+
+    Parameters
+    ----------
+    cell : a `printed.Cell`
+    """
     method = "erm" if cell.method in OF_ERM else cell.method
     return TRAINED_ON.get(cell.dataset, cell.dataset), method
 
 
 def find(cell) -> list[Run]:
-    """The runs whose mean, over seeds, a published `printed.Cell` is; empty if there is none.
+    """The runs whose mean over seeds a published cell is.
 
-    A method without a coefficient is the one that its block has.
+    A method without a coefficient has the coefficient of its block.
+
+    Parameters
+    ----------
+    cell : a `printed.Cell`
+
+    Returns
+    -------
+    list of Run
+        Empty if there is none.
     """
     dataset, method = trained(cell)
     at = _index().get((cell.exhibit, dataset, cell.ours), {})
@@ -130,7 +169,7 @@ def find(cell) -> list[Run]:
 
 @cache
 def _index() -> dict[tuple[str, str, str], dict[str, list[Run]]]:
-    """Runs by exhibit, data set and network, then by method; as the code has it."""
+    """Runs of the variant "code" by exhibit, data set and network, then by method."""
     index: dict[tuple[str, str, str], dict[str, list[Run]]] = {}
     for block in blocks():
         for run in block.runs() if block.variant != "paper" else ():

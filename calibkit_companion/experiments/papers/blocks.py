@@ -1,4 +1,4 @@
-"""What a paper's file is made of: a `Paper`, its blocks as published, rows of what it needs."""
+"""The parts of a paper's file: a `Paper`, its blocks as published, rows of the runs it needs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ FOUR = ("erm", "label_smoothing", "mixup", "focal")
 
 @dataclass(frozen=True)
 class Block:
-    """What some exhibits of a paper are made of: each method in each setting.
+    """Some exhibits of a paper: each method is trained in each setting.
 
     Attributes
     ----------
     exhibits : ids of the ledger's ``exhibits.csv``
     settings, methods : every method is trained in every setting
     variant : "code" or "paper", where the two describe different runs
-    seeds : at most so many; 0: those of the settings
+    seeds : the most seeds; 0: those of the settings
     """
 
     exhibits: tuple[str, ...]
@@ -30,6 +30,7 @@ class Block:
     seeds: int = 0
 
     def runs(self) -> list[Run]:
+        """The runs of the block, setting by setting."""
         return [r for s in self.settings for r in s.runs(self.methods, self.variant, self.seeds)]
 
 
@@ -65,6 +66,7 @@ class Paper:
     trained : epochs and runs behind a printed number, in words; empty where it does not say
     seeds : how many runs are taken to be behind a printed ±
     meant : methods that its tables name and, in its public code, are others of ours
+    coefficients : of a data set, its methods with the coefficients that it has there
     """
 
     authors: str
@@ -76,12 +78,22 @@ class Paper:
     trained: tuple[str, str] = ("", "")
     seeds: int = 3
     meant: Mapping[str, str] = field(default_factory=dict)
+    coefficients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def settings(
     paper: str, datasets: str, networks: str, protocol: Protocol, seeds, note: str = "", **more
 ) -> tuple[Setting, ...]:
-    """Each network on each data set, names with spaces between, by one protocol, as published."""
+    """Settings of every network on every data set, with one protocol, as published.
+
+    Parameters
+    ----------
+    paper : name of the paper, with which names of settings begin
+    datasets, networks : names with spaces between
+    protocol, seeds : of all these settings
+    note : added to name and title
+    more : further fields of `Setting`
+    """
     return tuple(
         Setting(
             *(dataset, network, protocol, seeds),
@@ -95,4 +107,16 @@ def settings(
 
 
 def grid(method: str, option: str, values: Iterable[float]) -> tuple[str, ...]:
+    """A method with each value of one option.
+
+    Parameters
+    ----------
+    method, option : their names
+    values : of the option
+
+    Examples
+    --------
+    >>> grid("focal", "gamma", [1, 3])
+    ('focal(gamma=1)', 'focal(gamma=3)')
+    """
     return tuple(f"{method}({option}={value:g})" for value in values)

@@ -60,9 +60,14 @@ PAPER = Paper(
     rows=(Need((*FOUR, "entropy_regularization")), Need(("erm",), "few", ("with scores",))),
     chapter=(Need((*FOUR, "fmfp"), at=("shared", "fmfp")),),
     released=(
-        here.on_cifar10(_PLAIN, "no augmentation", "cifar10-darkside", exceptions=_DECAY),
+        here.on_cifar10(
+            _PLAIN,
+            "without augmentation, schedule of Singh et al.",
+            "cifar10-darkside",
+            exceptions=_DECAY,
+        ),
         here.on_fashion(
-            _SMALL, "fashion-darkside", "the regime of Singh et al.", exceptions=_DECAY
+            _SMALL, "fashion-darkside", "schedule of Singh et al., shortened", exceptions=_DECAY
         ),
     ),
     trained=("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+from calibkit_companion.experiments import looks
 from calibkit_companion.experiments.papers import protocols
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.experiments.run import Setting
 
-# What is written down of CIFAR-10 on a CPU is part of a run's name, and stays as it is.
+# Fields of the protocol for CIFAR-10 on a CPU. They are part of a run's name: never change them.
 WRITTEN = {
     "validation": 5000,
     "split_seed": "run",
@@ -18,12 +19,25 @@ WRITTEN = {
 
 
 def memorised(protocol: Protocol, snapshots: tuple[int, ...]) -> Protocol:
-    """A paper's protocol in 20 epochs without crops and flips, which end in memorised images."""
+    """A paper's protocol in 20 epochs without augmentation; plain training then fits all images.
+
+    Parameters
+    ----------
+    protocol : of the paper
+    snapshots : epochs at which predictions are kept
+    """
     return replace(protocol.shortened(20), augment=False, snapshots=snapshots, **WRITTEN)
 
 
 def small(protocol: Protocol, epochs: int = 30, **changes) -> Protocol:
-    """A paper's protocol on 5,000 images of Fashion-MNIST, which a small network learns whole."""
+    """A paper's protocol on 5,000 images of Fashion-MNIST, which a small network learns by heart.
+
+    Parameters
+    ----------
+    protocol : of the paper
+    epochs : number of epochs
+    changes : fields of the protocol to change
+    """
     changes = {"train_size": 5000, "shifted": 1000, "precision": "float32"} | changes
     changes = {"augment": False, "evaluate_every": epochs // 10} | changes
     return replace(protocol.shortened(epochs), **WRITTEN | changes)
@@ -37,10 +51,11 @@ FASHION = small(  # the protocol that all methods share in the released edition
 def on_cifar10(
     protocol: Protocol, title: str, name: str, network: str = "resnet18_w16", **more
 ) -> Setting:
+    more |= looks.planned(name)
     return Setting("cifar10", network, protocol, name=name, title=f"CIFAR-10, {title}", **more)
 
 
-def on_fashion(protocol: Protocol, name: str, title: str, seeds: int = 20, **more) -> Setting:
-    """Twenty seeds wherever a run takes seconds: effects are small here, and power is cheap."""
+def on_fashion(protocol: Protocol, name: str, title: str, **more) -> Setting:
+    more |= looks.planned(name)
     title = f"Fashion-MNIST, {title}"
-    return Setting("fashion_mnist", "cnn", protocol, seeds, name=name, title=title, **more)
+    return Setting("fashion_mnist", "cnn", protocol, name=name, title=title, **more)

@@ -58,9 +58,14 @@ PAPER = Paper(
         ),
     ),
     released=(
-        here.on_cifar10(_PLAIN, "no augmentation", "cifar10-mixup", methods=_MAIN),
+        here.on_cifar10(
+            _PLAIN,
+            "without augmentation, schedule of Wang et al. (2023)",
+            "cifar10-mixup",
+            methods=_MAIN,
+        ),
         here.on_fashion(
-            _SMALL, "fashion-mixup", "the regime of Wang et al. (2023)", sweep_seeds=10
+            _SMALL, "fashion-mixup", "schedule of Wang et al. (2023), shortened", sweep_seeds=10
         ),
     ),
 )

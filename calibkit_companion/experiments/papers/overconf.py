@@ -9,6 +9,8 @@ those of the public code (200 epochs of batches of 512, steps after 100 and 150,
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from calibkit_companion.experiments import looks
+from calibkit_companion.experiments.method import method, method_name
 from calibkit_companion.experiments.papers import here
 from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import CIFARS, Block, Need, Paper, grid, settings
@@ -101,19 +103,23 @@ PAPER = Paper(
     chapter=(Need(_SIX, at=("texts",)),),
     released=(
         here.on_fashion(
-            _SMALL, "fashion-overconf", "the regime of Wang et al. (2021)", sweep_seeds=10
+            _SMALL, "fashion-overconf", "schedule of Wang et al. (2021), shortened", sweep_seeds=10
         ),
         Setting(
             "20newsgroups",
             "textcnn",
             p.OVERCONF_TEXTS.shortened(40),
-            seeds=5,
             name="texts-long",
             title="20 Newsgroups, 40 epochs",
             methods=_SIX,
+            **looks.planned("texts-long"),
         ),
     ),
     trained=("", "5 seeds"),
     seeds=5,
     meant={"focal": "focal_gra"},  # its public code leaves the focal factor out of the gradient
+    coefficients={
+        d: {m.partition("(")[0]: method_name(method(m)) for m in _by_validation(d)}
+        for d in _COEFFICIENTS
+    },
 )

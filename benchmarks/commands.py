@@ -1,0 +1,202 @@
+"""The commands that keep records under faults, each with its folder and what must hold there.
+
+To add one: an entry in `COMMANDS`, here or in `benchmarks/report_commands.py`. `prepare` fills the
+folder, `holds` says what can be seen in it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from calibkit import cli
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders, tables
+from tests import records
+
+METHODS = ("erm", "focal")
+
+
+class Lost(Exception):
+    """Something that must not happen."""
+
+
+def must(condition: bool, what: str) -> None:
+    if not condition:
+        raise Lost(what)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, and what must hold of its folder after a fault.
+
+    `prepare` fills the folder. `holds` returns what can be seen in a folder, as text: after a fault
+    that must be what was there before the command or what is there after it. `content` of a file is
+    what must be the same after the repeated command. Where `reads` is true the command changes
+    nothing, and what it prints is compared.
+    """
+
+    arguments: tuple[str, ...]
+    prepare: Callable[[Path], None]
+    holds: Callable[[Path], str]
+    content: Callable[[Path], bytes] = Path.read_bytes
+    reads: bool = False
+
+    def in_folder(self, folder: Path) -> list[str]:
+        """The arguments, where ``{folder}`` stands for the folder."""
+        return [argument.format(folder=folder) for argument in self.arguments]
+
+
+# --- folders of records ---
+
+
+def in_cache(folder: Path) -> Path:
+    os.environ["CALIBKIT_CACHE"] = os.environ["CALIBKIT_DATA"] = str(folder / "cache")
+    return folder / "cache"
+
+
+def run(*arguments: str) -> None:
+    """A command in this process, which must end well and print nothing."""
+    with open(os.devnull, "w") as paper:
+        screen, sys.stdout = sys.stdout, paper
+        try:
+            must(cli.main(arguments) == 0, " ".join(arguments))
+        finally:
+            sys.stdout = screen
+
+
+def chosen() -> list[plan.Run]:
+    return plan.Selection("smoke", seeds=2).runs(METHODS)
+
+
+def write(*which: plan.Run, **how) -> None:
+    for one in which:
+        folders.add_replicates(records.write(one, **({"n": 60, "k": 5} | how)))
+
+
+def four_runs(folder: Path) -> None:
+    in_cache(folder)
+    write(*chosen())
+
+
+def tables_and_news(folder: Path) -> None:
+    """Tables of three runs; a folder of the fourth, and one trained again with other numbers."""
+    in_cache(folder)
+    write(*chosen()[:3])
+    run("collect", "--edition", "smoke")
+    for record in map(folders.load, chosen()[:2]):
+        shutil.rmtree(record.path)
+    write(chosen()[3])
+    write(chosen()[2], separation=2.0)
+
+
+def tables_of_before(folder: Path) -> None:
+    """Tables as version 0.1.0 wrote them, and no folders."""
+    from pyarrow import parquet
+
+    tables_alone(folder)
+    for path in (folder / "cache/released/shared").glob("*-*.parquet"):
+        table = parquet.read_table(path).replace_schema_metadata(None)
+        parquet.write_table(table, path.with_name(f"{path.name.partition('-')[0]}.parquet"))
+        path.unlink()
+    (folder / "cache/released/shared/manifest.json").unlink()
+
+
+def collected(folder: Path) -> None:
+    """Four runs in tables and in folders."""
+    four_runs(folder)
+    run("collect", "--edition", "smoke")
+
+
+def tables_alone(folder: Path) -> None:
+    collected(folder)
+    for path in (folder / "cache/runs").glob("[!.]*"):
+        shutil.rmtree(path)
+
+
+def with_mathematics(folder: Path) -> None:
+    """Tables alone, and what the board works out by torch."""
+    tables_alone(folder)
+    run("claims", "--edition", "smoke")
+
+
+def nothing(folder: Path) -> None:
+    in_cache(folder).mkdir(parents=True)
+
+
+def light(folder: Path) -> None:
+    """A released run without its predictions."""
+    in_cache(folder)
+    run(*TRAIN)
+    run("collect", "--edition", "smoke")
+    shutil.rmtree(folders.load(training()).path)
+
+
+def training() -> plan.Run:
+    return plan.Selection("smoke", seeds=1).runs(["erm"])[0]
+
+
+TRAIN = ("train", "--edition", "smoke", "--method", "erm", "--seeds", "1", "--quiet")
+TRAIN += ("--replicates",)
+
+
+def forget() -> None:
+    """As a new process: nothing is known of tables."""
+    tables.seen.clear(), tables._OPEN.clear(), tables._index.clear()
+    if settings := sys.modules.get("calibkit_companion.claims.settings"):
+        settings.mathematics.cache_clear()
+
+
+def numbers(folder: Path, drawn: bool = True) -> str:
+    """A line for each run: a hash of all its numbers, and that of its predictions.
+
+    `drawn`: with the deviations of its replicates, which a file has rounded.
+    """
+    in_cache(folder), forget()
+    lines = []
+    for one in chosen():
+        record = folders.load(one)
+        if record is None:
+            lines.append(f"{one.name} none")
+            continue
+        its, found = record.replicates, hashlib.sha256()
+        for table in (record.history, record.all_shifted):
+            for name, column in table.items():
+                found.update(name.encode() + column.tobytes())
+        for name in sorted(its.names):
+            found.update(f"{name} {its.estimate(name)}".encode())
+            found.update(its.deviation(name).tobytes() * drawn)
+        kept = "" if record.light else folders.digest(record.predictions)
+        lines.append(f"{one.name} {found.hexdigest()[:16]} {kept[:16]}")
+    return "\n".join(lines)
+
+
+def of_a_record(path: Path) -> bytes:
+    """A file, without the times and the machine in ``run.json``; empty if it comes and goes."""
+    if path.name == "run.json":
+        info = json.loads(path.read_text())
+        return json.dumps([info["status"], info["run"], info["sha256"]]).encode()
+    return path.read_bytes()
+
+
+COLLECT = ("collect", "--edition", "smoke")
+DELETE = ("delete", "--edition", "smoke", "--yes", "--method", "erm", "--method", "focal")
+COMMANDS = {
+    "train": Command(TRAIN, nothing, partial(numbers, drawn=False), of_a_record),
+    "train again": Command((*TRAIN, "--again"), light, partial(numbers, drawn=False), of_a_record),
+    "collect": Command(COLLECT, four_runs, numbers),
+    "collect news": Command(COLLECT, tables_and_news, numbers),
+    "collect 0.1.0": Command(COLLECT, tables_of_before, numbers),
+    "delete": Command(DELETE, collected, numbers),
+    "delete unreleased": Command(DELETE, four_runs, numbers),
+    "results": Command(("results", "--edition", "smoke"), tables_alone, numbers, reads=True),
+    "results 0.1.0": Command(
+        ("results", "--edition", "smoke"), tables_of_before, numbers, reads=True
+    ),
+    "claims": Command(("claims", "--edition", "smoke"), with_mathematics, numbers, reads=True),
+}

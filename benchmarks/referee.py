@@ -1,0 +1,178 @@
+"""A referee's simulation of the board: how often does it give a claim a wrong word?
+
+    python -m benchmarks.referee [--boards 200] [benchmarks/results/referee.json]
+
+Half of the boards are of a world in which every claim of the papers is right, half of one in which
+every claim is wrong. The claims, the code that judges them, the settings with their seeds and looks
+and the spreads between runs and over the test set are the real ones; the numbers are drawn.
+
+- **Effects.** A claim that is right has as many comparisons with an effect beyond its margin as its
+  words need, or more; one that is wrong has fewer. Other effects are absent or opposite.
+- **Preconditions** are noisy: half of them lie within four standard errors of their threshold, on
+  either side. Where one is not met, the effect is that of the other world.
+- **Looks.** A word counts as soon as it is given at any look.
+
+Wrong is *holds* where the claim is wrong, *reversed* or *falls short* where it is right. The rate
+is for each claim in each column, among those whose word is not "not tested"; its upper end is that
+of the 95 % interval with boards as clusters. `power` is the share of right claims that hold, or of
+wrong ones that are refuted, at the planned number of seeds, where the preconditions are met.
+Rules of before: no looks counted, preconditions by their estimates, and what fails one is removed.
+"""
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from math import nan
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.simulated import Drawn, Simulated
+from calibkit_companion.claims import cases, claims, places, preconditions, verdict
+from calibkit_companion.claims.claim import Claim
+from calibkit_companion.claims.settings import PUBLIC, Place
+from calibkit_companion.experiments import plan
+
+RULES = ("new", "new, looks not counted", "before")
+
+
+def before(case: cases.Case) -> str:
+    """The word by the rules of before: what fails a precondition is removed, the rest judged."""
+    if case.check is None:
+        return "not tested"
+    left = case.check.put(lambda part: None if part.doubts else part)
+    fitted = {preconditions.UNFIT}
+    whole = case.check.put(lambda part: None if {d.why for d in part.doubts} - fitted else part)
+    word = left.word() if left.parts else "not tested"
+    return "unclear" if word in verdict.DECIDED and whole.word() != word else word
+
+
+def columns(claim: Claim, where: list[Place]) -> list[Place]:
+    """One place for each column, the paper's own setting where it has one there."""
+    own = [s.name for s in plan.EDITIONS["released"].settings(claim.paper)]
+    found: dict[str, Place] = {}
+    for place in sorted(where, key=lambda place: place.name not in own):
+        found.setdefault(place.column, place)
+    return [*found.values()]
+
+
+class Word(NamedTuple):
+    board: int
+    right: bool
+    claim: str
+    column: str
+    first: str  # the first word given at any look, or else the last
+    last: str
+    met: bool  # whether the preconditions are met in truth
+
+
+def words(claim: Claim, where: list[Place], right: bool, board: int, rules: str, spreads: dict,
+          seed: int) -> Iterator[Word]:  # fmt: skip
+    """The words that a claim gets in every column of a board."""
+    rng = np.random.default_rng([seed, board, right, int(claim.id[-2:]), sum(map(ord, claim.id))])
+    made = []
+    for place in columns(claim, where):
+        one = Simulated(place.name, place.runs, place.column, place.title, real=place, claim=claim,
+                        rng=rng, spreads=spreads, rules=rules)  # fmt: skip
+        if one.anything() and one.draw(right):
+            made.append(one)
+    seen: dict[str, list[str]] = {place.column: [] for place in made}
+    numbers = (d for place in made for d in place.drawn.values() if isinstance(d, Drawn))
+    most = max((len(number.spread.seeds) for number in numbers), default=0)
+    for look in range(most):
+        its = [cases.case_of(claim, at_look(place, look)) for place in made]
+        if rules == "before":
+            found = [before(case) for case in its]
+        else:
+            alphas = cases.shares(its)
+            found = [case.verdict(alphas[case.place.column]).outcome for case in its]
+        for place, word in zip(made, found, strict=True):
+            refuted = word in ("reversed", "falls short")
+            seen[place.column].append("unclear" if claim.exists and refuted else word)
+    for place in made if most else ():
+        its = seen[place.column]
+        first = next((word for word in its if word in verdict.DECIDED), its[-1])
+        yield Word(board, right, claim.id, place.column, first, its[-1], place.drawn["setting"])
+
+
+def at_look(place: Simulated, look: int) -> Simulated:
+    place.look = look
+    return place
+
+
+def rate(found: list[Word], boards: int) -> dict:
+    """The share of wrong words with its upper end, boards as clusters; boards with any."""
+    tested, wrong = np.zeros(boards), np.zeros(boards)
+    for word in found:
+        against = ("reversed", "falls short") if word.right else ("holds",)
+        tested[word.board] += word.first != "not tested"
+        wrong[word.board] += word.first in against
+    share = wrong.sum() / tested.sum()
+    # The ratio of two sums over independent boards.
+    error = np.sqrt(((wrong - share * tested) ** 2).sum() * boards / (boards - 1)) / tested.sum()
+    return {
+        "wrong": round(float(share), 4),
+        "upper": round(float(share + 1.96 * error), 4),
+        "words": int(tested.sum()),
+        "boards": boards,
+        "boards_with_a_wrong_word": round(float((wrong > 0).mean()), 3),
+        "given": dict(Counter(word.first for word in found).most_common()),
+    }
+
+
+def power(found: list[Word]) -> float:
+    """The share that gets the right word at the planned number of seeds."""
+    met = [word for word in found if word.met and word.last != "not tested"]
+    wanted = [word.last == "holds" if word.right else word.last in ("reversed", "falls short")
+              for word in met]  # fmt: skip
+    return round(float(np.mean(wanted)), 3) if wanted else nan
+
+
+def simulate(boards: int, seed: int = 0, rules: tuple[str, ...] = RULES, paper: str = "") -> dict:
+    """The rates of wrong words and the power in each world, by each set of rules."""
+    where = [place for place in places("released") if place.name != PUBLIC]
+    asked = [c for c in claims(paper or None) if c.comparisons and not (c.untested or c.datasets)]
+    spreads: dict = {}
+    report = {"claims": len(asked), "rules": {}}
+    for name in rules:
+        report["rules"][name] = {}
+        some = boards if name == "new" else -(-boards // 4)  # for comparison
+        for right in (True, False):
+            found = [
+                word
+                for board in range(some)
+                for claim in asked
+                for word in words(claim, where, right, board, name, spreads, seed)
+            ]
+            its = rate(found, some) | {"power": power(found)}
+            report["rules"][name]["right" if right else "wrong"] = its
+    return report | ({"loss_of_power": loss(report["rules"])} if rules == RULES else {})
+
+
+def loss(rules: dict) -> dict:
+    """How much power each change of the rules costs, in each world."""
+    new, uncounted, before = (rules[name] for name in RULES)
+    return {
+        world: {
+            "preconditions": round(before[world]["power"] - uncounted[world]["power"], 3),
+            "looks": round(uncounted[world]["power"] - new[world]["power"], 3),
+        }
+        for world in new
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--boards", type=int, default=200)
+    parser.add_argument("path", nargs="?", type=Path)
+    options = parser.parse_args()
+    began = time.process_time()
+    result = simulate(options.boards)
+    result["core_seconds"] = round(time.process_time() - began)
+    text = json.dumps(result, indent=1)
+    print(text)
+    if options.path:
+        options.path.write_text(text + "\n")

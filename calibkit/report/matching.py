@@ -1,0 +1,211 @@
+"""The same samples in several tables: rows matched by their names, and classes by theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from calibkit.arrays import Array
+from calibkit.report.estimates import LEAST
+from calibkit.report.names import Naming, few_of
+from calibkit.report.predictions import Predictions, check_same
+
+SHARE = 0.5  # of the rows of the smallest table that a column must name, to be taken unasked
+
+
+class Matched(NamedTuple):
+    """Models with the same samples in the same order, the column that said so, and what to say."""
+
+    models: list[Predictions]
+    by: str | None
+    notes: list[str]
+
+
+def matched(models: Sequence[Predictions], wanted: str | None = None) -> Matched:
+    """Bring rows and classes of all models into the order of the first.
+
+    Rows are matched by a column that names them in all tables, those that are not in all tables
+    left out. Without such a column the order of the rows is trusted, if the labels allow it.
+
+    Parameters
+    ----------
+    models : sequence of Predictions
+        Read with ``ids``.
+    wanted : str, optional
+        The column of names. By default the one that fits best: whose values are different in each
+        row, most of them in all tables, and whose rows have equal labels.
+
+    Raises
+    ------
+    ValueError
+        A name stands in two rows, labels contradict each other, or there are too few samples.
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> labels, names = np.arange(20) % 2, np.array([[f"s{i}"] for i in range(20)], dtype=object)
+    >>> one, two = (
+    ...     from_arrays({"logits": y * 1.0, "labels": y, "ids": x, "id_names": ["sample"]})
+    ...     for x, y in ((names, labels), (names[::-1], labels[::-1]))
+    ... )
+    >>> found = matched([one, two])
+    >>> found.by, found.models[1].labels[:4].tolist()
+    ('sample', [0, 1, 0, 1])
+    """
+    first, *others = models
+    models = [first, *(_with_classes_of(first, other) for other in others)]
+    tried = [_names(models, name, wanted is not None) for name in _shared(models, wanted)]
+    found = [x for x in tried if x is not None]
+    if wanted is None:
+        smallest = min(len(m.labels) for m in models)
+        found = [x for x in found if x.size >= max(SHARE * smallest, 1)]
+    if not found:
+        return _in_order(models, *(x.name for x in tried[:1] if x is not None))
+    best = max(found, key=lambda x: (not x.contradicting, not x.counting, x.size))
+    if best.counting and all(len(m.labels) == best.size for m in models):
+        return _in_order(models, best.name, counting=True)
+    best.check(models)
+    taken = [m.take(rows) for m, rows in zip(models, best.rows, strict=True)]
+    return Matched(taken, best.name, [best.note(models)])
+
+
+def beside(data: Predictions, against: Predictions) -> tuple[Predictions, Predictions]:
+    """A model, and a second one whose rows are brought into its order; a note says how.
+
+    Raises
+    ------
+    ValueError
+        The second one lacks some of the rows.
+    """
+    found = matched([data, replace(against, name="against")])
+    if len(found.models[0].labels) < len(data.labels):
+        raise ValueError(
+            f"against: got {len(found.models[0].labels):,} of the {len(data.labels):,} rows, "
+            f"matched by {found.by!r}, expected all; calibkit compare takes those that both have"
+        )
+    other = replace(found.models[1], name=against.name)
+    return replace(data, notes=(*data.notes, *found.notes)), other
+
+
+@dataclass(frozen=True, eq=False)
+class _Names:
+    """A column of names: of each model, the rows that are in all of them, in the first's order."""
+
+    name: str
+    rows: list[Array]
+    contradicting: int  # rows whose labels differ between models
+    counting: bool  # numbers of the rows, which say no more than the order does
+
+    @property
+    def size(self) -> int:
+        return len(self.rows[0])
+
+    def check(self, models: Sequence[Predictions]) -> None:
+        if self.size < min(LEAST, *(len(m.labels) for m in models)):
+            raise ValueError(
+                f"{self.name}: got {self.size} names that are in all tables, expected at least "
+                f"{LEAST}: are these the same samples?"
+            )
+        if self.contradicting:
+            raise ValueError(
+                f"{models[-1].name}: got labels that differ in {self.contradicting:,} of "
+                f"{self.size:,} rows matched by {self.name!r}, expected the same samples; another "
+                f"column may name them (--id), or none (--column ignore={self.name})"
+            )
+
+    def note(self, models: Sequence[Predictions]) -> str:
+        """How rows were matched, and which are left out."""
+        same = all((rows == self.rows[0]).all() for rows in self.rows)
+        order = "in the same order in all tables" if same else "whose order differs"
+        counts, names = [], []
+        for model, rows in zip(models, self.rows, strict=True):
+            rest = np.setdiff1d(np.arange(len(model.labels)), rows)
+            if len(rest):
+                counts.append(f"{len(rest):,} of the {len(model.labels):,} of {model.name}")
+                names.append(f"of {model.name} {few_of(_column(model, self.name)[rest])}")
+        said = f"{self.size:,} rows were matched by {self.name!r}, {order}."
+        if not counts:
+            return said
+        said += f" Left out, as not in all tables: {', '.join(counts)}"
+        return Naming(said, f": {'; '.join(names)}", ".")
+
+
+def _column(model: Predictions, name: str) -> Array:
+    return model.ids[:, model.id_names.index(name)]
+
+
+def _shared(models: Sequence[Predictions], wanted: str | None) -> list[str]:
+    names = [wanted] if wanted is not None else models[0].id_names
+    return [name for name in names if all(name in m.id_names for m in models)]
+
+
+def _names(models: Sequence[Predictions], name: str, asked: bool) -> _Names | None:
+    """What a column says; None if some name stands in two rows, an error if it was asked for."""
+    columns = [_column(m, name) for m in models]
+    places = [{x: i for i, x in enumerate(column.tolist())} for column in columns]
+    for model, column, place in zip(models, columns, places, strict=True):
+        if len(place) < len(column):
+            twice = next(x for i, x in enumerate(column.tolist()) if place[x] != i)
+            if not asked:
+                return None
+            raise ValueError(
+                f"{model.name}: id: got {twice!r} in more than one row of {name!r}, expected a "
+                "name for each row"
+            )
+    shared = reduce(lambda a, b: a & b.keys(), places[1:], places[0].keys())
+    order = [x for x in columns[0].tolist() if x in shared]
+    rows = [np.array([place[x] for x in order], dtype=np.intp) for place in places]
+    differ = np.zeros(len(order), bool)
+    if not any(m.pairs for m in models):  # each is right or wrong in its own way
+        labels = [m.labels[i] for m, i in zip(models, rows, strict=True)]
+        differ = np.any([own != labels[0] for own in labels], axis=0)
+    counting = all(_counts(column) for column in columns)
+    return _Names(name, rows, int(differ.sum()), counting)
+
+
+def _counts(column: Array) -> bool:
+    """Whether these are 0, 1, 2, … or 1, 2, 3, …"""
+    n = len(column)
+    return any(column.tolist() == list(map(str, range(i, i + n))) for i in (0, 1))
+
+
+def _in_order(models: Sequence[Predictions], name: str = "", counting: bool = False) -> Matched:
+    """The models as they are, if sizes and labels allow it; why not by the column `name`."""
+    first, *others = models
+    for other in others:
+        check_same(first, other, other.name)
+    why = "no column of names is in all of them"
+    if name:
+        why = f"{name!r} {'only counts the rows' if counting else 'has other values in each'}"
+    note = f"Rows were paired by their order in the tables, which is trusted: {why} (--id COLUMN)."
+    return Matched(list(models), None, [note])
+
+
+# --- classes ---
+
+
+def _with_classes_of(first: Predictions, other: Predictions) -> Predictions:
+    """The same with its classes in the order of the first's, where all have the same names."""
+    if first.pairs or other.pairs or first.class_names == other.class_names:
+        return other
+    if sorted(first.class_names) != sorted(other.class_names):
+        return other
+    order = [other.class_names.index(name) for name in first.class_names]
+    place = np.argsort(order)
+    own = other.own
+    if own is not None:
+        own = own[:, order] if own.ndim == 2 else 1 - own  # of two classes, the other
+    return replace(
+        other,
+        logits=np.ascontiguousarray(other.logits[:, order]),
+        labels=place[other.labels],
+        own=own,
+        class_names=first.class_names,
+        positive=None if other.positive is None else int(place[other.positive]),
+        val_logits=None,
+        val_labels=None,
+        val_own=None,
+        val_weights=None,
+    )

@@ -1,0 +1,166 @@
+"""Several models on the same samples: every metric, and the paired difference of every two."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from calibkit import __version__, stats
+from calibkit.arrays import Array
+from calibkit.report import estimates, predictions
+from calibkit.report.design import Design
+from calibkit.report.names import after
+from calibkit.report.predictions import Predictions
+from calibkit.resampling import as_groups
+
+COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
+OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
+LEVEL = 0.95
+MOST = 12  # models: 66 pairs
+
+
+def compare(
+    models: Sequence[Predictions], names: Sequence[str] = COMPARED, n: int | None = None
+) -> dict:
+    """Every metric of every model, and the paired difference of every pair.
+
+    Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
+    (Bonferroni), so that the chance of any false verdict about a metric is at most 5 %. Weights
+    and clusters are kept, and must be the same in all models that have some.
+
+    Parameters
+    ----------
+    models : sequence of Predictions
+        Of the same samples in the same order. If the first has a `positive` class and all have
+        scores of two classes, its probability is compared in place of the confidence, by
+        `OF_EVENT`.
+    names : sequence of str
+        Metrics.
+    n : int, optional
+        Replicates; by default at least 1000, and more for more pairs.
+
+    Returns
+    -------
+    dict
+        ``models`` (names), ``samples``, ``classes``, ``positive`` (the name of that class, or
+        None), ``weighted`` (whether), ``cluster`` (its name, or None), ``clusters`` (how many),
+        ``metrics`` (for each model, a dict of 95 % intervals), ``gap`` (for each, mean
+        confidence minus accuracy, or mean probability minus share), ``mean``, ``share`` (of each,
+        the two that the gap is between), ``pairs`` (``first``, ``second``, ``difference``: first
+        minus second), ``level`` (of each difference's interval), ``reliability`` (numbers of the
+        figure).
+
+    Raises
+    ------
+    ValueError
+        Fewer than two models, more than `MOST`, different samples, weights or clusters.
+
+    Examples
+    --------
+    >>> labels = [0, 1, 1, 0] * 15
+    >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
+    >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
+    >>> numbers = compare([predictions.from_arrays(x) for x in (first, second)])
+    >>> numbers["models"], numbers["pairs"][0]["difference"]["accuracy"].outcome()
+    (['your model (1)', 'your model (2)'], 'higher')
+    """
+    if not 2 <= len(models) <= MOST:
+        raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
+    first = models[0]
+    for other in models[1:]:
+        predictions.check_same(first, other, other.name)
+    weights, (groups, cluster) = weights_of(models), clusters_of(models)
+    places = None if groups is None else as_groups(groups, len(first.labels))
+    design = Design(len(first.labels), weights, places)
+    two = all(m.logits.shape[1] == 2 and not m.pairs for m in models)
+    event = first.positive if two else None
+    names = names if event is None else OF_EVENT
+    samples = {}
+    for name, model in zip(_names(models), models, strict=True):
+        score, true = model.scored(event)
+        its = {"confidence": score, "correct": true, "rank": model.ranked(event)}
+        samples[name] = stats.Samples(**model.samples | its)
+    pairs = list(combinations(samples, 2))
+    # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
+    n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
+    drawing = {"sample_weight": weights, "groups": groups}
+    own, differences = stats.compare_all(list(samples.values()), names, n, LEVEL, **drawing)
+    return {
+        "models": list(samples),
+        "calibkit": __version__,
+        "samples": len(first.labels),
+        "classes": first.logits.shape[1],
+        "positive": None if event is None else first.class_names[event],
+        "weighted": weights is not None,
+        "cluster": None if groups is None else cluster or "cluster",
+        "clusters": 0 if groups is None else len(np.unique(groups)),
+        "notes": [
+            after(f"{a}: ", note) for a, m in zip(samples, models, strict=True) for note in m.notes
+        ],
+        "doubts": [f"{a}: {x}" for a, m in zip(samples, models, strict=True) for x in m.doubts],
+        "level": 1 - (1 - LEVEL) / len(pairs),
+        "metrics": dict(zip(samples, own, strict=True)),
+        "gap": {
+            name: estimates.gap(its.confidence, its.correct, design=design)
+            for name, its in samples.items()
+        },
+        "mean": {name: design.average(its.confidence) for name, its in samples.items()},
+        "share": {name: design.average(its.correct) for name, its in samples.items()},
+        "pairs": [
+            {"first": a, "second": b, "difference": difference}
+            for (a, b), difference in zip(pairs, differences, strict=True)
+        ],
+        "reliability": {
+            name: estimates.reliability(its.confidence, its.correct, design)
+            for name, its in samples.items()
+        },
+    }
+
+
+def weights_of(models: Sequence[Predictions]) -> Array | None:
+    """The weights of the samples: in proportion the same in all models that have some."""
+    known = [(m.name, m.weights) for m in models if m.weights is not None]
+    for name, its in known[1:]:
+        if not np.allclose(its / its.mean(), known[0][1] / known[0][1].mean(), rtol=1e-5, atol=0):
+            raise ValueError(
+                f"{name}: got other weights than {known[0][0]}, expected the same of the same "
+                "samples; --column ignore=NAME leaves a column of them out"
+            )
+    return known[0][1] if known else None
+
+
+def clusters_of(models: Sequence[Predictions]) -> tuple[Array | None, str]:
+    """Which samples are alike, the same in all models that say so, and what the column is called.
+
+    Raises
+    ------
+    ValueError
+        Models differ.
+    """
+    known = [m for m in models if m.clusters is not None]
+    if not known:
+        return None, ""
+    first, *others = known
+    for other in others:
+        if differ := int((_by_appearance(other) != _by_appearance(first)).sum()):
+            raise ValueError(
+                f"{other.name}: got another {first.cluster_name!r} than {first.name} in "
+                f"{differ:,} of {len(other.labels):,} rows: are these the same samples, in the "
+                "same order?"
+            )
+    return first.clusters, first.cluster_name
+
+
+def _by_appearance(model: Predictions) -> Array:
+    """The cluster of each sample, numbered as they come."""
+    _, first, place = np.unique(model.clusters, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[place]
+
+
+def _names(models: Sequence[Predictions]) -> list[str]:
+    """Names of the files, numbered where two are the same."""
+    names = [m.name for m in models]
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]

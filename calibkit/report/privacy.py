@@ -1,0 +1,121 @@
+"""What of single rows a report holds, and reports that hold nothing of them.
+
+A report is counts, means and names of classes and groups. Something of a single row is in it where
+a bin, a group or an answer has few rows, where a curve has a point for each, where a note names
+rows, and in the figures that can be explored, which hold scores.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibkit.arrays import Array
+from calibkit.curves import ConfidenceHistogram, Reliability
+from calibkit.report.assessment import Assessment
+from calibkit.report.names import without_examples
+from calibkit.report.positive import Positive
+from calibkit.stats import Interval
+
+FEWEST = 5  # rows of a bin, a group, an answer, a step of a curve
+_OF_FEW = ("confidence_gap", "ece_correct")  # means over right or wrong answers, if there are few
+
+
+def without_rows(numbers: Assessment) -> Assessment:
+    """The same without what belongs to fewer than `FEWEST` rows, or names some of them.
+
+    Examples
+    --------
+    >>> from calibkit.report import assess
+    >>> from calibkit.report.predictions import from_arrays
+    >>> probs = np.tile([[0.9, 0.05, 0.05], [0.2, 0.7, 0.1]], (20, 1))
+    >>> probs[3] = [0.123456, 0.439, 0.437544]
+    >>> numbers = without_rows(assess(from_arrays({"probs": probs, "labels": [0, 1] * 20})))
+    >>> numbers.reliability.count[6].item(), numbers.reliability.confidence[6].item()
+    (1, nan)
+    """
+    n, curve = numbers.samples, numbers.risk_coverage
+    kept = _spaced(curve.coverage * n)
+    thinned = {x: getattr(curve, x)[..., kept] for x in ("coverage", "risk", "mean", "low", "high")}
+    compared, few = numbers.comparison, min(numbers.errors, n - numbers.errors) < FEWEST
+    unknown = dict.fromkeys(_OF_FEW if few else (), Interval(np.nan, np.nan, np.nan))
+    if _largest_is_few(numbers.reliability):
+        unknown["mce"] = Interval(np.nan, np.nan, np.nan)
+    return replace(
+        numbers,
+        metrics={**numbers.metrics, **{x: unknown[x] for x in numbers.metrics if x in unknown}},
+        notes=without_examples(numbers.notes),
+        doubts=without_examples(numbers.doubts),
+        reliability=_bins(numbers.reliability),
+        histogram=_histogram(numbers.histogram, n - numbers.errors, numbers.errors),
+        risk_coverage=replace(curve, **thinned),
+        groups=_large(numbers.groups),
+        predicted=_large(numbers.predicted),
+        comparison=compared and without_rows_of_models(compared),
+        positive=numbers.positive and _positive(numbers.positive),
+    )
+
+
+def without_rows_of_models(numbers: Mapping) -> dict:
+    """The same of what `paired.compare` returns."""
+    lines = {name: _bins(its) for name, its in numbers["reliability"].items()}
+    notes = {key: without_examples(numbers[key]) for key in ("notes", "doubts")}
+    return {**numbers, **notes, "reliability": lines}
+
+
+def without_rows_of_parts(numbers: Mapping) -> dict:
+    """The same of what `drift.compare` returns."""
+    changes = [
+        {**change, **{key: _large(change[key]) for key in ("bins", "groups", "predicted")}}
+        for change in numbers["changes"]
+    ]
+    return {**numbers, "notes": without_examples(numbers["notes"]), "changes": changes}
+
+
+def _large(rows: Sequence[dict]) -> list[dict]:
+    return [row for row in rows if np.min(row["samples"]) >= FEWEST]
+
+
+def _bins(table: Reliability) -> Reliability:
+    """How many rows are in each bin; what they are like only where these are enough."""
+    few = table.count < FEWEST
+    means = {
+        x: np.where(few, np.nan, getattr(table, x))
+        for x in ("confidence", "accuracy", "low", "high", "seed_accuracy")
+    }
+    return replace(table, **means)
+
+
+def _largest_is_few(table: Reliability) -> bool:
+    """Whether the bin that is furthest off, which the MCE is of, has few rows."""
+    gap = np.nan_to_num(np.abs(table.accuracy - table.confidence), nan=-1)
+    return bool(table.count[gap.argmax()] < FEWEST)
+
+
+def _histogram(table: ConfidenceHistogram, right: int, wrong: int) -> ConfidenceHistogram:
+    means = {"mean_correct": right, "mean_wrong": wrong}
+    few = {x: np.full_like(getattr(table, x), np.nan) for x, n in means.items() if n < FEWEST}
+    return replace(table, **few)
+
+
+def _positive(numbers: Positive) -> Positive:
+    accepted = numbers.roc["tpr"] * numbers.positives
+    accepted = accepted + numbers.roc["fpr"] * (numbers.samples - numbers.positives)
+    kept = _spaced(accepted)
+    roc = {name: values[kept] for name, values in numbers.roc.items()}
+    inner = kept[kept > 0] - 1  # the ROC curve starts at no sample
+    curve = {name: values[inner] for name, values in numbers.precision_recall.items()}
+    bins, decisions = _bins(numbers.reliability), dict(numbers.decisions)
+    if decisions["flagged"] < FEWEST:
+        decisions["claimed"] = np.nan
+    changes = {"reliability": bins, "roc": roc, "precision_recall": curve, "decisions": decisions}
+    return replace(numbers, **changes)
+
+
+def _spaced(accepted: Array) -> Array:
+    """Places of a curve, at least `FEWEST` rows apart, and its ends."""
+    kept = [0]
+    for i, value in enumerate(accepted[:-1]):
+        enough = value - accepted[kept[-1]] >= FEWEST and accepted[-1] - value >= FEWEST
+        kept += [i] * bool(enough)
+    return np.array(kept if len(accepted) == 1 else [*kept, len(accepted) - 1])

@@ -1,0 +1,74 @@
+"""Columns that may name the samples, by which rows of several tables are matched."""
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from calibkit.arrays import Array, to_numpy
+from calibkit.report.names import few_of, text_of
+from calibkit.report.readers import cells
+from calibkit.report.readers.asked import Asked
+
+INDEX = "index"  # what the index of a data frame is called, if it has no name
+
+
+def of_frame(frame, free: Collection[str], asked: Asked) -> dict[str, Array]:
+    """Columns of a table that have another text or whole number in each row, and its index.
+
+    Only among `free`, which nothing else is read from; of those that are asked for, this one.
+    """
+    if asked.ids is None:
+        return {}
+    columns = {str(frame.index.name or INDEX): frame.index.to_series()} if _named(frame) else {}
+    columns |= {str(c): frame[c] for c in frame.columns}
+    if asked.ids:
+        _check(asked.ids, columns)
+        return together({asked.ids: _texts(columns[asked.ids])})
+    fit = {c: x for c, x in columns.items() if c in free or c not in frame.columns}
+    fit = {c: x for c, x in fit.items() if x.dtype.kind not in "fbcmM" and not x.isna().any()}
+    texts = {c: _texts(x) for c, x in fit.items() if isinstance(x.iloc[0], str | int | np.integer)}
+    return together({c: x for c, x in texts.items() if len(set(x.tolist())) == len(x)})
+
+
+def _named(frame) -> bool:
+    """Whether the index says more than the place of a row."""
+    index = frame.index
+    return index.nlevels == 1 and type(index).__name__ != "RangeIndex"
+
+
+def _texts(column) -> Array:
+    return cells.texts(column).astype(object)
+
+
+def of_arrays(
+    free: Collection[str], keys: Collection[str], get: Callable[[str], Array], asked: Asked, n: int
+) -> dict[str, Array]:
+    """The same of arrays by name: those of `n` texts or whole numbers, all different."""
+    if asked.ids is None:
+        return {}
+    if asked.ids:
+        _check(asked.ids, keys)
+    found = {}
+    for name in [asked.ids] if asked.ids else sorted(free):
+        array = np.asarray(to_numpy(get(name), name))
+        whole = array.shape == (n,) and array.dtype.kind in "iuUS"
+        if whole and (asked.ids or len(np.unique(array)) == n):
+            found[name] = text_of(array).astype(object)
+        elif asked.ids:
+            raise ValueError(
+                f"id: got {name!r} of shape {array.shape} and type {array.dtype}, expected {n:,} "
+                "names or whole numbers"
+            )
+    return together(found)
+
+
+def together(found: dict[str, Array]) -> dict[str, Array]:
+    """Columns of names side by side, and what they are called."""
+    if not found:
+        return {}
+    return {"ids": np.stack(list(found.values()), axis=1), "id_names": np.array(list(found))}
+
+
+def _check(name: str, columns: Collection[str]) -> None:
+    if name not in columns:
+        raise ValueError(f"id: got {few_of([name])}, expected a column among {few_of(columns)}")

@@ -1,0 +1,150 @@
+"""Rows that cannot be scores as they are: too many axes, nothing but zeros, values beyond 1."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from calibkit.arrays import Array, ArrayLike, row_sums, to_numpy
+from calibkit.report.names import Naming
+from calibkit.report.readers.scales import SLACK, log_fillers
+
+BEYOND = 0.05  # what `as_is` reads as 0 or 1
+CLOSE = 0.02  # how far the sum of a row of probabilities may be from 1, to be known as one
+WHOLE = ("class_names", "group_names", "id_names", "doubts")
+
+
+def checked(
+    arrays: Mapping[str, ArrayLike], as_is: bool, notes: list[str]
+) -> Mapping[str, ArrayLike]:
+    """Arrays whose scores have two axes and no row of zeros; a `ValueError` says what can be done.
+
+    Rows of zeros hold no prediction and are left out. With `as_is`, what is at most `BEYOND`
+    outside of 0 to 1 is moved there.
+    """
+    for prefix in ("", "val_"):
+        for key in (prefix + "logits", prefix + "probs", prefix + "confidence"):
+            if key not in arrays:
+                continue
+            scores = to_numpy(arrays[key], key)
+            if scores.dtype.kind not in "fiu" or not scores.size:
+                continue
+            if scores.ndim > 2:
+                scores = _two_axes(scores, key, arrays.get(prefix + "labels"), notes)
+                arrays = {**arrays, key: scores}
+            probs = not key.endswith("logits") or _mostly_probs(scores, key)
+            if not probs:
+                _check_finite(scores, key)
+                continue
+            if scores.ndim == 2 and scores.shape[1] > 1:
+                arrays = _without_zeros(arrays, prefix, key, scores, notes)
+                scores = to_numpy(arrays[key], key)
+            if _just_beyond(scores):
+                arrays = {**arrays, key: _within(scores, key, as_is, notes)}
+            elif as_is and (sums := _odd_sums(scores)) is not None:
+                notes.append(
+                    f"{key}: got rows that sum to {sums.min():.4g} to {sums.max():.4g}: each was "
+                    "divided by its sum."
+                )
+                arrays = {**arrays, key: scores / sums[:, None]}
+            if key.endswith("logits") and _odd_sums(scores) is not None:
+                notes.append(f"The rows of {key} nearly sum to 1 and were read as probabilities.")
+                found = {k: x for k, x in arrays.items() if k != key}
+                arrays = found | {prefix + "probs": arrays[key]}
+    return arrays
+
+
+def _odd_sums(scores: Array) -> Array | None:
+    """Sums of rows that are probabilities but for a sum of up to `BEYOND` beside 1."""
+    if scores.ndim != 2 or scores.shape[1] < 2 or scores.min() < 0:
+        return None
+    sums = row_sums(scores.astype(np.float64))
+    off = np.abs(sums - 1).max()
+    return sums if 1e-3 < off <= BEYOND else None
+
+
+def _check_finite(scores: Array, name: str) -> None:
+    """Refuse infinite logits; what stands for the logarithm of 0 in log-probabilities is read."""
+    if not np.isinf(scores).any() or log_fillers(scores) is not None:
+        return
+    at = int(np.isinf(scores.reshape(len(scores), -1)).any(axis=1).argmax()) + 1
+    raise ValueError(
+        f"{name}: got infinity in row {at}, expected finite numbers: -inf is the logit of a "
+        f"probability of 0, for which -1e4 does: save np.clip({name}, -1e4, 1e4)"
+    )
+
+
+def _two_axes(scores: Array, name: str, labels: "ArrayLike | None", notes: list[str]) -> Array:
+    if scores.shape[1:-1] == (1,) * (scores.ndim - 2):
+        notes.append(
+            f"The {name} of shape {scores.shape} were read without their axis of length 1."
+        )
+        return scores.reshape(len(scores), scores.shape[-1])
+    what = f"{name}: got shape {scores.shape}, expected (n, k)"
+    shape = np.shape(to_numpy(labels, "labels")) if labels is not None else ()
+    if scores.ndim == 3 and shape == scores.shape[1:2]:
+        raise ValueError(
+            f"{what}, and {shape[0]:,} labels: if the first axis is of {len(scores)} models or "
+            f"passes, save their mean, {name}.mean(axis=0)"
+        )
+    if scores.ndim == 3:
+        raise ValueError(
+            f"{what}; if these are scores of tokens, with a label for each, say so (--tokens)"
+        )
+    raise ValueError(
+        f"{what}; if these are scores of pixels, --tokens takes each as a sample, and a random "
+        "part of them is enough: save x[rows] with their labels"
+    )
+
+
+def _mostly_probs(scores: Array, name: str) -> bool:
+    """Whether most rows under the name of logits are distributions; an error if others are not."""
+    if scores.ndim != 2 or scores.shape[1] < 2 or len(scores) < 2:
+        return False
+    inside = (scores >= -BEYOND).all(axis=1) & (scores <= 1 + BEYOND).all(axis=1)
+    fine = inside & (np.abs(row_sums(scores.astype(np.float64)) - 1) <= CLOSE)
+    empty = (scores == 0).all(axis=1)
+    if fine.mean() <= 0.9 or not (scores >= -SLACK).all(axis=1)[fine].all():
+        return False
+    if odd := int((~fine & ~empty).sum()):
+        at = int((~fine & ~empty).argmax())
+        raise ValueError(
+            f"{name}: got probabilities in most rows (from 0, with a sum of 1) and other numbers "
+            f"in {odd:,} of {len(scores):,}, first in row {at + 1}: if all are probabilities, say "
+            f"--column probs={name}, and if all are logits, save {name} + 1, which are the same"
+        )
+    return True
+
+
+def _without_zeros(arrays, prefix: str, key: str, scores: Array, notes: list[str]):
+    empty = (scores == 0).all(axis=1)
+    if not empty.any() or empty.all():
+        return arrays
+    n, places = len(scores), np.flatnonzero(empty) + 1
+    some = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
+    said = f"{len(places):,} of {n:,} rows of {key} hold nothing but zeros, no prediction, and are "
+    notes.append(Naming(said + "left out, not counted as errors", f" (rows {some})", "."))
+    held = {k for k in arrays if k.startswith("val_")}
+    own = held if prefix else {*arrays} - held - {*WHOLE}
+    return {
+        k: to_numpy(x, k)[~empty] if k in own and len(to_numpy(x, k)) == n else x
+        for k, x in arrays.items()
+    }
+
+
+def _just_beyond(scores: Array) -> bool:
+    low, high = scores.min(), scores.max()
+    return bool(-BEYOND <= low and high <= 1 + BEYOND and (low < -SLACK or high > 1 + SLACK))
+
+
+def _within(scores: Array, name: str, as_is: bool, notes: list[str]) -> Array:
+    odd = (scores < -SLACK) | (scores > 1 + SLACK)
+    what = f"{name}: got values from {scores.min():.6g} to {scores.max():.6g}, expected 0 to 1"
+    if not as_is:
+        first = int((odd if odd.ndim == 1 else odd.any(axis=1)).argmax()) + 1
+        raise ValueError(
+            f"{what} ({int(odd.sum()):,} are beyond, first in row {first}): --as-is reads them as "
+            "0 or 1; if these are scores of another scale, name them logits"
+        )
+    notes.append(f"{what}: {int(odd.sum()):,} were read as 0 or 1.")
+    scores = scores.clip(0, 1)
+    return scores if scores.ndim == 1 else scores / row_sums(scores)[:, None]

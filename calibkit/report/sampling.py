@@ -1,0 +1,201 @@
+"""What a report says about how its rows were drawn, before anything is measured."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from calibkit.arrays import Array
+from calibkit.report.estimates import FEW, LEAST
+from calibkit.report.predictions import Predictions
+from calibkit.resampling import effective_size
+
+
+def counted(
+    data: Predictions, against: Predictions | None = None
+) -> tuple[Predictions, Predictions | None]:
+    """The rows that count, with notes on weights, on clusters and on rows that are repeated.
+
+    Parameters
+    ----------
+    data : Predictions
+    against : Predictions, optional
+        A second model, of the same samples.
+
+    Returns
+    -------
+    data, against : Predictions
+        Without the rows whose weight is 0.
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> arrays = {"probs": [[0.9, 0.1], [0.6, 0.4]] * 40, "labels": [0, 1] * 40}
+    >>> found, _ = counted(from_arrays(arrays | {"weights": [3, 1] * 40}))
+    >>> found.notes[0][:67]
+    'Samples are weighted: means, shares and measures are by weight, cou'
+    """
+    notes = []
+    for which, weights in (("test", data.weights), ("validation", data.val_weights)):
+        if weights is None:
+            continue
+        some = np.flatnonzero(weights)
+        gone = f" {len(weights) - len(some):,} rows of weight 0 are left out."
+        notes.append(
+            "Samples are weighted: means, shares and measures are by weight, counts are of rows. "
+            f"For intervals, the {len(weights):,} rows of the {which} set are worth "
+            f"{round(effective_size(weights)):,} equal ones."
+            f"{gone if len(some) < len(weights) else ''}"
+        )
+        if len(some) == len(weights):
+            continue
+        if which == "validation":
+            data = data.take(val_rows=some)
+        else:
+            data, against = data.take(some), against and against.take(some)
+    if data.clusters is None and (kind := repeated(data)):
+        copies = of_copies(data.logits) if kind == "copies" else None
+        data = replace(data, clusters=copies)
+        notes += [_of_copies(copies) if kind == "copies" else NEARLY]
+    else:
+        notes += _of_clusters(data)
+    if notes:  # else it is the same, with what it has computed
+        data = replace(data, notes=(*data.notes, *notes))
+    return data, against
+
+
+NEARLY = (
+    "Rows whose scores are nearly the same are right or wrong together far more often than chance "
+    "explains: are they copies, or of one patient, film or document? Intervals are then too "
+    "narrow, and folds show gains that are none: --cluster COLUMN names the column that says which "
+    "rows belong together."
+)
+
+
+def _of_copies(clusters: Array) -> str:
+    return (
+        f"Of {len(clusters):,} rows only {clusters.max() + 1:,} differ in their scores, and equal "
+        "ones are right or wrong together: they are taken for copies, and folds, resamples and "
+        "intervals go over the different ones. If more rows belong together, as those of one "
+        "patient, film or document do, --cluster COLUMN names the column that says which."
+    )
+
+
+def _of_clusters(data: Predictions) -> list[str]:
+    if data.clusters is None:
+        return []
+    several, rows = len(np.unique(data.clusters)), len(data.labels)
+    name = data.cluster_name or "cluster"
+    notes = [
+        f"Rows of one {name!r} are taken for alike: folds, resamples and intervals go over its "
+        f"{several:,} values, not over the {rows:,} rows."
+    ]
+    if several < FEW:
+        notes.append(f"With only {several} values of {name!r}, intervals are rough.")
+    if data.val_clusters is not None:
+        both = len(np.intersect1d(data.clusters, data.val_clusters))
+        if both:
+            notes.append(
+                f"{both:,} values of {name!r} are in the test set and in the validation set, so "
+                "what was fitted or chosen on the one is not new to the other."
+            )
+    return notes
+
+
+# --- rows that are there more than once ---
+
+LOOKED = 5000  # rows: the least sure, since the outcome of sure ones is no surprise
+COLUMNS = 8  # of scores, at most
+BLOCK = 50  # rows of about the same confidence
+SURE = 1e-6  # how improbable so much agreement must be by chance
+
+
+def repeated(data: Predictions) -> str:
+    """Whether rows of equal scores are copies of each other, or rows of nearly equal scores alike.
+
+    Equal scores alone say little: a tree has few leaves. But the outcomes of different samples with
+    the same scores differ as often as their confidence says, and those of copies never do.
+
+    Returns
+    -------
+    str
+        "copies", "nearly" or "".
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(200, 3))
+    >>> labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    >>> once = {"logits": logits, "labels": labels}
+    >>> twice = {name: np.tile(x.T, 2).T for name, x in once.items()}
+    >>> [repeated(from_arrays(x)) for x in (once, twice)]
+    ['', 'copies']
+    """
+    rank, correct = data.samples["rank"], data.samples["correct"]
+    if len(rank) > LOOKED:
+        rows = np.argpartition(rank, LOOKED)[:LOOKED]
+    else:
+        rows = np.arange(len(rank))
+    from scipy.spatial import cKDTree
+
+    points, correct = _features(data.logits[rows]), correct[rows]
+    if len(rows) < 2 or correct.all():
+        return ""
+    distance, other = cKDTree(points).query(points, k=2)
+    own = other[:, 0] == np.arange(len(rows))
+    distance, other = distance[:, 1], np.where(own, other[:, 1], other[:, 0])
+    rate = _rates(data.logits[rows].argmax(axis=1), rank[rows], correct)
+    expected = rate + rate[other] - 2 * rate * rate[other]
+    differ = correct != correct[other]
+    if _agree(differ, expected, distance <= EQUAL):
+        # Fewer are those of a model that has few answers.
+        return "copies" if of_copies(data.logits[rows]).max() >= LEAST else ""
+    near = distance <= np.quantile(distance, 0.25)
+    return "nearly" if _agree(differ, expected, near) else ""
+
+
+EQUAL = 1e-9  # distance of rows that are the same, in standard deviations
+
+
+def _features(logits: Array) -> Array:
+    """Scores in few columns, with a standard deviation of about 1."""
+    points = logits.astype(np.float64)
+    points -= points.mean(axis=1, keepdims=True)
+    if points.shape[1] > COLUMNS:
+        points = points @ np.random.default_rng(0).normal(size=(points.shape[1], COLUMNS))
+    return points / max(float(points.std()), 1e-300)
+
+
+def _rates(answer: Array, rank: Array, correct: Array) -> Array:
+    """For each row, how many with the same answer and about its confidence are right."""
+    order = np.lexsort((rank, answer))
+    start = np.flatnonzero(np.r_[True, np.diff(answer[order]) != 0])
+    within = np.arange(len(order)) - np.repeat(start, np.diff(np.r_[start, len(order)]))
+    block = np.cumsum(within % BLOCK == 0) - 1
+    rate = np.bincount(block, correct[order]) / np.bincount(block)
+    found = np.empty(len(order))
+    found[order] = rate[block]
+    return found
+
+
+def _agree(differ: Array, expected: Array, some: Array) -> bool:
+    """Whether outcomes of neighbours differ far less often than those of different samples."""
+    from scipy.special import pdtr
+
+    several, mean = int(differ[some].sum()), float(expected[some].sum())
+    return some.mean() >= 0.05 and several < 0.3 * mean and pdtr(several, mean) < SURE
+
+
+def of_copies(logits: Array) -> Array:
+    """The group of each row (n,): rows of the same scores.
+
+    >>> of_copies(np.array([[0.5, 0.1], [0.2, 0.4], [0.5, 0.1]])).tolist()
+    [0, 1, 0]
+    """
+    points = _features(logits)
+    along = np.einsum("ij,j->i", points, np.random.default_rng(1).normal(size=points.shape[1]))
+    order = np.argsort(along, kind="stable")
+    apart = np.abs(np.diff(points[order], axis=0)).max(axis=1) > EQUAL
+    place = np.empty(len(order), int)
+    place[order] = np.r_[0, np.cumsum(apart)]
+    return place

@@ -1,0 +1,151 @@
+"""What a claim presumes of a setting and of its methods, and whether the data tell that it is so.
+
+A precondition is met or not where the 95 % interval lies on one side of its threshold. Between, it
+is on the edge: a `Doubt` that is not sure. What no number tells is taken as met.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from math import isnan
+
+import numpy as np
+
+from calibkit import stats, terms
+from calibkit_companion.claims.claim import Claim
+from calibkit_companion.claims.settings import Place
+from calibkit_companion.claims.verdict import Comparison, Computed, Doubt, Side
+from calibkit_companion.results import Number
+from calibkit_companion.results import printed as tables
+from calibkit_companion.results.number import LEARNS
+
+MEMORISED = 0.97  # share of the training set
+UNFIT = "fits its training set and the test set less well than plain training"
+NOT_LOWERED = "ECE not lowered"
+
+
+def above(interval: stats.Interval, threshold: float) -> bool | None:
+    """Whether a number is at least a threshold: None on the edge.
+
+    >>> above(stats.Interval(3, 2, 4), 1), above(stats.Interval(3, 2, 4), 3.5)
+    (True, None)
+    """
+    estimate, low, high = interval
+    if isnan(low):  # of one run
+        low = high = estimate
+    return True if low >= threshold else False if high < threshold else None
+
+
+def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
+    """What a setting fails of what a claim presumes, for sure or perhaps."""
+    needs = claim.presumes
+    if needs.get("summed") and place.runs.setting.protocol.reduction != "sum":
+        yield Doubt("its authors sum the loss over the batch, here it is averaged")
+    if needs.get("overconfident"):
+        least = overconfidence(claim.paper) / 2
+        over = place.interval(_erm("confidence"), _erm("accuracy"))
+        if not isnan(over.estimate) and (met := above(over, least)) is not True:
+            amount = "less than" if met is False else "not clearly more than"
+            yield Doubt(
+                f"plain training is over-confident by {over.format(100, 1)} points, {amount} half "
+                f"of the {200 * least:.1f} of its paper",
+                sure=met is False,
+            )
+    if needs.get("memorised"):
+        learned = place.interval(_erm("train_accuracy"))
+        if not isnan(learned.estimate) and (met := above(learned, MEMORISED)) is not True:
+            clearly = "" if met is False else "clearly "
+            yield Doubt(
+                f"plain training has learned {learned.format(100, 1)} % of its training set, not "
+                f"{clearly}97 %",
+                sure=met is False,
+            )
+    if "decays" in needs:
+        change = place.interval(_erm("auroc", since="third_rate"))
+        if not isnan(change.estimate) and (less := above(change, -needs["decays"])) is not False:
+            clearly = "" if less else "clearly "
+            yield Doubt(
+                f"the AUROC of plain training ends {change.format(100, 1, sign=True)} points from "
+                "that after the second drop of the learning rate, not "
+                f"{clearly}{100 * needs['decays']:.1f} below it",
+                sure=less is True,
+            )
+    for method in needs.get("errors left", ()):
+        learned = place.interval(Side(method, Number("train_accuracy")))
+        if not isnan(learned.estimate) and (met := above(learned, MEMORISED)) is not False:
+            perhaps = "" if met else "perhaps "
+            yield Doubt(
+                f"{terms.label(method)} makes {perhaps}next to no errors on its training set",
+                sure=met is True,
+            )
+
+
+def of_comparison(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
+    """What the methods of a comparison fail of what the claim presumes, for sure or perhaps."""
+    if isinstance(leaf, Computed):
+        return []
+    found = []
+    for side in leaf.sides if claim.presumes.get("learns", True) else ():
+        for method in () if side.size else side.methods:
+            here = place.at(side)
+            fits = [_fits(here, method, metric) for metric in ("train_accuracy", "accuracy")]
+            if True not in fits:  # who is as accurate on the test set has learned enough
+                sure = fits == [False, False]
+                found.append(Doubt("perhaps " * (not sure) + UNFIT, terms.label(method), sure))
+    method = leaf.first.method
+    if leaf.calibrating and method != "erm":
+        ece = Side(method, Number("ece"))
+        raised = above(place.at(leaf.first).interval(ece, _erm("ece")), 0.0)
+        if raised is not False:
+            why = NOT_LOWERED if raised else "ECE not clearly lowered"
+            found.append(Doubt(why, terms.label(method), bool(raised)))
+    return found
+
+
+def _fits(place: Place, method: str, metric: str) -> bool | None:
+    """Whether a method is within two points of plain training: None on the edge."""
+    if method == "erm":
+        return True
+    less = place.interval(Side(method, Number(metric)), _erm(metric))
+    return True if isnan(less.estimate) else above(less, -LEARNS)
+
+
+def learned_less(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
+    """Methods that know less of their training set, yet are as accurate on the test set."""
+    if isinstance(leaf, Computed) or not claim.presumes.get("learns", True):
+        return []
+    found = []
+    for here, method in ((place.at(s), m) for s in leaf.sides if not s.size for m in s.methods):
+        learned = _fits(here, method, "train_accuracy")
+        if not learned and _fits(here, method, "accuracy"):
+            perhaps = "perhaps " * (learned is None)
+            why = f"{perhaps}knows less of its training set, and is as accurate on the test set"
+            found.append(Doubt(why, terms.label(method), sure=False))
+    return found
+
+
+def errors_accepted(leaf: Comparison | Computed, place: Place) -> bool:
+    """Whether it is about a coverage at which wrong answers have to be accepted."""
+    if isinstance(leaf, Computed) or not leaf.rejects:
+        return False
+    right = place.at(leaf.first).interval(_erm("accuracy")).estimate
+    rejected = 1 - float(leaf.first.number.metric.rpartition("_")[2])
+    return rejected < leaf.rejects * (1 - right)
+
+
+def _erm(metric: str, **which) -> Side:
+    return Side("erm", Number(metric, **which))
+
+
+@cache
+def overconfidence(paper: str) -> float:
+    """How over-confident a paper's plain networks are: the median of their ECEs on CIFAR-10.
+
+    >>> round(overconfidence("bsce"), 4)
+    0.0436
+    """
+    eces = [
+        c.value
+        for c in tables.every()
+        if (c.paper, c.dataset, c.method, c.metric) == (paper, "cifar10", "erm", "ece")
+    ]
+    return float(np.median(eces))

@@ -1,0 +1,125 @@
+"""A stated finding: one sentence written by hand, and the comparisons on which it rests, in words.
+
+    page.finding("Label smoothing lowers the AUROC.", (auroc["label_smoothing"], "lower"))
+
+One or two comparisons are printed as sentences, more of them as a table. Where the comparisons do
+not bear the sentence out, under other parameters or on other records, the page says so instead.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import isnan
+from pathlib import Path
+
+from calibkit import terms
+from calibkit_companion.pages import wording
+
+_WORDS = ("higher", "lower", "no difference", "unclear", "no data")  # `stats.Interval.outcome`
+_SENTENCES = 2  # comparisons that are still printed as sentences
+_OPEN = 6  # rows of a table that is not folded
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence written by hand, and the rows on which it rests, each with its expected word."""
+
+    sentence: str
+    expected: tuple  # of (row, words)
+
+    @property
+    def rows(self) -> list:
+        return [row for row, _ in self.expected]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every row says what the sentence says."""
+        return all(row.outcome in words for row, words in self.expected)
+
+    def _repr_markdown_(self) -> str:
+        return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{self._about()}</small>"
+
+    def _headline(self) -> str:
+        if self.holds:
+            return f"**{self.sentence}**"
+        return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**"
+
+    def _evidence(self) -> str:
+        """Every comparison once: as a sentence, or as a row of a table."""
+        several = len(self._places()) > 1
+        groups: dict[str, dict] = {}  # by heading, then by the cells of a line: a row each
+        for row in self.rows:
+            heading = f"{_place(row)}: " * several + wording.heading(row)
+            cells = wording.label(row), wording.difference(row), row.outcome
+            groups.setdefault(heading, {})[cells] = row
+        rows = [row for group in groups.values() for row in group.values()]
+        if len(rows) <= _SENTENCES:
+            lines = [f"{_place(row)}: " * several + wording.sentence(row) for row in rows]
+            return f"<small>{'<br>'.join(lines)}</small>"
+        return _table({heading: list(group) for heading, group in groups.items()})
+
+    def _about(self) -> str:
+        """What the brackets are, and on how many runs and samples the comparisons rest."""
+        places, covers = self._places(), {row.covers for row in self.rows if not isnan(row.low)}
+        unit, words = "seed", []
+        if covers == {"networks"}:
+            unit, words = "network", ["the lowest and the highest in brackets"]
+        elif covers:
+            words = ["95 % intervals in brackets" + ", over runs alone" * (covers == {"runs"})]
+        words += places if len(places) == 1 else []
+        if seeds := sorted({row.seeds for row in self.rows if row.seeds}):
+            words.append(f"{from_to(seeds)} {unit}{'s' * (seeds[-1] > 1)}")
+        if samples := sorted({row.n for row in self.rows if row.n}):
+            words.append(f"{from_to(samples)} test samples")
+        return " · ".join(words)
+
+    def _places(self) -> list[str]:
+        return [*filter(None, dict.fromkeys(map(_place, self.rows)))]
+
+
+def finding(sentence: str, *expected: tuple) -> Finding:
+    """A finding with its numbers, or what is seen instead.
+
+    Parameters
+    ----------
+    sentence : written by hand, without numbers
+    expected : a `results.Row` and the word, or words, that bear the sentence out: "higher",
+        "lower", "no difference", "unclear"
+
+    Raises
+    ------
+    ValueError
+        For another word, or no row.
+
+    Examples
+    --------
+    >>> from calibkit_companion import results
+    >>> row = results.row(results.Series({0: 0.01, 1: 0.02, 2: 0.015}), results.Number("auroc"),
+    ...                   method="sam", to="erm")
+    >>> finding("SAM raises the AUROC.", (row, "higher")).holds
+    True
+    """
+    pairs = tuple((row, tuple(words)) for row, *words in expected)
+    if not pairs:
+        raise ValueError("a finding rests on at least one row")
+    for word in chain(*(words for _, words in pairs)):
+        terms.choose("outcome", word, _WORDS)
+    return Finding(sentence, pairs)
+
+
+def from_to(counts: list[int]) -> str:
+    """The first and the last of some counts in order; one if they are the same."""
+    return " to ".join(dict.fromkeys(f"{n:,}" for n in (counts[0], counts[-1])))
+
+
+def _place(row) -> str:
+    return row.title or row.setting
+
+
+def _table(groups: dict[str, Sequence[tuple[str, str, str]]]) -> str:
+    """Rows of method, difference and outcome below the heading of their group. HTML."""
+    from calibkit.report.html import render  # late: it draws
+
+    count = sum(map(len, groups.values()))
+    template = Path(__file__).with_name("finding.html.jinja")
+    return render(template, groups=groups, count=count, folded=count > _OPEN).strip()
