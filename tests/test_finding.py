@@ -159,12 +159,21 @@ def test_a_table_has_names_of_other_tools_as_they_write_them_and_plain_training_
         compared(LOWER, Number("ece"), "ts"),
         compared(LOWER, Number("ece"), "langid", "accuracy"),
         compared(LOWER, Number("ece"), "mixup"),
+        compared(LOWER, Number("ece"), "sam"),
     ]
     text = page.finding("All differ.", *((row, "lower") for row in rows))._repr_markdown_()
     table = Cells(text[text.index("<table") : text.index("</table>")])
     assert [row[0] for row in table.rows if len(row) > 1] == [
-        "Method", "Plain training", "langid", "Mixup",
+        "Method", "Plain training", "langid", "Mixup", "SAM",
     ]  # fmt: skip
+
+
+def test_comparisons_of_different_kinds_are_sentences():
+    kinds = ("ece", "auroc", "nll", "brier", "accuracy", "aurc", "augrc")
+    rows = [(compared(LOWER, Number(kind)), "lower") for kind in kinds]
+    text = page.finding("All differ.", *rows[:6])._repr_markdown_()
+    assert "<table" not in text and text.count("<br>") == 5
+    assert "<table" in page.finding("All differ.", *rows)._repr_markdown_()
 
 
 def test_a_long_table_is_folded():

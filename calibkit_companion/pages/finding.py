@@ -2,8 +2,8 @@
 
     page.finding("Label smoothing lowers the AUROC.", (auroc["label_smoothing"], "lower"))
 
-One or two comparisons are printed as sentences, more of them as a table. Where the comparisons do
-not bear the sentence out, under other parameters or on other records, the page says so instead.
+A few comparisons are printed as sentences, more of them that share a heading as a table. Where they
+do not bear the sentence out, under other parameters or on other records, the page says so instead.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from calibkit import terms
 from calibkit_companion.pages import wording
 
 _WORDS = ("higher", "lower", "no difference", "unclear", "no data")  # `stats.Interval.outcome`
-_SENTENCES = 2  # comparisons that are still printed as sentences
-_OPEN = 6  # rows of a table that is not folded
+_SENTENCES = 2  # comparisons of one kind that are still printed as sentences
+_OPEN = 6  # of different kinds; also the rows of a table that is not folded
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Finding:
             cells = wording.label(row), wording.difference(row), row.outcome
             groups.setdefault(heading, {})[cells] = row
         rows = [row for group in groups.values() for row in group.values()]
-        if len(rows) <= _SENTENCES:
+        alike = len(rows) > len(groups)  # some share a heading
+        if len(rows) <= (_SENTENCES if alike else _OPEN):
             lines = [f"{_place(row)}: " * several + wording.sentence(row) for row in rows]
             return f"<small>{'<br>'.join(lines)}</small>"
         return _table({heading: list(group) for heading, group in groups.items()})
