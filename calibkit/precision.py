@@ -150,6 +150,7 @@ def of(*probs: Array, dtype: Any = None) -> Precision:
     Returns
     -------
     Precision
+        What they are.
 
     Examples
     --------
@@ -203,9 +204,15 @@ def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
     Parameters
     ----------
     probs : array of floats, shape (n, k) or (n,)
+        Probabilities.
     floor : Floor or float, optional
         Also as a map keeps it: a list of its two parts or, before version 0.2, a number that the
         zeros of a row share. None or 0: the least normal number of the type.
+
+    Returns
+    -------
+    array, shape as `probs`
+        In nats.
 
     Examples
     --------
@@ -234,8 +241,20 @@ def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
 
 
 def as_floor(kept: Any) -> Floor | None:
-    """What a map keeps of its floor; None if that is nothing or 0, as of logits.
+    """Return the floor that a saved map keeps.
 
+    Parameters
+    ----------
+    kept : None, float, list of two or Floor
+        A number is what the zeros of a row share, as in maps of version 0.1.
+
+    Returns
+    -------
+    Floor or None
+        None if nothing or 0 was kept, as by a map fitted to logits.
+
+    Examples
+    --------
     >>> as_floor([0.05, 0.1]), as_floor(0.05), as_floor(0)
     (Floor(each=0.05, row=0.1), Floor(each=0.05, row=0.05), None)
     """
@@ -248,7 +267,23 @@ def as_floor(kept: Any) -> Floor | None:
 
 
 def log_of_map(probs: Array) -> Array:
-    """Logarithms of what a map gives, which are logits of it; of a 0 that of `LEAST`."""
+    """Logarithms of the probabilities that a map gives.
+
+    Parameters
+    ----------
+    probs : array of floats, any shape
+        Probabilities.
+
+    Returns
+    -------
+    array, shape as `probs`
+        In nats. A probability of 0 has the logarithm of 1e-30.
+
+    Examples
+    --------
+    >>> log_of_map(np.array([1.0, 0.0])).round(2).tolist()
+    [0.0, -69.08]
+    """
     return np.log(np.maximum(probs, LEAST))
 
 

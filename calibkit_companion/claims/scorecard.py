@@ -62,15 +62,26 @@ class Told(NamedTuple):
         return [row.column for row in self.rows] == [MATHEMATICS]
 
     @property
+    def alone(self) -> str:
+        """The one setting that it rests on, if that is not on CIFAR-10; else empty."""
+        titles = {row.title for row in self.rows}
+        elsewhere = not any(row.column.startswith("cifar10") for row in self.rows)
+        return titles.pop() if len(titles) == 1 and elsewhere and not self.computed else ""
+
+    @property
     def lacks(self) -> str:
         """What would be needed, of a claim that no setting tests."""
         from calibkit import terms
 
         if self.claim.untested:
             return self.claim.untested
-        if self.claim.datasets:
-            return "needs " + ", ".join(terms.DATASETS.get(d, d) for d in self.claim.datasets)
-        return "no setting has what it presumes"
+        if not self.claim.datasets:
+            return "no setting has what it presumes"
+        here = {setting.dataset for setting in plan.settings("released")}
+        names = {d: terms.DATASETS.get(d, d) for d in self.claim.datasets}
+        if absent := [name for dataset, name in names.items() if dataset not in here]:
+            return f"needs {', '.join(absent)}"
+        return f"needs one protocol for {', '.join(names.values())}"
 
 
 def by_fate(rows: Sequence[Judged], paper: str) -> dict[str, list[Told]]:

@@ -60,7 +60,10 @@ class Place:
                 return "no run of", terms.label(method)
             if not its.values:
                 where = terms.DATASETS.get(side.dataset, side.dataset)
-                return "no run by the shared protocol of", f"{terms.label(method)} on {where}"
+                return (
+                    "no run by the protocol shared by all data of",
+                    f"{terms.label(method)} on {where}",
+                )
         if not all(its.seeds for its in each):
             what = "a number that is not to be had of networks of others"
             return what if there.name == PUBLIC else _why_nan(number), ""

@@ -50,4 +50,6 @@ def described(leaf: Comparison | Computed) -> str:
         return f"{label} minus {other}, {of}"
     if first.minus or second.minus:
         return f"{label}, ({of}) minus ({_side_label(second)})"
+    if len(set(after)) > 1:
+        return f"{label}, {of}, minus {page.number_label(second.number)}, {_side_label(second)}"
     return f"{label}, {of} minus {_side_label(second)}"

@@ -51,6 +51,7 @@ SUMMED = (("reduction", "sum"), ("clip_norm", 2.0))
 
 _MAIN = (*_METHODS, "focal", "consistency_gra")
 _PLAIN = here.memorised(p.BSCE_CIFAR, (2, 9, 12, 14, 17))
+_CIFAR10_TITLE = "without augmentation, 20 epochs, loss summed and gradient clipped"
 _SMALL = here.small(p.BSCE_CIFAR, 120)
 _SUMMED = replace(here.FASHION, **dict(SUMMED))
 
@@ -64,7 +65,7 @@ PAPER = Paper(
     ),
     chapter=(Need(("erm",), at=("toy",)),),
     released=(
-        here.on_cifar10(_PLAIN, "loss summed and gradient clipped", "cifar10-bsce", methods=_MAIN),
+        here.on_cifar10(_PLAIN, _CIFAR10_TITLE, "cifar10-bsce", methods=_MAIN),
         here.on_fashion(_SMALL, "fashion-bsce", "schedule of Lin et al., shortened"),
         here.on_fashion(_SUMMED, "summed", "loss summed and gradient clipped", sweep_seeds=5),
     ),
