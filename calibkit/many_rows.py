@@ -42,7 +42,7 @@ class Blocks:
     rows, of : arrays (r,)
         The rows, nearly all, and the block of each. A few are left out, so that all blocks hold as
         many rows or groups.
-    drawn : array (n, blocks) of int32
+    drawn : array (n, blocks) of int
 
     Examples
     --------
@@ -60,28 +60,30 @@ class Blocks:
         groups: "Array | None" = None,
     ) -> None:
         rng = np.random.default_rng(seed)
-        rows = np.arange(m) if weights is None else np.flatnonzero(weights)
-        unit = np.arange(len(rows))
-        if groups is not None:
-            unit = np.unique(groups[rows], return_inverse=True)[1]
-        units = int(unit.max()) + 1
+        rows = np.arange(m, dtype=np.int32) if weights is None else np.flatnonzero(weights)
+        unit = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+        units = len(rows) if unit is None else int(unit.max()) + 1
+        if units < 2:
+            raise ValueError("groups: got one group, expected at least two to draw from")
         each = max(units // BLOCKS, 1)
         several = units // each
-        block = (rng.permutation(units) // each).astype(np.int32)[unit]
+        block = (rng.permutation(units) // each).astype(np.int32)
+        block = block if unit is None else block[unit]
         some = block < several
         self.rows, self.of = rows[some], block[some]
         self.weights = None if weights is None else weights[self.rows]
         # Whole numbers are faster, if all resamples have as many rows.
         self.whole = weights is None and groups is None
-        draws = (rng.integers(0, several, several) for _ in range(n))
-        self.drawn = np.array([np.bincount(x, minlength=several) for x in draws], np.int32)
+        self.drawn = np.empty((n, several), np.uint16)
+        for row in self.drawn:
+            row[:] = np.bincount(rng.integers(0, several, several), minlength=several)
 
     def sums(self, values: Array) -> Array:
         """Sum of values (m,) over the rows of each resample, then over all rows: (n + 1,)."""
         values = values[self.rows]
         values = values if self.weights is None else self.weights * values
         sums = np.bincount(self.of, values, self.drawn.shape[1])
-        return np.append(self.drawn @ sums, sums.sum())
+        return np.append([row @ sums for row in self.drawn], sums.sum())
 
     def rankings(
         self, score: Array, correct: Array, worth: "float | None" = None
@@ -107,7 +109,7 @@ class Blocks:
         shape = 2 * len(count), self.drawn.shape[1]
         place += len(count) * correct.astype(np.int32)
         table = csr_array((weights, (place, self.of)), shape=shape)
-        every = np.ones((1, self.drawn.shape[1]), np.int32)
+        every = np.ones((1, self.drawn.shape[1]), self.drawn.dtype)
         for start in range(0, len(self.drawn) + 1, _AT_ONCE):
             drawn = self.drawn[start : start + _AT_ONCE]
             if len(drawn) < _AT_ONCE:

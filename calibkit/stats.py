@@ -1107,31 +1107,47 @@ def _evaluator(
     return evaluate
 
 
+def _on_all(model: _Model, names: Sequence[str], weights: "Array | None", worth) -> Array:
+    """Metrics (metrics,) on all samples."""
+
+    def ranked(score: Array, its: list[str]) -> dict[str, float]:
+        ranking = metrics.Ranking.of(score, model.correct, weights)
+        ranking.worth = ranking.worth if worth is None else worth
+        return {name: model.ranked[name](ranking) for name in its}
+
+    exact = {}
+    for score, its in model.orders(names).values():
+        exact |= ranked(score, its)
+    for name in set(names) - set(exact):
+        exact[name] = float(np.average(model.by_sample[name], weights=weights))
+    return np.array([exact[name] for name in names])
+
+
 def _of_many(
-    model: _Model,
+    read: Sequence[_Model],
     names: Sequence[str],
-    blocks: "many_rows.Blocks",
+    n: int,
+    seed: int,
     weights: "Array | None",
     groups: "Array | None",
-) -> tuple[Array, Array]:
-    """Metrics on all samples (metrics,), and on resamples (n, metrics) as `many_rows` draws them."""
-    worth = _worth(model.by_sample, weights, groups)
-    exact, values = {}, {}
-    for score, its in model.orders(names).values():
-        ranking = metrics.Ranking.of(score, model.correct, weights)
-        if worth is not None:
-            ranking.worth = worth
-        exact |= {name: model.ranked[name](ranking) for name in its}
-        del ranking
-        rankings = blocks.rankings(score, model.correct, worth)
-        found = np.array([[model.ranked[name](x) for name in its] for x in rankings])
-        values |= dict(zip(its, found.T, strict=True))
-    for name in set(names) - set(values):
-        exact[name] = float(np.average(model.by_sample[name], weights=weights))
-        values[name] = blocks.sums(model.by_sample[name]) / blocks.sums(np.ones(len(model.correct)))
-    estimates = np.array([exact[name] for name in names])
-    drawn = np.array([values[name] for name in names]).T
-    return estimates, drawn[:-1] + (estimates - drawn[-1])
+) -> list[tuple[Array, Array]]:
+    """Of each model, metrics on all samples, and on resamples as `many_rows` draws them."""
+    worths = [_worth(model.by_sample, weights, groups) for model in read]
+    exact = [_on_all(x, names, weights, worth) for x, worth in zip(read, worths, strict=True)]
+    blocks, drawn = many_rows.Blocks(len(read[0].correct), n, seed, weights, groups), []
+    for model, worth, estimates in zip(read, worths, exact, strict=True):
+        values = {}
+        for score, its in model.orders(names).values():
+            rankings = blocks.rankings(score, model.correct, worth)
+            found = np.array([[model.ranked[name](x) for name in its] for x in rankings])
+            values |= dict(zip(its, found.T, strict=True))
+        for name in set(names) - set(values):
+            rows = blocks.sums(np.ones(len(model.correct)))
+            values[name] = blocks.sums(model.by_sample[name]) / rows
+        of_all = np.array([values[name] for name in names]).T
+        # Bins change a metric a little: only how far resamples lie from all rows is used.
+        drawn.append((estimates, of_all[:-1] + (estimates - of_all[-1])))
+    return drawn
 
 
 def _places(score: Array, correct: Array) -> tuple[Array, Array]:
@@ -1254,8 +1270,7 @@ def _drawn(
         weights = None if sample_weight is None else as_counts(sample_weight, m)
         places = None if groups is None else as_groups(groups, m)
         _check_replicates(n)
-        blocks = many_rows.Blocks(m, n, seed, weights, places)
-        found = [_of_many(model, names, blocks, weights, places) for model in read]
+        found = _of_many(read, names, n, seed, weights, places)
     else:
         evaluators = [_evaluator(model, names, sample_weight, groups) for model in read]
         values = _replicates(evaluators, m, n, seed, sample_weight, groups)
