@@ -63,7 +63,7 @@ class Blocks:
         rows = np.arange(m, dtype=np.int32) if weights is None else np.flatnonzero(weights)
         unit = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
         units = len(rows) if unit is None else int(unit.max()) + 1
-        if units < 2:
+        if unit is not None and units < 2:
             raise ValueError("groups: got one group, expected at least two to draw from")
         each = max(units // BLOCKS, 1)
         several = units // each

@@ -6,7 +6,7 @@ another model (`seed_interval`). `mean_over_seeds` joins the two, from the `Repl
 run keeps of its own test set.
 
 A bootstrap replicate here is a change of counts, not a new array: confidences are sorted once, and
-each replicate says how often each of them was drawn.
+each replicate says how often each of them was drawn. Of many samples, `many_rows` draws blocks.
 
 Calibration errors are compared by their excess over what chance alone would show (see
 `calibkit.metrics.ece_floor`): the plain errors of two calibrated models differ if their accuracies
@@ -356,6 +356,11 @@ def bootstrap(
     test sets of this size give, which for a well calibrated model is itself mostly noise: ask for
     "excess_ece" as well as "ece".
 
+    From `many_rows.MANY` (50,000) samples on, unless a function of your own or a class-wise error
+    is asked for, resamples draw random blocks of samples and count them in bins of the score:
+    estimates stay exact, and ends differ by some 1 % of the width, less than another seed changes
+    them (see `calibkit.many_rows`). Of fewer samples every one is drawn by itself.
+
     Examples
     --------
     >>> logits = np.c_[np.linspace(-2, 4, 50), np.zeros(50)]
@@ -520,7 +525,8 @@ def replicates(
 ) -> Array:
     """Metrics of several models on the same resamples of their test set.
 
-    What is drawn depends only on the size of the test set and on `seed`.
+    What is drawn depends only on the size of the test set and on `seed`; of many samples, blocks of
+    them are drawn, as in `bootstrap`.
 
     Parameters
     ----------

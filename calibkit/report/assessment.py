@@ -393,9 +393,9 @@ def recalibrated(
     The others are the structured matrix (from `PER_CLASS` samples a class on), histogram binning
     and isotonic regression or, for two classes and for confidences, beta calibration and isotonic
     regression. Each is fitted on the validation set, or else by cross-fitting as in
-    `operating_points`; of many samples, a random part is used (`estimates.judged`). Where two classes are of
-    other shares in the validation set than in the test set, one more row is the best of these,
-    corrected for it (`positive.shift_prior`).
+    `operating_points`; of many samples, a random part is used (`estimates.judged`). Where two
+    classes are of other shares in the validation set than in the test set, one more row is the best
+    of these, corrected for it (`positive.shift_prior`).
 
     Returns
     -------

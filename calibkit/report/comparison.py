@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from calibkit import plots, terms
+from calibkit import many_rows, plots, terms
 from calibkit.report import drift, html, matching, predictions, privacy, readers, sampling
 from calibkit.report import positive as classes
 from calibkit.report.paired import clusters_of, compared, scored, weights_of
@@ -109,6 +109,7 @@ def build(
         verdict=words,
         rows=rows,
         fewest=privacy.FEWEST,
+        many=many_rows.MANY,
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )
