@@ -18,6 +18,7 @@ from calibkit_companion.claims.settings import Place
 from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part, Side
 from calibkit_companion.experiments import looks
 from calibkit_companion.results import Series
+from calibkit_companion.results.change import Change
 from calibkit_companion.results.number import LEARNS
 
 EDGE = 4.0  # standard errors from its threshold within which a precondition may lie
@@ -34,6 +35,8 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, series: Series, seeds: list[int], usual: float) -> "Spread":
         """The spread of a real number; `usual` stands in where its runs do not differ."""
+        if isinstance(series, Change):  # its interval is over runs alone
+            series = Series(series.values, n=series.n)
         values, draws = np.array([*series.values.values()]), [*series.draws.values()]
         mean = series.mean()
         least = 0.0

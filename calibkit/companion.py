@@ -11,7 +11,7 @@ forward(
         "bench": f"{_NEW}.bench",
         "claims": f"{_NEW}.claims {_NEW}.claims.verdict "
         f"{_NEW}.claims.claim {_NEW}.claims.settings {_NEW}.claims.judging "
-        f"{_NEW}.claims.words {_NEW}.claims.display",
+        f"{_NEW}.claims.preconditions {_NEW}.claims.words {_NEW}.claims.display",
         "cost": f"{_NEW}.experiments.cost",
         "derivations": f"{_NEW}.claims.derivations",
         "derived": f"{_NEW}.results.derived {_NEW}.results.number",

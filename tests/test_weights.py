@@ -101,7 +101,13 @@ def drawn(seed, n, k, decimals=None, dtype=np.float64):
 
 
 def test_every_metric_takes_weights():
-    without = {"per_sample", "top_label", "mean_deviation", "ranked_metrics"}  # of samples; counts
+    without = {
+        "per_sample",
+        "top_label",
+        "mean_deviation",
+        "ranked_metrics",
+        "ranks",
+    }  # of samples; counts
     public = {*OF_PROBS, *OF_RANKING, "summary"} | without
     found = {n for n, f in vars(metrics).items() if getattr(f, "__module__", "") == "calibkit."
              "metrics" and callable(f) and n.islower() and n[0] != "_"}  # fmt: skip

@@ -36,5 +36,6 @@ from calibkit_companion.claims.claim import claims
 from calibkit_companion.claims.display import COLORS, SIGNS, Card, card, counts, headline, titles
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.judging import board
+from calibkit_companion.claims.scorecard import Scorecard, answer, compute
 from calibkit_companion.claims.settings import places
 from calibkit_companion.claims.verdict import OUTCOMES

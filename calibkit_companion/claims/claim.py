@@ -29,6 +29,7 @@ class Claim:
     ours : the paper does not say it in so many words; it is our reading of its tables
     support, exception : what the paper's numbers say, and why they do not where they do not
     tables : further exhibits that print what the check needs
+    in_short : the statement in fewer words, for a line of the scorecard
     """
 
     id: str
@@ -44,6 +45,7 @@ class Claim:
     support: str = ""
     exception: str = ""
     tables: tuple[str, ...] = ()
+    in_short: str = ""
 
     @property
     def paper(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from calibkit_companion.claims.claim import claims
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.judging import Judged, board_of
+from calibkit_companion.claims.power import MOST
 from calibkit_companion.claims.settings import Place, places
 from calibkit_companion.claims.verdict import DECIDED, OUTCOMES
 from calibkit_companion.experiments import plan
@@ -34,7 +35,8 @@ def titles(rows: Iterable[Judged]) -> dict[str, str]:
 class Card:
     """Claims down; across, a sign for the paper's own table and one for each column. HTML.
 
-    A click on a claim unfolds the comparison that decides in each column.
+    A click on a claim unfolds a card for each column: what decides there, every comparison, what
+    was left out, the level, and what would change the verdict.
     """
 
     rows: list[Judged]
@@ -74,6 +76,7 @@ class Card:
             colors={word: COLORS[word] for word in DECIDED},
             outcomes=OUTCOMES,
             papers=plan.PAPERS,
+            most=MOST,
         )
 
 

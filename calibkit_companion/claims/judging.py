@@ -32,7 +32,8 @@ class Marked(NamedTuple):
 class Compared(NamedTuple):
     """One comparison of a claim: its 95 % interval in words, and how it fares by itself.
 
-    `lacks` says why there is none; `doubts` what its methods fail, as "method: why".
+    `lacks` says why there is none; `doubts` what its methods fail, as "method: why"; `claimed` is
+    where the paper puts it, with the margin.
     """
 
     comparison: str
@@ -42,6 +43,7 @@ class Compared(NamedTuple):
     looks: int
     lacks: str
     doubts: tuple[str, ...]
+    claimed: str
 
 
 class Judged(NamedTuple):
@@ -103,8 +105,14 @@ class Judged(NamedTuple):
             its = Judged(*("",) * 4, **_numbers(part))
             doubts = tuple(f"{doubt.method}: {doubt.why}" for doubt in part.doubts)
             how = its.comparison, its.measured, part.word(), part.seeds, part.looks
-            found.append(Compared(*how, " ".join(part.lacks or ()), doubts))
+            lacks = " ".join(part.lacks or ())
+            found.append(Compared(*how, lacks, doubts, _claimed(part, its.metric)))
         return found
+
+    @property
+    def anchor(self) -> str:
+        """Where the page of claims has its card: the claim and the column."""
+        return f"{self.claim}-{self.column}"
 
     @property
     def judged_at(self) -> str:
@@ -238,6 +246,12 @@ def _marked(check: Joined, outcome: str) -> tuple[Marked, ...]:
             shown = its.comparison, its.measured, part.word()
             found[method, why] = Marked(method, why, sure, *shown)
     return tuple(found.values())
+
+
+def _claimed(part: Part, metric: str) -> str:
+    """The side on which a paper puts a comparison, and the margin in the units of tables."""
+    margin = part.leaf.margin * (terms.metric_label(metric)[1] if metric else 1)
+    return f"{part.leaf.side} 0" + f", margin {margin:.2g}" * bool(margin)
 
 
 def _numbers(part: Part) -> dict:

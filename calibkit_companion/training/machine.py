@@ -66,7 +66,7 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return "1 thread of " + next(x for x in lines if x.startswith("model name")).split(": ")[1]
     except (OSError, StopIteration):
-        return platform.processor() or "cpu"
+        return "1 thread of " + (platform.processor() or "a processor")
 
 
 def keep_memory() -> None:

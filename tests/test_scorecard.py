@@ -1,0 +1,134 @@
+"""The scorecard counts every claim once and leads to its card; a card says what decides and why."""
+
+import doctest
+import html
+import re
+
+import pytest
+
+from calibkit_companion import claims, results
+from calibkit_companion.claims import judging, scorecard, settings
+from calibkit_companion.claims.judging import Judged
+from calibkit_companion.experiments import plan
+from calibkit_companion.records import folders
+from tests import records
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    records.few_replicates(monkeypatch, 20)
+    return tmp_path
+
+
+def row(claim, column, outcome, **more):
+    return Judged(claim, column, "", outcome, column=column, title=f"On {column}", **more)
+
+
+def text(made) -> str:
+    shown = re.sub(r"<style>.*?</style>|<[^>]+>", " ", made._repr_html_(), flags=re.S)
+    return " ".join(html.unescape(shown).split())
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        (["holds", "unclear", "not tested"], "reproduced"),
+        (["falls short", "unclear"], "not reproduced"),
+        (["reversed", "falls short"], "not reproduced"),
+        (["holds", "falls short"], "different by setting"),
+        (["holds", "reversed", "unclear"], "different by setting"),
+        (["unclear", "not tested"], "unclear"),
+        (["unclear (precondition)"], "unclear"),
+        (["not tested", "not tested"], "not tested"),
+    ],
+)
+def test_what_became_of_a_claim(outcomes, expected):
+    assert scorecard.fate(outcomes) == scorecard.fate(reversed(outcomes)) == expected
+    assert expected in scorecard.FATES
+
+
+def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
+    rows = [
+        row("bsce-c01", "a", "unclear"),
+        row("bsce-c02", "a", "holds"),
+        row("bsce-c03", "a", "holds"),
+        row("bsce-c03", "b", "holds"),
+        row("bsce-c04", "a", "reversed"),
+        row("bsce-c04", "b", "unclear"),
+        row("bsce-c05", "a", "not tested"),
+        row("bsce-c05", "b", "holds", shown=False),  # what no column shows counts for nothing
+        row("bsce-c06", judging.MATHEMATICS, "holds"),
+    ]
+    found = scorecard.by_fate(rows, "bsce")
+    counted = {name: [told.claim.id for told in its] for name, its in found.items()}
+    assert counted == {
+        "reproduced": ["bsce-c03", "bsce-c02", "bsce-c06"],  # first what more settings decide
+        "not reproduced": ["bsce-c04"],
+        "different by setting": [],
+        "unclear": ["bsce-c01"],
+        "not tested": ["bsce-c05"],
+    }
+    assert found["reproduced"][0].rests == [("holds", "On a, and 1 more")]
+    assert found["not reproduced"][0].rests == [("reversed", "On a")]
+    said = text(claims.Scorecard(rows))
+    assert "6 claims" in said and "3 reproduced 1 of these computed" in said
+    assert "1 not tested" in said
+    counted = claims.answer(rows)
+    assert counted.startswith("Of 6 claims: **3 reproduced**") and counted.endswith("1 not tested.")
+    assert "different" not in counted
+    assert "✕ reversed: On a" in said and "different" not in said
+    assert 'href="claims.html#bsce-c03-a"' in claims.Scorecard(rows)._repr_html_()
+
+
+def test_the_scorecard_has_every_claim_of_a_board_once_and_leads_to_its_cards():
+    rows = claims.board("smoke")
+    for paper in plan.PAPERS:
+        told = [its.claim for line in scorecard.by_fate(rows, paper).values() for its in line]
+        assert sorted(claim.id for claim in told) == [c.id for c in claims.claims(paper)]
+    cards = claims.Card(rows)._repr_html_()
+    links = re.findall(r'href="claims\.html#([\w-]+)"', claims.Scorecard(rows)._repr_html_())
+    assert len(links) > 5 and all(f'id="{link}"' in cards for link in links)
+
+
+def test_a_short_form_is_short_and_what_it_shortens_differs():
+    shortened = [claim for claim in claims.claims() if claim.in_short]
+    assert shortened
+    for claim in shortened:
+        assert len(claim.in_short) < len(claim.statement) and claim.in_short.endswith(".")
+
+
+def test_a_card_has_the_comparisons_both_words_and_the_level():
+    for method, how in (("erm", {"separation": 0.5}), ("fmfp", {"separation": 3.0, "right": 0.4})):
+        for run in plan.Selection("smoke", dataset="digits", seeds=2).runs([method]):
+            records.write(run, **how, train_accuracy=[0.99 if method == "erm" else 0.9] * 7)
+    runs = results.Results(plan.Selection("smoke", dataset="digits"), train=False)
+    where = [settings.Place("shared", runs, "digits", "Digits")]
+    (claim,) = (c for c in claims.claims("fmfp") if c.id == "fmfp-c26")
+    (found,) = judging.board_of(where, [claim])
+    assert found.anchor == "fmfp-c26-digits"
+    made = claims.Card([found])
+    assert 'id="fmfp-c26-digits"' in made._repr_html_()
+    said = text(made)
+    assert f"With every method as measured: {found.everything}" in said
+    assert f"Without these: {found.without}" in said and f"at {found.judged_at}" in said
+    assert "What would change it" in said
+    for one in found.compared():
+        assert one.comparison in said and one.measured in said and one.claimed in said
+    assert {one.claimed.partition(",")[0] for one in found.compared()} == {"above 0", "below 0"}
+
+
+def test_the_cost_is_that_of_the_records():
+    assert str(scorecard.compute("smoke")) == "no runs"
+    runs = plan.Selection("smoke").of_page("book")[:3]
+    spent = (7200.0, "1 thread of A"), (5400.0, "1 thread of B"), (600.0, "NVIDIA C")
+    for run, (seconds, device) in zip(runs, spent, strict=True):
+        info = records.TRAINED | {"seconds": seconds, "device": device}
+        folders.save(run, "diverged", [], {}, info)
+    found = scorecard.compute("smoke")
+    assert found == (3, 3.5, 10.0)
+    assert str(found) == "3 runs, 4 core-hours and 10 minutes on a GPU"
+
+
+def test_examples():
+    assert doctest.testmod(scorecard).attempted and not doctest.testmod(scorecard).failed
