@@ -122,9 +122,7 @@ def scored(models: list[Predictions]) -> Scored:
     return Scored(samples, notes, doubts, classes, positive, weights, groups, cluster)
 
 
-def compared(
-    models: Scored, names: Sequence[str] = COMPARED, n: int | None = None
-) -> dict:
+def compared(models: Scored, names: Sequence[str] = COMPARED, n: int | None = None) -> dict:
     """The numbers of `compare`."""
     samples, weights, groups = models.samples, models.weights, models.groups
     rows = len(next(iter(samples.values())).correct)
