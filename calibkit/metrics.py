@@ -95,12 +95,10 @@ class Ranking:
         self.confidence = confidence.astype(np.float64)
         self.dtype = confidence.dtype
         self.right, self.wrong = right.astype(np.float64), wrong.astype(np.float64)
-        self.count = self.right + self.wrong
         # How many are accepted, right and wrong, when the threshold is this confidence. Summed as
         # integers, which is several times faster.
         self.accepted_right = np.cumsum(right).astype(np.float64)
         self.accepted_wrong = np.cumsum(wrong).astype(np.float64)
-        self.accepted = self.accepted_right + self.accepted_wrong
         self.all_right = float(self.accepted_right[-1])
         self.all_wrong = float(self.accepted_wrong[-1])
         self.n = self.all_right + self.all_wrong
@@ -114,13 +112,18 @@ class Ranking:
         """Rank checked arrays. Sorting values is several times faster than sorting indices."""
         if weights is not None:
             return cls._of_weights(confidence, correct, weights)
+        return cls(*cls._counted(confidence, correct))
+
+    @staticmethod
+    def _counted(confidence: Array, correct: Array) -> tuple[Array, Array, Array]:
         ascending = np.sort(confidence)
         first = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
-        count = np.diff(np.r_[first, len(ascending)])
+        count = np.diff(first, append=len(ascending))
         distinct = ascending[first]
+        del ascending, first  # which are large where samples are many
         place = np.searchsorted(distinct, np.sort(confidence[~correct]))
         wrong = np.bincount(place, minlength=len(distinct))
-        return cls(distinct[::-1], (count - wrong)[::-1], wrong[::-1])
+        return distinct[::-1], (count - wrong)[::-1], wrong[::-1]
 
     @classmethod
     def _of_weights(cls, confidence: Array, correct: Array, weights: Array) -> "Ranking":
@@ -130,6 +133,16 @@ class Ranking:
         distinct, place = np.unique(confidence, return_inverse=True)
         right, wrong = (np.bincount(place, weights * x, len(distinct)) for x in (correct, ~correct))
         return cls(distinct[::-1], right[::-1], wrong[::-1], _size(weights))
+
+    @property
+    def count(self) -> Array:
+        """How many predictions are at each confidence; not kept, for it takes memory."""
+        return self.right + self.wrong
+
+    @property
+    def accepted(self) -> Array:
+        """How many are accepted when the threshold is this confidence."""
+        return self.accepted_right + self.accepted_wrong
 
     @property
     def wins(self) -> float:
@@ -1516,7 +1529,9 @@ def aurc(
 @functools.lru_cache(maxsize=1)
 def _harmonic(n: int) -> Array:
     """Return 1 + 1/2 + ... + 1/i for i = 0 to n."""
-    return np.cumsum(np.r_[0.0, 1 / np.arange(1, n + 1)])
+    numbers = np.zeros(n + 1)
+    np.divide(1, np.arange(1, n + 1), out=numbers[1:])
+    return np.cumsum(numbers, out=numbers)
 
 
 def _harmonic_at(x: "Array | float") -> "Array | float":

@@ -6,7 +6,7 @@ another model (`seed_interval`). `mean_over_seeds` joins the two, from the `Repl
 run keeps of its own test set.
 
 A bootstrap replicate here is a change of counts, not a new array: confidences are sorted once, and
-each replicate says how often each of them was drawn.
+each replicate says how often each of them was drawn. Of many samples, `many_rows` draws blocks.
 
 Calibration errors are compared by their excess over what chance alone would show (see
 `calibkit.metrics.ece_floor`): the plain errors of two calibrated models differ if their accuracies
@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from calibkit import metrics
+from calibkit import many_rows, metrics
 from calibkit.arrays import (
     Array,
     ArrayLike,
@@ -356,6 +356,11 @@ def bootstrap(
     test sets of this size give, which for a well calibrated model is itself mostly noise: ask for
     "excess_ece" as well as "ece".
 
+    From `many_rows.MANY` (50,000) samples on, unless a function of your own or a class-wise error
+    is asked for, resamples draw random blocks of samples and count them in bins of the score:
+    estimates stay exact, and ends differ by some 1 % of the width, less than another seed changes
+    them (see `calibkit.many_rows`). Of fewer samples every one is drawn by itself.
+
     Examples
     --------
     >>> logits = np.c_[np.linspace(-2, 4, 50), np.zeros(50)]
@@ -520,7 +525,8 @@ def replicates(
 ) -> Array:
     """Metrics of several models on the same resamples of their test set.
 
-    What is drawn depends only on the size of the test set and on `seed`.
+    What is drawn depends only on the size of the test set and on `seed`; of many samples, blocks of
+    them are drawn, as in `bootstrap`.
 
     Parameters
     ----------
@@ -805,8 +811,9 @@ def replicates_of_run(
         parts["_p_norm"] = scores, RANKING
     evaluators = [
         _evaluator(
-            scores if part else given, labels, asked, "logits" if part else kind, by_confidence=True
-        )[0]
+            _Model(scores if part else given, labels, asked, "logits" if part else kind, True),
+            asked,
+        )
         for part, (scores, asked) in parts.items()
     ]
     names = [metric + part for part, (_, asked) in parts.items() for metric in asked]
@@ -1004,50 +1011,74 @@ def seed_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     return _interval(mean, mean - half, mean + half)
 
 
+class _Model:
+    """What is known of each sample of a model, and which metrics can be computed from it.
+
+    Logits are ranked by their log-odds, as `metrics.summary` does, or as it did in version 0.1, by
+    the confidence.
+    """
+
+    def __init__(
+        self,
+        logits: ArrayLike,
+        labels: ArrayLike,
+        names: Sequence[Metric],
+        kind: Kind = "logits",
+        by_confidence: bool = False,
+    ) -> None:
+        self.classwise, valid = None, []
+        rank = getattr(logits, "rank", None)
+        if isinstance(logits, Answers | Ranked | Samples):
+            confidence, correct = as_confidence_correct(*logits[:2])
+            self.by_sample = {"confidence": confidence, "correct": correct}
+            if isinstance(logits, Samples):
+                valid = ["nll", "brier"]
+                self.by_sample |= {name: to_numpy(getattr(logits, name), name) for name in valid}
+        else:
+            logits = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
+            labels = as_labels(labels, logits.shape[1], len(logits))
+            self.by_sample = metrics.per_sample(logits, labels, kind)
+            rank = log_odds(logits) if kind == "logits" and not by_confidence else None
+            valid = ["nll", "brier", *_CLASSWISE]
+            if any(name in _CLASSWISE for name in names):
+                self.classwise = _Classwise(softmax(logits, kind), labels)
+        self.ranked = metrics.ranked_metrics(
+            coverages=_numbers("risk_at_coverage_", names),
+            risks=_numbers("coverage_at_risk_", names),
+        )
+        valid = [*self.ranked, *valid]
+        if any(name not in valid for name in names if not callable(name)):
+            raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
+        self.confidence, self.correct = self.by_sample["confidence"], self.by_sample["correct"]
+        self.rank = self.confidence if rank is None else to_numpy(rank)
+
+    def by_rank(self, name: Metric) -> bool:
+        """Whether a metric ranks by something other than the confidence."""
+        return self.rank is not self.confidence and metrics.ranks(name)
+
+    def orders(self, names: Sequence[Metric]) -> dict[bool, tuple[Array, list[str]]]:
+        """By `by_rank`: what ranks the samples, and the metrics of that ranking."""
+        orders: dict = {}
+        for name in names:
+            if not callable(name) and name in self.ranked:
+                score = self.rank if self.by_rank(name) else self.confidence
+                orders.setdefault(self.by_rank(name), (score, []))[1].append(name)
+        return orders
+
+
 def _evaluator(
-    logits: ArrayLike,
-    labels: ArrayLike,
+    model: _Model,
     names: Sequence[Metric],
-    kind: Kind = "logits",
     sample_weight: "ArrayLike | None" = None,
     groups: "ArrayLike | None" = None,
-    by_confidence: bool = False,
-) -> tuple[Callable[[Array | None], Array], int]:
-    """Return a function from drawn samples (None: all, once) to the metrics, and the sample count.
+) -> Callable[[Array | None], Array]:
+    """Return a function from drawn samples (None: all, once) to the metrics.
 
-    The array is read and sorted here, once. Without weights, counts are whole numbers. Logits are
-    ranked by their log-odds, as `metrics.summary` does, or as it did in version 0.1, by the
-    confidence.
+    The scores are sorted here, once. Without weights, counts are whole numbers.
     """
-    by_sample, classwise, valid = {}, None, []
-    rank = getattr(logits, "rank", None)
-    if isinstance(logits, Answers | Ranked | Samples):
-        by_sample["confidence"], by_sample["correct"] = as_confidence_correct(*logits[:2])
-        if isinstance(logits, Samples):
-            valid = ["nll", "brier"]
-            by_sample |= {name: to_numpy(getattr(logits, name), name) for name in valid}
-    else:
-        logits = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
-        labels = as_labels(labels, logits.shape[1], len(logits))
-        by_sample = metrics.per_sample(logits, labels, kind)
-        rank = log_odds(logits) if kind == "logits" and not by_confidence else None
-        valid = ["nll", "brier", *_CLASSWISE]
-        if any(name in _CLASSWISE for name in names):
-            classwise = _Classwise(softmax(logits, kind), labels)
-    ranked = metrics.ranked_metrics(
-        coverages=_numbers("risk_at_coverage_", names), risks=_numbers("coverage_at_risk_", names)
-    )
-    valid = [*ranked, *valid]
-    if any(name not in valid for name in names if not callable(name)):
-        raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
-    confidence, m = by_sample["confidence"], len(by_sample["correct"])
-    rank = confidence if rank is None else to_numpy(rank)
-
-    def by_rank(name: str) -> bool:
-        return rank is not confidence and metrics.ranks(name)
-
-    asked = {by_rank(name) for name in names if not callable(name) and name in ranked}
-    orders = {of: _places(rank if of else confidence, by_sample["correct"]) for of in asked}
+    by_sample, classwise, ranked = model.by_sample, model.classwise, model.ranked
+    m = len(model.correct)
+    orders = {of: _places(x, model.correct) for of, (x, _) in model.orders(names).items()}
     weights = None if sample_weight is None else as_counts(sample_weight, m)
     everything = np.arange(m) if weights is None else np.flatnonzero(weights)
     worth = _worth(by_sample, weights, None if groups is None else as_groups(groups, m))
@@ -1072,14 +1103,57 @@ def _evaluator(
                     warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)
                     return float(name(*pair, **more))
             if name in ranked:
-                return ranked[name](rankings[by_rank(name)])
+                return ranked[name](rankings[model.by_rank(name)])
             if name in by_class:
                 return by_class[name]
             return float(np.average(by_sample[name][rows], weights=its))
 
         return np.array([value(name) for name in names])
 
-    return evaluate, m
+    return evaluate
+
+
+def _on_all(model: _Model, names: Sequence[str], weights: "Array | None", worth) -> Array:
+    """Metrics (metrics,) on all samples."""
+
+    def ranked(score: Array, its: list[str]) -> dict[str, float]:
+        ranking = metrics.Ranking.of(score, model.correct, weights)
+        ranking.worth = ranking.worth if worth is None else worth
+        return {name: model.ranked[name](ranking) for name in its}
+
+    exact = {}
+    for score, its in model.orders(names).values():
+        exact |= ranked(score, its)
+    for name in set(names) - set(exact):
+        exact[name] = float(np.average(model.by_sample[name], weights=weights))
+    return np.array([exact[name] for name in names])
+
+
+def _of_many(
+    read: Sequence[_Model],
+    names: Sequence[str],
+    n: int,
+    seed: int,
+    weights: "Array | None",
+    groups: "Array | None",
+) -> list[tuple[Array, Array]]:
+    """Of each model, metrics on all samples, and on resamples as `many_rows` draws them."""
+    worths = [_worth(model.by_sample, weights, groups) for model in read]
+    exact = [_on_all(x, names, weights, worth) for x, worth in zip(read, worths, strict=True)]
+    blocks, drawn = many_rows.Blocks(len(read[0].correct), n, seed, weights, groups), []
+    for model, worth, estimates in zip(read, worths, exact, strict=True):
+        values = {}
+        for score, its in model.orders(names).values():
+            rankings = blocks.rankings(score, model.correct, worth)
+            found = np.array([[model.ranked[name](x) for name in its] for x in rankings])
+            values |= dict(zip(its, found.T, strict=True))
+        for name in set(names) - set(values):
+            rows = blocks.sums(np.ones(len(model.correct)))
+            values[name] = blocks.sums(model.by_sample[name]) / rows
+        of_all = np.array([values[name] for name in names]).T
+        # Bins change a metric a little: only how far resamples lie from all rows is used.
+        drawn.append((estimates, of_all[:-1] + (estimates - of_all[-1])))
+    return drawn
 
 
 def _places(score: Array, correct: Array) -> tuple[Array, Array]:
@@ -1153,12 +1227,16 @@ def _replicates(
     groups: "ArrayLike | None" = None,
 ) -> list[Array]:
     """Evaluate all on the same resamples: an array (n, metrics) of each."""
-    if n < 2:
-        raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
+    _check_replicates(n)
     resamples = draws(m, n, seed, sample_weight, groups)
     with _one_thread():
         values = [[evaluate(rows) for evaluate in evaluators] for rows in resamples]
     return [np.array(its) for its in zip(*values, strict=True)]
+
+
+def _check_replicates(n: int) -> None:
+    if n < 2:
+        raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
 
 
 def _one_thread() -> AbstractContextManager:
@@ -1189,15 +1267,23 @@ def _drawn(
     if len(models) == 0:
         raise ValueError("models: got no arrays, expected one for each model")
     names = list(dict.fromkeys([*names, *(_EXCESS[name] for name in names if name in _EXCESS)]))
-    given = (_evaluator(x, labels, names, kind, sample_weight, groups) for x in models)
-    evaluators, sizes = zip(*given, strict=True)
+    read = [_Model(x, labels, names, kind) for x in models]
+    sizes = [len(model.correct) for model in read]
     if len(set(sizes)) > 1:
-        raise ValueError(f"logits: got {sizes} samples, expected the same of all models")
-    values = _replicates(evaluators, sizes[0], n, seed, sample_weight, groups)
-    both = zip(evaluators, values, strict=True)
+        raise ValueError(f"logits: got {tuple(sizes)} samples, expected the same of all models")
+    m, fast = sizes[0], not any(callable(name) or name in _CLASSWISE for name in names)
+    if fast and m >= many_rows.MANY:
+        weights = None if sample_weight is None else as_counts(sample_weight, m)
+        places = None if groups is None else as_groups(groups, m)
+        _check_replicates(n)
+        found = _of_many(read, names, n, seed, weights, places)
+    else:
+        evaluators = [_evaluator(model, names, sample_weight, groups) for model in read]
+        values = _replicates(evaluators, m, n, seed, sample_weight, groups)
+        found = [(f(None), its) for f, its in zip(evaluators, values, strict=True)]
     return [
-        {name: (x, its) for name, x, its in zip(names, evaluate(None), values.T, strict=True)}
-        for evaluate, values in both
+        {name: (x, its) for name, x, its in zip(names, estimates, values.T, strict=True)}
+        for estimates, values in found
     ]
 
 

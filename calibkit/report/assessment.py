@@ -198,7 +198,7 @@ def assess(
             *(f"{against.name}: {x}" for x in (against.doubts if against else ())),
         ]
         best = None if asked["guessing"] or doubts else recommended(results)
-        after = found.get(best, {}).get("confidence")
+        after = [_judged(data, *x) for x in found[best]["confidence"]] if best else None
         return Assessment(
             name=data.name,
             against=against.name if against else None,
@@ -224,7 +224,7 @@ def assess(
             main_point=chosen,
             recalibration=results,
             recommended=best,
-            points_after=_points(*after, target_risk, data.sample(estimates.FIT // k).design)
+            points_after=_points(*after, target_risk, data.sample(estimates.judged(k)).design)
             if after
             else [],
             groups=_by_columns(data, chosen),
@@ -393,9 +393,9 @@ def recalibrated(
     The others are the structured matrix (from `PER_CLASS` samples a class on), histogram binning
     and isotonic regression or, for two classes and for confidences, beta calibration and isotonic
     regression. Each is fitted on the validation set, or else by cross-fitting as in
-    `operating_points`; of many samples, a random part is used (`FIT`). Where two classes are of
-    other shares in the validation set than in the test set, one more row is the best of these,
-    corrected for it (`positive.shift_prior`).
+    `operating_points`; of many samples, a random part is used (`estimates.judged`). Where two
+    classes are of other shares in the validation set than in the test set, one more row is the best
+    of these, corrected for it (`positive.shift_prior`).
 
     Returns
     -------
@@ -408,8 +408,8 @@ def recalibrated(
         number is at the end of its range), ``warnings``. One that cannot be fitted has only
         ``warnings``.
     found : dict of str to dict
-        What becomes of the samples. ``confidence``: pairs (confidence, correct) of the test and
-        of the validation set, the second None without one; for two classes ``test`` and
+        What becomes of the samples. ``confidence``: (confidence, correct, weights) of the test and
+        of the validation set, the second of None without one; for two classes ``test`` and
         ``validation``, pairs (probability of the positive class, whether it is the true one).
 
     Examples
@@ -420,7 +420,7 @@ def recalibrated(
     {'none': 0.4, 'temperature scaling': 0.38, 'isotonic regression': 0.08}
     """
     k = data.logits.shape[1]
-    data = data.sample(estimates.FIT // k)
+    data = data.sample(estimates.judged(k))
     few = len(data.labels if data.val_labels is None else data.val_labels) < PER_CLASS * k
     before = _event(data, data.logits, data.labels) | data.samples
     results: dict[str, dict] = {"none": _scores(data, before, before)}
@@ -451,16 +451,14 @@ def recalibrated(
         results[name]["at_end"] = at_end
         if name == "temperature scaling":
             results[name]["temperatures"] = [getattr(each, "temperature_", None) for each in maps]
-        found[name], models[name] = _found(data, after), (maps[-1], after)
-    for name, (_, after) in models.items() if (usual := usual_map(results)) in models else ():
-        beyond = after["brier"] - models[usual][1]["brier"]
-        results[name]["brier_beyond"] = data.design.mean(beyond)
+        found[name], models[name] = _found(data, after), (maps[-1], after["brier"])
+    for name, (_, brier) in models.items() if (usual := usual_map(results)) in models else ():
+        results[name]["brier_beyond"] = data.design.mean(brier - models[usual][1])
     if data.val_logits is not None:  # where thresholds are chosen
         shifted = positive.prior_shift(data) is not None
         for name in models if shifted else {recommended(results)} & models.keys():
-            model, after = models[name]
-            held = _of_probs(data, model.predict_proba(data.val_logits), data.val_labels)
-            found[name] = _found(data, after, held)
+            held = _of_probs(data, models[name][0].predict_proba(data.val_logits), data.val_labels)
+            found[name] |= _held(data, found[name]["confidence"][0], held)
         if shifted:
             _correct_prior(data, results, found, before)
     return results, found
@@ -479,6 +477,15 @@ def _ece(data: Predictions, samples: dict[str, Array]) -> float:
 
 def _of_probs(data: Predictions, probs: Array, labels: Array) -> dict[str, Array]:
     """Scores of every sample, as `predictions.of_samples`, and its answer and event."""
+    step = estimates.AT_ONCE
+    parts = [
+        _of_some(data, probs[i : i + step], labels[i : i + step])
+        for i in range(0, len(labels), step)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _of_some(data: Predictions, probs: Array, labels: Array) -> dict[str, Array]:
     logits = predictions.log_probs(probs)
     values = predictions.of_samples(logits, labels, probs[:, 1] if data.pairs else None)
     never = probs[np.arange(len(labels)), labels] == 0  # whose logarithm was made finite
@@ -497,23 +504,34 @@ def _event(
     return event
 
 
-def _found(data: Predictions, after: dict[str, Array], held: dict | None = None) -> dict:
-    """Pairs to choose thresholds with: see `recalibrated`."""
-    pairs = (after, data.weights), (held, data.val_weights)
-    found = {"confidence": [_judged(data, *pair) for pair in pairs], "design": data.design}
+def _found(data: Predictions, after: dict[str, Array]) -> dict:
+    """What to choose thresholds with: see `recalibrated`."""
+    found = {"confidence": [_kept(after, data.weights), (None,) * 3], "design": data.design}
     if data.positive is not None:
         found["test"] = after["p"], data.labels == data.positive
-        found["validation"] = held and (held["p"], data.val_labels == data.positive)
+        found["validation"] = None
     return found
 
 
-def _judged(data: Predictions, after: dict | None, weights: Array | None) -> Samples | None:
+def _held(data: Predictions, after: tuple, held: dict[str, Array]) -> dict:
+    """The same, with the validation set."""
+    found = {"confidence": [after, _kept(held, data.val_weights)]}
+    if data.positive is not None:
+        found["validation"] = held["p"], data.val_labels == data.positive
+    return found
+
+
+def _kept(after: dict[str, Array], weights: Array | None) -> tuple[Array, Array, Array | None]:
+    return after["confidence"], after["correct"], weights
+
+
+def _judged(
+    data: Predictions, confidence: Array | None, correct: Array, weights: Array | None
+) -> Samples | None:
     """The confidence by a map, for thresholds."""
-    if after is None:
+    if confidence is None:
         return None
-    return Samples(
-        Score.computed(after["confidence"], data.logits.dtype), after["correct"], weights
-    )
+    return Samples(Score.computed(confidence, data.logits.dtype), correct, weights)
 
 
 def _correct_prior(data: Predictions, results: dict, found: dict, before: dict) -> None:

@@ -9,12 +9,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from calibkit import plots, terms
+from calibkit import many_rows, plots, terms
 from calibkit.report import drift, html, matching, predictions, privacy, readers, sampling
 from calibkit.report import positive as classes
-from calibkit.report.paired import clusters_of, compare, weights_of
+from calibkit.report.paired import clusters_of, compared, scored, weights_of
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import better, compared, compared_tables, label, pair_name
+from calibkit.report.text import better, compared_tables, label, pair_name
+from calibkit.report.text import compared as in_words
 
 
 def build(
@@ -89,14 +90,15 @@ def build(
         matches = matching.Matched(models, None, [])  # of one table
     else:
         matches = matching.matched(_read(paths, labels, **reading), ids)
-    inputs = predictions.inputs_of(*matches.models)
+    inputs, by, said = predictions.inputs_of(*matches.models), matches.by, matches.notes
     models, notes = _about(matches.models, positive)
     models, more = _drawn(models)
-    numbers = compare(models)
-    numbers["matched_by"] = matches.by
-    numbers["notes"] = [*matches.notes, *notes, *more, *numbers["notes"]]
+    del matches  # with the logits
+    numbers = compared(scored(models))
+    numbers["matched_by"] = by
+    numbers["notes"] = [*said, *notes, *more, *numbers["notes"]]
     numbers = numbers if rows else privacy.without_rows_of_models(numbers)
-    words = compared(numbers)
+    words = in_words(numbers)
     title = f"{len(numbers['models'])} models"
     return html.publish(
         Path(out),
@@ -107,6 +109,7 @@ def build(
         verdict=words,
         rows=rows,
         fewest=privacy.FEWEST,
+        many=many_rows.MANY,
         tables={name: html.table(frame) for name, frame in compared_tables(numbers).items()},
         pictures={name: html.picture(draw(name, numbers)) for name in ("forest", "reliability")},
     )

@@ -14,7 +14,7 @@ from calibkit.arrays import Array, softmax
 from calibkit.posthoc import TemperatureScaling, optimal_temperature
 from calibkit.report import estimates
 from calibkit.report.design import Design
-from calibkit.report.estimates import FEW, FIT
+from calibkit.report.estimates import FEW
 from calibkit.report.predictions import Predictions
 from calibkit.resampling import as_groups
 
@@ -67,7 +67,7 @@ def sets(data: Predictions) -> Sets | None:
     (n, k), held = data.logits.shape, data.val_logits is not None
     if k < 3 or len(data.val_labels if held else data.labels) < 4 * FEW:
         return None
-    most = max(FIT // k, 4 * FEW)
+    most = max(estimates.judged(k), 4 * FEW)
     if held:
         known = np.random.default_rng(0).permutation(len(data.val_labels))
         logits, labels, splits = data.val_logits, data.val_labels, [(known, np.arange(n))]

@@ -11,6 +11,7 @@ from calibkit.arrays import Array, exp_shifted, row_sums
 from calibkit.report.names import Naming, few_of
 
 CELLS = 4_000_000  # of scores that are looked at; of more, a random part of the rows
+ROWS = 200_000  # at most
 LEAST = 40  # rows
 MOST = 2000  # classes whose order is checked: a table of all pairs must fit
 GAIN = 0.05  # of accuracy, on rows that an order was not chosen on
@@ -39,7 +40,7 @@ def doubts_of(logits: Array, labels: Array, names: tuple[str, ...]) -> list[str]
 
 
 def _some(n: int, k: int) -> Array:
-    most = max(CELLS // k, 2000)
+    most = min(max(CELLS // k, 2000), ROWS)
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))

@@ -15,13 +15,23 @@ from calibkit.stats import Interval
 
 LEAST = 10  # samples
 MANY = 20_000  # so many samples that half are plenty to choose on
+JUDGED = 200_000  # samples to compare maps on, of more than two classes
 FIT = 8_000_000  # numbers (samples × classes) to recalibrate: bounds time and memory
+AT_ONCE = 100_000  # rows of a map's probabilities: bounds memory
 FEW = 30  # errors, or samples of a group, below which nothing is certain
 
 
 def replicates(n: int) -> int:
     """Resamples for an interval: fewer when many samples make them slow, and much alike."""
     return int(np.clip(20_000_000 // n, 200, 1000))
+
+
+def judged(k: int) -> int:
+    """Samples that maps of k classes are compared on, at most.
+
+    On so many, a Brier score that changes by a thousandth of itself is told from one that does not.
+    """
+    return FIT // k if k == 2 else min(FIT // k, JUDGED)
 
 
 def folds(n: int, k: int = 1, groups: Array | None = None) -> list[tuple[Array, Array]]:
@@ -72,7 +82,9 @@ def held_out(data: Predictions, kind: type[Recalibration]) -> tuple[list, Array,
     maps, probs = [], np.empty(data.logits.shape)
     for logits, labels, weights, rest in parts:
         maps.append(fitted(kind, logits, labels, weights))
-        probs[rest] = maps[-1].predict_proba(data.logits[rest].astype(np.float64))
+        rest = np.arange(len(probs))[rest]
+        for rows in np.split(rest, range(AT_ONCE, len(rest), AT_ONCE)):
+            probs[rows] = maps[-1].predict_proba(data.logits[rows].astype(np.float64))
     return maps, probs, len(labels)
 
 

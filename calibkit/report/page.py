@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from calibkit import explorable, plots
+from calibkit import explorable, many_rows, plots
 from calibkit.report import comparison, html, privacy, thresholds
 from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment
 from calibkit.report.positive import Positive
@@ -64,6 +64,7 @@ def write(
         per_class=PER_CLASS,
         rows=rows,
         fewest=privacy.FEWEST,
+        many=many_rows.MANY,
         explored=min(numbers.samples, _few(numbers)) if lively and not numbers.pairs else 0,
         pictures=pictures,
         explorables=explore(numbers, data, against, pictures) if lively else {},

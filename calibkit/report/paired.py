@@ -1,6 +1,7 @@
 """Several models on the same samples: every metric, and the paired difference of every two."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -64,40 +65,86 @@ def compare(
     >>> numbers["models"], numbers["pairs"][0]["difference"]["accuracy"].outcome()
     (['your model (1)', 'your model (2)'], 'higher')
     """
+    return compared(scored(list(models)), names, n)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What is compared of several models: by name, without their logits.
+
+    Attributes
+    ----------
+    samples : dict of str to stats.Samples
+    notes, doubts : lists of str
+        Of all models, with their names.
+    classes : int
+    positive : str or None
+        The class whose probability is compared.
+    weights, groups, cluster
+        As from `weights_of` and `clusters_of`.
+    """
+
+    samples: dict[str, stats.Samples]
+    notes: list[str]
+    doubts: list[str]
+    classes: int
+    positive: str | None
+    weights: Array | None
+    groups: Array | None
+    cluster: str
+
+
+def scored(models: list[Predictions]) -> Scored:
+    """What `compared` needs of models; as in `compare`.
+
+    The list is emptied: so no more than one model has its logits and its scores in memory.
+    """
     if not 2 <= len(models) <= MOST:
         raise ValueError(f"predictions: got {len(models)} models, expected 2 to {MOST}")
     first = models[0]
     for other in models[1:]:
         predictions.check_same(first, other, other.name)
     weights, (groups, cluster) = weights_of(models), clusters_of(models)
-    places = None if groups is None else as_groups(groups, len(first.labels))
-    design = Design(len(first.labels), weights, places)
     two = all(m.logits.shape[1] == 2 and not m.pairs for m in models)
     event = first.positive if two else None
-    names = names if event is None else OF_EVENT
+    positive = None if event is None else first.class_names[event]
+    classes, names = first.logits.shape[1], _names(models)
+    notes = [after(f"{a}: ", note) for a, m in zip(names, models, strict=True) for note in m.notes]
+    doubts = [f"{a}: {x}" for a, m in zip(names, models, strict=True) for x in m.doubts]
+    del first, other
     samples = {}
-    for name, model in zip(_names(models), models, strict=True):
+    for name in names:
+        model = models.pop(0)
         score, true = model.scored(event)
         its = {"confidence": score, "correct": true, "rank": model.ranked(event)}
         samples[name] = stats.Samples(**model.samples | its)
+        del model
+    return Scored(samples, notes, doubts, classes, positive, weights, groups, cluster)
+
+
+def compared(models: Scored, names: Sequence[str] = COMPARED, n: int | None = None) -> dict:
+    """The numbers of `compare`."""
+    samples, weights, groups = models.samples, models.weights, models.groups
+    rows = len(next(iter(samples.values())).correct)
+    places = None if groups is None else as_groups(groups, rows)
+    design = Design(rows, weights, places)
+    names = names if models.positive is None else OF_EVENT
     pairs = list(combinations(samples, 2))
     # Each end of the interval is a quantile: some 25 replicates should lie beyond it.
-    n = n or max(estimates.replicates(len(first.labels)), min(1000 * len(pairs), 4000))
+    n = n or max(estimates.replicates(rows), min(1000 * len(pairs), 4000))
     drawing = {"sample_weight": weights, "groups": groups}
     own, differences = stats.compare_all(list(samples.values()), names, n, LEVEL, **drawing)
     return {
         "models": list(samples),
         "calibkit": __version__,
-        "samples": len(first.labels),
-        "classes": first.logits.shape[1],
-        "positive": None if event is None else first.class_names[event],
+        "samples": rows,
+        "classes": models.classes,
+        "positive": models.positive,
         "weighted": weights is not None,
-        "cluster": None if groups is None else cluster or "cluster",
+        "cluster": None if groups is None else models.cluster or "cluster",
         "clusters": 0 if groups is None else len(np.unique(groups)),
-        "notes": [
-            after(f"{a}: ", note) for a, m in zip(samples, models, strict=True) for note in m.notes
-        ],
-        "doubts": [f"{a}: {x}" for a, m in zip(samples, models, strict=True) for x in m.doubts],
+        "notes": models.notes,
+        "doubts": models.doubts,
         "level": 1 - (1 - LEVEL) / len(pairs),
         "metrics": dict(zip(samples, own, strict=True)),
         "gap": {

@@ -40,7 +40,7 @@ def minus_one_is_class(
         return None
     if not labels:
         return None
-    seen = set(np.unique(np.concatenate([as_text(x) for x in labels])).tolist())
+    seen = {text for x in labels for text in as_text(np.unique(x)).tolist()}
     if "-1" in names:  # a column says so
         note = "The label -1 is read as a class, since a column or all labels say so."
         return MinusOne(names, None, note) if "-1" in seen else None

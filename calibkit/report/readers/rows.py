@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calibkit.arrays import Array, ArrayLike, row_sums, to_numpy
+from calibkit.arrays import Array, ArrayLike, blocks, row_sums, to_numpy
 from calibkit.report.names import Naming
 from calibkit.report.readers.scales import SLACK, log_fillers
 
@@ -100,9 +100,12 @@ def _mostly_probs(scores: Array, name: str) -> bool:
     """Whether most rows under the name of logits are distributions; an error if others are not."""
     if scores.ndim != 2 or scores.shape[1] < 2 or len(scores) < 2:
         return False
-    inside = (scores >= -BEYOND).all(axis=1) & (scores <= 1 + BEYOND).all(axis=1)
-    fine = inside & (np.abs(row_sums(scores.astype(np.float64)) - 1) <= CLOSE)
-    empty = (scores == 0).all(axis=1)
+    fine, empty = np.empty((2, len(scores)), bool)
+    for rows in blocks(*scores.shape):
+        part = scores[rows]
+        inside = (part >= -BEYOND).all(axis=1) & (part <= 1 + BEYOND).all(axis=1)
+        fine[rows] = inside & (np.abs(row_sums(part.astype(np.float64)) - 1) <= CLOSE)
+        empty[rows] = (part == 0).all(axis=1)
     if fine.mean() <= 0.9 or not (scores >= -SLACK).all(axis=1)[fine].all():
         return False
     if odd := int((~fine & ~empty).sum()):
