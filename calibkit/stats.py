@@ -359,7 +359,7 @@ def bootstrap(
     From `many_rows.MANY` (50,000) samples on, unless a function of your own or a class-wise error
     is asked for, resamples draw random blocks of samples and count them in bins of the score:
     estimates stay exact, and ends differ by some 1 % of the width, less than another seed changes
-    them (see `calibkit.many_rows`). Of fewer samples every one is drawn by itself.
+    them (see ``calibkit.many_rows``). Of fewer samples every one is drawn by itself.
 
     Examples
     --------
