@@ -386,7 +386,7 @@ def test_a_setting_is_ranked_by_log_odds_if_all_its_runs_have_it(tmp_path, kept_
     found = of_smoke().compare("focal", metric=["auroc", "aurc", "ece"], recalibration="ts_nll")
     assert found["focal", "auroc"].number.score == "log_odds"
     assert found["focal", "ece"].number.score == "max_probability"
-    assert "AUROC after a temperature fitted by NLL by log-odds" in page.number_label(
+    assert "AUROC after temperature scaling (fitted by NLL) by log-odds" in page.number_label(
         found["focal", "auroc"].number
     )
     by_run = {run: folders.load(run).replicates for run in kept_runs}

@@ -272,7 +272,7 @@ def test_the_default_map_is_the_one_that_a_report_recommends(folder, capsys):
     np.savez("right.npz", **sampled())
     assert cli.main(["recalibrate", "right.npz", "--save", "map.json"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("A report recommends no map for these scores; a temperature, which")
+    assert said.startswith("A report recommends no map for these scores; temperature scaling")
     assert isinstance(posthoc.load("map.json"), posthoc.TemperatureScaling)
     assert (
         cli.main(["recalibrate", "weighted.npz", "--map", "temperature", "--save", "t.json"]) == 0
