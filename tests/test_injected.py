@@ -51,7 +51,8 @@ def test_a_command_that_loses_something_is_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(faults.cli, "main", work)
     monkeypatch.setitem(faults.COMMANDS, "two files", commands.Command((), prepare, holds))
     row = faults.inject("two files", 0, tmp_path)
-    assert row["lost"] > 2 and row["injections"] > row["lost"]
+    # A signal at the first open may come before or after the file was emptied: all may be lost.
+    assert 2 < row["lost"] <= row["injections"]
     assert "LOST: two files, killed at openat" in capsys.readouterr().out
 
 
