@@ -6,6 +6,7 @@ below one folder, which holds everything that the command reads and writes.
 """
 
 import ctypes
+import gc
 import os
 import re
 import select
@@ -112,9 +113,11 @@ def _strace(log: Path, rule: str) -> list[str]:
 def _forked(work: Callable[[], int], printed: Path, strace: list[str]) -> Ended:
     """Fork, attach strace, let the child work, wait for it."""
     begin, go = os.pipe()
+    waiting, waits = os.pipe()
     sys.stdout.flush(), sys.stderr.flush()
     child = os.fork()
     if not child:
+        gc.freeze()  # collecting this process's garbage would close files, and count as steps
         code = 99
         try:
             ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1))  # PR_SET_PTRACER, any
@@ -122,7 +125,7 @@ def _forked(work: Callable[[], int], printed: Path, strace: list[str]) -> Ended:
                 way = printed if printed.name == "null" else printed.with_suffix(suffix)
                 os.dup2(os.open(way, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
-            os.close(go)
+            os.close(go), os.close(waits)  # now strace may attach: what follows is the command's
             select.select([begin], [], [])
             code = work()
         except SystemExit as error:
@@ -132,7 +135,8 @@ def _forked(work: Callable[[], int], printed: Path, strace: list[str]) -> Ended:
         finally:
             sys.stdout.flush(), sys.stderr.flush()
             os._exit(code)
-    os.close(begin)
+    os.close(begin), os.close(waits)
+    os.read(waiting, 1), os.close(waiting)
     tracer, said = None, ""
     if strace:
         tracer = subprocess.Popen([*strace, str(child)], stderr=subprocess.PIPE, text=True)

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -52,6 +53,7 @@ class Opened:
     def __init__(self, folder: Path):
         self.folder = folder
         self.sums, self._files = _open(folder)
+        weakref.finalize(self, _close, self._files)
         self._compared: set[str] = set()
 
     @property
@@ -104,6 +106,11 @@ class Opened:
             raise _damaged(self.path(kind), f"cannot be read ({words})") from None
 
 
+def _close(files: Mapping[str, BinaryIO]) -> None:
+    for file in files.values():
+        file.close()
+
+
 def _whole(file: BinaryIO) -> bytes:
     if not hasattr(os, "pread"):  # Windows
         file.seek(0)
@@ -154,8 +161,7 @@ def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
                 lacking = path
         # Published meanwhile: some of what was named may be gone, so it starts again.
         if (lacking or sums is None) and _manifest(folder) != sums:
-            for file in files.values():
-                file.close()
+            _close(files)
             continue
         if lacking and sums is not None:
             raise _damaged(lacking)
