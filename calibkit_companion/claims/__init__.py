@@ -11,8 +11,7 @@ the paper puts it: below or above 0, near it, at most or at least 0. It
 - is *unclear* otherwise.
 
 Claims that nothing changes, or not for the worse, hold within the margin. **The margin** is written
-down with each comparison, by one rule (`margin_by_rule` of tests/test_claims.py) that looks only at
-what the paper prints.
+down with each comparison, by one rule (`margins.by_rule`) that looks only at what is printed.
 
 **A claim combines comparisons**: "all", "any", "most", "nearly all" (four fifths). If r of m
 decide, each is judged at 0.05 / (m - r + 1): the chance of deciding a claim wrongly is then at most
@@ -34,8 +33,9 @@ and setting.
 # ruff: noqa: F401 (names for those who use the package)
 from calibkit_companion.claims.claim import claims
 from calibkit_companion.claims.display import COLORS, SIGNS, Card, card, counts, headline, titles
+from calibkit_companion.claims.fates import answer
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.judging import board
-from calibkit_companion.claims.scorecard import Scorecard, answer, compute
+from calibkit_companion.claims.scorecard import Scorecard, compute
 from calibkit_companion.claims.settings import places
 from calibkit_companion.claims.verdict import OUTCOMES
