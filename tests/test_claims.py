@@ -672,7 +672,7 @@ def test_what_a_precondition_on_the_edge_would_decide_is_unclear():
         (found,) = judging._rows(claim, [place()])
         assert found.outcome == outcome
         assert [*doubts(claim, place()).values()] == ([] if sure is None else [sure])
-    assert found.everything == "holds" and "97 %, which is open." in found.precondition
+    assert found.everything == "holds" and "97 %; whether that is so is open." in found.precondition
 
 
 WEAK = {"train_accuracy": [0.95] * 7}
@@ -889,7 +889,7 @@ def test_the_papers_own_table_says_also_what_its_means_say():
             "fmfp-c16",
             "● holds by the ± of the paper's own table. By its means the claim holds in 8",
         ),
-        ("fmfp-c18", "no table of the paper prints it."),
+        ("fmfp-c18", "Shown in a figure only"),
     ):
         its = card[card.index(f'id="{identity}"') :].partition("In print:</b> ")[2]
         text = html.unescape(re.sub("<[^>]+>", "", its[:300]))
@@ -936,8 +936,8 @@ def test_a_failure_that_refutes_nothing_is_unclear_and_told():
     found = judged("fmfp-c16", here, **most)
     assert (found.outcome, found.fails, found.everything) == ("unclear", "reversed", "reversed")
     assert found.precondition == (
-        "It is reversed here. Its paper claims it for most settings, which one setting does not "
-        "refute."
+        "It is reversed here. Its paper claims it, by its words or its tables, for most settings. "
+        "One setting does not refute that."
     )
     other = replace(here, name="other", column="other")
     rows = judging._rows(replace(by_id("fmfp-c16"), **most), [here, other])

@@ -95,7 +95,7 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
 
 def _presumed(what: str, is_open: bool) -> str:
     """The end of a sentence: what a claim presumes, and whether the data leave that open."""
-    return f"; the claim presumes {what}" + ", which is open" * is_open
+    return f"; the claim presumes {what}" + "; whether that is so is open" * is_open
 
 
 def of_comparison(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
