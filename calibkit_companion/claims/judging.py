@@ -267,8 +267,8 @@ def _reasons(
         yield "It is not seen here. Its paper says only that it happens somewhere."
     elif fails:
         yield (
-            f"It {_FARES[found.outcome]} here. Its paper claims it, by its words or its tables, for "
-            "most settings. One setting does not refute that."
+            f"It {_FARES[found.outcome]} here. Its paper claims it, by its words or its tables, "
+            "for most settings. One setting does not refute that."
         )
 
 
