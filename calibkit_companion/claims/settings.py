@@ -20,6 +20,7 @@ from calibkit_companion.experiments import looks, plan
 from calibkit_companion.records import tables as saved
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import Networks, Number, Results, Series
+from calibkit_companion.results.measure import by_log_odds, has
 
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
@@ -116,6 +117,9 @@ class Place:
     def _by_log_odds(self) -> bool:
         """Whether every run of the setting has its numbers by the log-odds, too."""
         asked = Number("auroc")
+        # Plain training is asked first: to load every record of a setting takes time.
+        if not all(has(record, by_log_odds(asked)) for record in self.runs.records("erm")):
+            return False
         return self.runs.ranked(asked) != (asked,)
 
     def ranked(self, leaf: Comparison) -> Comparison:
