@@ -47,6 +47,7 @@ def judge(whole: Joined, alpha: float = 0.05) -> Verdict:
         return Verdict(everything, everything, everything)
 
     def leaving(parts: list[Part]) -> Verdict:
+        """The words with everything and without some comparisons."""
         word = whole.without(lambda part: any(part is p for p in parts)).word(alpha)
         return Verdict(_agreed(everything, word), everything, word, tuple(parts))
 
@@ -59,6 +60,7 @@ def judge(whole: Joined, alpha: float = 0.05) -> Verdict:
 
 
 def _agreed(*words: str) -> str:
+    """The word that several agree on. Where they differ it is unclear, or too little is left."""
     if len(set(words)) == 1:
         return words[0]
     return "not tested" if set(words) == {"not tested", "unclear"} else "unclear"
@@ -86,6 +88,7 @@ class Case:
     _verdicts: dict[float, Verdict] = field(default_factory=dict)
 
     def verdict(self, alpha: float = 0.05) -> Verdict:
+        """The word at a level, worked out once."""
         if alpha not in self._verdicts:
             self._verdicts[alpha] = self._verdict(alpha)
         return self._verdicts[alpha]

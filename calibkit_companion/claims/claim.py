@@ -52,6 +52,7 @@ class Claim:
 
     @property
     def comparisons(self) -> list[Comparison]:
+        """The comparisons of the check, without what is computed."""
         return [leaf for leaf in self.check.leaves() if isinstance(leaf, Comparison)]
 
     def check_on(self, dataset: str) -> "Joined":
@@ -91,6 +92,7 @@ def claims(paper: str | None = None) -> list[Claim]:
 
 @cache
 def _claims(paper: str) -> tuple[Claim, ...]:
+    """The claims of a paper, read once."""
     text = (files("calibkit_companion") / "experiments/papers" / f"{paper}.json").read_text("utf-8")
     return tuple(read(entry, paper) for entry in json.loads(text))
 
@@ -127,6 +129,7 @@ def read(entry: dict, paper: str) -> Claim:
 
 
 def _refuse_unknown(entry: Mapping, known: Iterable[str]) -> None:
+    """Raise a ValueError if an entry has a key that is not known."""
     if unknown := next((key for key in entry if key not in known), ""):
         raise ValueError(f"unknown key {unknown!r}; known are {', '.join(sorted(known))}")
 
@@ -174,4 +177,5 @@ def _own(entry: Mapping, kind: type) -> dict:
 
 
 def _list(value) -> list:
+    """A list as it is, anything else as a list of one."""
     return value if isinstance(value, list) else [value]

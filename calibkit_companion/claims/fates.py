@@ -89,6 +89,7 @@ class Told(NamedTuple):
 
 
 def _in_short(outcome: str, where: list[str]) -> str:
+    """The settings that give an outcome: how many where it is unclear, else the first by name."""
     if len(where) > 1 and outcome in FATES["unclear"]:
         return f"in {len(where)} settings"
     more = len(where) - MOST_NAMED

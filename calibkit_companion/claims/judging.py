@@ -171,6 +171,7 @@ def board(
 
 
 def board_of(where: list[Place], of: Iterable[Claim]) -> list[Judged]:
+    """The rows of some claims in some places, claim by claim."""
     with warnings.catch_warnings():
         # A metric undefined for a network is nan, and leaves a comparison untested.
         warnings.simplefilter("ignore", metrics.UndefinedMetricWarning)

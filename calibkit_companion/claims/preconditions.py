@@ -154,6 +154,7 @@ def errors_accepted(leaf: Comparison | Computed, place: Place) -> bool:
 
 
 def _erm(metric: str, **which) -> Side:
+    """A number of plain training; `which` are further fields of `Number`."""
     return Side("erm", Number(metric, **which))
 
 

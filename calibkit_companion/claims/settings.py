@@ -97,6 +97,7 @@ class Place:
         return sides[0] - (sides[1] if len(sides) > 1 else leaf.second)
 
     def part(self, leaf: Comparison | Computed) -> Part:
+        """What is known of a comparison here: its interval at any level, or what lacks."""
         if isinstance(leaf, Computed):
             return Part(leaf, known(*[mathematics()[leaf.name]] * 3))
         leaf = self.ranked(leaf)
@@ -138,6 +139,7 @@ class Place:
 
 
 def _why_nan(number: Number) -> str:
+    """Why the records of a setting lack a number."""
     if number.test_set != "clean":
         return "these records have no such shifted test set"
     if number.since:
@@ -192,6 +194,7 @@ class Public(Results):
 
     @cached_property
     def found(self) -> dict[Number, Networks]:
+        """By number its values on all networks, with their replicates."""
         import pyarrow.parquet as parquet
 
         which = {"dataset": "cifar10", "method": "erm", "score": "max_probability"}

@@ -28,6 +28,7 @@ class Side(NamedTuple):
 
     @property
     def methods(self) -> tuple[str, ...]:
+        """The methods whose numbers the side takes."""
         return self.lowest or tuple(filter(None, (self.method, self.minus)))
 
 
@@ -45,6 +46,7 @@ class Comparison:
 
     @property
     def sides(self) -> list[Side]:
+        """The sides that are numbers of methods: one, or two."""
         return [s for s in (self.first, self.second) if isinstance(s, Side)]
 
 
@@ -170,6 +172,7 @@ class Joined:
     parts: tuple
 
     def leaves(self) -> Iterator:
+        """All comparisons, also those of inner checks."""
         for part in self.parts:
             yield from part.leaves() if isinstance(part, Joined) else [part]
 
@@ -181,6 +184,7 @@ class Joined:
 
     @property
     def kept(self) -> list:
+        """The parts that are not left out."""
         return [part for part in self.parts if not part.left_out]
 
     @property

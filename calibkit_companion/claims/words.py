@@ -48,6 +48,7 @@ def grouped(reasons: Iterable[tuple[str, str]]) -> str:
 
 
 def _side_label(side: Side) -> str:
+    """One side of a comparison in words: its method, and data of its own."""
     if side.lowest:
         name = terms.label(terms.parts(side.lowest[0])[0])
         values = ", ".join(f"{value:g}" for value in coefficients(side.lowest).values())
