@@ -9,8 +9,10 @@ from calibkit_companion.claims.claim import Claim
 from calibkit_companion.claims.settings import PUBLIC, Place
 from calibkit_companion.claims.verdict import (
     DECIDED,
+    REFUTED,
     Comparison,
     Computed,
+    Doubt,
     Joined,
     Part,
     Side,
@@ -45,6 +47,7 @@ def judge(whole: Joined, alpha: float = 0.05) -> Verdict:
         return Verdict(everything, everything, everything)
 
     def leaving(parts: list[Part]) -> Verdict:
+        """The words with everything and without some comparisons."""
         word = whole.without(lambda part: any(part is p for p in parts)).word(alpha)
         return Verdict(_agreed(everything, word), everything, word, tuple(parts))
 
@@ -57,6 +60,7 @@ def judge(whole: Joined, alpha: float = 0.05) -> Verdict:
 
 
 def _agreed(*words: str) -> str:
+    """The word that several agree on. Where they differ it is unclear, or too little is left."""
     if len(set(words)) == 1:
         return words[0]
     return "not tested" if set(words) == {"not tested", "unclear"} else "unclear"
@@ -66,16 +70,25 @@ def _agreed(*words: str) -> str:
 class Case:
     """A claim in a place: what was found for its check, or why it is not tested there.
 
-    `doubt` is a precondition of the setting of which the data do not tell whether it is met.
+    Attributes
+    ----------
+    check : what was found for each comparison; None where the claim is not tested
+    lacks : why it is not tested
+    doubt : a precondition of the setting of which the data do not tell whether it is met
+    learned_less : methods that fit their training set less well and are judged all the same
+    coverages_left_out : whether coverages are left out at which errors have to be accepted
     """
 
     place: Place
     check: Joined | None
-    note: str = ""
+    lacks: str = ""
     doubt: str = ""
+    learned_less: tuple[Doubt, ...] = ()
+    coverages_left_out: bool = False
     _verdicts: dict[float, Verdict] = field(default_factory=dict)
 
     def verdict(self, alpha: float = 0.05) -> Verdict:
+        """The word at a level, worked out once."""
         if alpha not in self._verdicts:
             self._verdicts[alpha] = self._verdict(alpha)
         return self._verdicts[alpha]
@@ -101,23 +114,42 @@ def case_of(claim: Claim, place: Place) -> Case:
     doubts = [*preconditions.of_setting(claim, at)]
     if why := next((doubt.why for doubt in doubts if doubt.sure), ""):
         return Case(place, None, why)
-    notes = []
+    learned_less: dict[Doubt, None] = {}
+    left_out = []
 
     def find(leaf: Comparison | Computed) -> Part | None:
         if preconditions.errors_accepted(leaf, place):
-            notes.append(("left out: {what}, at which errors have to be accepted", "coverages"))
+            left_out.append(leaf)
             return None
         part = place.part(leaf)
         if part.lacks:
             return part
-        for doubt in preconditions.learned_less(leaf, claim, place):
-            notes.append((f"judged: {{what}} ({doubt.why})", doubt.method))
+        learned_less.update(dict.fromkeys(preconditions.learned_less(leaf, claim, place)))
         return replace(part, doubts=tuple(preconditions.of_comparison(leaf, claim, place)))
 
     check = claim.check_on(at.runs.setting.dataset).put(find)
-    compared = [part for part in check.leaves() if isinstance(part.leaf, Comparison)]
+    if not any(isinstance(part.leaf, Comparison) for part in check.leaves()):
+        return Case(place, None, "errors have to be accepted at every coverage that it is about")
     doubt = "; ".join(doubt.why for doubt in doubts)
-    return Case(place, check if compared else None, grouped(notes), doubt)
+    return Case(place, check, "", doubt, tuple(learned_less), bool(left_out))
+
+
+def refuted(claim: Claim, outcomes: Iterable[str]) -> bool:
+    """Whether a failure in one setting refutes a claim.
+
+    It does where the paper claims it for all settings. What the paper claims for most settings is
+    refuted where at least two of the settings shown fail, and more than half of those that test it.
+    That something happens somewhere is refuted by no setting.
+
+    Parameters
+    ----------
+    outcomes : in all settings that the board shows
+    """
+    if claim.exists or claim.across == "all":
+        return not claim.exists
+    tested = [outcome for outcome in outcomes if outcome != "not tested"]
+    failed = sum(outcome in REFUTED for outcome in tested)
+    return failed > 1 and 2 * failed > len(tested)
 
 
 def shown_of(claim: Claim, cases: list[Case]) -> list[Case]:
@@ -135,7 +167,7 @@ def shown_of(claim: Claim, cases: list[Case]) -> list[Case]:
         tested = [case.verdict(level).outcome != "not tested" for level in levels]
         return *(not one for one in tested), case.place.name not in own
 
-    return [min(its, key=rank) for its in columns.values()]
+    return [min(its, key=rank) if len(its) > 1 else its[0] for its in columns.values()]
 
 
 def shares(shown: list[Case]) -> dict[str, float]:
@@ -153,12 +185,3 @@ def shares(shown: list[Case]) -> dict[str, float]:
             break
         left = undecided
     return alphas
-
-
-def grouped(reasons: Iterable[tuple[str, str]]) -> str:
-    """Reasons, each once, with all that it is about in the place of ``{what}``."""
-    found: dict[str, dict[str, None]] = {}
-    for why, what in reasons:
-        found.setdefault(why, {})[what] = None
-    each = (why.format(what=", ".join(filter(None, its))) for why, its in found.items())
-    return "; ".join(map(str.strip, each))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from calibkit import stats
 from calibkit_companion.claims.sequential import each_look
-from calibkit_companion.experiments import plan
 from calibkit_companion.results import Number
 
 SIDES = ("below", "above", "near", "at most", "at least")
@@ -29,6 +28,7 @@ class Side(NamedTuple):
 
     @property
     def methods(self) -> tuple[str, ...]:
+        """The methods whose numbers the side takes."""
         return self.lowest or tuple(filter(None, (self.method, self.minus)))
 
 
@@ -46,6 +46,7 @@ class Comparison:
 
     @property
     def sides(self) -> list[Side]:
+        """The sides that are numbers of methods: one, or two."""
         return [s for s in (self.first, self.second) if isinstance(s, Side)]
 
 
@@ -59,7 +60,8 @@ class Computed:
     says: str = ""
 
 
-DECIDED = ("holds", "falls short", "reversed")
+REFUTED = ("falls short", "reversed")
+DECIDED = ("holds", *REFUTED)
 OUTCOMES = (*DECIDED, "unclear", "unclear (precondition)", "not tested")
 
 
@@ -72,7 +74,7 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     Parameters
     ----------
     interval : of the difference
-    side : where the paper puts it: "below" or "above" 0, "near" it, "at most" or "at least" 0
+    side : where the paper puts it, one of `SIDES`: below or above 0, near it, at most or at least 0
     margin : the largest difference that would not matter
 
     Examples
@@ -84,7 +86,6 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     >>> word(stats.Interval(0.2, -0.1, 0.3), "near", margin=0.4)
     'holds'
     """
-    plan.choose("side", side, SIDES)
     _, low, high = interval
     if isnan(low):
         return "unclear"
@@ -171,6 +172,7 @@ class Joined:
     parts: tuple
 
     def leaves(self) -> Iterator:
+        """All comparisons, also those of inner checks."""
         for part in self.parts:
             yield from part.leaves() if isinstance(part, Joined) else [part]
 
@@ -182,6 +184,7 @@ class Joined:
 
     @property
     def kept(self) -> list:
+        """The parts that are not left out."""
         return [part for part in self.parts if not part.left_out]
 
     @property
@@ -234,7 +237,7 @@ class Joined:
         for words in (("reversed",), ("reversed", "falls short")):
             if sum(w in words for w in against) >= fails:
                 return words[-1]
-        open_ = sum(w not in ("reversed", "falls short") for w in against)
+        open_ = sum(w not in REFUTED for w in against)
         could = {"all": len(kept), "any": open_}.get(self.quantifier, len(self.parts))
         return "unclear" if could - found.count("not tested") >= holds else "not tested"
 
