@@ -6,34 +6,47 @@ from typing import NamedTuple
 from calibkit import terms
 from calibkit_companion.claims.claim import Claim, claims
 from calibkit_companion.claims.judging import MATHEMATICS, Judged
+from calibkit_companion.claims.verdict import REFUTED
 from calibkit_companion.experiments import plan
 
+UNCLEAR = ("unclear", "unclear (precondition)")
 # What became of a claim over all settings, and the outcomes that it has where it is tested.
 FATES = {
     "reproduced": ("holds",),
-    "not reproduced": ("falls short", "reversed"),
-    "different by setting": ("holds", "falls short", "reversed"),
-    "unclear": ("unclear", "unclear (precondition)"),
+    "not reproduced": REFUTED,
+    "different by setting": ("holds", *REFUTED),
+    "unclear": ("holds", *UNCLEAR),  # one setting that holds is not most
     "not tested": (),
 }
 
 MOST_NAMED = 3  # settings in a line
 
 
-def fate(outcomes: Iterable[str]) -> str:
+def fate(outcomes: Iterable[str], across: str = "all") -> str:
     """What became of a claim, from its outcomes in all columns: one of `FATES`.
 
-    A claim is decided where one column decides it: the level is shared among columns.
+    A claim is decided where one column decides it: the level is shared among columns. What a paper
+    claims for most settings, one setting neither refutes (`cases.refuted`) nor reproduces.
+
+    Parameters
+    ----------
+    across : for how many settings the paper claims it, as in `Claim.across`
 
     >>> fate(["unclear", "holds"]), fate(["reversed", "not tested"]), fate(["holds", "reversed"])
     ('reproduced', 'not reproduced', 'different by setting')
+    >>> fate(["unclear", "holds"], "most"), fate(["unclear", "holds", "holds"], "most")
+    ('unclear', 'reproduced')
     """
-    outcomes = {*outcomes}
-    holds, fails = "holds" in outcomes, outcomes & {"falls short", "reversed"}
-    if holds or fails:
-        only = "reproduced" if holds else "not reproduced"
-        return "different by setting" if holds and fails else only
-    return "not tested" if outcomes <= {"not tested"} else "unclear"
+    tested = [outcome for outcome in outcomes if outcome != "not tested"]
+    held = tested.count("holds")
+    fails = any(outcome in REFUTED for outcome in tested)
+    if held and fails:
+        return "different by setting"
+    if fails:
+        return "not reproduced"
+    if held > 1 or (held and across == "all"):
+        return "reproduced"
+    return "unclear" if tested else "not tested"
 
 
 class Told(NamedTuple):
@@ -90,7 +103,7 @@ class Told(NamedTuple):
 
 def _in_short(outcome: str, where: list[str]) -> str:
     """The settings that give an outcome: how many where it is unclear, else the first by name."""
-    if len(where) > 1 and outcome in FATES["unclear"]:
+    if len(where) > 1 and outcome in UNCLEAR:
         return f"in {len(where)} settings"
     more = len(where) - MOST_NAMED
     return "; ".join(where[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
@@ -108,7 +121,8 @@ def told(rows: Sequence[Judged], paper: str) -> list[Told]:
     for claim in claims(paper):
         shown = [row for row in rows if row.shown and row.claim == claim.id]
         if shown:
-            name = fate(row.outcome for row in shown)
+            across = "all" if claim.exists else claim.across
+            name = fate((row.outcome for row in shown), across)
             rests = tuple(row for row in shown if row.outcome in FATES[name])
             found.append(Told(claim, name, rests))
     return found
@@ -133,10 +147,7 @@ def answer(rows: Sequence[Judged]) -> str:
         "reproduced": ("reproduced", "reproduced"),
         "not reproduced": ("did not", "did not"),
         "different by setting": ("differs by setting", "differ by setting"),
-        "unclear": (
-            "is unclear in every setting that tests it",
-            "are unclear in every setting that tests them",
-        ),
+        "unclear": ("is unclear", "are unclear"),
         "not tested": ("could not be tested", "could not be tested"),
     }
     parts = [f"{n} {words[name][n > 1]}" for name, n in totals.items() if n]
