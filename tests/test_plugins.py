@@ -15,7 +15,7 @@ from calibkit_companion import data, results
 from calibkit_companion.data import own
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.records import folders
-from calibkit_companion.training import loop, networks, objectives
+from calibkit_companion.training import checkpoints, loop, networks, objectives
 
 LOSS = """
 import torch.nn.functional as F
@@ -145,10 +145,10 @@ def test_a_factory_has_random_draws_and_a_memory_that_checkpoints_keep(folder):
     assert training.training_set.memory["draws"].item() == steps
     training.checkpoint = folder / "checkpoint.pt"
     training.epoch = 1
-    training.save(0.0)
+    checkpoints.save(training, 0.0)
     again = loop.Training(run_of("mine.py:remixed"))
     again.checkpoint = training.checkpoint
-    again.resume()
+    checkpoints.resume(again)
     assert again.training_set.memory["draws"].item() == steps
 
 
