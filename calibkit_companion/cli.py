@@ -21,6 +21,7 @@ from calibkit import arrays, terms
 from calibkit.cli import FLAG, SEVERAL, add_command, print_verdicts
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import is_method
 from calibkit_companion.records import folders, tables
 from calibkit_companion.records.record import DamagedRecord
 from calibkit_companion.records.replicates import RECALIBRATIONS
@@ -177,9 +178,9 @@ def _print_table(rows: Iterable[Sequence[str]]) -> None:
         print("  ".join(f"{v:{width}}" for v, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _log(options) -> Callable:
+def _log(quiet: bool) -> Callable:
     """A function that prints a line of training, or nothing with --quiet."""
-    return lambda line: None if options.quiet else print(f"  {line}", flush=True)
+    return lambda line: None if quiet else print(f"  {line}", flush=True)
 
 
 # --- runs ---
@@ -202,9 +203,9 @@ def _train(options) -> None:
             by_name |= {run.name: run for runs in editions for run in runs}
         listing = f"calibkit runs --paper all --edition {options.edition}"
         for name in options.names:
-            if name.partition("(")[0] in plan.METHODS:
+            if is_method(name):
                 raise ValueError(f"{name!r} is a method: calibkit train --method '{name}'")
-            plan.choose("run", name, by_name, listing)
+            terms.choose("run", name, by_name, listing)
         asked = [by_name[name] for name in options.names]
     from filelock import Timeout
 
@@ -216,7 +217,7 @@ def _train(options) -> None:
         run = queue.popleft()
         how = {"device": options.device, "mode": options.mode, "again": options.again}
         try:
-            record = loop.train(run, log=_log(options), wait=run in last, **how)
+            record = loop.train(run, log=_log(options.quiet), wait=run in last, **how)
         except Timeout:
             last.add(run)
             queue.append(run)
@@ -313,7 +314,7 @@ def _delete(options) -> None:
     present = deletion.present()
     if options.names:
         for name in set(options.names) - tables.where().keys():
-            plan.choose("run", name, present, f"ls {folders.runs_root()}")
+            terms.choose("run", name, present, f"ls {folders.runs_root()}")
         chosen = set(options.names) & present.keys()
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
@@ -412,7 +413,7 @@ def _results(options) -> None:
             lines += [[getattr(row, column) for column in columns] for row in found.values()]
     _say_what_is_old()
     if not lines:  # where runs have it, any metric will do
-        plan.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
+        terms.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
     if options.csv:
         return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
     text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
@@ -526,7 +527,7 @@ def _bench(options) -> None:
         options.settings,
         device=options.device,
         chosen=options.chosen,
-        log=_log(options),
+        log=_log(options.quiet),
         told=told.append,
     )
     numbers = json.loads(told[0])

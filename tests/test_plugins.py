@@ -14,6 +14,7 @@ from calibkit import cli, plots, terms
 from calibkit_companion import data, results
 from calibkit_companion.data import own
 from calibkit_companion.experiments import plan, plugins
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
 from calibkit_companion.training import checkpoints, loop, networks, objectives
 
@@ -114,7 +115,7 @@ def test_naming_reads_the_file_and_does_not_run_it(folder, capsys):
     count = len((folder / "ran").read_text())
     assert cli.main(["runs", *call]) == 0 and cli.main(["train", *call]) == 0
     found = results.Results(plan.Selection("smoke", seeds=1, epochs=1), train=False)
-    level = found.mean(plan.method_name(plan.method(f"{file}:plain")), "accuracy")
+    level = found.mean(parse(f"{file}:plain").name, "accuracy")
     assert len(level) == 1 and not np.isnan(next(iter(level.values())).estimate)
     assert len((folder / "ran").read_text()) == count
 
@@ -341,8 +342,8 @@ def test_options_are_those_of_the_function():
     for missing in ("nowhere.py:f", "mine.py:"):
         with pytest.raises(ValueError):
             run_of(missing)
-    with pytest.raises(plugins.PluginError, match="name it as FILE.py:gone"):
-        objectives.base_loss(plan.method("gone@0123456789ab"))
+    with pytest.raises(plugins.PluginError, match="name it as FILE.py:NAME"):
+        objectives.base_loss(parse("gone@0123456789ab"))
 
 
 def test_a_loss_that_breaks_later_is_one_line_too():

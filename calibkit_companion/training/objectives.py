@@ -132,7 +132,7 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
     ValueError
         The method mixes inputs, and the inputs are token ids.
     """
-    if method.objective.startswith(("mixup", "mit")) and not train.mean.is_floating_point():
+    if method.mixes and not train.mean.is_floating_point():
         raise ValueError(f"{method.objective}: token ids cannot be mixed; use images or signals")
     if method.objective in _OBJECTIVES:
         return _OBJECTIVES[method.objective](train, **dict(method.options))
