@@ -221,34 +221,35 @@ def _train(options) -> None:
         except Timeout:
             last.add(run)
             queue.append(run)
-            print(_row("running", run, "in another process; comes last here"), flush=True)
+            print(_row("running", run.name, "in another process; comes last here"), flush=True)
             continue
         if options.replicates:
             with folders.locked(run):
                 folders.add_replicates(record)
-        print(_row(*_state(run), _progress(asked, start)), flush=True)
+        state, numbers = _state(run)
+        print(_row(state, run.name, numbers, _progress(asked, start)), flush=True)
     # A diverged run is a result, with a record that says so.
 
 
-def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
-    """Status of a run, the run, and its numbers."""
+def _state(run: plan.Run) -> tuple[str, str]:
+    """Status of a run, and its numbers."""
     try:
         if record := folders.load(run):
             record.check()
     except DamagedRecord:
-        return "damaged", run, ""
+        return "damaged", ""
     if record is None:
-        return "running" if folders.held(run.name) else "missing", run, ""
+        return "running" if folders.held(run.name) else "missing", ""
     if record.diverged:
-        return "diverged", run, ""
+        return "diverged", ""
     last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]
     numbers = "  ".join(f"{name} {last[name]:.4f}" for name in ("accuracy", "ece", "auroc"))
-    return "done", run, f"{numbers}  {cost['seconds']:7.1f} s on {cost['device']}"
+    return "done", f"{numbers}  {cost['seconds']:7.1f} s on {cost['device']}"
 
 
-def _row(state: str, run: plan.Run, known: str, progress: str = "") -> str:
-    """A line of the table that `train` and `runs` print."""
-    return f"{state:8} {run.name:56} {known}  {progress}".rstrip()
+def _row(state: str, run: str, numbers: str, progress: str = "") -> str:
+    """A line of the table that `train` and `runs` print, about the run of a name."""
+    return f"{state:8} {run:56} {numbers}  {progress}".rstrip()
 
 
 def _progress(runs: list[plan.Run], start: float) -> str:
@@ -277,7 +278,7 @@ def _runs(options) -> None:
     runs, states = selected(options), Counter()
     spent = expected = left = 0.0  # hours; those spent, and what had been expected of them
     for run in runs:
-        state, _, known = _state(run)
+        state, numbers = _state(run)
         states[state] += 1
         if state in ("done", "diverged"):
             spent += folders.load(run).info["provenance"]["seconds"] / 3600
@@ -285,7 +286,7 @@ def _runs(options) -> None:
         else:
             left += cost.hours(run)
         if not options.missing:
-            print(_row(state, run, known))
+            print(_row(state, run.name, numbers))
         elif state in ("missing", "damaged"):
             print(run.name)
     if options.missing:

@@ -48,14 +48,14 @@ def test_every_part_of_the_content_changes_the_hash(change):
 
 
 def test_settings_at_their_defaults_do_not_show_in_the_content():
-    assert RUN.content() == {
+    assert RUN.content == {
         "dataset": "mnist1d",
         "network": "cnn",
         "method": {},
         "seed": 0,
         "protocol": {"epochs": 10},
     }
-    content = replace(RUN, recipe=parse("focal+sam"), variant="paper").content()
+    content = replace(RUN, recipe=parse("focal+sam"), variant="paper").content
     assert content["method"] == {"objective": "focal", "options": {"gamma": 3.0}, "update": "sam"}
     assert content["variant"] == "paper"
 

@@ -91,7 +91,7 @@ def test_a_run_is_named_by_what_the_source_says(folder):
     run = run_of("one.py:plain(scale=2)+sam")
     digest = plugins.source(run.recipe.objective).sha256[:12]
     assert run.method == f"plain@{digest}(scale=2)+sam"
-    assert run.content()["method"] == {
+    assert run.content["method"] == {
         "objective": f"plain@{digest}",
         "options": {"scale": 2.0},
         "update": "sam",

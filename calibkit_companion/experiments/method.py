@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 from calibkit import terms
 from calibkit_companion.experiments import plugins
@@ -99,7 +99,20 @@ def parse(text: str) -> Method:
     True
     """
     name = Name.read(text)
-    return _method_of(replace(name, base=plugins.named(name.base)))
+    if plugins.own(name.base):  # its options are checked when it is trained
+        method = Method(plugins.named(name.base), name.options)
+    else:
+        terms.choose("method", name.base, METHODS, "calibkit train --help")
+        method = METHODS[name.base]
+        options = dict(method.options)
+        for option, number in name.options:
+            terms.choose(f"option of {name.base}", option, options)
+            options[option] = number
+        method = replace(method, options=tuple(sorted(options.items())))
+    for axis in name.axes:
+        terms.choose("axis", axis, AXES)
+        method = replace(method, **{AXES[axis]: axis})
+    return method
 
 
 def is_method(text: str) -> bool:
@@ -129,25 +142,6 @@ def parsed(methods: Iterable[str | Method]) -> tuple[Method, ...]:
     methods : texts as `parse` takes them; a `Method` stays as it is
     """
     return tuple(parse(each) if isinstance(each, str) else each for each in methods)
-
-
-@cache
-def _method_of(name: Name) -> Method:
-    """The method of a name; options left out have their usual numbers."""
-    if plugins.own(name.base):  # its options are checked when it is trained
-        method = Method(name.base, name.options)
-    else:
-        terms.choose("method", name.base, METHODS, "calibkit train --help")
-        method = METHODS[name.base]
-        usual = dict(method.options)
-        for option, _ in name.options:
-            terms.choose(f"option of {name.base}", option, usual)
-        options = usual | dict(name.options)
-        method = replace(method, options=tuple(sorted(options.items())))
-    for axis in name.axes:
-        terms.choose("axis", axis, AXES)
-        method = replace(method, **{AXES[axis]: axis})
-    return method
 
 
 def method_name(method: Method) -> str:

@@ -16,7 +16,6 @@ from calibkit_companion.experiments.method import METHODS, Method, parsed
 from calibkit_companion.experiments.needs import CARRIED, MATRIX, NOTEBOOKS, needs, papers_of
 from calibkit_companion.experiments.papers import PAPERS
 from calibkit_companion.experiments.papers.blocks import Need
-from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.experiments.run import Run, Setting
 
 __all__ = [
@@ -90,6 +89,7 @@ class Selection:
 
     def __post_init__(self):
         terms.choose("edition", self.edition, EDITIONS)
+        terms.choose("variant", self.variant or "code", ("code", "paper"))
         for f in fields(self):
             object.__setattr__(self, f.name, getattr(self, f.name) or None)
         object.__setattr__(self, "protocol", tuple(dict(self.protocol or ()).items()))
@@ -138,28 +138,16 @@ class Selection:
             place = EDITIONS[self.edition].shared(self.dataset)
         else:
             place = setting(self.edition, self.setting)
-        protocol, changes = place.shortened(self.epochs).protocol, dict(self.protocol)
+        if self.epochs:
+            place = place.shortened(self.epochs)
+        changes = dict(self.protocol)
         if self.train_size:
             changes["train_size"] = self.train_size
-        for name, value in changes.items():
-            terms.choose("setting", name, [f.name for f in fields(Protocol)])
-            old = getattr(protocol, name)
-            number = isinstance(old, int | float) and not isinstance(old, bool)
-            if old is not None and not isinstance(value, (int | float) if number else type(old)):
-                raise ValueError(f"setting {name}: got {value!r}, expected a value such as {old!r}")
-        # Changes of the selection override the exceptions of an objective.
-        exceptions = tuple(
-            (objective, tuple((k, v) for k, v in fields_ if k not in changes))
-            for objective, fields_ in place.exceptions
-        )
-        return replace(
-            place,
-            dataset=self.dataset or place.dataset,
-            network=self.network or place.network,
-            seeds=self.seeds or place.seeds,
-            protocol=replace(protocol, **changes),
-            exceptions=exceptions,
-        )
+        if changes:
+            place = place.changed(changes)
+        others = {name: getattr(self, name) for name in ("dataset", "network", "seeds")}
+        others = {name: value for name, value in others.items() if value}
+        return replace(place, **others) if others else place
 
     def runs(self, methods: Iterable[str | Method]) -> list[Run]:
         """The runs of some methods; a method that is written as a name is read here.

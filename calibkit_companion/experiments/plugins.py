@@ -173,23 +173,22 @@ def source(name: str) -> Source:
     return _SOURCES[name]
 
 
-def copies(*names: str) -> dict[str, dict[str, str]]:
+def copies(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """What a record keeps of a user's sources.
 
     Parameters
     ----------
-    names : of the objective and the network, without options
+    names : what `named` returned
 
     Returns
     -------
-    dict
-        ``sources`` by name; empty if none of the names is a user's.
+    dict of dict
+        By name: ``file``, ``sha256`` and ``text``.
     """
-    sources = {}
-    for name in filter(own, names):
-        one = source(name)
-        sources[one.name] = {"file": one.path.name, "sha256": one.sha256, "text": one.text}
-    return {"sources": sources} if sources else {}
+    return {
+        one.name: {"file": one.path.name, "sha256": one.sha256, "text": one.text}
+        for one in map(source, names)
+    }
 
 
 # --- running it -----------------------------------------------------------------------------------

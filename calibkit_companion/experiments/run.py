@@ -3,11 +3,10 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 
-from calibkit import terms
 from calibkit_companion.data import own
 from calibkit_companion.experiments import plugins
 from calibkit_companion.experiments.method import Method, parsed
@@ -36,9 +35,6 @@ class Run:
     protocol: Protocol
     variant: str = "code"
 
-    def __post_init__(self):
-        terms.choose("variant", self.variant, ("code", "paper"))
-
     @property
     def method(self) -> str:
         """Name of the method; records, tables and pages know it by this."""
@@ -49,8 +45,14 @@ class Run:
         """Name of the network without options."""
         return Name.read(self.network, "network").base
 
+    @cached_property
+    def own(self) -> tuple[str, ...]:
+        """Names of the objective and the network, as far as they come from a user's files."""
+        return tuple(filter(plugins.own, (self.recipe.objective, self.architecture)))
+
+    @cached_property
     def content(self) -> dict:
-        """Everything that decides the result, as plain JSON values.
+        """Everything that decides the result, as plain JSON values; not to be changed.
 
         Settings at their defaults are left out, so that a new setting leaves old names unchanged.
         """
@@ -66,8 +68,8 @@ class Run:
     @cached_property
     def name(self) -> str:
         """A readable name, safe as a file name, that ends in a hash of `content`."""
-        digest = hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
-        text = f"{self.dataset}-{self.network}-{self.method}-s{self.seed}-{digest[:8]}"
+        digest = hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+        text = f"{self.dataset}-{self.network}-{self.recipe.name}-s{self.seed}-{digest[:8]}"
         return re.sub(r"[^\w.-]+", "-", text.replace("=", ""))
 
 
@@ -123,6 +125,24 @@ class Setting:
         epochs : number of epochs; 0 or None for the setting as it is
         """
         return replace(self, protocol=self.protocol.shortened(epochs)) if epochs else self
+
+    def changed(self, changes: Mapping[str, object]) -> "Setting":
+        """The same setting with other fields of its protocol, for every objective.
+
+        Parameters
+        ----------
+        changes : values by name of the field
+
+        Raises
+        ------
+        ValueError
+            As `Protocol.changed`.
+        """
+        exceptions = tuple(
+            (objective, tuple((name, value) for name, value in pairs if name not in changes))
+            for objective, pairs in self.exceptions
+        )
+        return replace(self, protocol=self.protocol.changed(changes), exceptions=exceptions)
 
     def protocol_of(self, method: Method) -> Protocol:
         """The protocol of a method, with its exceptions.

@@ -119,7 +119,7 @@ def train(
                 "passes": dict(zip(("forward", "backward"), training.passes, strict=True)),
                 **({"compiled": mode} if mode else {}),
                 "data": training.data.note,
-                **plugins.copies(run.recipe.objective, run.architecture),
+                **({"sources": plugins.copies(run.own)} if run.own else {}),
             }
             if training.kept:
                 folders.save_epochs(run, training.kept, root)

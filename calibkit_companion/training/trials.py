@@ -32,7 +32,7 @@ def try_once(run: Run, training: Callable, log: Callable) -> None:
         Something does not fit, in one line.
     """
     key = (run.dataset, run.network, run.recipe, run.protocol)
-    if key in _TRIED or not (plugins.own(run.recipe.objective) or plugins.own(run.architecture)):
+    if key in _TRIED or not run.own:
         return
     data.load(run.dataset)  # decoded now if necessary: that may take minutes
     log(f"{run.method} on {run.network}: {rehearse(training())}")
@@ -57,8 +57,8 @@ def rehearse(training) -> str:
         Something does not fit, in one line.
     """
     run = training.run
-    remarks = _try_network(training) if plugins.own(run.architecture) else []
-    if plugins.own(run.recipe.objective):
+    remarks = _try_network(training) if run.architecture in run.own else []
+    if run.recipe.objective in run.own:
         _try_loss(training)
     seconds = _try_step(training)
     steps = len(training.labels) / run.protocol.batch_size * run.protocol.epochs
