@@ -29,6 +29,7 @@ from scipy.stats import multivariate_normal
 
 from calibkit_companion import data
 from calibkit_companion.data import cache, catalogue, readers, stream
+from calibkit_companion.data.readers import generated
 from calibkit_companion.data.torchvision import torchvision
 from calibkit_companion.records import folders
 
@@ -870,7 +871,7 @@ def test_mnist1d_is_generated_once_and_checked(tmp_path, monkeypatch):
         calls.append((n, seed))
         return real(n // 100, seed)
 
-    monkeypatch.setattr(readers, "mnist1d_signals", quick)
+    monkeypatch.setattr(generated, "mnist1d_signals", quick)
     first = data.load("mnist1d", tmp_path)
     assert calls == [(5_000, 42), (5_000, readers.MNIST1D_TEST_SEED)]
     assert (len(first.train), len(first.validation), len(first.test)) == (40, 10, 50)

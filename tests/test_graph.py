@@ -12,7 +12,7 @@ from PIL import Image
 
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
-from calibkit_companion.experiments.method import method
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.training import graph, loop
 from calibkit_companion.training.graph import NotRepeatable, Steps, Tape, Uncaptured
 from calibkit_companion.training.loop import Training, train
@@ -29,12 +29,12 @@ NAMES = {known.objective: name for name, known in reversed(plan.METHODS.items())
 EVERYTHING = [
     NAMES[objective] + update + averaging
     for objective, update, averaging in product(OBJECTIVES, ("", "+sam"), ("", "+swa"))
-    if method(NAMES[objective]).update == "sgd" and method(NAMES[objective]).averaging == "none"
+    if parse(NAMES[objective]).update == "sgd" and parse(NAMES[objective]).averaging == "none"
 ]
 
 
 def run(name="erm", dataset="gaussians", network="mlp", **changes) -> plan.Run:
-    return plan.Run(dataset, network, name, 0, replace(SHORT, **changes))
+    return plan.Run(dataset, network, parse(name), 0, replace(SHORT, **changes))
 
 
 def trained(wanted: plan.Run, kind=None, device="cpu", augmented=False) -> tuple[Training, dict]:

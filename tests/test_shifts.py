@@ -13,6 +13,7 @@ from scipy.ndimage import gaussian_filter
 
 from calibkit_companion import data
 from calibkit_companion.data import catalogue, readers, shifts
+from calibkit_companion.data.readers import generated
 
 
 @pytest.fixture(autouse=True)
@@ -183,7 +184,8 @@ def fewer(monkeypatch):
         calls.append((n, seed, changed))
         return real(n // 100, seed, **changed)
 
-    monkeypatch.setattr(readers, "mnist1d_signals", quick)
+    for module in (readers, generated):
+        monkeypatch.setattr(module, "mnist1d_signals", quick)
     return calls
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
 
+from calibkit import terms
 from calibkit_companion.claims.verdict import QUANTIFIERS, SIDES, Comparison, Computed, Joined, Side
 from calibkit_companion.experiments import plan
 from calibkit_companion.results import Number
@@ -86,7 +87,7 @@ def claims(paper: str | None = None) -> list[Claim]:
     'bsce-c01'
     """
     if paper is not None:
-        plan.choose("paper", paper, plan.PAPERS)
+        terms.choose("paper", paper, plan.PAPERS)
     return [c for name in plan.PAPERS if paper in (None, name) for c in _claims(name)]
 
 
@@ -119,7 +120,7 @@ def read(entry: dict, paper: str) -> Claim:
     try:
         _refuse_unknown(entry, {field.name for field in fields(Claim)} - {"paper"})
         _refuse_unknown(entry.get("presumes", {}), _PRESUMED)
-        plan.choose("quantifier", entry.get("across", "all"), QUANTIFIERS)
+        terms.choose("quantifier", entry.get("across", "all"), QUANTIFIERS)
         check = _read_check(entry["check"])
     except ValueError as error:
         raise ValueError(f"{entry.get('id', paper)}: {error}") from None
@@ -142,14 +143,14 @@ def _read_check(entry: dict) -> "Comparison | Computed | Joined":
             return Joined(quantifier, tuple(map(_read_check, entry[quantifier])))
     if "computed" in entry:
         _refuse_unknown(entry, {"computed", "is", "margin", "says"})
-        plan.choose("side", entry["is"], SIDES)
+        terms.choose("side", entry["is"], SIDES)
         return Computed(entry["computed"], entry["is"], entry.get("margin", 0.0), entry["says"])
     _refuse_unknown(entry, _COMPARISON)
     # In an order the highest is first.
     steps = pairwise(entry["order"]) if "order" in entry else [(entry["of"], entry["than"])]
     pairs = [pair for of, than in steps for pair in product(_list(of), _list(than))]
     side = "above" if "order" in entry else entry["is"]
-    plan.choose("side", side, SIDES)
+    terms.choose("side", side, SIDES)
     more = {k: entry[k] for k in ("rejects", "calibrating") if k in entry}
     more["margin"] = entry.get("by", entry.get("margin", 0.0))  # by: not by the rule, but stated
     leaves = []

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from calibkit import terms
 from calibkit_companion.claims.verdict import Comparison, Computed, Side
-from calibkit_companion.experiments.method import method as parsed
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.pages import page
 
 
@@ -14,7 +14,7 @@ def coefficients(methods: Iterable[str]) -> dict[str, float]:
     >>> coefficients(["focal(gamma=1)", "focal(gamma=3)"])
     {'focal(gamma=1)': 1.0, 'focal(gamma=3)': 3.0}
     """
-    options = {method: dict(parsed(method).options) for method in methods}
+    options = {method: dict(parse(method).options) for method in methods}
     first, *others = options.values()
     (varied,) = {key for other in others for key in other if other[key] != first[key]}
     return {method: float(its[varied]) for method, its in options.items()}

@@ -7,8 +7,7 @@ import tomllib
 from functools import cache
 from importlib.resources import files
 
-from calibkit_companion.experiments.method import method as parsed
-from calibkit_companion.experiments.method import method_name
+from calibkit_companion.experiments.method import parse
 
 
 @cache
@@ -38,7 +37,7 @@ def seeds(setting: str, method: str) -> list[int]:
     >>> seeds("cifar10-long", "erm")
     [1, 1, 1, 3, 7]
     """
-    return _seeds(settings()[setting], method_name(parsed(method)))
+    return _seeds(settings()[setting], parse(method).name)
 
 
 def _seeds(file: dict, name: str) -> list[int]:

@@ -73,7 +73,7 @@ class Results:
         """Those of some runs that are of this setting."""
         place = self.setting
         same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
-        return [r for r in same if r.protocol == place.protocol_of(r.method)]
+        return [r for r in same if r.protocol == place.protocol_of(r.recipe)]
 
     @cached_property
     def methods(self) -> list[str]:

@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from calibkit_companion.experiments import plugins
 from calibkit_companion.training.objectives import Batch, Objective, tensor
 
 WARM_UP = 3  # steps before a capture: they make momenta, and let libraries choose their kernels
@@ -359,7 +358,7 @@ def steps(training, kind: Callable[[], Graph] | None = None) -> Steps | None:
     if kind is None or training.mode == "reduce-overhead":  # which makes graphs of its own
         return None
     run, why = training.run, ""
-    if plugins.own(run.recipe.objective) or plugins.own(run.network):
+    if run.own:
         why = "code of your own may decide in Python"
     elif not isinstance(training.draw, Objective):
         why = f"{run.recipe.objective} makes its random choices in Python at every step"
