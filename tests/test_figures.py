@@ -17,7 +17,8 @@ def closed():
 
 def row(metric, values, method="sam", to="erm"):
     its = results.Series(dict(enumerate(values)))
-    return results.row(its, results.Number(metric), method=method, to=to)
+    of, against = (results.Operand(name, results.Number(metric)) for name in (method, to))
+    return results.row(its, of, against if to else None)
 
 
 def drawn(ax) -> list[tuple[str, bool]]:

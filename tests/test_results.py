@@ -9,16 +9,17 @@ import pytest
 from calibkit import cli, metrics, stats
 from calibkit_companion import results
 from calibkit_companion.experiments import plan
-from calibkit_companion.pages import page
+from calibkit_companion.pages import page, wording
 from calibkit_companion.records import folders, release
 from calibkit_companion.records.record import LightRecord
 from calibkit_companion.records.replicates import KEY, split
 from calibkit_companion.results import derived, printed
 from calibkit_companion.results.measure import Series
 from calibkit_companion.results.number import Number
-from calibkit_companion.results.rows import row
+from calibkit_companion.results.rows import Operand, row
 from tests import records
 
+AUROCS = Operand("sam", Number("auroc")), Operand("erm", Number("auroc"))
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
 
 
@@ -45,7 +46,7 @@ def test_a_difference_pairs_seeds_and_resamples_by_hand():
     difference = a - b
     assert difference.values == pytest.approx({1: 0.1, 2: 0.05})
     assert np.array_equal(difference.draws[1], a.draws[1] - b.draws[1])
-    found = row(difference, Number("auroc"), to="erm")
+    found = row(difference, *AUROCS)
     wanted = stats.mean_over_seeds(
         np.array([0.1, 0.05]), np.stack([a.draws[s] - b.draws[s] for s in (1, 2)])
     ).interval()
@@ -61,11 +62,22 @@ def test_of_two_test_sets_a_draw_says_nothing_about_the_other():
 
 
 def test_one_run_has_no_interval_and_no_word():
-    found = row(Series({0: 0.1}), Number("auroc"), to="erm")
+    found = row(Series({0: 0.1}), *AUROCS)
     assert isnan(found.low) and found.outcome == "unclear" and found.covers == ""
 
 
 # --- released records ---
+
+
+def test_ts_is_plain_training_after_temperature_scaling(plain):
+    rows = plain.compare(["ts"], metric="ece")
+    assert rows["ts"].of == plain.operand("erm", Number("ece", "ts_nll"))
+    assert rows["ts"].against == plain.operand("erm", Number("ece"))
+    scaled = {"recalibration": "ts_nll", "against": {"recalibration": "none"}}
+    same = plain.compare("erm", metric="ece", **scaled)["erm"]
+    assert rows["ts"].interval == same.interval
+    assert rows.frame.method.tolist() == ["ts"]  # as it was asked for
+    assert wording.sentence(rows["ts"]).startswith("Temperature scaling (fitted by NLL) lowers")
 
 
 def test_label_smoothing_hides_errors_on_cifar10(plain):

@@ -94,10 +94,10 @@ def finding(sentence: str, *expected: tuple) -> Finding:
 
     Examples
     --------
-    >>> from calibkit_companion import results
-    >>> row = results.row(results.Series({0: 0.01, 1: 0.02, 2: 0.015}), results.Number("auroc"),
-    ...                   method="sam", to="erm")
-    >>> finding("SAM raises the AUROC.", (row, "higher")).holds
+    >>> from calibkit_companion.results import Number, Operand, Series, row
+    >>> sam, plain = (Operand(method, Number("auroc")) for method in ("sam", "erm"))
+    >>> higher = row(Series({0: 0.01, 1: 0.02, 2: 0.015}), sam, plain)
+    >>> finding("SAM raises the AUROC.", (higher, "higher")).holds
     True
     """
     pairs = tuple((row, tuple(words)) for row, *words in expected)

@@ -27,10 +27,21 @@ __all__ = ["Finding", "finding", "from_to", "number_label"]  # what else pages c
 
 
 class NoRecords(Exception):
-    """No run of a setting has a record, so there is nothing to show."""
+    """A page has nothing to show: no run has a record, or none keeps its predictions.
 
-    def _render_traceback_(self) -> list[str]:  # what JupyterLab shows in place of a traceback
-        return [f"{type(self).__name__}: {self}"]
+    Attributes
+    ----------
+    lacking : what there is not, in words
+    command : trains what lacks
+    """
+
+    def __init__(self, lacking: str, command: str):
+        super().__init__(f"{lacking}; train it: {command}")
+        self.lacking, self.command = lacking, command
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines of a notebook's output, which the book reads (``book/_ext/pages.py``)."""
+        return [f"{type(self).__name__}:", self.lacking, self.command]
 
 
 # --- tables, boxes, small print -------------------------------------------------------------------

@@ -28,5 +28,5 @@ from calibkit_companion.results.collection import collect, home
 from calibkit_companion.results.derived import Predictions
 from calibkit_companion.results.measure import Networks, Series, measured
 from calibkit_companion.results.number import MARGINS, Number, margin
-from calibkit_companion.results.rows import Row, Rows, row
+from calibkit_companion.results.rows import Operand, Row, Rows, row
 from calibkit_companion.results.runs import Results, late, load

@@ -31,6 +31,14 @@ class Number(NamedTuple):
     since: str = ""
     validation: int = 0
 
+    def differing(self, other: "Number") -> list[str]:
+        """The fields in which another number has other values, in their order.
+
+        >>> Number("ece", "ts_nll").differing(Number("ece", validation=100))
+        ['recalibration', 'validation']
+        """
+        return [name for name in self._fields if getattr(self, name) != getattr(other, name)]
+
 
 # The ± that the papers print, in natural units: the median over all cells that have one, also for
 # metrics of the same kind.

@@ -19,7 +19,7 @@ from calibkit_companion.results.change import since
 from calibkit_companion.results.derived import Predictions
 from calibkit_companion.results.measure import SCORES, Series, by_log_odds, by_seed, has
 from calibkit_companion.results.number import LEARNS, Number
-from calibkit_companion.results.rows import Row, Rows, row, unlike
+from calibkit_companion.results.rows import Operand, Row, Rows, row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,12 +120,24 @@ class Results:
 
     # --- numbers ---
 
+    def operand(self, method: str, number: Number) -> Operand:
+        """A number of a method here, as one side of a comparison.
+
+        "ts", a method in the papers' tables, is plain training after temperature scaling (by NLL).
+        """
+        if method == "ts":
+            method, number = "erm", number._replace(recalibration="ts_nll")
+        return Operand(method, number, self.name, self.title)
+
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
+        """A number of a method by seed; `method` as `operand` takes it, `changes` as `runs`."""
+        return self._series_of(self.operand(method, number), **changes)
+
+    def _series_of(self, operand: Operand, **changes) -> Series:
+        """The number of an operand by seed."""
+        method, number = operand.method, operand.number
         key = method, number, *sorted(changes.items())
         if key not in self._series:
-            if method == "ts":
-                method, number = "erm", number._replace(recalibration="ts_nll")
             if number.score in SCORES:
                 changes |= self.scored()
             records = self.records(method, **changes)
@@ -162,14 +174,11 @@ class Results:
             A `Row` by method.
         """
 
-        def difference(method: str, number: Number) -> tuple[Series, str, Number]:
+        def sides(method: str, number: Number) -> tuple[Operand, Operand]:
             number, other = self.ranked(number, number._replace(**(against or {})))
-            if (method, number) == (to, other):
-                return Series({}), to, number
-            named = to if number == other else f"{to}, {unlike(other, number)}"
-            return self.series(method, number) - self.series(to, other), named, number
+            return self.operand(method, number), self.operand(to, other)
 
-        return self._rows(difference, methods, metric, which, level)
+        return self._rows(sides, methods, metric, which, level)
 
     def unfit(self, methods: Iterable[str]) -> list[str]:
         """Those methods that fit their training set less well than plain training."""
@@ -186,23 +195,26 @@ class Results:
     ) -> Rows:
         """The level of a number for some methods, with its interval; fields as in `compare`."""
 
-        def alone(method: str, number: Number) -> tuple[Series, str, Number]:
+        def sides(method: str, number: Number) -> tuple[Operand, None]:
             (number,) = self.ranked(number)
-            return self.series(method, number), number.since, number  # a change has a word
+            return self.operand(method, number), None
 
-        return self._rows(alone, methods, metric, which, level)
+        return self._rows(sides, methods, metric, which, level)
 
-    def _rows(self, of: Callable, methods, metric, which: dict, level: float) -> Rows:
-        """A row for each method and metric of which there is a number."""
+    def _rows(self, sides: Callable, methods, metric, which: dict, level: float) -> Rows:
+        """A row for each method and metric that was measured; `sides` gives its two operands."""
         methods = [methods] if isinstance(methods, str) else list(methods)
         several, rows = not isinstance(metric, str), Rows()
         for one in metric if several else [metric]:
-            number = Number(one, **which)
             for method in methods:
-                its, to, by = of(method, number)
-                if its.seeds:
-                    key = (method, one) if several else method
-                    rows[key] = row(its, by, self.name, method, to, level, self.title)
+                of, against = sides(method, Number(one, **which))
+                if of == against:
+                    continue
+                series = self._series_of(of)
+                if against:
+                    series = series - self._series_of(against)
+                if series.seeds:
+                    rows[(method, one) if several else method] = row(series, of, against, level)
         return rows
 
     def ranked(self, *numbers: Number) -> tuple[Number, ...]:
@@ -252,7 +264,7 @@ class Results:
             None keeps them, once they are asked for; the message has the command to train it again.
         """
         if not (records := self.records(method)):
-            raise NoRecords(f"no record of {method}: {self.selection.command([method])}")
+            raise NoRecords(f"no record of {method}", self.selection.command([method]))
         off = dict.fromkeys((r.info["run"]["seed"] for r in records), 0.0)
         for after in ("none", "ts_nll"):
             values = self.series(method, Number("ece", after)).values
@@ -282,7 +294,7 @@ class Results:
         if (first := next(found, None)) is None:
             words = ", ".join(map(terms.label, methods)) or "none"
             lacking = f"no run here keeps its predictions of {words}"
-            raise NoRecords(f"{lacking}; train it: {self.selection.command(methods)}")
+            raise NoRecords(lacking, self.selection.command(methods))
         return first
 
     # --- tables ---
@@ -398,7 +410,7 @@ def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
     """What a method loses of its refinement after the best epoch: positive for information lost."""
     of = Series(dict(enumerate(numbers.since_best)), dict(enumerate(numbers.deviations)), numbers.n)
     number = Number("nll_refinement", since="best")
-    return row(of, number, runs.name, method, number.since, title=runs.title)
+    return row(of, runs.operand(method, number))
 
 
 @cache
@@ -452,7 +464,7 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
     if first is None:
         methods = dict.fromkeys(run.method for run in each[0].planned) or ["erm"]
         command = each[0].selection.command(methods)
-        raise NoRecords(f"no run of this setting has a record; train it: {command}")
+        raise NoRecords("no run of this setting has a record", command)
     return first
 
 
