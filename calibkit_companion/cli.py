@@ -22,8 +22,8 @@ from calibkit.cli import FLAG, SEVERAL, add_command, print_verdicts
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
 from calibkit_companion.records import folders, tables
+from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import DamagedRecord
-from calibkit_companion.records.replicates import RECALIBRATIONS
 
 _NUMBER = {"type": int, "default": 0}
 _EDITIONS = f"{', '.join(plan.EDITIONS)} (default: %(default)s)"
@@ -78,7 +78,7 @@ def add_commands(commands) -> None:
     add(
         "--recalibration",
         default="none",
-        choices=RECALIBRATIONS,
+        choices=list(map(str, Recalibration)),
         help="of both methods: temperature scaling fitted by NLL or by ECE on validation data, the "
         "temperature that is best on the test set, or histogram binning (default: none)",
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from calibkit_companion.data import durable
 from calibkit_companion.records import tables
-from calibkit_companion.records.replicates import joined
+from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
 SHIFTED = "shifted.csv.gz"
 
@@ -132,25 +132,24 @@ class Record:
         n = self.info["run"]["protocol"].get("replicates", 200)
         return stats.replicates_of_run(*both, n=n)
 
-    def measured(self, *key) -> float | None:
-        """A number, by metric, recalibration, score and validation; None if it is not kept.
+    def measured(self, key: Key, epoch: int | None = None) -> float | None:
+        """A number at the end of training or at an epoch; None if it is not kept."""
+        if self.tables:
+            return self.tables.number(self.name, key, epoch)
+        if epoch is not None or key.validation:
+            return None
+        if key.metric == "temperature":
+            return self.replicates.temperatures.get(fit_name(key.recalibration))
+        name = replicate_name(key)
+        return self.replicates.estimate(name) if name in self.replicates else None
 
-        With an epoch behind them it is that of the epoch, else of the end.
-        """
-        if self.tables or len(key) > 4:
-            return self.tables.number(self.name, *key) if self.tables else None
-        name = joined(*key[:3])
-        if key[0] == "temperature":
-            return self.replicates.temperatures.get(name.removeprefix("temperature_"))
-        known = not key[3] and name in self.replicates
-        return self.replicates.estimate(name) if known else None
-
-    def deviation(self, *key) -> np.ndarray | None:
+    def deviation(self, key: Key, epoch: int | None = None) -> np.ndarray | None:
         """How far a number lies from its value on resamples of the test set; None if not kept."""
-        if self.tables or len(key) > 4:
-            return self.tables.deviation(self.name, *key) if self.tables else None
-        name = joined(*key[:3])
-        return self.replicates.deviation(name) if name in self.replicates else None
+        if self.tables:
+            return self.tables.deviation(self.name, key, epoch)
+        name = replicate_name(key)
+        drawn = epoch is None and not key.validation and name in self.replicates
+        return self.replicates.deviation(name) if drawn else None
 
     @property
     def steps(self) -> tuple[np.ndarray, np.ndarray]:

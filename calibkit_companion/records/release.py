@@ -13,16 +13,23 @@ from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.experiments.method import Method, method_name
 from calibkit_companion.records import manifest
-from calibkit_companion.records.replicates import KEY, rows_of
+from calibkit_companion.records.keys import Key
+from calibkit_companion.records.replicates import rows_of
 from calibkit_companion.records.tables import codes_of, decimal, released_root, seen
 
 
 def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -> None:
     """Publish the tables of one setting from `record.Record`, all of them or none.
 
-    Rows of records that are in tables already are taken over as they are. `more` gives rows that a
-    record does not have: `KEY` and ``value``, and ``epoch`` if they are of one. A setting is
-    written whole: what its tables held before and is not among `records` is gone.
+    Rows of records that are in tables already are taken over as they are. A setting is written
+    whole: what its tables held before and is not among `records` is gone.
+
+    Parameters
+    ----------
+    folder : of the setting; it is made if need be
+    records : all of the setting
+    more : gives rows that a record does not have: the fields of `Key`, ``value``, and ``epoch`` for
+        a number of one epoch
     """
     with extras():
         import pyarrow as pa
@@ -101,7 +108,7 @@ def _encoded(table, note: dict[bytes, bytes]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    order = [k for k in (*KEY, "epoch", "run") if k in table.column_names]
+    order = [k for k in (*Key._fields, "epoch", "run") if k in table.column_names]
     exact = "value" in table.column_names
     table = table.sort_by([(k, "ascending") for k in (order if exact else ["run"])])
     for i, field in enumerate(table.schema):

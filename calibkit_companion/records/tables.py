@@ -28,7 +28,7 @@ import numpy as np
 from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.records import manifest
-from calibkit_companion.records.replicates import KEY, joined
+from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
 DIGITS = 7  # that history and shifted sets have at most
 
@@ -65,26 +65,29 @@ class Tables:
 
     @cached_property
     def ends(self) -> "_Numbers":
-        """Numbers of the end of runs, by `KEY`."""
+        """Numbers of the end of runs, by `Key`."""
         return _Numbers(self.opened, "results")
 
     @cached_property
     def epochs(self) -> "_Numbers":
-        """Numbers of runs whose predictions were kept through training, by `KEY` and epoch."""
+        """Numbers of runs whose predictions were kept through training, by `Key` and epoch."""
         return _Numbers(self.opened, "epochs")
 
-    def number(self, run: str, *key) -> float | None:
-        """A number of a run by `KEY`, and an epoch if it is not of the end; None if not kept."""
-        its = self.ends if len(key) == len(KEY) else self.epochs
-        row = its.of(run).get(key)
-        return None if row is None else float(its.value[row])
+    def number(self, run: str, key: Key, epoch: int | None = None) -> float | None:
+        """A number of a run at its end, or at an epoch; None if it is not kept."""
+        numbers, row = self._find(run, key, epoch)
+        return None if row is None else float(numbers.value[row])
 
-    def deviation(self, run: str, *key) -> np.ndarray | None:
-        """What each resample adds to such a number; None without replicates."""
-        its = self.ends if len(key) == len(KEY) else self.epochs
-        row = its.of(run).get(key)
-        drawn = row is not None and its.drawn[row]
-        return its.deviations(row).astype(np.float64) if drawn else None
+    def deviation(self, run: str, key: Key, epoch: int | None = None) -> np.ndarray | None:
+        """What each resample of the test set adds to such a number; None without replicates."""
+        numbers, row = self._find(run, key, epoch)
+        drawn = row is not None and numbers.drawn[row]
+        return numbers.deviations(row).astype(np.float64) if drawn else None
+
+    def _find(self, run: str, key: Key, epoch: int | None) -> tuple["_Numbers", int | None]:
+        """The table that a number would be in, and its row there."""
+        numbers = self.ends if epoch is None else self.epochs
+        return numbers, numbers.of(run).get((*key, epoch) if numbers is self.epochs else (*key,))
 
     def predictions(self, run: str) -> Path:
         return self.folder.resolve().parent.parent / "runs" / run / "arrays.npz"
@@ -96,12 +99,12 @@ class _Numbers:
     def __init__(self, opened: manifest.Opened, kind: str):
         self._opened, self._kind = opened, kind
         self._of: dict[str, dict[tuple, int]] = {}
-        table = opened.read(kind, [*KEY, "epoch", "run", "value", "step"])
+        table = opened.read(kind, [*Key._fields, "epoch", "run", "value", "step"])
         if table is None:
             return
         self.value, self._step = _array(table["value"]), _array(table["step"])
         self.drawn = ~np.isnan(self._step)
-        key = [codes_of(table[k]) for k in (*KEY, "epoch") if k in table.column_names]
+        key = [codes_of(table[k]) for k in (*Key._fields, "epoch") if k in table.column_names]
         runs, labels = codes_of(table["run"])
         self._of = {run: {} for run in labels}
         places = list(self._of.values())
@@ -136,18 +139,22 @@ class _Numbers:
         """`stats.Replicates` of a run."""
         from calibkit import stats
 
-        its = self.of(run)
-        drawn = {joined(*k[:3]): row for k, row in its.items() if self.drawn[row]}
+        numbers = {Key(*key): row for key, row in self.of(run).items()}
+        drawn = {replicate_name(key): row for key, row in numbers.items() if self.drawn[row]}
         rows = np.array(list(drawn.values()), int)
-        others = {k[:2]: float(self.value[row]) for k, row in its.items() if not self.drawn[row]}
         temperatures = {
-            joined("", after).lstrip("_"): value
-            for (metric, after), value in others.items()
-            if metric == "temperature"
+            fit_name(key.recalibration): float(self.value[row])
+            for key, row in numbers.items()
+            if key.metric == "temperature" and not key.validation
         }
-        p = others.get(("p", "none"))
-        values = self.value[rows], self.deviations(rows)
-        return stats.Replicates(tuple(drawn), *values, temperatures, p)
+        p = numbers.get(Key("p", score="p_norm"))
+        return stats.Replicates(
+            tuple(drawn),
+            self.value[rows],
+            self.deviations(rows),
+            temperatures,
+            None if p is None else float(self.value[p]),
+        )
 
 
 def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:

@@ -12,8 +12,9 @@ from math import inf, isnan, nan, sqrt
 import numpy as np
 
 from calibkit import stats
+from calibkit_companion.records.keys import column
 from calibkit_companion.records.record import Record
-from calibkit_companion.results.measure import Series, column_of
+from calibkit_companion.results.measure import Series
 from calibkit_companion.results.number import Number
 
 MOST = 5  # evaluated epochs at either end
@@ -65,7 +66,7 @@ def since(records: Iterable[Record], number: Number) -> Series:
 def _stretches(record: Record, number: Number) -> np.ndarray:
     """A number at the first and the last epochs of a period (2, j)."""
     history, protocol = record.history, record.info["run"]["protocol"]
-    epoch, values = history["epoch"], history.get(column_of(number))
+    epoch, values = history["epoch"], history.get(column(number.key))
     milestones = *protocol.get("milestones", ()), inf, inf
     begins = {"settled": 0.1 * epoch[-1], **dict(zip(_RATES, milestones, strict=False))}
     within = np.flatnonzero(epoch > begins[number.since])

@@ -21,8 +21,9 @@ from calibkit import arrays, confidence, metrics, stats
 from calibkit.precision import log_of_map
 from calibkit_companion.data import durable
 from calibkit_companion.records import folders, ranking
+from calibkit_companion.records.keys import Key, Recalibration, fit_name, replicate_name
 from calibkit_companion.records.record import Record
-from calibkit_companion.records.replicates import KEY, joined, rows_of
+from calibkit_companion.records.replicates import rows_of
 from calibkit_companion.results.number import Number
 
 
@@ -63,7 +64,7 @@ class Predictions:
     def rescaled(self, temperature: float | None = None) -> "Predictions":
         """The same network after a temperature; None: that of lowest NLL on its validation data."""
         if temperature is None:
-            return self.behind("ts_nll")
+            return self.behind(Recalibration.TS_NLL)
         return replace(
             self,
             logits=self.logits / temperature,
@@ -72,18 +73,19 @@ class Predictions:
 
     def behind(self, recalibration: str, validation: int = 0) -> "Predictions":
         """The same network behind a recalibration, fitted on the first so many; 0: on all."""
-        if recalibration == "none":
+        recalibration = Recalibration(recalibration)
+        if recalibration is Recalibration.NONE:
             return self
         part = slice(validation or None)
         fitted_on = self.validation_logits[part], self.validation_labels[part]
-        if recalibration == "binned":
+        if recalibration is Recalibration.BINNED:
             from calibkit import posthoc  # here, because it takes half a second to import
 
             binned = posthoc.HistogramBinning().fit(*fitted_on).predict_proba(self.logits)
             return replace(self, logits=log_of_map(binned))
-        if recalibration == "ts_test":
-            return self.rescaled(temperature(self.logits, self.labels, "ece"))
-        return self.rescaled(temperature(*fitted_on, recalibration.removeprefix("ts_")))
+        if recalibration is Recalibration.TS_TEST:
+            fitted_on = self.logits, self.labels
+        return self.rescaled(temperature(*fitted_on, recalibration.objective))
 
 
 def temperature(logits: np.ndarray, labels: np.ndarray, objective: str) -> float:
@@ -113,8 +115,7 @@ def _extra_ece_of_binning(of: Predictions) -> float:
     overconf, figure 3.
     """
     few, whole = (
-        [of.behind(after, size).summary()["ece"] for after in ("binned", "ts_ece")]
-        for size in (100, 0)
+        [of.behind(how, size).summary()["ece"] for how in ("binned", "ts_ece")] for size in (100, 0)
     )
     return (few[0] - whole[0]) - (few[1] - whole[1])
 
@@ -268,16 +269,18 @@ def rows(record: Record) -> list[dict]:
     """What is known of a record and not in the released tables, as rows of them."""
     found = []
     for name, number in _known(record).items():
-        metric, after, size = name.split()
-        key = metric, after, "max_probability", int(size)
-        if record.tables is None or record.tables.number(record.name, *key) is None:
-            found.append(dict(zip(KEY, key, strict=True)) | {"value": number})
+        metric, recalibration, size = name.split()
+        key = Key(metric, recalibration, validation=int(size))
+        if record.tables is None or record.tables.number(record.name, key) is None:
+            found.append(key._asdict() | {"value": number})
     return found + (epochs(record) + _by_log_odds(record) if record.tables is None else [])
 
 
 def _by_log_odds(record: Record) -> list[dict]:
     """What ranks by the log-odds, of a run that keeps logits but was trained before records did."""
-    if record.light or record.diverged or f"auroc{stats.BY_LOG_ODDS}" in record.replicates:
+    if record.light or record.diverged:
+        return []
+    if replicate_name(Key("auroc", score="log_odds")) in record.replicates:
         return []
     kept = record.resampled()
     return [row for row in rows_of(kept, *kept.quantised()) if row["score"] == "log_odds"]
@@ -309,8 +312,11 @@ def epochs(record: Record) -> list[dict]:
 def _at_epoch(of: Predictions) -> list[dict]:
     best = temperature(of.validation_logits, of.validation_labels, "nll")
     warm, summary = of.rescaled(best), of.summary()
-    as_seen = (*THROUGH, *(joined(m, "none", "log_odds") for m in RANKED_THROUGH))
-    names = (*as_seen, joined("nll", "ts_nll"))
+    as_seen = (
+        *THROUGH,
+        *(replicate_name(Key(metric, score="log_odds")) for metric in RANKED_THROUGH),
+    )
+    names = (*as_seen, replicate_name(Key("nll", Recalibration.TS_NLL)))
     values = np.array([*(summary[m] for m in as_seen), metrics.nll(warm.probs, of.labels)])
     known, scaled = (metrics.per_sample(its.logits, of.labels) for its in (of, warm))
     odds = stats.Ranked(known["confidence"], known["correct"], arrays.log_odds(of.logits))
@@ -320,7 +326,7 @@ def _at_epoch(of: Predictions) -> list[dict]:
     )
     drawn = [stats.replicates([its], None, asked)[0] for its, asked in parts]
     deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
-    kept = stats.Replicates(names, values, deviations, {"ts_nll": best})
+    kept = stats.Replicates(names, values, deviations, {fit_name(Recalibration.TS_NLL): best})
     return rows_of(kept, *kept.quantised())
 
 
@@ -329,8 +335,9 @@ def by_score(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
 
     It is nan, and they are None, where a run does not have the score or the score not the number.
     """
-    kept = ("none", "ts_nll", "ts_ece", "ts_test") if number.score == "log_odds" else ("none",)
-    if record.light or number.recalibration not in kept:
+    recalibration = Recalibration(number.recalibration)
+    scaled = number.score == "log_odds" and recalibration.scales
+    if record.light or not (scaled or recalibration is Recalibration.NONE):
         return nan, None
     of = Predictions.of(record).behind(number.recalibration)
     if number.score == "log_odds":

@@ -8,13 +8,12 @@ from statistics import NormalDist
 import numpy as np
 
 from calibkit import metrics, stats
+from calibkit_companion.records.keys import Recalibration, column
 from calibkit_companion.records.record import Record
-from calibkit_companion.records.replicates import KEY
 from calibkit_companion.results import derived
 from calibkit_companion.results.number import Number
 
 SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
-_AFTER = {"ts_ece": "_scaled", "ts_test": "_optimal"}  # in a history or under shift
 
 
 # Sums of other numbers: a constant, and (metric, recalibration, factor); None: its own.
@@ -32,8 +31,8 @@ def measured(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
 
     It is nan where the record does not have it, and None where nothing tells its deviations.
     """
-    if number.metric == "accuracy" and number.recalibration.startswith("ts_"):
-        number = number._replace(recalibration="none")  # no temperature changes what is predicted
+    if number.metric == "accuracy" and Recalibration(number.recalibration).scales:
+        number = number._replace(recalibration=Recalibration.NONE)  # no prediction changes
     if number.metric in _SUMS and number.score == "max_probability":
         constant, parts = _SUMS[number.metric]
         value, drawn = 0.0, 0.0
@@ -46,30 +45,24 @@ def measured(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
     if number.test_set != "clean":
         return _under_shift(record, number), None
     # A period takes the deviations of the end, a fit on few samples those of the fit on all.
-    drawn = record.deviation(*_key(number._replace(validation=0)))
-    at_once = number.at == "end" or isinstance(number.at, int)
-    if at_once and (kept := record.measured(*_key(number))) is not None:
+    drawn = record.deviation(number.key._replace(validation=0), number.epoch)
+    at_once = number.at == "end" or number.epoch is not None
+    if at_once and (kept := record.measured(number.key, number.epoch)) is not None:
         return kept, drawn
-    if number.at != "end" or column_of(number) in record.history:
+    if number.at != "end" or column(number.key) in record.history:
         return _through_training(record, number), drawn
     if number.score == "max_probability":
         return derived.value(record, number), drawn
     return derived.by_score(record, number)
 
 
-def _key(number: Number) -> tuple:
-    """What a record finds a number by, at the end or at an epoch."""
-    epoch = (number.at,) if isinstance(number.at, int) else ()
-    return (*(getattr(number, field) for field in KEY), *epoch)
-
-
 def _under_shift(record: Record, number: Number) -> float:
     kind, _, severity = number.test_set.rpartition("-")
     collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
     table = record.collected if collected else record.shifted
-    if column_of(number) not in table:
+    if column(number.key) not in table:
         return nan
-    values = table[column_of(number)]
+    values = table[column(number.key)]
     if number.test_set not in ("shifted", "collected"):
         values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
     return derived.mean(values)
@@ -78,7 +71,7 @@ def _under_shift(record: Record, number: Number) -> float:
 def _through_training(record: Record, number: Number) -> float:
     """A number at an epoch, at the end or over a period, from the history."""
     history = record.history
-    if column_of(number) not in history:
+    if column(number.key) not in history:
         return nan
     epoch = history["epoch"]
     chosen = {
@@ -90,15 +83,7 @@ def _through_training(record: Record, number: Number) -> float:
         rate = history["learning_rate"]
         drops = np.searchsorted(-np.unique(rate)[::-1], -rate)
         chosen = drops == 1 if number.at == "second_rate" else drops >= 2
-    return derived.mean(history[column_of(number)][chosen])
-
-
-def column_of(number: Number) -> str:
-    """What a history, or a table of shifted sets, calls a number; empty if these have none such."""
-    if number.score not in ("max_probability", "log_odds") or number.validation:
-        return ""
-    named = number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
-    return named + stats.BY_LOG_ODDS * (number.score == "log_odds")
+    return derived.mean(history[column(number.key)][chosen])
 
 
 def by_log_odds(number: Number) -> Number | None:
@@ -110,14 +95,14 @@ def by_log_odds(number: Number) -> Number | None:
 
 def has(record: Record, number: Number) -> bool:
     """Whether a run has a number that is ranked by the log-odds."""
-    column = column_of(number)
+    name = column(number.key)
     if number.test_set != "clean":
-        return column in record.all_shifted
+        return name in record.all_shifted
     if number.since or isinstance(number.at, str) and number.at != "end":
-        return column in record.history
+        return name in record.history
     if number.at == "end" and not record.light:  # they are computed
-        return number.recalibration != "binned" and not number.validation
-    return column in record.history or record.measured(*_key(number)) is not None
+        return number.recalibration != Recalibration.BINNED and not number.validation
+    return name in record.history or record.measured(number.key, number.epoch) is not None
 
 
 @dataclass(frozen=True)

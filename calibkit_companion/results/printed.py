@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from calibkit import terms
 from calibkit_companion.experiments import papers, plan
 from calibkit_companion.experiments.run import Run
+from calibkit_companion.records.keys import Recalibration, read_column
 from calibkit_companion.results.number import Number
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
-# What we call a calibration error after a recalibration.
-_RECALIBRATED = {"_scaled": "ts_ece", "_optimal": "ts_test", "_binned": "binned"}
 # Test sets under shift, as `Number` names them. What we have on an unshifted one is no
 # counterpart; our own corruptions are one to published corruptions.
 TEST_SETS = {name: f"{name.replace('.', '_')}-0" for name in papers.TRAINED_ON}
@@ -57,12 +56,11 @@ class Cell(NamedTuple):
     @property
     def number(self) -> Number:
         """What it is among our numbers: after recalibration, or on another test set."""
-        metric, after = self.metric, "ts_ece" if self.method == "ts" else "none"
-        for suffix, recalibration in _RECALIBRATED.items():
-            if metric.endswith(suffix):
-                metric, after = metric.removesuffix(suffix), recalibration
+        metric, recalibration, *_ = read_column(self.metric)
+        if self.method == "ts":
+            recalibration = Recalibration.TS_ECE
         score = "confidnet" if self.method == "confidnet" else "max_probability"
-        return Number(metric, after, score, TEST_SETS.get(self.dataset, "clean"))
+        return Number(metric, recalibration, score, TEST_SETS.get(self.dataset, "clean"))
 
 
 @cache

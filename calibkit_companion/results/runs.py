@@ -1,6 +1,6 @@
 """The runs of a setting, and the function that compares its methods."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibkit import terms
-from calibkit.stats import BY_LOG_ODDS
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
 from calibkit_companion.pages.page import NoRecords, bring_records, check_parameters
 from calibkit_companion.records import folders
+from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import Record
-from calibkit_companion.records.replicates import KEY, rows_of
+from calibkit_companion.results import tidy
 from calibkit_companion.results.change import since
 from calibkit_companion.results.derived import Predictions
 from calibkit_companion.results.measure import SCORES, Series, by_log_odds, by_seed, has
@@ -126,7 +126,7 @@ class Results:
         "ts", a method in the papers' tables, is plain training after temperature scaling (by NLL).
         """
         if method == "ts":
-            method, number = "erm", number._replace(recalibration="ts_nll")
+            method, number = "erm", number._replace(recalibration=Recalibration.TS_NLL)
         return Operand(method, number, self.name, self.title)
 
     def series(self, method: str, number: Number, **changes) -> Series:
@@ -266,8 +266,8 @@ class Results:
         if not (records := self.records(method)):
             raise NoRecords(f"no record of {method}", self.selection.command([method]))
         off = dict.fromkeys((r.info["run"]["seed"] for r in records), 0.0)
-        for after in ("none", "ts_nll"):
-            values = self.series(method, Number("ece", after)).values
+        for recalibration in (Recalibration.NONE, Recalibration.TS_NLL):
+            values = self.series(method, Number("ece", recalibration)).values
             middle = np.nanmedian(list(values.values()))
             off = {seed: far + abs(values[seed] - middle) for seed, far in off.items()}
         whole = [r for r in records if not r.light] or records
@@ -311,7 +311,9 @@ class Results:
         import pandas as pd
 
         each = ((method, record) for method in self.methods for record in self.records(method))
-        return pd.DataFrame([row for its in each for row in self._tidy(*its)])
+        return pd.DataFrame(
+            [row for method, record in each for row in tidy.rows(record, method, self.name)]
+        )
 
     @cached_property
     def history(self) -> "pd.DataFrame":
@@ -324,41 +326,6 @@ class Results:
             for record in self.records(method)
         ]
         return pd.concat(each, ignore_index=True) if each else pd.DataFrame()
-
-    def _tidy(self, method: str, record: Record) -> Iterator[dict]:
-        """The rows of a record."""
-        run = record.info["run"]
-        base = {"run": record.name, "setting": self.name}
-        base |= {k: run[k] for k in ("dataset", "network", "seed")} | {"method": method}
-        if record.tables:
-            ends, epochs = record.tables.ends, record.tables.epochs
-            kept = ends.values(record.name) | epochs.values(record.name)
-        else:
-            its = rows_of(record.replicates, *record.steps)
-            kept = {tuple(row[k] for k in KEY): row["value"] for row in its}
-        found, n = {}, record.history["n"][-1]
-        for (metric, after, score, validation, *at), value in kept.items():
-            if not validation:  # a fit on few samples stands in no column
-                found[score, "clean", *(at or ["end"]), metric, after] = value, n
-        for name, column in record.history.items():
-            if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
-                continue  # those are temperatures, or in the replicates by another name
-            score, metric = _score_of(name)
-            found.setdefault((score, "clean", "end", metric, "none"), (column[-1], n))
-        table = record.all_shifted
-        for i, kind in enumerate(table.get("shift", ())):
-            where = f"{kind}-{table['severity'][i]:.0f}"
-            for name in [k for k in table if k not in ("shift", "severity", "n")]:
-                score, named = _score_of(name)
-                metric = named.removesuffix("_scaled")
-                after = "none" if metric == named else "ts_ece"
-                found[score, where, "end", metric, after] = (
-                    table[name][i],
-                    table["n"][i],
-                )
-        which = ("score", "test_set", "at", "metric", "recalibration")
-        for key, (value, n) in found.items():
-            yield base | dict(zip(which, key, strict=True)) | {"value": float(value), "n": int(n)}
 
     # --- in words ---
 
@@ -398,12 +365,6 @@ class Results:
 
     def _repr_html_(self) -> str:
         return page.card(self)
-
-
-def _score_of(column: str) -> tuple[str, str]:
-    """What a column of a history ranks by, and its name without that."""
-    plain = column.removesuffix(BY_LOG_ODDS)
-    return "max_probability" if plain == column else "log_odds", plain
 
 
 def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
