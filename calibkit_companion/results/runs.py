@@ -10,7 +10,7 @@ import numpy as np
 from calibkit import terms
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
-from calibkit_companion.pages.page import NoRecords, bring_records, check_parameters
+from calibkit_companion.pages.page import NoRecords
 from calibkit_companion.records import folders
 from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import Record
@@ -412,12 +412,9 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
     'lower'
     """
     selection = plan.Selection(edition, **selected)
-    if edition == "released":
-        bring_records()
     if selection.setting:
         plan.setting(edition, selection.setting)  # there is such a one
         return Results(selection, page)
-    check_parameters()
     each = [Results(replace(selection, setting=name), page) for name in _settings(page, selection)]
     if plan.EDITIONS[edition].on_the_spot:  # what is missing will be trained
         return each[0]
