@@ -11,8 +11,9 @@ column for each of these. Other files join them to one name, and spell a recalib
 from enum import StrEnum
 from typing import NamedTuple
 
-from calibkit.stats import BY_LOG_ODDS
 from calibkit.terms import choose
+
+BY_LOG_ODDS = "_log_odds"  # ends the name of a metric that is ranked by them
 
 
 class Recalibration(StrEnum):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,13 +32,20 @@ if TYPE_CHECKING:
 class Results:
     """The runs of one setting of an edition: data, network, protocol and seeds.
 
-    Runs are looked for when they are asked for, by method; where an edition is meant for that
-    (smoke, demo), a missing one is trained.
+    Records are read when a number of their method is first needed.
+
+    Attributes
+    ----------
+    selection : which setting, and which of its runs
+    page : the paper or notebook that shows them; empty for none
+    train : in the editions that train while a page runs (smoke, demo), train missing runs
+    table : numbers of networks that have no runs here (`others.numbers`), in place of records
     """
 
     selection: plan.Selection
     page: str = ""
-    train: bool = True  # what is missing, where an edition is meant for that
+    train: bool = True
+    table: Mapping[Number, Series] | None = None
     _records: dict[tuple, list[Record]] = field(default_factory=dict)
     _series: dict[tuple, Series] = field(default_factory=dict)
     _ranked: dict[tuple, tuple[Number, ...]] = field(default_factory=dict)
@@ -51,6 +59,7 @@ class Results:
 
     @property
     def name(self) -> str:
+        """The key of the setting."""
         return self.selection.setting or "shared"
 
     @property
@@ -61,51 +70,51 @@ class Results:
     @property
     def short_title(self) -> str:
         """The title without brackets and without whose schedule it is, for a panel."""
-        return self.title.partition(" (")[0].partition(", schedule of")[0]
+        return self.setting.short or self.title
 
     @cached_property
     def planned(self) -> list[plan.Run]:
-        """The runs that the plan gives this setting, for the page or for any."""
+        """The runs that the plan has in this setting for the page, or for any page."""
         page = self.page if self.page in plan.NOTEBOOKS else "all"
         return self._of_place(self.selection.of_page(page))
 
     def _of_place(self, runs: Iterable[plan.Run]) -> list[plan.Run]:
-        """Those of some runs that are of this setting."""
+        """The runs, of those given, that have the data, network and protocol of this setting."""
         place = self.setting
         same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
         return [r for r in same if r.protocol == place.protocol_of(r.method)]
 
     @cached_property
     def methods(self) -> list[str]:
-        """Methods of the plan that have a record here, in its order."""
+        """The methods of the plan that have a record in this setting, in the plan's order."""
         names = dict.fromkeys(run.method for run in self.planned if run.variant == "code")
         return [m for m in names if self.records(m)]
 
     def runs(self, method: str, **changes) -> list[plan.Run]:
-        """The runs of a method; `changes` as `plan.Selection` takes them: ``train_size``."""
+        """The runs of a method; `changes` are fields of `plan.Selection`: ``train_size``."""
         runs = plan.Selection.of(self.selection, **changes).runs([method])
         if plan.EDITIONS[self.selection.edition].on_the_spot and not self.selection.seeds:
-            # As many as its book plans: of some methods one. A method that no page has is trained.
+            # A method of the book has as many seeds as the book plans for it.
             planned = [run for run in runs if run in _book(self.selection.edition)]
             return planned or runs
         return runs
 
     def records(self, method: str, **changes) -> list[Record]:
-        """The records of a method by seed, those that diverged left out."""
+        """The records of a method by seed, without those that diverged; `changes` as `runs`."""
         key = method, *sorted(changes.items())
         if key not in self._records:
             train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
-            its = [found(run, train) for run in self.runs(method, **changes)]
-            self._records[key] = [r for r in its if r is not None and not r.diverged]
+            records = [record_of(run, train) for run in self.runs(method, **changes)]
+            self._records[key] = [r for r in records if r is not None and not r.diverged]
         return self._records[key]
 
     def scored(self) -> dict[str, object]:
-        """What `records` takes to look for runs with Trust Score and ConfidNet."""
-        its = plan.EDITIONS[self.selection.edition].scored
-        return {"protocol": tuple((dict(self.selection.protocol) | its).items())}
+        """The `changes` that select the runs with Trust Score and ConfidNet."""
+        scored = plan.EDITIONS[self.selection.edition].scored
+        return {"protocol": tuple((dict(self.selection.protocol) | scored).items())}
 
     def at(self, setting: str) -> "Results":
-        """The same in another setting of the edition, by its name."""
+        """The results of the same page in another setting of the edition, by its key."""
         return Results(replace(self.selection, setting=setting), self.page)
 
     @cached_property
@@ -136,6 +145,8 @@ class Results:
     def _series_of(self, operand: Operand, **changes) -> Series:
         """The number of an operand by seed."""
         method, number = operand.method, operand.number
+        if self.table is not None:
+            return self.table.get(number, Series({0: nan}))
         key = method, number, *sorted(changes.items())
         if key not in self._series:
             if number.score in SCORES:
@@ -181,9 +192,9 @@ class Results:
         return self._rows(sides, methods, metric, which, level)
 
     def unfit(self, methods: Iterable[str]) -> list[str]:
-        """Those methods that fit their training set less well than plain training."""
-        its = self.compare(methods, metric="train_accuracy")
-        return [method for method, row in its.items() if row.estimate < -LEARNS]
+        """The methods whose training accuracy is clearly below plain training, see `LEARNS`."""
+        rows = self.compare(methods, metric="train_accuracy")
+        return [method for method, row in rows.items() if row.estimate < -LEARNS]
 
     def mean(
         self,
@@ -218,10 +229,10 @@ class Results:
         return rows
 
     def ranked(self, *numbers: Number) -> tuple[Number, ...]:
-        """Numbers that are compared, by the log-odds if every run of the setting has all of them.
+        """The numbers ranked by the log-odds, if every run of the setting has all of them so.
 
-        Else they are as they were asked for: by the confidence in single precision, which every
-        record has. What does not rank, or says by what, stays as it is.
+        Else the numbers are returned unchanged: ranked by the confidence in single precision, which
+        every record has. Numbers that do not rank, or name their score, are never changed.
         """
         if numbers not in self._ranked:
             asked = [by_log_odds(number) for number in numbers]
@@ -232,36 +243,37 @@ class Results:
 
     @cached_property
     def _present(self) -> list[Record]:
-        """The records of every method of the plan, whatever page asks; nothing is trained."""
+        """The records of all methods of the plan on any page; nothing is trained."""
         runs = self._of_place(self.selection.of_page("all"))
         records = (folders.load(run) for run in runs)
         return [r for r in records if r is not None and not r.diverged]
 
     def refinement(self, methods: Iterable[str]) -> "dict[str, curves.Refinement]":
-        """The NLL through training and what one temperature leaves of it, by method.
+        """The NLL through training, and how much of it temperature scaling leaves, by method.
 
-        Of the runs that keep their predictions: these have the logits of some epochs.
+        Only runs that keep their predictions have the logits of some epochs.
         """
         from calibkit import curves
 
-        found = {}
+        numbers = {}
         for method in self.drawable(methods):
             whole = [r for r in self.records(method) if not r.light]
-            kept = [r.snapshots for r in whole]
-            labels = whole[0].arrays["test_labels"][: len(next(iter(kept[0].values())))]
-            found[method] = curves.prepare_refinement(kept, labels.astype(np.int64))
-        return found
+            logits = [r.snapshots for r in whole]
+            labels = whole[0].arrays["test_labels"][: len(next(iter(logits[0].values())))]
+            numbers[method] = curves.prepare_refinement(logits, labels.astype(np.int64))
+        return numbers
 
     def typical(self, method: str) -> Record:
-        """The run that stands for all where one is drawn, of those that keep their predictions.
+        """The run that a figure of one run draws: the nearest to the median ECE of all runs.
 
-        The nearest to the median of all runs in ECE, its distance as trained plus that after a
-        temperature (by NLL).
+        The distance is that of the ECE as trained plus that of the ECE after temperature scaling
+        (by NLL). Runs that keep their predictions come first; if none does, reading them raises
+        `LightRecord`.
 
         Raises
         ------
-        LightRecord
-            None keeps them, once they are asked for; the message has the command to train it again.
+        NoRecords
+            If the method has no record.
         """
         if not (records := self.records(method)):
             raise NoRecords(f"no record of {method}", self.selection.command([method]))
@@ -278,20 +290,22 @@ class Results:
         return Predictions.of(self.typical(method))
 
     def drawable(self, methods: Iterable[str]) -> list[str]:
-        """Those methods of which a run keeps its predictions."""
+        """The methods that have a run that keeps its predictions."""
         return [m for m in methods if any(not r.light for r in self.records(m))]
 
     def keeping(self, *methods: str) -> "Results":
-        """The first setting of the page, from this one on, whose runs keep predictions of them all.
+        """The first setting of the page in which a run of every method keeps its predictions.
+
+        This setting is tried first.
 
         Raises
         ------
         NoRecords
-            None does; the message has the command that trains them again.
+            If there is none; the message has the command that trains the runs again.
         """
         each = [self, *(one for one in self.settings if one.name != self.name)]
-        found = (one for one in each if one.drawable(methods) == list(methods))
-        if (first := next(found, None)) is None:
+        keeping = (one for one in each if one.drawable(methods) == list(methods))
+        if (first := next(keeping, None)) is None:
             words = ", ".join(map(terms.label, methods)) or "none"
             lacking = f"no run here keeps its predictions of {words}"
             raise NoRecords(lacking, self.selection.command(methods))
@@ -335,17 +349,21 @@ class Results:
         return self.caption_of(self.methods)
 
     def caption_of(self, methods, one: bool = False, n: int = 0, kept: bool = False) -> str:
-        """The line under a figure of some methods: what was drawn.
+        """The line under a figure: data, network, length, seeds and test samples.
 
-        `one`: a single run of each; `n`: so many samples and not the whole test set; `kept`: only
-        the runs that keep their predictions.
+        Parameters
+        ----------
+        methods : those that are drawn
+        one : a single run of each is drawn
+        n : how many samples are drawn; 0: the whole test set
+        kept : only runs that keep their predictions are drawn
         """
         runs = ([r for r in self.records(m) if not (kept and r.light)] for m in methods)
-        its = [records for records in runs if records]
+        drawn_runs = [records for records in runs if records]
         place = self.setting
-        if not its:
+        if not drawn_runs:
             return f"{terms.DATASETS.get(place.dataset, place.dataset)} · {place.network}"
-        first, many = its[0][0], page.from_to(sorted({len(records) for records in its}))
+        first, many = drawn_runs[0][0], page.from_to(sorted({len(runs) for runs in drawn_runs}))
         drawn = "one of " * (one and many != "1")
         size = first.info["provenance"].get("training_samples") or place.protocol.train_size
         return " · ".join(
@@ -368,20 +386,27 @@ class Results:
 
 
 def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
-    """What a method loses of its refinement after the best epoch: positive for information lost."""
-    of = Series(dict(enumerate(numbers.since_best)), dict(enumerate(numbers.deviations)), numbers.n)
+    """The change of the refinement of a method since its best epoch; positive: information lost.
+
+    Parameters
+    ----------
+    numbers : from `Results.refinement`
+    runs : the setting
+    method : its name
+    """
+    values, draws = (dict(enumerate(n)) for n in (numbers.since_best, numbers.deviations))
     number = Number("nll_refinement", since="best")
-    return row(of, runs.operand(method, number))
+    return row(Series(values, draws, numbers.n), runs.operand(method, number))
 
 
 @cache
 def _book(edition: str) -> frozenset[plan.Run]:
-    """The runs of an edition; each method that a page asks for looks itself up here."""
+    """The runs that the book of an edition plans."""
     return frozenset(plan.runs("book", edition))
 
 
-def found(run: plan.Run, train: bool = False) -> Record | None:
-    """The record of a run; on demand a missing one is trained."""
+def record_of(run: plan.Run, train: bool = False) -> Record | None:
+    """The record of a run; None if there is none and `train` is false."""
     record = folders.load(run)
     if record is None and train:
         from calibkit_companion.training.loop import train as train_one
@@ -427,7 +452,7 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
 
 
 def _settings(page: str, selection: plan.Selection) -> list[str]:
-    """Names of a page's settings with the data and network asked for; "shared" can have any."""
+    """Keys of the page's settings that have the selected data and network; "shared" is last."""
     papers = plan.papers_of(page) if page in plan.NOTEBOOKS else [""]
     names = {
         s.name: None
