@@ -68,6 +68,7 @@ def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -
 
 
 def _identity(record) -> dict[str, list]:
+    """The row of a run in the table ``runs``, as columns."""
     run = record.info["run"]
     made = run["method"] | {"options": tuple(sorted(run["method"].get("options", {}).items()))}
     columns = {"run": record.name} | {k: run[k] for k in ("dataset", "network")}
@@ -77,7 +78,7 @@ def _identity(record) -> dict[str, list]:
 
 
 def _table_of(run: str, columns: Mapping):
-    """An Arrow table of one run."""
+    """An Arrow table of one run, from its columns."""
     import pyarrow as pa
 
     types = {"step": pa.float32(), "validation": pa.int32(), "epoch": pa.int32()}
@@ -91,7 +92,7 @@ def _table_of(run: str, columns: Mapping):
 
 
 def _plain(table):
-    """A table as it was before it was written: texts, and numbers in double precision."""
+    """A table that was read, with texts and numbers as they were before it was written."""
     import pyarrow as pa
 
     for i, field in enumerate(table.schema):
@@ -141,9 +142,10 @@ def _encoded(table, note: dict[bytes, bytes]) -> bytes:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold the tables, so that no other process publishes any; what a killed one left goes.
+    """A context in which no other process publishes tables.
 
-    Version 0.1.0 renamed folders twice: what it left in between comes back.
+    What a killed process left behind is removed first. Folders that version 0.1.0 left between its
+    two renames are brought back.
     """
     from filelock import FileLock
 

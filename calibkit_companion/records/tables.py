@@ -30,18 +30,17 @@ from calibkit_companion.data.cache import cache_root
 from calibkit_companion.records import manifest
 from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
-DIGITS = 7  # that history and shifted sets have at most
-
-
-_UNDEFINED = -128
+DIGITS = 7  # at most, of numbers in histories and tables of shifted test sets
+_UNDEFINED = -128  # a step of a replicate that leaves the metric undefined
 
 
 def released_root() -> Path:
+    """The folder of the released tables, with a folder for each setting."""
     return cache_root() / "released"
 
 
 class Tables:
-    """The tables of one setting, as they were when it was opened; each is read on first use."""
+    """The tables of one setting, as they were when they were opened; each is read on first use."""
 
     def __init__(self, folder: Path):
         self.folder, self.opened = folder, manifest.Opened(folder)
@@ -57,7 +56,7 @@ class Tables:
         return {}
 
     def rows(self, table: str, run: str) -> dict[str, np.ndarray]:
-        """The columns of a run in "history" or "shifted", without those it lacks."""
+        """The columns of a run in the table "history" or "shifted", without empty ones."""
         if table not in self._parts:
             self._parts[table] = dict(_by_run(_columns(self.opened.read(table))))
         part, columns = self._parts[table].get(run, (None, {}))
@@ -90,6 +89,7 @@ class Tables:
         return numbers, numbers.of(run).get((*key, epoch) if numbers is self.epochs else (*key,))
 
     def predictions(self, run: str) -> Path:
+        """The file of the predictions of a run, whether it is there or not."""
         return self.folder.resolve().parent.parent / "runs" / run / "arrays.npz"
 
 
@@ -122,16 +122,19 @@ class _Numbers:
         return self._of.get(run, {})
 
     def values(self, run: str) -> dict[tuple, float]:
+        """The numbers of a run, by their key."""
         return {key: float(self.value[row]) for key, row in self.of(run).items()}
 
     @cached_property
     def _steps(self) -> np.ndarray:
+        """The deviations of every row in whole steps (rows, n), without a copy."""
         column = self._opened.read(self._kind, ["steps"])["steps"].combine_chunks()
         size = column.type.byte_width
         steps = np.frombuffer(column.buffers()[1], np.int8)[column.offset * size :]
         return steps[: len(column) * size].reshape(-1, size)
 
-    def deviations(self, rows) -> np.ndarray:
+    def deviations(self, rows: int | np.ndarray) -> np.ndarray:
+        """What each resample adds to the numbers of some rows (rows, n)."""
         steps, step = self._steps[rows], self._step[rows][..., None]
         return np.where(steps == _UNDEFINED, np.float32(np.nan), steps * step)
 
@@ -158,7 +161,7 @@ class _Numbers:
 
 
 def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
-    """By run its rows, and the columns of which it has any."""
+    """Each run with the place of its rows and the columns in which it has a value."""
     if not columns:
         return
     runs = columns.pop("run")
@@ -175,11 +178,12 @@ def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
 
 
 def _columns(table) -> dict[str, np.ndarray]:
+    """The columns of an Arrow table by name; empty without a table."""
     return {k: _array(table[k]) for k in table.column_names} if table else {}
 
 
 def _array(column) -> np.ndarray:
-    """A column, without Arrow's own way, which imports pandas."""
+    """An Arrow column as an array; Arrow's own conversion would import pandas."""
     if str(column.type).startswith("dictionary"):
         codes, labels = codes_of(column)
         return np.array(labels, object)[codes]
@@ -189,11 +193,12 @@ def _array(column) -> np.ndarray:
 
 
 def _numbers(array) -> np.ndarray:
+    """An Arrow array of numbers, with NaN for a missing one."""
     return np.from_dlpack(array.fill_null(np.nan) if array.null_count else array)
 
 
 def codes_of(column) -> tuple[np.ndarray, list]:
-    """A column as numbers of its distinct values, and these."""
+    """A column as codes (n,), and the list of distinct values to which they point."""
     if str(column.type).startswith("dictionary"):
         column = column.unify_dictionaries().combine_chunks()
         return _numbers(column.indices), column.dictionary.to_pylist()
@@ -205,7 +210,7 @@ _POWERS = np.array([float(f"1e{k}") for k in range(40)])
 
 
 def decimal(single: np.ndarray) -> np.ndarray:
-    """The numbers of `DIGITS` digits that were rounded to single precision."""
+    """The numbers of at most `DIGITS` digits that are nearest to numbers in single precision."""
     x = single.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = DIGITS - 1 - np.floor(np.log10(np.abs(x)))
@@ -220,14 +225,14 @@ _readers: list[set[str]] = []  # that go on with what they looked at first; fold
 
 
 def hold() -> None:
-    """From here on, this process reads tables as they were when it first looked at them."""
+    """Let this process read, from now on, the tables as it finds them at its next look."""
     _readers.append(set(durable.names(cache_root() / "runs")))
     seen.clear()
 
 
 @contextmanager
 def one_release() -> Iterator[None]:
-    """Within, tables are read as they were when first looked at, whatever is published."""
+    """A context in which tables are read as at the first look, whatever is published meanwhile."""
     hold()
     try:
         yield
@@ -236,7 +241,7 @@ def one_release() -> Iterator[None]:
 
 
 def settings() -> dict[str, Tables]:
-    """The tables of every setting that has some, by its name."""
+    """The tables of every setting, by the key of the setting."""
     root = str(released_root())
     if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < 0.1):
         return seen[2]
@@ -249,6 +254,7 @@ def settings() -> dict[str, Tables]:
 
 
 def _look(root: str) -> dict[str, Tables]:
+    """The tables in a folder by setting; those that did not change stay open."""
     found, kept = {}, {}
     for name in durable.names(root):
         folder = os.path.join(root, name)
@@ -262,17 +268,18 @@ def _look(root: str) -> dict[str, Tables]:
 
 
 def _by_name(found: dict[str, Tables]) -> dict[str, Tables]:
+    """The tables of each run; of a run in two settings, those of the first."""
     return {run: its for its in reversed(found.values()) for run in its.infos}
 
 
 def where() -> dict[str, Path]:
-    """Of every run in tables the file that says so, and changes with them."""
+    """By the name of each run in tables, the file that changes whenever these tables change."""
     settings()
     return {run: manifest.file_of(its.folder) for run, its in _index.items()}
 
 
 def find(run: str) -> tuple[dict, Tables] | None:
-    """``run.json`` of a run and the tables that hold the rest of it; None if none does."""
+    """``run.json`` of a run, and the tables that hold it; None if no table does."""
     settings()
     if run not in _index and _readers and run in _readers[-1]:  # its folder may have gone since
         _index.update({name: its for name, its in _by_name(_look(seen[0])).items() if name == run})

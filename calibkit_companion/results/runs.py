@@ -17,9 +17,9 @@ from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import tidy
 from calibkit_companion.results.change import since
-from calibkit_companion.results.derived import Predictions
 from calibkit_companion.results.measure import SCORES, Series, by_log_odds, by_seed, has
 from calibkit_companion.results.number import LEARNS, Number
+from calibkit_companion.results.predictions import Predictions
 from calibkit_companion.results.rows import Operand, Row, Rows, row
 
 if TYPE_CHECKING:
