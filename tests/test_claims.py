@@ -633,6 +633,8 @@ def test_test_sets_collected_again_are_no_corruptions():
     tables = {"shifted": record.shifted, "collected": dict(record.shifted)}
     tables["collected"]["shift"] = np.array(["cifar10_1"] * len(record.shifted["shift"]))
     tables["collected"] |= {"severity": np.zeros(4), "auroc": np.array([0.5] * 4)}
+    both = zip(*(tables[name].items() for name in tables), strict=True)
+    tables["all_shifted"] = {k: np.concatenate([one, other]) for (k, one), (_, other) in both}
     made = type("Made", (), {"replicates": record.replicates} | tables)()
     value = lambda where: results.measured(made, Number("auroc", test_set=where))[0]  # noqa: E731
     assert value("collected") == 0.5 == value("cifar10_1-0")

@@ -8,6 +8,7 @@ column for each of these. Other files join them to one name, and spell a recalib
   ``ece_optimal`` and ``ece_binned``.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -157,6 +158,16 @@ def read_column(name: str) -> Key:
         if plain.endswith(ending):
             return Key(plain.removesuffix(ending), recalibration, score)
     return Key(plain, score=score)
+
+
+def test_sets(table: Mapping) -> list[str]:
+    """The test set of each row in a table of shifted test sets, as `results.Number` names it.
+
+    >>> test_sets({"shift": ["blur", "cifar10_1"], "severity": [3.0, 0.0]})
+    ['blur-3', 'cifar10_1-0']
+    """
+    rows = zip(table.get("shift", ()), table.get("severity", ()), strict=True)
+    return [f"{kind}-{severity:.0f}" for kind, severity in rows]
 
 
 def _without_log_odds(name: str) -> tuple[str, str]:

@@ -184,10 +184,12 @@ def _columns(table) -> dict[str, np.ndarray]:
 
 def _array(column) -> np.ndarray:
     """An Arrow column as an array; Arrow's own conversion would import pandas."""
-    if str(column.type).startswith("dictionary"):
+    from pyarrow import types  # late: not every command reads tables
+
+    if types.is_dictionary(column.type):
         codes, labels = codes_of(column)
         return np.array(labels, object)[codes]
-    if str(column.type) == "string":
+    if types.is_string(column.type):
         return np.array(column.to_pylist(), object)
     return _numbers(column.combine_chunks())
 
@@ -199,7 +201,9 @@ def _numbers(array) -> np.ndarray:
 
 def codes_of(column) -> tuple[np.ndarray, list]:
     """A column as codes (n,), and the list of distinct values to which they point."""
-    if str(column.type).startswith("dictionary"):
+    from pyarrow import types  # late: not every command reads tables
+
+    if types.is_dictionary(column.type):
         column = column.unify_dictionaries().combine_chunks()
         return _numbers(column.indices), column.dictionary.to_pylist()
     values, codes = np.unique(_array(column), return_inverse=True)

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from calibkit import metrics, stats
-from calibkit_companion.records.keys import Recalibration, column
+from calibkit_companion.records.keys import Recalibration, column, test_sets
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import derived
 from calibkit_companion.results.number import Number
@@ -67,14 +67,13 @@ def measured(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
 
 def _under_shift(record: Record, number: Number) -> float:
     """A number on a shifted or newly collected test set, or its mean over all of them."""
-    kind, _, severity = number.test_set.rpartition("-")
-    collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
-    table = record.collected if collected else record.shifted
+    tables = {"shifted": record.shifted, "collected": record.collected}
+    table = tables.get(number.test_set, record.all_shifted)
     if column(number.key) not in table:
         return nan
     values = table[column(number.key)]
-    if number.test_set not in ("shifted", "collected"):
-        values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
+    if number.test_set not in tables:
+        values = values[[name == number.test_set for name in test_sets(table)]]
     return derived.mean(values)
 
 

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
+MEANS = "avg_over_backbones"  # in place of a network: means of the rows above them
+_TOY_PANELS = (
+    "toy_panel_a",
+    "toy_panel_b",
+    "toy_panel_c",
+)  # of the Gaussians, in place of a method
 # Test sets under shift, as `Number` names them. What we have on an unshifted one is no
 # counterpart; our own corruptions are one to published corruptions.
 TEST_SETS = {name: f"{name.replace('.', '_')}-0" for name in papers.TRAINED_ON}
@@ -285,7 +291,7 @@ def _line(runs, cell: Cell) -> Line:
 
 def _our_method(runs, cell: Cell) -> str:
     """Our method behind a cell, with the coefficient that the runs of its exhibit have."""
-    if cell.method in papers.OF_ERM or cell.method.startswith(("toy_", "u_")):
+    if cell.method in (*papers.OF_ERM, *_TOY_PANELS):
         return "erm"
     planned = papers.find(cell)
     names = [planned[0].method] if planned else []
@@ -392,7 +398,7 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
 
 def _reason(cell: Cell) -> str:
     """Why no run can fill a cell; empty if one can."""
-    made_up, average = cell.dataset == "hypothetical", cell.network.startswith("avg_")
+    made_up, average = cell.dataset == "hypothetical", cell.network == MEANS
     unnamed = cell.network == "-" and cell.dataset != "imagenet"
     return HYPOTHETICAL * made_up or AVERAGE * average or NETWORK * unnamed
 

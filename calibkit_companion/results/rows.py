@@ -20,6 +20,12 @@ PLAIN = (
 )
 
 
+_SIGNED = (  # metrics whose level may be negative
+    *("excess_ece", "excess_adaptive_ece", "excess_classwise_ece", "debiased_ece"),
+    *("confidence_gap", "overconfidence_error", "overconfidence_below_half"),
+)
+
+
 @dataclass(frozen=True)
 class Operand:
     """One side of a comparison: whose number it is, and which. `pages.wording` puts it into words.
@@ -155,11 +161,10 @@ def row(series: Series, of: Operand, against: Operand | None = None, level: floa
 
 
 def _within(level: stats.Interval, metric: str) -> stats.Interval:
-    """The level of a share with its interval cut where it cannot be."""
+    """The level of a metric, with its interval cut at the ends of the metric's range."""
     scale = terms.METRICS.get(metric, ("", 1))[1]
     most = 2.0 if metric == "brier" else inf if scale == 1 else 1.0
-    signed = metric.startswith(("excess_", "confidence_gap", "debiased", "overconfidence"))
-    return level.within(-1.0 if signed else 0.0, most)
+    return level.within(-1.0 if metric in _SIGNED else 0.0, most)
 
 
 class Rows(dict):

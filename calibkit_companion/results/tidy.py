@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from calibkit_companion.records.keys import Key, Recalibration, read_column
+from calibkit_companion.records.keys import Key, Recalibration, read_column, test_sets
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import rows_of
 
@@ -55,11 +55,10 @@ def _under_shift(record: Record) -> Iterator[tuple[tuple, float, int]]:
     """Numbers on shifted and newly collected test sets, with the sizes of these."""
     table = record.all_shifted
     names = [name for name in table if name not in ("shift", "severity", "n")]
-    for i, kind in enumerate(table.get("shift", ())):
-        where = f"{kind}-{table['severity'][i]:.0f}"
+    for i, test_set in enumerate(test_sets(table)):
         for name in names:
             key = read_column(name)
-            number = key.score, where, "end", key.metric, key.recalibration
+            number = key.score, test_set, "end", key.metric, key.recalibration
             yield number, table[name][i], table["n"][i]
 
 
