@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibkit import precision
+from calibkit.grids import Array
 from calibkit.precision import Floor
 
 if TYPE_CHECKING:
     import torch
 
-Array: TypeAlias = npt.NDArray[Any]
 # What functions take: what NumPy can read (arrays, nested sequences of numbers), or a torch tensor.
 # Both names are quoted, so that torch is not needed and `help` shows them as written.
 ArrayLike: TypeAlias = "npt.ArrayLike | torch.Tensor"
