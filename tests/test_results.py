@@ -78,6 +78,7 @@ def test_ts_is_plain_training_after_temperature_scaling(plain):
     assert rows["ts"].interval == same.interval
     assert rows.frame.method.tolist() == ["ts"]  # as it was asked for
     assert wording.sentence(rows["ts"]).startswith("Temperature scaling (fitted by NLL) lowers")
+    assert repr(rows["ts"]).startswith("Row(erm − erm (recalibration=none): ece −")
 
 
 def test_label_smoothing_hides_errors_on_cifar10(plain):

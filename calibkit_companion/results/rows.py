@@ -130,6 +130,10 @@ class Row(NamedTuple):
 
     def __repr__(self) -> str:
         what = f"{self.method} − {self.to}" if self.against else self.method
+        if self.against and self.against.number:
+            fields = self.number.differing(self.against.number)
+            unlike = " ".join(f"{name}={getattr(self.against.number, name)}" for name in fields)
+            what += f" ({unlike})" if unlike else ""
         return f"Row({what}: {self.metric} {self.format()} {self.outcome})"
 
     def format(self) -> str:
