@@ -12,14 +12,15 @@ from glob import escape as glob_escape, glob
 
 from filelock import FileLock, Timeout
 
-from calibkit_companion.experiments.plan import EDITIONS, NOTEBOOKS, choose, runs
+from calibkit import terms
+from calibkit_companion.experiments.plan import EDITIONS, NOTEBOOKS, runs
 from snakemake.logging import logger
 
 sys.path.append("book")
 import before
 
 EDITION = config.get("edition", "demo")
-choose("edition", EDITION, EDITIONS)
+terms.choose("edition", EDITION, EDITIONS)
 STARTED = time.time()
 CHATTER = "Select jobs", "Execute ", "Touching ", "Building DAG", "Using shell", "Assuming "
 BUILD = f"{config.get('build', 'build')}/{EDITION}"

@@ -33,8 +33,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import commands, report_commands  # noqa: E402
 from benchmarks.commands import Lost, forget, in_cache, must, run  # noqa: E402
 from benchmarks.injection import KILL, Ended, Step, faults, injected, plain, steps, why_not  # noqa: E402
-from calibkit import cli  # noqa: E402
-from calibkit_companion.experiments import plan  # noqa: E402
+from calibkit import cli, terms  # noqa: E402
 
 COMMANDS = commands.COMMANDS | report_commands.COMMANDS
 NO_STRACE = 77  # exit code
@@ -175,7 +174,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts there")
     options = parser.parse_args()
     for name in options.commands:
-        plan.choose("command", name, COMMANDS)
+        terms.choose("command", name, COMMANDS)
     if reason := why_not():
         print(reason)
         return NO_STRACE

@@ -28,6 +28,7 @@ from torch.utils.data import DataLoader, Dataset
 from calibkit_companion import data
 from calibkit_companion.data.torchvision import torchvision
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.training import networks
 from calibkit_companion.training.loop import Training, describe
 
@@ -155,7 +156,7 @@ def sharing(network: str, epochs: int, train_size: int, processes: tuple[int, ..
 
 def wanted(network: str, epochs: int, train_size: int) -> plan.Run:
     protocol = plan.EDITIONS["cifar10"].protocol("cifar10").shortened(epochs)
-    return plan.Run("cifar10", network, "erm", 0, replace(protocol, train_size=train_size))
+    return plan.Run("cifar10", network, parse("erm"), 0, replace(protocol, train_size=train_size))
 
 
 def main() -> None:

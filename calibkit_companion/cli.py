@@ -21,6 +21,7 @@ from calibkit import arrays, terms
 from calibkit.cli import FLAG, SEVERAL, add_command, print_verdicts
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import is_method
 from calibkit_companion.records import folders, tables
 from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import DamagedRecord
@@ -177,9 +178,9 @@ def _print_table(rows: Iterable[Sequence[str]]) -> None:
         print("  ".join(f"{v:{width}}" for v, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _log(options) -> Callable:
+def _log(quiet: bool) -> Callable:
     """A function that prints a line of training, or nothing with --quiet."""
-    return lambda line: None if options.quiet else print(f"  {line}", flush=True)
+    return lambda line: None if quiet else print(f"  {line}", flush=True)
 
 
 # --- runs ---
@@ -202,9 +203,9 @@ def _train(options) -> None:
             by_name |= {run.name: run for runs in editions for run in runs}
         listing = f"calibkit runs --paper all --edition {options.edition}"
         for name in options.names:
-            if name.partition("(")[0] in plan.METHODS:
+            if is_method(name):
                 raise ValueError(f"{name!r} is a method: calibkit train --method '{name}'")
-            plan.choose("run", name, by_name, listing)
+            terms.choose("run", name, by_name, listing)
         asked = [by_name[name] for name in options.names]
     from filelock import Timeout
 
@@ -216,38 +217,39 @@ def _train(options) -> None:
         run = queue.popleft()
         how = {"device": options.device, "mode": options.mode, "again": options.again}
         try:
-            record = loop.train(run, log=_log(options), wait=run in last, **how)
+            record = loop.train(run, log=_log(options.quiet), wait=run in last, **how)
         except Timeout:
             last.add(run)
             queue.append(run)
-            print(_row("running", run, "in another process; comes last here"), flush=True)
+            print(_row("running", run.name, "in another process; comes last here"), flush=True)
             continue
         if options.replicates:
             with folders.locked(run):
                 folders.add_replicates(record)
-        print(_row(*_state(run), _progress(asked, start)), flush=True)
+        state, numbers = _state(run)
+        print(_row(state, run.name, numbers, _progress(asked, start)), flush=True)
     # A diverged run is a result, with a record that says so.
 
 
-def _state(run: plan.Run) -> tuple[str, plan.Run, str]:
-    """Status of a run, the run, and its numbers."""
+def _state(run: plan.Run) -> tuple[str, str]:
+    """Status of a run, and its numbers."""
     try:
         if record := folders.load(run):
             record.check()
     except DamagedRecord:
-        return "damaged", run, ""
+        return "damaged", ""
     if record is None:
-        return "running" if folders.held(run.name) else "missing", run, ""
+        return "running" if folders.held(run.name) else "missing", ""
     if record.diverged:
-        return "diverged", run, ""
+        return "diverged", ""
     last, cost = {k: v[-1] for k, v in record.history.items()}, record.info["provenance"]
     numbers = "  ".join(f"{name} {last[name]:.4f}" for name in ("accuracy", "ece", "auroc"))
-    return "done", run, f"{numbers}  {cost['seconds']:7.1f} s on {cost['device']}"
+    return "done", f"{numbers}  {cost['seconds']:7.1f} s on {cost['device']}"
 
 
-def _row(state: str, run: plan.Run, known: str, progress: str = "") -> str:
-    """A line of the table that `train` and `runs` print."""
-    return f"{state:8} {run.name:56} {known}  {progress}".rstrip()
+def _row(state: str, run: str, numbers: str, progress: str = "") -> str:
+    """A line of the table that `train` and `runs` print, about the run of a name."""
+    return f"{state:8} {run:56} {numbers}  {progress}".rstrip()
 
 
 def _progress(runs: list[plan.Run], start: float) -> str:
@@ -276,7 +278,7 @@ def _runs(options) -> None:
     runs, states = selected(options), Counter()
     spent = expected = left = 0.0  # hours; those spent, and what had been expected of them
     for run in runs:
-        state, _, known = _state(run)
+        state, numbers = _state(run)
         states[state] += 1
         if state in ("done", "diverged"):
             spent += folders.load(run).info["provenance"]["seconds"] / 3600
@@ -284,7 +286,7 @@ def _runs(options) -> None:
         else:
             left += cost.hours(run)
         if not options.missing:
-            print(_row(state, run, known))
+            print(_row(state, run.name, numbers))
         elif state in ("missing", "damaged"):
             print(run.name)
     if options.missing:
@@ -313,7 +315,7 @@ def _delete(options) -> None:
     present = deletion.present()
     if options.names:
         for name in set(options.names) - tables.where().keys():
-            plan.choose("run", name, present, f"ls {folders.runs_root()}")
+            terms.choose("run", name, present, f"ls {folders.runs_root()}")
         chosen = set(options.names) & present.keys()
     else:
         if not (options.method or options.exhibit or options.setting) and options.paper == "book":
@@ -412,7 +414,7 @@ def _results(options) -> None:
             lines += [[getattr(row, column) for column in columns] for row in found.values()]
     _say_what_is_old()
     if not lines:  # where runs have it, any metric will do
-        plan.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
+        terms.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
     if options.csv:
         return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
     text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]
@@ -526,7 +528,7 @@ def _bench(options) -> None:
         options.settings,
         device=options.device,
         chosen=options.chosen,
-        log=_log(options),
+        log=_log(options.quiet),
         told=told.append,
     )
     numbers = json.loads(told[0])

@@ -40,7 +40,7 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from calibkit import cli  # noqa: E402
+from calibkit import cli, terms  # noqa: E402
 from calibkit_companion import data  # noqa: E402
 from calibkit_companion.experiments import plan  # noqa: E402
 from calibkit_companion.records import folders  # noqa: E402
@@ -795,7 +795,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts there")
     options = parser.parse_args()
     for name in options.faults:
-        plan.choose("fault", name, FAULTS)
+        terms.choose("fault", name, FAULTS)
     lost = 0
     for row in inject(options.faults or list(FAULTS), options.rounds, options.seed):
         lost += row["lost"]

@@ -13,6 +13,7 @@ from calibkit import cli, metrics, posthoc, stats
 from calibkit.report import paired, predictions, text
 from calibkit_companion import bench, results
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.experiments.plugins import PluginError
 from calibkit_companion.records import folders
 from tests import records
@@ -58,7 +59,7 @@ def numbers_of(folder="bench"):
 
 
 def headline(runs, method):
-    name = plan.method_name(plan.method(method))
+    name = parse(method).name
     found = bench.answers(bench.rows(runs, name)["before"], bench.QUESTIONS["method"], name)
     return {a["title"].partition(": ")[0]: a["title"].partition(": ")[2] for a in found}
 
@@ -73,7 +74,7 @@ def crowd():
 def test_numbers_are_paired_by_seed_and_sample(crowd):
     put("mine.py:plain", separation=3.0)
     runs = bench.trained("mine.py:plain", PLACE)
-    name = plan.method_name(plan.method("mine.py:plain"))
+    name = parse("mine.py:plain").name
     row = bench.rows(runs, name)["before"][name, "auroc"]
     ours, theirs = (
         [

@@ -27,6 +27,7 @@ from calibkit_companion.claims import (
 from calibkit_companion.claims.claim import Claim
 from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part, Side
 from calibkit_companion.experiments import papers, plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
 from calibkit_companion.results import derived, printed
 from calibkit_companion.results.measure import SCORES
@@ -100,7 +101,7 @@ def test_checks_are_made_of_known_parts():
                 assert callable(getattr(derivations, leaf.name)) and leaf.says
                 continue
             for side in leaf.sides:
-                assert all(plan.method(method) for method in side.methods)
+                assert all(parse(method) for method in side.methods)
                 number = side.number
                 assert number.recalibration in ("none", "ts_nll", "ts_ece", "ts_test", "binned")
                 assert number.score in ("max_probability", *SCORES)

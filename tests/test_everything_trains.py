@@ -10,6 +10,7 @@ import torch
 from calibkit_companion import data
 from calibkit_companion.data import catalogue
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.training import networks, objectives
 from calibkit_companion.training.loop import Training
 from calibkit_companion.training.objectives import Batch, TrainingSet
@@ -40,7 +41,7 @@ def test_every_network_takes_a_step_under_every_family(name):
     batch = Batch(inputs, labels, torch.arange(n))
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
     for family in FAMILIES:
-        recipe = plan.method(family)
+        recipe = parse(family)
         if tokens and recipe.objective == "mit_a":
             with pytest.raises(ValueError, match="token ids cannot be mixed"):
                 objectives.objective(recipe, train)
@@ -87,7 +88,7 @@ def test_real_data_are_learned_from(name):
         milestones=(),
         batch_size=32 if text else 64,
     )
-    training = Training(plan.Run(name, network, "erm", 0, protocol))
+    training = Training(plan.Run(name, network, parse("erm"), 0, protocol))
     test = training.splits["test"]  # a part of it says as much
     training.splits["test"] = data.Split(*(t[:1000] for t in vars(test).values()))
     for epoch in range(1, epochs + 1):

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from calibkit import cli
 from calibkit.report import predictions
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.records import folders
 from calibkit_companion.records.record import DamagedRecord, Record
 
-RUN = plan.Run("gaussians", "mlp", "erm", 0, Protocol(epochs=3))
+RUN = plan.Run("gaussians", "mlp", parse("erm"), 0, Protocol(epochs=3))
 quick = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -204,11 +205,11 @@ words = st.text(max_size=12) | st.sampled_from(
 @given(st.text(alphabet="focalmixup(gm=1.,e-)+saw ", max_size=20) | words)
 def test_any_method_is_a_run_with_a_safe_name_or_refused(text):
     try:
-        run = plan.Run("gaussians", "mlp", text, 0, Protocol(epochs=1))
+        run = plan.Run("gaussians", "mlp", parse(text), 0, Protocol(epochs=1))
     except ValueError as error:
         assert "\n" not in str(error).replace(repr(text)[1:-1], "")
         return
-    assert repr(plan.method(run.method)) == repr(run.recipe)  # nan is not equal to itself
+    assert repr(parse(run.method)) == repr(run.recipe)  # nan is not equal to itself
     assert set(run.name) <= set(map(chr, range(128))) and "/" not in run.name
     assert not set(run.name) & set(" ;&|$`'\"\\<>()*?\n")  # it goes into shell commands
 

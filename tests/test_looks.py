@@ -16,7 +16,7 @@ def planned(name):
     place = plan.setting("released", name)
     data = place.dataset, place.network
     runs = [r for r in plan.runs("book", "released") if (r.dataset, r.network) == data]
-    own = [r for r in runs if r.variant == "code" and r.protocol == place.protocol_of(r.method)]
+    own = [r for r in runs if r.variant == "code" and r.protocol == place.protocol_of(r.recipe)]
     return Counter(run.method for run in own)
 
 
@@ -39,7 +39,7 @@ def test_a_setting_is_planned_with_the_seeds_of_the_file(name):
         file = looks.seeds(name, method)[-1]
         assert count == file or count == swept < file == place.seeds, method
     for method, count in place.more:
-        assert len(place.runs([method])) == count == looks.seeds(name, method)[-1]
+        assert len(place.runs([method])) == count == looks.seeds(name, method.name)[-1]
 
 
 def test_looks_follow_one_another_and_add_seeds():

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from calibkit import losses, metrics
 from calibkit_companion import data
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.training.loop import Training, train
 from calibkit_companion.training.machine import RoundedProducts, computes_bfloat16
@@ -29,7 +30,7 @@ SMOKE = plan.EDITIONS["smoke"].protocols[""]
 
 
 def run(method="erm", dataset="gaussians", network="mlp", seed=0, **changes) -> plan.Run:
-    return plan.Run(dataset, network, method, seed, replace(SMOKE, **changes))
+    return plan.Run(dataset, network, parse(method), seed, replace(SMOKE, **changes))
 
 
 def test_overfits_a_toy():

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from calibkit_companion.data.torchvision import torchvision
-from calibkit_companion.training import networks
+from calibkit_companion.training import (
+    image_networks,
+    imagenet_networks,
+    networks,
+    residual_networks,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES = {"mlp": (1, 40), "two_layers": (2,), "cnn": (1, 40), "textcnn": (60,)}
@@ -355,7 +360,7 @@ def test_small_stem_networks_are_torchvisions_behind_the_stem(name, make):
 
 
 def test_pad_shortcut_by_hand():
-    shortcut = networks._PadShortcut(2, 4, 2)
+    shortcut = residual_networks.PadShortcut(2, 4, 2)
     x = torch.arange(2 * 4 * 4.0).view(1, 2, 4, 4)
     y = shortcut(x)
     assert y.shape == (1, 4, 2, 2)
@@ -367,7 +372,7 @@ def test_pad_shortcut_by_hand():
 def test_pad_shortcut_keeps_the_memory_format_of_gradients():
     """A gradient laid out otherwise makes the layers before it slow."""
     x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last).requires_grad_()
-    y = networks._PadShortcut(4, 8, 2)(x)
+    y = residual_networks.PadShortcut(4, 8, 2)(x)
     (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y))
     assert gradient.is_contiguous(memory_format=torch.channels_last)
     expected = torch.zeros(2, 4, 8, 8)
@@ -377,7 +382,7 @@ def test_pad_shortcut_keeps_the_memory_format_of_gradients():
 
 def test_mixer_pads_like_same():
     torch.manual_seed(0)
-    mixer = networks._Mixer(4, 8, (nn.Identity(), nn.Identity())).double()
+    mixer = image_networks.Mixer(4, 8, (nn.Identity(), nn.Identity())).double()
     x = torch.randn(2, 4, 9, 7, dtype=torch.float64)
     weights = mixer.mix[1]
     with pytest.warns(UserWarning, match="even kernel"):
@@ -387,11 +392,11 @@ def test_mixer_pads_like_same():
 
 def test_preactivated_block_adds_what_it_should():
     torch.manual_seed(0)
-    block = networks._PreActivated(3, 3, 1).eval()
+    block = residual_networks.PreActivated(3, 3, 1).eval()
     nn.init.zeros_(block.residual[-1].weight)
     x = torch.randn(2, 3, 1, 5)
     assert torch.equal(block(x), x)  # the identity goes around both normalisations
-    block = networks._PreActivated(3, 6, 2).eval()
+    block = residual_networks.PreActivated(3, 6, 2).eval()
     nn.init.zeros_(block.residual[-1].weight)
     x = torch.randn(2, 3, 8, 8)
     rectified = (x / (1 + 1e-5) ** 0.5).relu()
@@ -463,7 +468,7 @@ def test_vit_head_starts_from_zero_unless_pretrained(monkeypatch, classes):
     """A miniature ViT, its head filled as if pretrained, stands for the weight file."""
     pretrained = torchvision.models.VisionTransformer(224, 16, 4, 2, 8, 8)
     nn.init.ones_(pretrained.heads.head.weight)
-    monkeypatch.setattr(networks, "_imagenet", lambda *arguments: pretrained)
+    monkeypatch.setattr(imagenet_networks, "imagenet", lambda *arguments: pretrained)
     head = networks.build("vit_b_16", (3, 32, 32), classes, weights="IMAGENET1K_V1").head
     assert head.weight.shape == (classes, 8)
     assert (head.weight == (1 if classes == 1000 else 0)).all() and not head.bias.any()
@@ -599,7 +604,7 @@ def test_vgg_starts_from_torchvisions_weights(monkeypatch):
     vgg = torchvision.models.vgg
     theirs = nn.Module()
     theirs.features = vgg.make_layers(vgg.cfgs["D"], batch_norm=True).eval()
-    monkeypatch.setattr(networks, "_imagenet", lambda *wanted: theirs)
+    monkeypatch.setattr(image_networks, "imagenet", lambda *wanted: theirs)
     network = networks.build("vgg16_bn:IMAGENET1K_V1", (3, 32, 32), 10).eval()
     x = torch.randn(2, 3, 32, 32)
     hidden = theirs.features(x)

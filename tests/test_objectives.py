@@ -7,7 +7,7 @@ from torch import nn
 
 from calibkit import losses
 from calibkit_companion.experiments import plan
-from calibkit_companion.experiments.method import PASSES
+from calibkit_companion.experiments.method import PASSES, parse
 from calibkit_companion.training import objectives
 from calibkit_companion.training.objectives import Batch, TrainingSet
 
@@ -48,7 +48,7 @@ class Net(nn.Module):
 def drawn(text: str, seed: int = 0):
     train, inputs = training_set()
     batch = batch_of(train, inputs, range(6))
-    draw = objectives.objective(plan.method(text), train)
+    draw = objectives.objective(parse(text), train)
     return train, inputs, batch, draw(batch, np.random.default_rng(seed))
 
 
@@ -74,7 +74,7 @@ def test_passes_of_each_objective_are_those_counted_in_the_table(text):
 
     network.stages[0].register_forward_pre_hook(count)
     score(network)
-    assert tuple(seen) == PASSES.get(plan.method(text).objective, (1, 1))
+    assert tuple(seen) == PASSES.get(parse(text).objective, (1, 1))
 
 
 def test_options_reach_the_loss():
@@ -111,7 +111,7 @@ def test_deterministic_transform_is_the_expectation_of_mixup():
             seen["inputs"] = batch.detach()
             return super().forward(batch)
 
-    draw = objectives.objective(plan.method("mixup_dt(alpha=1)"), train)
+    draw = objectives.objective(parse("mixup_dt(alpha=1)"), train)
     draw(batch_of(train, inputs, [0]), rng)(Spy())
     torch.testing.assert_close(seen["inputs"][0], mean_mixture, atol=0.02, rtol=0)
 
@@ -195,7 +195,7 @@ def test_self_distillation_by_hand():
 
 def test_correctness_ranking_by_hand():
     train, inputs = training_set()
-    draw = objectives.objective(plan.method("crl(weight=2)"), train)
+    draw = objectives.objective(parse("crl(weight=2)"), train)
     rng = np.random.default_rng(0)
     network = Net()
     index = torch.arange(N)
@@ -293,7 +293,7 @@ def test_crl_counts_finished_epochs_only():
     """In the second batch of the second epoch, what was right once of once is a share of 1."""
     labels = torch.tensor([0, 0, 1, 1])
     train = TrainingSet(labels, 2, torch.zeros(()), lambda index: torch.zeros(len(index), 2))
-    draw = objectives.objective(plan.method("crl"), train)
+    draw = objectives.objective(parse("crl"), train)
     logits = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.0, 0.0]])  # right: 0 and 2
     rng = np.random.default_rng(0)
     for _ in range(2):

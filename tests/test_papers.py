@@ -8,6 +8,7 @@ import pytest
 
 from calibkit import cli
 from calibkit_companion.experiments import cost, papers, plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.results import printed
 
 ROWS = printed.planned()
@@ -140,7 +141,7 @@ def test_method_and_coefficient_are_the_papers():
     for cell, runs in filled():
         (method,) = {run.method for run in runs}
         wanted = "erm" if cell.method in ("ts", "confidnet") or cell.method[:2] == "u_" else None
-        wanted = wanted or plan.method_name(plan.method(cell.method))
+        wanted = wanted or parse(cell.method).name
         if trained_on(cell) == "imagenet" and method.startswith("label_smoothing"):
             wanted = "label_smoothing(epsilon=0.1)"
         if cell.exhibit in ("overconf-tab1", "overconf-tab2"):  # its public code detaches

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.experiments.papers import protocols
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.records import tables
@@ -19,14 +20,14 @@ PLAIN, AUGMENTED, SUMMED_PLAIN, LONG = (
     plan.setting("released", f"cifar10-{name}").protocol
     for name in ("plain", "augmented", "bsce", "long")
 )
-RUN = plan.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10))
+RUN = plan.Run("mnist1d", "cnn", parse("erm"), 0, Protocol(epochs=10))
 
 
 def test_name_is_readable_stable_and_safe():
     # A changed name orphans every committed record: this literal may change only on purpose.
     assert RUN.name == "mnist1d-cnn-erm-s0-3fcecf8b"
-    assert RUN.name == plan.Run("mnist1d", "cnn", "erm", 0, Protocol(epochs=10)).name
-    odd = replace(RUN, method="focal(gamma=5)+sam")
+    assert RUN.name == plan.Run("mnist1d", "cnn", parse("erm"), 0, Protocol(epochs=10)).name
+    odd = replace(RUN, recipe=parse("focal(gamma=5)+sam"))
     assert odd.name.startswith("mnist1d-cnn-focal-gamma5-sam-s0-")
     assert not set(odd.name) & set(" ()=+/\\'\"$;")
 
@@ -36,7 +37,7 @@ def test_name_is_readable_stable_and_safe():
     [
         {"dataset": "digits"},
         {"network": "mlp"},
-        {"method": "sam"},
+        {"recipe": parse("sam")},
         {"seed": 1},
         {"variant": "paper"},
         {"protocol": Protocol(epochs=11)},
@@ -47,30 +48,31 @@ def test_every_part_of_the_content_changes_the_hash(change):
 
 
 def test_settings_at_their_defaults_do_not_show_in_the_content():
-    assert RUN.content() == {
+    assert RUN.content == {
         "dataset": "mnist1d",
         "network": "cnn",
         "method": {},
         "seed": 0,
         "protocol": {"epochs": 10},
     }
-    content = replace(RUN, method="focal+sam", variant="paper").content()
+    content = replace(RUN, recipe=parse("focal+sam"), variant="paper").content
     assert content["method"] == {"objective": "focal", "options": {"gamma": 3.0}, "update": "sam"}
     assert content["variant"] == "paper"
 
 
 def test_same_content_is_the_same_run():
-    assert replace(RUN, method="erm+sam+swa") == replace(RUN, method="fmfp")
-    assert replace(RUN, method="focal(gamma=3)") == replace(RUN, method="focal")
-    assert replace(RUN, method=" focal ( gamma = 5.0 ) + swa ").method == "focal(gamma=5)+swa"
+    assert replace(RUN, recipe=parse("erm+sam+swa")) == replace(RUN, recipe=parse("fmfp"))
+    assert replace(RUN, recipe=parse("focal(gamma=3)")) == replace(RUN, recipe=parse("focal"))
+    spaced = replace(RUN, recipe=parse(" focal ( gamma = 5.0 ) + swa "))
+    assert spaced.method == "focal(gamma=5)+swa"
 
 
 def test_method_text_round_trips():
     for name, known in plan.METHODS.items():
-        assert plan.method_name(known) == name
+        assert known.name == name
         for axes in ("+sam", "+swa", "+sam+swa"):
-            combined = plan.method(name + axes)
-            assert plan.method(plan.method_name(combined)) == combined
+            combined = parse(name + axes)
+            assert parse(combined.name) == combined
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_method_text_round_trips():
 )
 def test_bad_method_is_refused_in_one_line(text, message):
     with pytest.raises(ValueError, match=message) as error:
-        plan.method(text)
+        parse(text)
     assert "\n" not in str(error.value)
 
 
@@ -229,9 +231,11 @@ def test_a_page_names_the_records_of_a_paper_that_it_shows(page):
 
 def test_a_setting_has_more_seeds_or_methods_than_its_paper():
     place = plan.setting("released", "cifar10-plain")
-    seeds = {m: [run.seed for run in place.runs([m])] for m in ("erm", "swa", "mixup(alpha=0.50)")}
+    seeds = {
+        m: [run.seed for run in place.runs([parse(m)])] for m in ("erm", "swa", "mixup(alpha=0.50)")
+    }
     assert seeds == {"erm": [*range(6)], "swa": [*range(4)], "mixup(alpha=0.50)": [*range(3)]}
-    assert [run.seed for run in place.runs(["erm"], seeds=2)] == [0, 1]
+    assert [run.seed for run in place.runs([parse("erm")], seeds=2)] == [0, 1]
     own = plan.runs("fmfp", "released", setting="cifar10-plain")
     assert {"entropy_regularization", "mixup(alpha=0.5)", "crl"} <= {run.method for run in own}
 
@@ -247,7 +251,7 @@ def test_settings_have_names():
     chosen = plan.setting("released", "cifar10-plain")
     assert chosen.protocol == PLAIN
     assert plan.Selection("released", setting="cifar10-plain").runs(["fmfp"]) == chosen.runs(
-        ["fmfp"]
+        [parse("fmfp")]
     )
     with pytest.raises(ValueError, match=r"unknown setting 'cifar10-plane' \(did you mean"):
         plan.setting("released", "cifar10-plane")

@@ -14,8 +14,9 @@ from calibkit import cli, plots, terms
 from calibkit_companion import data, results
 from calibkit_companion.data import own
 from calibkit_companion.experiments import plan, plugins
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
-from calibkit_companion.training import loop, networks, objectives
+from calibkit_companion.training import checkpoints, loop, networks, objectives
 
 LOSS = """
 import torch.nn.functional as F
@@ -90,7 +91,7 @@ def test_a_run_is_named_by_what_the_source_says(folder):
     run = run_of("one.py:plain(scale=2)+sam")
     digest = plugins.source(run.recipe.objective).sha256[:12]
     assert run.method == f"plain@{digest}(scale=2)+sam"
-    assert run.content()["method"] == {
+    assert run.content["method"] == {
         "objective": f"plain@{digest}",
         "options": {"scale": 2.0},
         "update": "sam",
@@ -114,7 +115,7 @@ def test_naming_reads_the_file_and_does_not_run_it(folder, capsys):
     count = len((folder / "ran").read_text())
     assert cli.main(["runs", *call]) == 0 and cli.main(["train", *call]) == 0
     found = results.Results(plan.Selection("smoke", seeds=1, epochs=1), train=False)
-    level = found.mean(plan.method_name(plan.method(f"{file}:plain")), "accuracy")
+    level = found.mean(parse(f"{file}:plain").name, "accuracy")
     assert len(level) == 1 and not np.isnan(next(iter(level.values())).estimate)
     assert len((folder / "ran").read_text()) == count
 
@@ -145,10 +146,10 @@ def test_a_factory_has_random_draws_and_a_memory_that_checkpoints_keep(folder):
     assert training.training_set.memory["draws"].item() == steps
     training.checkpoint = folder / "checkpoint.pt"
     training.epoch = 1
-    training.save(0.0)
+    checkpoints.save(training, 0.0)
     again = loop.Training(run_of("mine.py:remixed"))
     again.checkpoint = training.checkpoint
-    again.resume()
+    checkpoints.resume(again)
     assert again.training_set.memory["draws"].item() == steps
 
 
@@ -341,8 +342,8 @@ def test_options_are_those_of_the_function():
     for missing in ("nowhere.py:f", "mine.py:"):
         with pytest.raises(ValueError):
             run_of(missing)
-    with pytest.raises(plugins.PluginError, match="name it as FILE.py:gone"):
-        objectives.base_loss(plan.method("gone@0123456789ab"))
+    with pytest.raises(plugins.PluginError, match="name it as FILE.py:NAME"):
+        objectives.base_loss(parse("gone@0123456789ab"))
 
 
 def test_a_loss_that_breaks_later_is_one_line_too():

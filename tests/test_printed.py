@@ -8,6 +8,7 @@ import pytest
 
 from calibkit_companion import results
 from calibkit_companion.experiments import papers, plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
 from calibkit_companion.results import printed
 from tests import records
@@ -53,7 +54,7 @@ def test_every_line_of_the_ledger_is_a_cell_in_its_units():
 def test_methods_are_written_as_the_library_reads_them():
     for name in {cell.method for cell in printed.every()} - {"ts", "confidnet"}:
         if not name.startswith(("toy_", "u_")):
-            assert plan.method_name(plan.method(name)) == name
+            assert parse(name).name == name
 
 
 def test_exhibits_are_those_of_the_papers():

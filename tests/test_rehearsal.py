@@ -19,11 +19,12 @@ from calibkit import metrics, posthoc  # noqa: E402
 from calibkit_companion import data, results  # noqa: E402
 from calibkit_companion.data import catalogue, readers, shifts  # noqa: E402
 from calibkit_companion.data.torchvision import torchvision  # noqa: E402
-from calibkit_companion.experiments import papers  # noqa: E402
+from calibkit_companion.experiments import papers, plugins  # noqa: E402
+from calibkit_companion.experiments.method import parse  # noqa: E402
 from calibkit_companion.experiments.papers import protocols  # noqa: E402
 from calibkit_companion.experiments.run import Run  # noqa: E402
 from calibkit_companion.results import printed  # noqa: E402
-from calibkit_companion.training import networks  # noqa: E402
+from calibkit_companion.training import networks, small_networks  # noqa: E402
 from calibkit_companion.training.loop import Training, train  # noqa: E402
 
 TRAIN, TEST = 40, 24
@@ -110,7 +111,7 @@ def miniature(archives, tmp_path, monkeypatch):
         monkeypatch.setitem(catalogue.SOURCES, name, replace(row, counts=None))
 
     def small(shape, classes, weights=None):
-        return networks._cnn(shape, classes, width=4)
+        return small_networks.cnn(shape, classes, width=4)
 
     for name in networks.NETWORKS:
         if name != "textcnn":
@@ -184,7 +185,7 @@ def test_every_block_of_a_table_is_filled(miniature, exhibit):
 @pytest.mark.filterwarnings("ignore")
 def test_darksides_temperature_is_fixed_and_its_shifts_are_the_published_ones(miniature):
     (setting,) = (s for s in papers.settings("darkside", "darkside-tab3") if s.dataset == "cifar10")
-    wanted = Run("cifar10", "vgg16_bn", "erm", 0, shortened(setting.protocol, shifted=True))
+    wanted = Run("cifar10", "vgg16_bn", parse("erm"), 0, shortened(setting.protocol, shifted=True))
     record = train(wanted, miniature)
     assert record.history["temperature"][-1] == 1.5
     logits, labels = record.arrays["test_logits"], record.arrays["test_labels"].astype(int)
@@ -205,7 +206,7 @@ def test_darksides_temperature_is_fixed_and_its_shifts_are_the_published_ones(mi
 def run(dataset, method="erm", **changes):
     known = {"batch_size": 8, "validation": 8, "learning_rate": 0.02, "tracked": 16, "epochs": 2}
     protocol = protocols.Protocol(**known | changes)
-    return Run(dataset, "resnet8", method, 0, protocol)
+    return Run(dataset, "resnet8", parse(method), 0, protocol)
 
 
 @pytest.fixture
@@ -297,7 +298,8 @@ def build(shape, classes):
     network.load_state_dict(torch.load({str(tmp_path / "mine.pth")!r}, weights_only=True))
     return network
 """)
-    wanted = replace(run(photos, epochs=0), network=f"{tmp_path / 'net.py'}:build")
+    network = plugins.network_name(f"{tmp_path / 'net.py'}:build")
+    wanted = replace(run(photos, epochs=0), network=network)
     record = train(wanted, tmp_path / "runs")
     assert not record.diverged and list(record.history["epoch"]) == [0]
     loaded = data.load(photos, validation=8)

@@ -13,12 +13,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.experiments.plan import Run
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.records import deviations, folders
 from calibkit_companion.records.record import DamagedRecord
 
-RUN = Run("gaussians", "mlp", "erm", 0, Protocol(epochs=3))
+RUN = Run("gaussians", "mlp", parse("erm"), 0, Protocol(epochs=3))
 HISTORY = [{"epoch": 1, "loss": 0.1 + 0.2}, {"epoch": 3, "loss": float("nan")}]
 ARRAYS = {
     "test_logits": np.arange(6, dtype=np.float32).reshape(2, 3),

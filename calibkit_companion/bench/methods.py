@@ -9,6 +9,7 @@ from calibkit import terms
 from calibkit_companion.data import catalogue
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.cost import passes
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.records import folders
 from calibkit_companion.results import Results, Rows
 
@@ -38,7 +39,7 @@ def kind_and_source(text: str) -> tuple[str, plugins.Source | None]:
     tuple of str and plugins.Source or None
         None for a method of `plan.METHODS`.
     """
-    name = plan.method(text).objective
+    name = parse(text).objective
     if not plugins.own(name):
         return "method", None
     source = plugins.source(name)

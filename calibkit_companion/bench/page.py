@@ -27,6 +27,7 @@ from calibkit_companion.bench.methods import (
     trained,
 )
 from calibkit_companion.experiments import plan, plugins
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.pages import figures, page, wording
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
@@ -52,7 +53,7 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
         training.
     """
     of_kind, source = kind_and_source(text)
-    options = {k: int(v) if v == int(v) else v for k, v in plan.method(text).options}
+    options = plugins.numbers(parse(text).options)
     function = plugins.guarded(source, plugins.load(source.name), **options)
     measure, to = {
         "recalibration": (_recalibrated, Operand(words="temperature scaling")),
@@ -270,7 +271,7 @@ def build(
         No setting has its data. One of several without is left out; page and log say how to get it.
     """
     selection, out = plan.Selection.of(selection, **changes), Path(out)
-    name = plan.method_name(plan.method(what))  # the file is read here, and not again
+    name = parse(what).name  # the file is read here, and not again
     of_kind, source = kind_and_source(name)
     places = [replace(selection, setting=s) for s in setting] or _places(selection, name, of_kind)
     left = []  # settings whose data are missing; named before and after training
@@ -334,7 +335,7 @@ def _places(selection: plan.Selection, name: str, of_kind: str) -> list[plan.Sel
     others = [
         replace(selection, dataset=dataset, network=network, seeds=selection.seeds or seeds)
         for dataset, network, seeds in plan.EDITIONS[selection.edition].others
-        if plan.applicable([name], dataset)
+        if plan.applicable([parse(name)], dataset)
     ]
     return [selection, *(o for o in others if Results(o, train=False).records("erm"))]
 

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise, product
 
+from calibkit import terms
 from calibkit_companion.claims.verdict import QUANTIFIERS, Comparison, Computed, Joined, Side
 from calibkit_companion.experiments import plan
 from calibkit_companion.results import Number
@@ -86,7 +87,7 @@ def claims(paper: str | None = None) -> list[Claim]:
     'bsce-c01'
     """
     if paper is not None:
-        plan.choose("paper", paper, plan.PAPERS)
+        terms.choose("paper", paper, plan.PAPERS)
     return [c for name in plan.PAPERS if paper in (None, name) for c in _claims(name)]
 
 

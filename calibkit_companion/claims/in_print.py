@@ -11,6 +11,7 @@ from calibkit import stats, terms
 from calibkit_companion.claims.claim import Claim
 from calibkit_companion.claims.verdict import Comparison, Computed, Joined, Part, Side, known
 from calibkit_companion.experiments import plan
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.results import Number
 from calibkit_companion.results import printed as tables
 
@@ -131,7 +132,7 @@ def _printed_cell(cells: Mapping, method: str, number: Number):
         if found := cells.get(("ts", number._replace(recalibration="ts_ece"))):
             return found
     base, options, axes = terms.parts(method)
-    exact = plan.method_name(plan.method(method)), number
+    exact = parse(method).name, number
     if exact in cells or options or axes:
         return cells.get(exact)
     matching = [k for k in cells if k[1] == number and terms.parts(k[0])[0] == base]

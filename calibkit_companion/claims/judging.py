@@ -155,7 +155,7 @@ def board(
     >>> [row.outcome for row in board("smoke", "bsce") if row.claim == "bsce-c08"]
     ['holds']
     """
-    plan.choose("edition", edition, plan.EDITIONS)
+    terms.choose("edition", edition, plan.EDITIONS)
     where = places(edition, seeds)
     if dataset or network:
         own = [(place, place.runs.setting) for place in where]

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 from typing import NamedTuple
 
-from calibkit import stats
+from calibkit import stats, terms
 from calibkit_companion.claims.sequential import each_look
-from calibkit_companion.experiments import plan
 from calibkit_companion.results import Number
 
 SIDES = ("below", "above", "near", "at most", "at least")
@@ -84,7 +83,7 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     >>> word(stats.Interval(0.2, -0.1, 0.3), "near", margin=0.4)
     'holds'
     """
-    plan.choose("side", side, SIDES)
+    terms.choose("side", side, SIDES)
     _, low, high = interval
     if isnan(low):
         return "unclear"

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
-from calibkit_companion.experiments.method import method as parsed
-from calibkit_companion.experiments.method import method_name
+from calibkit_companion.experiments.method import parse
 
 
 @cache
@@ -39,7 +38,7 @@ def seeds(setting: str, method: str) -> list[int]:
     >>> seeds("cifar10-long", "erm")
     [1, 1, 1, 3, 7]
     """
-    method, now, found = method_name(parsed(method)), 0, []
+    method, now, found = parse(method).name, 0, []
     for look in (*settings()[setting]["looks"], settings()[setting]["planned"]):
         now = look.get(method, look.get("usual", now))
         found.append(now)

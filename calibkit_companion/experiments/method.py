@@ -1,11 +1,14 @@
 """A method has three independent axes: objective, update, averaging. Free of torch."""
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property
 
 from calibkit import terms
 from calibkit_companion.experiments import plugins
+from calibkit_companion.experiments.names import Name
+
+AXES = {"sam": "update", "swa": "averaging"}  # the field that each axis sets
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,40 @@ class Method:
     """
 
     objective: str = "cross_entropy"
-    options: tuple[tuple[str, float], ...] = ()  # of the objective
-    update: str = "sgd"  # or "sam"
-    averaging: str = "none"  # or "swa"
-    # Raised when what the objective computes changes: older records then belong to another run.
+    options: tuple[tuple[str, float], ...] = ()
+    update: str = "sgd"
+    averaging: str = "none"
     revision: int = field(default=0, repr=False)
+
+    @cached_property
+    def name(self) -> str:
+        """The shortest text from which `parse` makes this method.
+
+        Records, tables and pages know a method by it.
+
+        Examples
+        --------
+        >>> parse("erm+sam+swa").name, parse("focal(gamma=5.0)").name
+        ('fmfp', 'focal(gamma=5)')
+        """
+        if self in _NAMES:
+            return _NAMES[self]
+        base, usual = self.objective, {}
+        if not plugins.own(base):
+            base, plain = next(
+                (name, known)
+                for name, known in METHODS.items()
+                if known.objective == base and (known.update, known.averaging) == ("sgd", "none")
+            )
+            usual = dict(plain.options)
+        changed = tuple(pair for pair in sorted(self.options) if usual.get(pair[0]) != pair[1])
+        axes = tuple(axis for axis in (self.update, self.averaging) if axis in AXES)
+        return str(Name(base, changed, axes))
+
+    @property
+    def mixes(self) -> bool:
+        """Whether the objective mixes inputs, which token ids cannot be."""
+        return self.objective.startswith(("mixup", "mit"))
 
 
 METHODS: dict[str, Method] = {
@@ -40,14 +72,14 @@ METHODS: dict[str, Method] = {
     for name, known in terms.METHODS.items()
 }
 
-_NAMES = {recipe: name for name, recipe in reversed(METHODS.items())}  # of two, the first
+_NAMES = {method: name for name, method in reversed(METHODS.items())}  # of two, the first
 
 # Forward and backward passes of a sample in a step, by objective; others take one of each. `trials`
 # adds those of a user's method.
 PASSES = {"cs_kd": (2, 1), "mit_l": (2, 2), "mit_a": (2, 2)}
 
 
-def method(text: str) -> Method:
+def parse(text: str) -> Method:
     """Read a method: a name, options in brackets, further axes after `+`.
 
     Parameters
@@ -61,59 +93,65 @@ def method(text: str) -> Method:
 
     Examples
     --------
-    >>> method("focal(gamma=5)+sam")
+    >>> parse("focal(gamma=5)+sam")
     Method(objective='focal', options=(('gamma', 5.0),), update='sam', averaging='none')
-    >>> method("erm+sam+swa") == method("fmfp")
+    >>> parse("erm+sam+swa") == parse("fmfp")
     True
     """
-    match = re.fullmatch(
-        r"\s*((?:.*\.py:)?\w+(?:@\w+)?)\s*(?:\(([^()]*)\))?((?:\s*\+\s*\w+)*)\s*", text
-    )
-    if not match:
-        raise ValueError(
-            f"method: got {text!r}, expected name, name(option=number), name+sam+swa; "
-            "FILE.py:NAME for one of your own"
-        )
-    name, inner, axes = match.groups()
-    return _recipe(plugins.named(name), inner, axes)
-
-
-@cache
-def _recipe(name: str, inner: str | None, axes: str) -> Method:
-    chosen = plugins.options(name, inner)
-    if plugins.own(name):  # its options are checked when it is trained
-        parsed = Method(name, tuple(sorted(chosen.items())))
+    name = Name.read(text)
+    if plugins.own(name.base):  # its options are checked when it is trained
+        method = Method(plugins.named(name.base), name.options)
     else:
-        terms.choose("method", name, METHODS, "calibkit train --help")
-        parsed, options = METHODS[name], dict(METHODS[name].options)
-        for key in chosen:
-            terms.choose(f"option of {name}", key, options)
-        parsed = replace(parsed, options=tuple(sorted((options | chosen).items())))
-    for axis in filter(None, (a.strip() for a in axes.split("+"))):
-        terms.choose("axis", axis, ("sam", "swa"))
-        parsed = replace(parsed, **({"update": "sam"} if axis == "sam" else {"averaging": "swa"}))
-    return parsed
+        terms.choose("method", name.base, METHODS, "calibkit train --help")
+        method = METHODS[name.base]
+        options = dict(method.options)
+        for option, number in name.options:
+            terms.choose(f"option of {name.base}", option, options)
+            options[option] = number
+        method = replace(method, options=tuple(sorted(options.items())))
+    for axis in name.axes:
+        terms.choose("axis", axis, AXES)
+        method = replace(method, **{AXES[axis]: axis})
+    return method
 
 
-def method_name(recipe: Method) -> str:
-    """The shortest text from which `method` gives a method.
+def is_method(text: str) -> bool:
+    """Whether a text names a known method or a user's file; options are not checked.
 
     Parameters
     ----------
-    recipe : the method
+    text : any text
+
+    Examples
+    --------
+    >>> is_method("focal(gamma=5)"), is_method("mnist1d-cnn-erm-s0-1a2b3c4d")
+    (True, False)
     """
-    if recipe in _NAMES:
-        return _NAMES[recipe]
-    if plugins.own(recipe.objective):
-        name, usual = recipe.objective, {}
-    else:
-        name, usual = next(
-            (n, dict(k.options))
-            for n, k in METHODS.items()
-            if k.objective == recipe.objective and (k.update, k.averaging) == ("sgd", "none")
-        )
-    return (
-        plugins.joined(name, {k: v for k, v in recipe.options if usual.get(k) != v})
-        + ("+sam" if recipe.update == "sam" else "")
-        + ("+swa" if recipe.averaging == "swa" else "")
-    )
+    try:
+        base = Name.read(text).base
+    except ValueError:
+        return False
+    return base in METHODS or plugins.own(base)
+
+
+def parsed(methods: Iterable[str | Method]) -> tuple[Method, ...]:
+    """Methods from names: for files and commands, which write names.
+
+    Parameters
+    ----------
+    methods : texts as `parse` takes them; a `Method` stays as it is
+    """
+    return tuple(parse(each) if isinstance(each, str) else each for each in methods)
+
+
+def method_name(method: Method) -> str:
+    """The name of a method, as `calibkit.training.runs` had it; it ends with version 0.3.
+
+    Parameters
+    ----------
+    method : the method
+    """
+    return method.name
+
+
+method = parse  # as above

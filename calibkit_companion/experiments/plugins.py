@@ -13,21 +13,22 @@ import ast
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from inspect import Parameter, signature
-from math import isfinite
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
 from calibkit import terms
 from calibkit_companion.data.own import DIGITS
+from calibkit_companion.experiments.names import Name
 
 LARGEST = 1 << 20  # bytes of a source: its record keeps a copy
 
+_OWN = re.compile(rf".*\.py:\w+|\w+@[0-9a-f]{{{DIGITS}}}")
 _SOURCES: dict[str, "Source"] = {}  # by name, "my_loss@1a2b3c4d5e6f"
 
 
@@ -101,93 +102,40 @@ class Source:
         return self.line(returned[-1] if returned else self.definition.lineno)
 
 
-def own(name: str) -> bool:
+def own(base: str) -> bool:
     """Whether a method, objective or network comes from a user's file.
 
     Parameters
     ----------
-    name : of the method, objective or network
+    base : its name without options, as in `names.Name`
 
     Examples
     --------
-    >>> own("my_loss@1a2b3c4d5e6f(gamma=3)+sam"), own("my_loss.py:my_loss"), own("focal(gamma=3)")
+    >>> own("my_loss@1a2b3c4d5e6f"), own("my_loss.py:my_loss"), own("focal")
     (True, True, False)
     """
-    return bool(re.search(rf"\.py:|@[0-9a-f]{{{DIGITS}}}(\W|$)", name))
+    return bool(_OWN.fullmatch(base))
 
 
-def named(text: str) -> str:
+def named(base: str) -> str:
     """The name that runs give a user's function; any other name is returned unchanged.
 
     Parameters
     ----------
-    text : ``FILE.py:NAME``, or what this function returned before
+    base : ``FILE.py:NAME``, or what this function returned before
 
     Raises
     ------
     PluginError
         The file cannot be read, or has no such function.
     """
-    if ".py:" not in text:
-        return text
-    file, _, function = text.rpartition(":")
+    if ".py:" not in base:
+        return base
+    file, _, function = base.rpartition(":")
     origin = Source(Path(file).expanduser().resolve(), function, _read(Path(file)))
     _check_defined(origin)
     _SOURCES[origin.name] = origin
     return origin.name
-
-
-def split(text: str) -> tuple[str, dict[str, float]]:
-    """Separate a name from its options.
-
-    Parameters
-    ----------
-    text : such as "focal(gamma=5)"
-
-    Examples
-    --------
-    >>> split("my_net.py:build(width=64)")
-    ('my_net.py:build', {'width': 64.0})
-    """
-    name, inner = re.fullmatch(r"\s*(.*?)\s*(?:\(([^()]*)\))?\s*", text, re.DOTALL).groups()
-    return name, options(name, inner)
-
-
-def options(name: str, inner: str | None) -> dict[str, float]:
-    """Read options such as ``gamma=3, beta=2`` as numbers by name.
-
-    Parameters
-    ----------
-    name : of the method, for errors
-    inner : the text between the brackets; None without brackets
-
-    Raises
-    ------
-    ValueError
-        A value is not a finite number.
-    """
-    numbers = {}
-    for part in filter(None, (p.strip() for p in (inner or "").split(","))):
-        key, _, value = (p.strip() for p in part.partition("="))
-        try:
-            numbers[key] = float(value)
-        except ValueError:
-            numbers[key] = float("nan")
-        if not (key.isidentifier() and isfinite(numbers[key])):
-            raise ValueError(f"option {key} of {name}: got {value!r}, expected a finite number")
-    return numbers
-
-
-def joined(name: str, chosen: dict[str, float]) -> str:
-    """A name with its options: the inverse of `split`.
-
-    Parameters
-    ----------
-    name : the name
-    chosen : options by name
-    """
-    inner = ",".join(f"{k}={v:g}" for k, v in sorted(chosen.items()))
-    return f"{name}({inner})" if inner else name
 
 
 def network_name(text: str) -> str:
@@ -196,9 +144,16 @@ def network_name(text: str) -> str:
     Parameters
     ----------
     text : a name of `networks.NETWORKS`, or ``FILE.py:NAME``, with options in brackets
+
+    Raises
+    ------
+    ValueError
+        The text is no name.
+    PluginError
+        The file cannot be read, or has no such function.
     """
-    name, chosen = split(text)
-    return joined(named(name), chosen)
+    name = Name.read(text, "network")
+    return str(replace(name, base=named(name.base)))
 
 
 def source(name: str) -> Source:
@@ -206,37 +161,34 @@ def source(name: str) -> Source:
 
     Parameters
     ----------
-    name : what `named` returned, with or without options
+    name : what `named` returned
 
     Raises
     ------
     PluginError
         `named` has not given that name here.
     """
-    name = name.partition("(")[0]
     if name not in _SOURCES:
-        function = name.partition("@")[0]
-        raise PluginError(f"{name}: its source is not known here; name it as FILE.py:{function}")
+        raise PluginError(f"{name}: its source is not known here; name it as FILE.py:NAME")
     return _SOURCES[name]
 
 
-def copies(*names: str) -> dict[str, dict[str, str]]:
+def copies(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """What a record keeps of a user's sources.
 
     Parameters
     ----------
-    names : of the method and the network
+    names : what `named` returned
 
     Returns
     -------
-    dict
-        ``sources`` by name; empty if none of the names is a user's.
+    dict of dict
+        By name: ``file``, ``sha256`` and ``text``.
     """
-    sources = {}
-    for name in filter(own, names):
-        one = source(name)
-        sources[one.name] = {"file": one.path.name, "sha256": one.sha256, "text": one.text}
-    return {"sources": sources} if sources else {}
+    return {
+        one.name: {"file": one.path.name, "sha256": one.sha256, "text": one.text}
+        for one in map(source, names)
+    }
 
 
 # --- running it -----------------------------------------------------------------------------------
@@ -306,6 +258,21 @@ def objective(name: str, chosen: dict[str, float]) -> tuple[bool, Callable]:
     for option in chosen:
         terms.choose(f"option of {origin.function}", option, valid)
     return len(needed) == 2, guarded(origin, function, **chosen)
+
+
+def numbers(options: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Options as arguments: whole numbers are integers.
+
+    Parameters
+    ----------
+    options : pairs of an option and its number
+
+    Examples
+    --------
+    >>> numbers((("width", 64.0), ("slope", 0.5)))
+    {'width': 64, 'slope': 0.5}
+    """
+    return {option: int(v) if v == int(v) else v for option, v in options}
 
 
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

@@ -3,7 +3,8 @@
 `Protocol.shortened` makes a cheaper protocol in proportion.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from math import cos, pi
 
 from calibkit import terms
@@ -81,6 +82,26 @@ class Protocol:
             snapshots=tuple(sorted({scale(s) for s in self.snapshots})),
             evaluate_every=max(1, round(self.evaluate_every * epochs / self.epochs)),
         )
+
+    def changed(self, changes: Mapping[str, object]) -> "Protocol":
+        """The same protocol with other values of some fields.
+
+        Parameters
+        ----------
+        changes : values by name of the field
+
+        Raises
+        ------
+        ValueError
+            An unknown field, or a value of another type than the field has now.
+        """
+        for name, value in changes.items():
+            terms.choose("setting", name, [f.name for f in fields(self)])
+            old = getattr(self, name)
+            number = isinstance(old, int | float) and not isinstance(old, bool)
+            if old is not None and not isinstance(value, (int | float) if number else type(old)):
+                raise ValueError(f"setting {name}: got {value!r}, expected a value such as {old!r}")
+        return replace(self, **changes)
 
     def rate(self, epoch: int, averaging: str = "none", variant: str = "code") -> float:
         """Learning rate of an epoch.

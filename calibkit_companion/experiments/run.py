@@ -3,27 +3,15 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 
-from calibkit import terms
 from calibkit_companion.data import own
 from calibkit_companion.experiments import plugins
-from calibkit_companion.experiments.method import Method, method, method_name
+from calibkit_companion.experiments.method import Method, parsed
+from calibkit_companion.experiments.names import Name
 from calibkit_companion.experiments.protocol import Protocol
-
-
-def _changed(settings) -> dict:
-    """The fields of a dataclass that differ from their defaults."""
-    usual = _defaults(type(settings))
-    return {name: v for name, at in usual.items() if (v := getattr(settings, name)) != at}
-
-
-@cache
-def _defaults(kind: type) -> dict:
-    """The defaults of the fields that are compared, by name."""
-    return {f.name: f.default for f in fields(kind) if f.compare}
 
 
 @dataclass(frozen=True)
@@ -32,50 +20,69 @@ class Run:
 
     Attributes
     ----------
-    dataset, network, method : their names
+    dataset, network : their names; a user's file is named by its content (see `Setting.runs`)
+    recipe : the method
     seed : seed of everything random
     protocol : how the network is trained
     variant : "code" or "paper": which description is followed where a paper's text and its authors'
         code differ (see `Protocol.rate`)
-    recipe : the method, parsed
     """
 
     dataset: str
     network: str
-    method: str
+    recipe: Method
     seed: int
     protocol: Protocol
     variant: str = "code"
-    recipe: Method = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self):
-        terms.choose("variant", self.variant, ("code", "paper"))
-        object.__setattr__(self, "recipe", method(self.method))
-        object.__setattr__(self, "network", plugins.network_name(self.network))
-        if self.dataset.endswith(".npz"):
-            object.__setattr__(self, "dataset", own.named(self.dataset))
-        object.__setattr__(self, "method", method_name(self.recipe))
+    @property
+    def method(self) -> str:
+        """Name of the method; records, tables and pages know it by this."""
+        return self.recipe.name
 
+    @property
+    def architecture(self) -> str:
+        """Name of the network without options."""
+        return Name.read(self.network, "network").base
+
+    @cached_property
+    def own(self) -> tuple[str, ...]:
+        """Names of the objective and the network, as far as they come from a user's files."""
+        return tuple(filter(plugins.own, (self.recipe.objective, self.architecture)))
+
+    @cached_property
     def content(self) -> dict:
-        """Everything that decides the result, as plain JSON values.
+        """Everything that decides the result, as plain JSON values; not to be changed.
 
         Settings at their defaults are left out, so that a new setting leaves old names unchanged.
         """
-        return json.loads(json.dumps(self._content()))
-
-    def _content(self) -> dict:
-        """The fields that differ from their defaults, down to those of method and protocol."""
         method = _changed(self.recipe)
         if "options" in method:
             method["options"] = dict(method["options"])
-        return _changed(self) | {"method": method, "protocol": _changed(self.protocol)}
+        content = {"dataset": self.dataset, "network": self.network, "method": method}
+        content |= {"seed": self.seed, "protocol": _changed(self.protocol)}
+        if self.variant != "code":
+            content["variant"] = self.variant
+        return json.loads(json.dumps(content))
 
     @cached_property
     def name(self) -> str:
         """A readable name, safe as a file name, that ends in a hash of `content`."""
-        digest = hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
-        text = f"{self.dataset}-{self.network}-{self.method}-s{self.seed}-{digest[:8]}"
+        digest = hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()
+        text = f"{self.dataset}-{self.network}-{self.recipe.name}-s{self.seed}-{digest[:8]}"
         return re.sub(r"[^\w.-]+", "-", text.replace("=", ""))
+
+
+def _changed(settings: Method | Protocol) -> dict:
+    """The fields that differ from their defaults, by name."""
+    usual = _defaults(type(settings))
+    return {name: v for name, at in usual.items() if (v := getattr(settings, name)) != at}
+
+
+@cache
+def _defaults(kind: type) -> dict:
+    """The defaults of the fields of a dataclass, by name."""
+    return {f.name: f.default for f in fields(kind)}
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class Setting:
     ----------
     name : its name in commands; unique in an edition
     seeds : number of seeds, counted from 0, or the seeds themselves
-    methods : methods trained in it; empty for all methods of its paper
+    methods : methods trained in it, given as such or as names; empty for all of its paper
     more : further methods, or another number of seeds for a method, as ``(("erm", 6),)``
     sweep_seeds : seeds for the coefficients that a paper tries besides its usual one; 0: none
     exceptions : fields of the protocol that differ for an objective, as
@@ -102,10 +109,15 @@ class Setting:
     name: str = "shared"
     title: str = ""
     short: str = ""
-    methods: tuple[str, ...] = ()
-    more: tuple[tuple[str, int], ...] = ()
+    methods: tuple[Method, ...] = ()
+    more: tuple[tuple[Method, int], ...] = ()
     sweep_seeds: int = 0
     exceptions: tuple[tuple[str, tuple[tuple[str, object], ...]], ...] = ()
+
+    def __post_init__(self):  # files of papers, and looks.toml, write names
+        methods, counts = zip(*self.more, strict=True) if self.more else ((), ())
+        object.__setattr__(self, "methods", parsed(self.methods))
+        object.__setattr__(self, "more", tuple(zip(parsed(methods), counts, strict=True)))
 
     def shortened(self, epochs: int | None) -> "Setting":
         """The same setting with its protocol in another number of epochs.
@@ -116,7 +128,25 @@ class Setting:
         """
         return replace(self, protocol=self.protocol.shortened(epochs)) if epochs else self
 
-    def protocol_of(self, text: str) -> Protocol:
+    def changed(self, changes: Mapping[str, object]) -> "Setting":
+        """The same setting with other fields of its protocol, for every objective.
+
+        Parameters
+        ----------
+        changes : values by name of the field
+
+        Raises
+        ------
+        ValueError
+            As `Protocol.changed`.
+        """
+        exceptions = tuple(
+            (objective, tuple((name, value) for name, value in pairs if name not in changes))
+            for objective, pairs in self.exceptions
+        )
+        return replace(self, protocol=self.protocol.changed(changes), exceptions=exceptions)
+
+    def protocol_of(self, method: Method) -> Protocol:
         """The protocol of a method, with its exceptions.
 
         Mixup inference always computes in float32: it divides by a difference of ratios, which may
@@ -124,27 +154,35 @@ class Setting:
 
         Parameters
         ----------
-        text : the method
+        method : the method
         """
-        objective = method(text).objective
-        changed = dict(dict(self.exceptions).get(objective, ()))
-        if objective.startswith("mit"):
+        changed = dict(dict(self.exceptions).get(method.objective, ()))
+        if method.objective.startswith("mit"):
             changed["precision"] = "float32"
         return replace(self.protocol, **changed) if changed else self.protocol
 
-    def runs(self, methods: Iterable[str], variant: str = "code", seeds: int = 0) -> list["Run"]:
-        """The runs of some methods.
+    def runs(self, methods: Iterable[Method], variant: str = "code", seeds: int = 0) -> list[Run]:
+        """The runs of some methods, method by method.
 
         Parameters
         ----------
-        methods : their names
+        methods : the methods
         variant : "code" or "paper"
         seeds : the most seeds of each method; 0 for all
+
+        Raises
+        ------
+        ValueError
+            The network is no name, or a user's file has no such function.
+        OSError
+            A user's data cannot be read.
         """
+        dataset = own.named(self.dataset) if self.dataset.endswith(".npz") else self.dataset
+        network = plugins.network_name(self.network)
         usual = tuple(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
-        own = {method_name(method(m)): tuple(range(count)) for m, count in self.more}
+        more = {method: tuple(range(count)) for method, count in self.more}
         return [
-            Run(self.dataset, self.network, m, seed, protocol, variant)
-            for m, protocol in [(m, self.protocol_of(m)) for m in methods]
-            for seed in own.get(method_name(method(m)), usual)[: seeds or None]
+            Run(dataset, network, method, seed, protocol, variant)
+            for method, protocol in [(method, self.protocol_of(method)) for method in methods]
+            for seed in more.get(method, usual)[: seeds or None]
         ]

@@ -66,7 +66,7 @@ def load(run: Run, root: Path | None = None) -> Record | None:
             return Record(run.name, released[1].folder, *released)
         if not durable.names(folder):  # the workflow makes empty ones
             return None
-    return opened(Path(folder), run.content())
+    return opened(Path(folder), run.content)
 
 
 def opened(folder: Path, content: dict | None = None) -> Record:
@@ -155,7 +155,7 @@ def save(
             if shifted:
                 _write_table(draft / SHIFTED, shifted, digits=5)
             np.savez_compressed(draft / "arrays.npz", allow_pickle=False, **arrays)
-            info = _finish(draft, {"status": status, "run": run.content()}, provenance, {})
+            info = _finish(draft, {"status": status, "run": run.content}, provenance, {})
         old = root / f".replaced-{run.name}-{os.getpid()}"
         with suppress(FileNotFoundError):
             path.rename(old)  # it kept no predictions, and was trained again

@@ -11,7 +11,7 @@ import numpy as np
 from calibkit.terms import extras
 from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
-from calibkit_companion.experiments.method import Method, method_name
+from calibkit_companion.experiments.method import Method
 from calibkit_companion.records import manifest
 from calibkit_companion.records.keys import Key
 from calibkit_companion.records.replicates import rows_of
@@ -72,7 +72,7 @@ def _identity(record) -> dict[str, list]:
     run = record.info["run"]
     made = run["method"] | {"options": tuple(sorted(run["method"].get("options", {}).items()))}
     columns = {"run": record.name} | {k: run[k] for k in ("dataset", "network")}
-    columns |= {"method": method_name(Method(**made)), "variant": run.get("variant", "code")}
+    columns |= {"method": Method(**made).name, "variant": run.get("variant", "code")}
     columns |= {"seed": run["seed"], "status": record.info["status"]}
     return {k: [v] for k, v in (columns | {"info": json.dumps(record.info)}).items()}
 

@@ -18,7 +18,7 @@ def home(edition: str = "released") -> dict[str, str]:
     for name in dict.fromkeys(s.name for s in plan.settings(edition)):
         for run in plan.runs("all", edition, setting=name):
             place = plan.setting(edition, name)
-            own = name != "shared" or run.protocol == place.protocol_of(run.method)
+            own = name != "shared" or run.protocol == place.protocol_of(run.recipe)
             same = (run.dataset, run.network) == (place.dataset, place.network)
             homes.setdefault(run.name, name if own and same else f"{run.dataset}-other")
     return homes

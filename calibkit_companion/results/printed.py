@@ -81,7 +81,7 @@ def cells(exhibit: str = "") -> "pd.DataFrame":
     Per cents and AURC times 1000 are divided out: an ECE of 4.14 % is 0.0414. A calibration error
     after recalibration is a metric of its own: ``ece_scaled`` after a temperature from validation
     data, ``ece_optimal`` from test data, ``ece_binned`` after histogram binning. A coefficient
-    becomes part of the method's name, as `plan.method` reads it.
+    becomes part of the method's name, as `method.parse` reads it.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _chosen(exhibit: str = "") -> list[Cell]:
     """The cells of an exhibit, or of all; an unknown exhibit is refused."""
     if exhibit:
         known = [e["id"] for e in papers.ledger("exhibits.csv")]
-        plan.choose("exhibit", exhibit, known, "calibkit plan --csv")
+        terms.choose("exhibit", exhibit, known, "calibkit plan --csv")
     return [c for c in every() if exhibit in ("", c.exhibit)]
 
 
@@ -180,7 +180,7 @@ def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
         raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
     for column, choice in (("dataset", dataset), ("network", network)):
         if choice:
-            plan.choose(f"{column} of {exhibit}", choice, {getattr(c, column) for c in its})
+            terms.choose(f"{column} of {exhibit}", choice, {getattr(c, column) for c in its})
             its = [c for c in its if getattr(c, column) == choice]
     unique = {(c.dataset, c.network, c.method, c.metric): c for c in reversed(its)}
     return list(reversed(unique.values()))

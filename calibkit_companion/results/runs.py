@@ -82,7 +82,7 @@ class Results:
         """The runs, of those given, that have the data, network and protocol of this setting."""
         place = self.setting
         same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
-        return [r for r in same if r.protocol == place.protocol_of(r.method)]
+        return [r for r in same if r.protocol == place.protocol_of(r.recipe)]
 
     @cached_property
     def methods(self) -> list[str]:

@@ -5,11 +5,7 @@ do not fit are decoded by workers, batch by batch. All numbers of a record are m
 evaluation mode on inputs without augmentation.
 """
 
-import hashlib
-import io
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
@@ -21,17 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
-import calibkit
-from calibkit import confidence, losses, metrics, posthoc
 from calibkit_companion import data
 from calibkit_companion.data import readers, shifts
 from calibkit_companion.experiments import plugins
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
-from calibkit_companion.records import folders, ranking
-from calibkit_companion.records.keys import BY_LOG_ODDS
+from calibkit_companion.records import folders
 from calibkit_companion.records.record import Record
-from calibkit_companion.training import machine, networks, trials
+from calibkit_companion.training import checkpoints, evaluation, machine, networks, trials
 from calibkit_companion.training.objectives import (
     Batch,
     TrainingSet,
@@ -43,9 +36,6 @@ from calibkit_companion.training.objectives import (
 EVALUATION_BATCH = 1000
 EVALUATION_PIXELS = EVALUATION_BATCH * 3 * 64**2  # the most pixels of such a batch
 CHECKPOINT_SECONDS = 60.0  # between two checkpoints of a run that takes longer
-# Attributes of `Training` that a checkpoint keeps besides weights and random states.
-CONTINUED = "epoch history wrong_until early followed kept seconds samples passes".split()
-SNAPSHOT_SAMPLES = 1000  # of the test set, at epochs before the last; figures need no more
 # Data on which a run takes hours. The logits of every evaluated epoch are kept, so that a later
 # metric needs no new training.
 KEPT_WHOLE = {"cifar10", "cifar100", "tiny_imagenet"}
@@ -107,7 +97,7 @@ def train(
             began, start = datetime.now(UTC), time.perf_counter()
             training = Training(run, device, log, mode)
             training.checkpoint = checkpoint
-            training.resume()
+            checkpoints.resume(training)
             status, arrays, shifted, sharpness = "done", {}, [], None
             try:
                 with training.products:
@@ -129,7 +119,7 @@ def train(
                 "passes": dict(zip(("forward", "backward"), training.passes, strict=True)),
                 **({"compiled": mode} if mode else {}),
                 "data": training.data.note,
-                **plugins.copies(run.recipe.objective, run.network),
+                **({"sources": plugins.copies(run.own)} if run.own else {}),
             }
             if training.kept:
                 folders.save_epochs(run, training.kept, root)
@@ -201,7 +191,7 @@ class Training:
         self.history: list[dict] = []
         self.wrong_until = torch.zeros(len(self.tracked), dtype=torch.int16, device=self.device)
         self.early: dict[int, Tensor] = {}  # test logits at snapshots
-        self.followed: dict[int, tuple[Tensor, ...]] = {}  # of tracked samples: see `follow`
+        self.followed: dict[int, tuple[Tensor, ...]] = {}  # what `evaluation.follow` gives
         self.kept: dict[int, tuple[Tensor, Tensor]] = {}  # test and validation logits by epoch
         self.seconds, self.samples, self.passes = 0.0, 0, [0, 0]
         self.checkpoint: Path | None = None
@@ -314,7 +304,9 @@ class Training:
             right = logits.argmax(1) == labels
             self.wrong_until[~right] = epoch
             if snapshot:
-                self.followed[epoch] = self.follow(logits, features, labels)
+                self.followed[epoch] = evaluation.follow(
+                    self.loss, self.network, logits, features, labels
+                )
             if evaluated:
                 test, test_features = self.evaluate(network, "test")
                 held_out, held_out_features = self.evaluate(network, "validation")
@@ -322,11 +314,11 @@ class Training:
                 if self.run.dataset in KEPT_WHOLE:
                     self.kept[epoch] = test.half().cpu(), held_out.half().cpu()
                 if snapshot and not last:
-                    self.early[epoch] = test[:SNAPSHOT_SAMPLES].cpu()
+                    self.early[epoch] = test[: evaluation.SNAPSHOT_SAMPLES].cpu()
             self.epoch = epoch
             now = time.perf_counter()
             if self.checkpoint and not last and now - saved >= CHECKPOINT_SECONDS:
-                self.save(self.spent + now - began)
+                checkpoints.save(self, self.spent + now - began)
                 saved = now
         self.final = network
         # First epoch from which a sample stays right; 0 if it is wrong at the end.
@@ -334,108 +326,37 @@ class Training:
         scores = {}
         if protocol.feature_scores:
             validation = held_out_features, held_out, self.splits["validation"].labels
-            scores = self.feature_scores(network, validation, (test_features, test))
-        half, small = np.float16, np.int16
-        brier, gradient, tracked_logits, norms = (
-            np.stack([x.numpy() for x in column])
-            for column in zip(*self.followed.values(), strict=True)
+            scores = self._feature_scores(network, validation, (test_features, test))
+        arrays = evaluation.record_arrays(
+            (test, self.splits["test"].labels),
+            (held_out, self.splits["validation"].labels),
+            (logits, labels, learned),
+            self.early,
+            self.followed,
         )
-        return {
-            "test_logits": test.cpu().numpy().astype(half),  # already rounded to half
-            "test_labels": self.splits["test"].labels.cpu().numpy().astype(small),
-            "validation_logits": held_out.cpu().numpy().astype(half),
-            "validation_labels": self.splits["validation"].labels.cpu().numpy().astype(small),
-            "snapshot_epochs": np.array(list(self.early), small),
-            "snapshot_logits": np.array([x.numpy() for x in self.early.values()], half).reshape(
-                -1, min(SNAPSHOT_SAMPLES, len(test)), test.shape[1]
-            ),
-            "train_epochs": np.array(list(self.followed), small),
-            "train_brier": brier,
-            "train_gradient_norm": gradient,
-            "train_logits": tracked_logits.astype(half),
-            "train_feature_norm": norms.astype(half),
-            "train_learned_epoch": learned.cpu().numpy(),
-            "train_max_logit": logits.amax(1).cpu().numpy().astype(half),
-            "train_labels": labels.cpu().numpy().astype(small),
-            **scores,
-        }
+        return arrays | scores
 
-    def follow(self, logits: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
-        """Brier score, gradient norm of the last layer, logits and feature norm of some samples.
-
-        Parameters
-        ----------
-        logits : (B, k)
-        features : inputs of the last layer, (B, d)
-        labels : (B,)
-
-        Returns
-        -------
-        tuple of Tensor
-            (B,), (B,), (B, k) and (B,) on the CPU; gradient norms are NaN without a last linear
-            layer.
-        """
-        gradient = losses.last_layer_gradient_norm(self.loss, logits, labels, features)
-        if not getattr(self.network, "has_features", True):  # a user's network
-            gradient = torch.full_like(gradient, torch.nan)
-        brier = losses.brier(logits, labels)
-        return brier.cpu(), gradient.cpu(), logits.cpu(), features.norm(dim=1).cpu()
-
-    def feature_scores(self, network: nn.Module, held_out: tuple, test: tuple):
-        """Trust Score and ConfidNet of the test samples, fitted on the whole training set.
-
-        Parameters
-        ----------
-        network : the trained network
-        held_out : features (v, d), logits (v, k) and labels (v,) of the validation samples
-        test : features (n, d) and logits (n, k) of the test samples
-
-        Returns
-        -------
-        dict of numpy.ndarray
-            ``test_trust_score`` and ``test_confidnet``, (n,) each.
-        """
+    def _feature_scores(self, network: nn.Module, validation: tuple, test: tuple) -> dict:
+        """As `evaluation.feature_scores`, fitted on the augmented inputs of the training set."""
         parts = torch.arange(len(self.labels), device=self.device).split(self.evaluation_batch)
         with torch.no_grad():
             hidden = torch.cat([network.features(b) for b in self.training_batches(parts)])
             train = hidden, network.head(hidden), self.labels
-        train, held_out, (features, logits) = (
-            [x.cpu().numpy() for x in part] for part in (train, held_out, test)
-        )
-        trust = confidence.TrustScore().fit(train[0], train[2])
-        net = confidence.ConfidNet(self.protocol.feature_scores).fit(*train, validation=held_out)
-        return {
-            "test_trust_score": trust.score(features, logits.argmax(1)).astype(np.float32),
-            "test_confidnet": net.score(features).astype(np.float32),
-        }
+        return evaluation.feature_scores(train, validation, test, self.protocol.feature_scores)
 
     def sharpness(self) -> float:
-        """Rise of the cross-entropy of the tracked samples when the weights take one step uphill.
+        """Sharpness at the tracked samples, in nats, with the ρ of the protocol.
 
-        The value is L(θ + ρ ∇L/‖∇L‖) - L(θ) with the protocol's ρ, in nats and in evaluation mode
-        (SAM; fmfp, eq. 9 and algorithm 1). The weights are restored.
+        See `evaluation.sharpness`.
         """
-        network, rho = self.final, self.protocol.rho
-        weights = list(network.parameters())
-        # A quarter at a time, as activations stay in memory.
+        # A quarter of a batch at a time, as activations stay in memory.
         parts = self.tracked.split(max(1, self.evaluation_batch // 4))
 
-        def each_loss() -> Iterator[Tensor]:
-            for part, inputs in zip(parts, self.batches(self.splits["train"], parts), strict=True):
-                of_each = losses.cross_entropy(network(inputs), self.labels[part])
-                yield of_each.sum() / len(self.tracked)
+        def batches() -> Iterator[tuple[Tensor, Tensor]]:
+            inputs = self.batches(self.splits["train"], parts)
+            return zip(inputs, (self.labels[part] for part in parts), strict=True)
 
-        here, gradients = 0.0, [torch.zeros_like(w) for w in weights]
-        for value in each_loss():
-            here += float(value.detach())
-            torch._foreach_add_(gradients, torch.autograd.grad(value, weights))
-        with torch.no_grad():
-            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-            before = [w.clone() for w in weights]
-            torch._foreach_add_(weights, torch._foreach_mul(gradients, rho / (norm + 1e-12)))
-            there = sum(map(float, each_loss()))
-            torch._foreach_copy_(weights, before)
-        return there - here
+        return evaluation.sharpness(self.final, batches, len(self.tracked), self.protocol.rho)
 
     def shifted(self) -> list[dict]:
         """Measure the network on every shift of the test set.
@@ -453,11 +374,7 @@ class Training:
         for (kind, severity), split in shifts.shifted_sets(self.run.dataset, n):
             self.splits["shifted"] = self._here(split)
             logits = self.evaluate(self.final, "shifted")[0].cpu().numpy()
-            labels = split.labels.numpy()
-            row = _scalars(ranking.summary(logits, labels))
-            scaled = ranking.summary(logits / temperature, labels)
-            row |= {f"{k}_scaled": scaled[k] for k in ("ece", "brier", "nll", "auroc")}
-            row[f"auroc_scaled{BY_LOG_ODDS}"] = scaled[f"auroc{BY_LOG_ODDS}"]
+            row = evaluation.shifted_row(logits, split.labels.numpy(), temperature)
             rows.append({"shift": kind, "severity": severity} | row)
         return rows
 
@@ -531,69 +448,6 @@ class Training:
             update_bn(batches, self.average)
         return self.average.module.eval()
 
-    # --- checkpoints ---
-
-    def save(self, spent: float) -> None:
-        """Write a checkpoint: everything that decides how the run continues.
-
-        Parameters
-        ----------
-        spent : seconds of training so far
-        """
-        state = {name: getattr(self, name) for name in CONTINUED} | {
-            "made_by": self._maker(),
-            "spent": spent,
-            "network": self.network.state_dict(),
-            "average": self.average.state_dict() if self.average else None,
-            "optimizer": self.optimizer.state_dict(),
-            "memory": self.training_set.memory,
-            "random": (torch.get_rng_state(), self.crops.get_state()),
-            "rng": json.dumps(self.rng.bit_generator.state),
-        }
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        content = buffer.getvalue()
-        draft = self.checkpoint.with_suffix(f".{os.getpid()}")
-        try:  # the checksum goes first: torch does not check those in its format
-            draft.write_bytes(hashlib.sha256(content).digest() + content)
-            draft.replace(self.checkpoint)
-        except OSError as error:  # a disk that is full now may have room at the end
-            draft.unlink(missing_ok=True)
-            self.log(f"{self.run.name}: checkpoint not written ({error})")
-
-    def resume(self) -> None:
-        """Continue from the checkpoint, if it is whole and from this code and device."""
-        if not self.checkpoint.exists():
-            return
-        try:
-            stored = self.checkpoint.read_bytes()
-            if hashlib.sha256(stored[32:]).digest() != stored[:32]:
-                raise ValueError("it is damaged")
-            state = torch.load(io.BytesIO(stored[32:]), "cpu", weights_only=True)
-            if state["made_by"] != self._maker():
-                raise ValueError("it is of another version or device")
-        except Exception as error:  # torch has many ways to say that a file is damaged
-            self.log(f"{self.run.name}: checkpoint not used ({error})")
-            return
-        self.network.load_state_dict(state["network"])
-        if self.average:
-            self.average.load_state_dict(state["average"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        for name, values in self.training_set.memory.items():
-            values.copy_(state["memory"][name])
-        for name in (*CONTINUED, "spent"):
-            setattr(self, name, state[name])
-        self.wrong_until = self.wrong_until.to(self.device)
-        torch.set_rng_state(state["random"][0])
-        self.crops.set_state(state["random"][1])
-        self.rng.bit_generator.state = json.loads(state["rng"])
-        self.log(f"{self.run.name}: goes on after epoch {self.epoch}")
-
-    def _maker(self) -> list[str]:
-        """Versions and device that a checkpoint belongs to."""
-        versions = [calibkit.__version__, folders.VERSION, str(torch.__version__)]
-        return [*versions, self.device.type, *CONTINUED]
-
     # --- measuring ---
 
     @torch.no_grad()
@@ -646,30 +500,21 @@ class Training:
         test : test logits, (n, k)
         held_out : validation logits, (v, k)
         """
-        logits, labels = test.cpu().numpy(), self.data.test.labels.numpy()
-        row = {
-            "epoch": epoch,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "loss": loss,
-            "train_accuracy": train_accuracy,
-            **ranking.summary(logits, labels),
-        }
-        best, value = posthoc.optimal_temperature(logits, labels, "ece")
-        held_out, held_out_labels = held_out.cpu().numpy(), self.data.validation.labels.numpy()
-        chosen = self.protocol.temperature  # where the paper fixes one
-        if chosen is None:
-            chosen, _ = posthoc.optimal_temperature(held_out, held_out_labels, "ece")
-        scaled = posthoc.FixedTemperature(chosen)
-        held_out_probs = torch.from_numpy(held_out).softmax(1).numpy()
-        row |= {
-            "ece_optimal": value,
-            "temperature_optimal": best,
-            "ece_scaled": metrics.ece(scaled.predict_proba(logits), labels),
-            "temperature": chosen,
-            "validation_ece": metrics.ece(held_out_probs, held_out_labels),
-            "validation_accuracy": float(np.mean(held_out.argmax(1) == held_out_labels)),
-        }
-        self.history.append(_scalars(row))
+        row = evaluation.scalars(
+            {
+                "epoch": epoch,
+                "learning_rate": self.optimizer.param_groups[0]["lr"],
+                "loss": loss,
+                "train_accuracy": train_accuracy,
+            }
+        ) | evaluation.history_row(
+            test.cpu().numpy(),
+            self.data.test.labels.numpy(),
+            held_out.cpu().numpy(),
+            self.data.validation.labels.numpy(),
+            self.protocol.temperature,
+        )
+        self.history.append(row)
         self.log(
             f"{self.run.name}  epoch {epoch}/{self.protocol.epochs}  loss {loss:.3f}  "
             f"accuracy {row['accuracy']:.3f}  ece {row['ece']:.3f}  auroc {row['auroc']:.3f}"
@@ -681,8 +526,3 @@ def _decoded(split: data.Split, parts: Sequence[Tensor], seed: tuple = ()) -> It
     if isinstance(split.inputs, Tensor):
         return (split.inputs[part] for part in parts)
     return split.inputs.batches(parts, seed)
-
-
-def _scalars(values: dict) -> dict[str, float]:
-    """The scalars of a dict as floats; arrays are left out."""
-    return {k: float(v) for k, v in values.items() if np.isscalar(v)}

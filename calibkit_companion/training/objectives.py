@@ -107,11 +107,11 @@ def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
     """
     if method.objective in _OBJECTIVES:
         return losses.cross_entropy
-    if plugins.own(method.objective):
-        is_loss, base = plugins.objective(method.objective, dict(method.options))
-        return base if is_loss else losses.cross_entropy
-    chosen = getattr(losses, method.objective)
-    return chosen(**dict(method.options)) if method.options else chosen
+    options = dict(method.options)
+    if known := getattr(losses, method.objective, None):
+        return known(**options) if options else known
+    is_loss, own = plugins.objective(method.objective, options)
+    return own if is_loss else losses.cross_entropy
 
 
 def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.Generator], Score]:
@@ -132,11 +132,11 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
     ValueError
         The method mixes inputs, and the inputs are token ids.
     """
-    if method.objective.startswith(("mixup", "mit")) and not train.mean.is_floating_point():
+    if not train.mean.is_floating_point() and method.mixes:
         raise ValueError(f"{method.objective}: token ids cannot be mixed; use images or signals")
     if method.objective in _OBJECTIVES:
         return _OBJECTIVES[method.objective](train, **dict(method.options))
-    if plugins.own(method.objective):
+    if not hasattr(losses, method.objective):  # a user's
         is_loss, factory = plugins.objective(method.objective, dict(method.options))
         if not is_loss:
             return _own(factory, plugins.source(method.objective), train)

@@ -31,8 +31,8 @@ def try_once(run: Run, training: Callable, log: Callable) -> None:
     plugins.PluginError
         Something does not fit, in one line.
     """
-    key = (run.dataset, run.network, run.method, run.protocol)
-    if key in _TRIED or not (plugins.own(run.method) or plugins.own(run.network)):
+    key = (run.dataset, run.network, run.recipe, run.protocol)
+    if key in _TRIED or not run.own:
         return
     data.load(run.dataset)  # decoded now if necessary: that may take minutes
     log(f"{run.method} on {run.network}: {rehearse(training())}")
@@ -57,8 +57,8 @@ def rehearse(training) -> str:
         Something does not fit, in one line.
     """
     run = training.run
-    remarks = _try_network(training) if plugins.own(run.network) else []
-    if plugins.own(run.method):
+    remarks = _try_network(training) if run.architecture in run.own else []
+    if run.recipe.objective in run.own:
         _try_loss(training)
     seconds = _try_step(training)
     steps = len(training.labels) / run.protocol.batch_size * run.protocol.epochs
@@ -71,7 +71,7 @@ def rehearse(training) -> str:
 def _try_network(training) -> list[str]:
     """Check the logits of two samples and of one, and the parts that the run needs."""
     network, run = training.network, training.run
-    source = plugins.source(run.network)
+    source = plugins.source(run.architecture)
     inputs = training.training_inputs(torch.arange(2, device=training.device))
     for size in (2, 1):
         network.train(size > 1)  # batch norm learns nothing from one sample
@@ -109,7 +109,7 @@ def _try_step(training) -> float:
     """Score real batches as `Training.learn` does; the median time of a step, in seconds."""
     recipe, network, protocol = training.run.recipe, training.network, training.protocol
     source = plugins.source(
-        recipe.objective if plugins.own(recipe.objective) else training.run.network
+        recipe.objective if plugins.own(recipe.objective) else training.run.architecture
     )
     batches = torch.arange(len(training.labels), device=training.device).split(protocol.batch_size)
     seconds, passes, done = [], [0, 0], 0

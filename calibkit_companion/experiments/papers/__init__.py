@@ -11,11 +11,13 @@ and quick to import: the workflow engine reads it for every job.
 """
 
 import csv
-import re
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
 from calibkit import terms
+from calibkit_companion.experiments.method import METHODS, Method, parse
+from calibkit_companion.experiments.names import Name
 from calibkit_companion.experiments.papers import bsce, darkside, fmfp, mixup, overconf
 from calibkit_companion.experiments.papers.blocks import Block, Paper
 from calibkit_companion.experiments.run import Run, Setting
@@ -156,26 +158,33 @@ def find(cell) -> list[Run]:
     list of Run
         Empty if there is none.
     """
-    dataset, method = trained(cell)
-    at = _index().get((cell.exhibit, dataset, cell.ours), {})
-    base, *options = re.split(r"(?=\()", method)
-    meant = "".join([PAPERS[cell.paper].meant.get(base, base), *options])
-    method = meant if meant in at else method
-    if method in at:
-        return at[method]
-    alike = [m for m in at if terms.parts(m)[::2] == terms.parts(method)[::2]]
-    return at[alike[0]] if len(alike) == 1 else []
+    dataset, text = trained(cell)
+    there = _index().get((cell.exhibit, dataset, cell.ours), {})
+    name = Name.read(text)
+    if name.base not in METHODS:
+        return []
+    meant = PAPERS[cell.paper].meant.get(name.base, name.base)
+    for method in (parse(str(replace(name, base=meant))), parse(text)):
+        if method in there:
+            return there[method]
+    alike = [other for other in there if _axes(other) == _axes(method)]
+    return there[alike[0]] if len(alike) == 1 else []
+
+
+def _axes(method: Method) -> tuple[str, str, str]:
+    """Objective, update and averaging of a method, without its coefficients."""
+    return method.objective, method.update, method.averaging
 
 
 @cache
-def _index() -> dict[tuple[str, str, str], dict[str, list[Run]]]:
+def _index() -> dict[tuple[str, str, str], dict[Method, list[Run]]]:
     """Runs of the variant "code" by exhibit, data set and network, then by method."""
     index: dict[tuple[str, str, str], dict[str, list[Run]]] = {}
     for block in blocks():
         for run in block.runs() if block.variant != "paper" else ():
             for exhibit in block.exhibits:
                 methods = index.setdefault((exhibit, run.dataset, run.network), {})
-                its = methods.setdefault(run.method, [])
+                its = methods.setdefault(run.recipe, [])
                 if run not in its:
                     its.append(run)
     return index

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from calibkit import terms
+from calibkit_companion.experiments.method import Method, parsed
 from calibkit_companion.experiments.protocol import Protocol
 from calibkit_companion.experiments.run import Run, Setting
 
@@ -18,16 +19,20 @@ class Block:
     Attributes
     ----------
     exhibits : ids of the ledger's ``exhibits.csv``
-    settings, methods : every method is trained in every setting
+    settings : where each method is trained
+    methods : given as such or as names
     variant : "code" or "paper", where the two describe different runs
     seeds : the most seeds; 0: those of the settings
     """
 
     exhibits: tuple[str, ...]
     settings: tuple[Setting, ...]
-    methods: tuple[str, ...]
+    methods: tuple[Method, ...]
     variant: str = "code"
     seeds: int = 0
+
+    def __post_init__(self):
+        object.__setattr__(self, "methods", parsed(self.methods))
 
     def runs(self) -> list[Run]:
         """The runs of the block, setting by setting."""
@@ -40,14 +45,18 @@ class Need:
 
     Attributes
     ----------
+    methods : given as such or as names
     seeds : "all" that a place has; "sweep", as many as an edition gives to coefficients; "few", one
         where pages train on the spot and at most five elsewhere
     at : keys of `plan.Edition.places`, or papers: these stand for their own settings
     """
 
-    methods: tuple[str, ...]
+    methods: tuple[Method, ...]
     seeds: str = "all"
     at: tuple[str, ...] = ("shared",)
+
+    def __post_init__(self):
+        object.__setattr__(self, "methods", parsed(self.methods))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from calibkit_companion.experiments import looks
-from calibkit_companion.experiments.method import method, method_name
+from calibkit_companion.experiments.method import parse
+from calibkit_companion.experiments.names import Name
 from calibkit_companion.experiments.papers import here
 from calibkit_companion.experiments.papers import protocols as p
 from calibkit_companion.experiments.papers.blocks import CIFARS, Block, Need, Paper, grid, settings
@@ -122,7 +123,7 @@ PAPER = Paper(
     seeds=5,
     meant={"focal": "focal_gra"},  # its public code leaves the focal factor out of the gradient
     coefficients={
-        d: {m.partition("(")[0]: method_name(method(m)) for m in _by_validation(d)}
+        d: {Name.read(method).base: parse(method).name for method in _by_validation(d)}
         for d in _COEFFICIENTS
     },
 )
