@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
 from calibkit_companion.data import catalogue, splits
 from calibkit_companion.records import tables
-from calibkit_companion.records.replicates import split
+from calibkit_companion.records.keys import read_fit_name, read_replicate_name
 from calibkit_companion.results import derived
 from calibkit_companion.training import networks
 
@@ -236,7 +236,7 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     own, correct = Measured(given), z.argmax(axis=1) == y
     found = stats.replicates_of_run(z, y, given.val_logits, given.val_labels, n=DRAWS)
     kept = [i for i, name in enumerate(found.names) if not name.endswith("_p_norm")]
-    numbers = [split(found.names[i]) for i in kept]
+    numbers = [tuple(map(str, read_replicate_name(found.names[i])[:3])) for i in kept]
     values, deviations = [*found.estimates[kept]], [*found.deviations[kept]]
     fits = {key: [value] for key, value in found.temperatures.items()}
     scaled = {}
@@ -276,7 +276,7 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
             numbers, values, low, high, step[:, 0], steps, strict=True
         )
     ]  # fmt: skip
-    fits = [("temperature", k.replace("optimal", "ts_test"), t) for k, t in fits.items()]
+    fits = [("temperature", str(read_fit_name(k)), t) for k, t in fits.items()]
     for name, key, fit in [*fits, ("p", "none", ps)]:
         row = {"metric": name, "recalibration": key}
         score_name = "p_norm" if name == "p" else "max_probability"
