@@ -84,6 +84,7 @@ def test_a_dagger_stands_behind_the_interval_of_what_is_marked():
     (mark,) = ax.texts
     assert mark.get_text() == " †"
     assert mark.get_position()[0] == pytest.approx(100 * rows["sam"].high)
+    assert ax.figure.legends[0].get_texts()[-1].get_text() == figures.DAGGER
 
 
 def test_bars_write_what_is_printed_and_what_is_here():

@@ -113,7 +113,7 @@ def verdicts(
         ``{title: printed differences by name}``, in natural units: hollow diamonds. Of several
         networks, each is a stroke and their median the diamond.
     marked : mapping, optional
-        ``{title: names}`` that get a dagger, which the caption explains.
+        ``{title: names}`` that get a dagger, which the legend explains.
 
     Returns
     -------
@@ -149,6 +149,7 @@ def verdicts(
             if name in marked.get(title, ()):
                 end = scale * np.nanmax(rows[name].interval)
                 ax.text(end, y - 0.1, " †", va="center")
+                drawn.add(DAGGER)
             if name in published.get(title, {}):
                 its = scale * np.atleast_1d(published[title][name])
                 if len(its) > 1:
@@ -163,9 +164,17 @@ def verdicts(
             ax.text(0.02, y, heading, transform=ax.get_yaxis_transform(), va="center",
                     color="0.4", style="italic")  # fmt: skip
     ax.set_ylim(len(lines) - 0.4, -0.6)
-    fig.legend(handles=[h for h in _KEY if h.get_label() in drawn], loc="outside upper right",
-               ncols=5, handletextpad=0.2, columnspacing=1.2)  # fmt: skip
+    key(fig, [h for h in _KEY if h.get_label() in drawn])
     return fig
+
+
+def key(fig: Figure, handles: Iterable[Line2D]) -> None:
+    """A legend above the panels, in as many rows as its entries need."""
+    handles = list(handles)
+    words = sum(len(h.get_label()) + 5 for h in handles)
+    rows = -(-words // int(15 * fig.get_figwidth()))  # letters of 8 points
+    fig.legend(handles=handles, loc="outside upper right", ncols=-(-len(handles) // rows),
+               handletextpad=0.2, columnspacing=1.2)  # fmt: skip
 
 
 _TOLD = {"better": BETTER, "worse": WORSE, "different": "0.2", "no clear difference": UNTOLD}
@@ -173,6 +182,9 @@ _KEY = [Line2D([], [], marker="o", ls="", color=c, label=word) for word, c in _T
 _KEY.append(Line2D([], [], marker="o", ls="", color="0.5", mfc="white", label="one or two runs"))
 _PRINTED = {"marker": "D", "ls": "", "color": "0.2", "mfc": "none", "ms": 5, "label": "printed"}
 _KEY.append(Line2D([], [], **_PRINTED))
+DAGGER = "training accuracy over two points lower"
+MARKED = Line2D([], [], ls="", marker="$†$", color="0.15", label=DAGGER)
+_KEY.append(MARKED)
 
 
 def _verdict(ax: Axes, y: float, row) -> str:
