@@ -563,7 +563,7 @@ def plot_overfitting_grid(
         ]
         low, high = min(map(np.nanmin, late)), max(map(np.nanmax, late))
         if low < high:
-            room = 0.55 if rows else 0.3  # for the words below the curves
+            room = 0.7 if rows else 0.3  # for the words below the curves
             row[0].set_ylim(low - room * (high - low), high + 0.12 * (high - low))
     return fig
 
@@ -587,7 +587,7 @@ def _between_stretches(ax: Axes, numbers: Overfitting, color: str) -> None:
     """The mean over each stretch as a bar, and an arrow from the first to the last."""
     (start, _), (late, end) = numbers.stretches[:, [0, -1]]
     first, last = numbers.levels.mean(axis=0)
-    bar = {"color": color, "linewidth": 5, "alpha": 0.6, "zorder": 4, "solid_capstyle": "butt"}
+    bar = {"color": color, "linewidth": 5, "alpha": 0.45, "zorder": 4, "solid_capstyle": "butt"}
     for stretch, level in zip(numbers.stretches, (first, last), strict=True):
         ax.plot(stretch[[0, -1]], [level, level], **bar)
     ax.plot([start, end], [first, first], ":", color=color, linewidth=1)
@@ -601,12 +601,9 @@ def _change(row: Any, metric: str) -> str:
     scale = terms.metric_label(metric)[1]
     word = {"lower": "falls", "higher": "rises"}.get(row.outcome, "no clear change")
     unit, digits = " points" * (scale == 100), 1 if scale > 1 else 3
-    number, low, high = (
-        f"{scale * value:+.{digits}f}".replace("-", "−")
-        for value in (row.estimate, row.low, row.high)
-    )
-    ends = "" if np.isnan(row.low) else f"\n[{low}, {high}]"
-    return f"{word}\n{number}{unit}{ends}"
+    interval = stats.Interval(row.estimate, row.low, row.high)
+    number, _, ends = interval.format(scale, digits, sign=True).partition(" ")
+    return f"{word}\n{number}{unit}\n{ends}".strip()
 
 
 def _since_best(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
@@ -726,7 +723,8 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
         ax.plot(law_x[inside], law[inside], color=_INK, linestyle="--", linewidth=1.3)
         _note(ax, f"dashed: ∝ BS$^{{{numbers.exponent:g}}}$", y=0.87)
         room = 1.28
-    ax.set(xlim=(0, 2), ylim=(0, y[-1] * room))  # the notes stand above
+    ax.set(xlim=(0, 2), ylim=(0, y[-1] * room), xticks=[0, 0.5, 1, 1.5, 2])  # notes stand above
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
     return ax
 

@@ -41,15 +41,16 @@ def risk_of_zhu(curves: Mapping[str, tuple]) -> Axes:
 def overfitting_of_zhu(table: Mapping[str, Mapping], since: float = 0.0) -> Figure:
     """Figure 8 of Zhu et al. (2022): accuracy and AUROC in one panel.
 
-    `table` is that of `plots.plot_overfitting_grid`, and so is `since`, which the paper's figure
-    does without: it has all epochs.
+    `table` is that of `plots.plot_overfitting_grid`. `since` is the share of the training before
+    which nothing is drawn; the paper's figure has all epochs.
     """
-    fig, axes = plt.subplots(1, len(table), figsize=(4.0 * len(table), 2.8), squeeze=False)
-    for ax, curves in zip(axes[0], table.values(), strict=True):
+    fig, axes = plt.subplots(1, len(table), figsize=(3.4 * len(table), 2.8), squeeze=False)
+    for ax, (title, curves) in zip(axes[0], table.items(), strict=True):
         for (name, numbers), color in zip(curves.items(), ("tab:blue", "tab:red"), strict=True):
             label, scale, _ = terms.metric_label(name, unit=False)
-            ax.plot(numbers.epoch, scale * numbers.mean, color=color, label=label)
-        ax.set(xlabel="Epoch", ylabel="%")
+            late = numbers.epoch >= since * numbers.epoch[-1]
+            ax.plot(numbers.epoch[late], scale * numbers.mean[late], color=color, label=label)
+        ax.set(xlabel="Epoch", ylabel="%", title=terms.label(title))
         ax.legend()
     return fig
 
@@ -250,7 +251,7 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
         ax.axvline(0, color="0.3", lw=0.9, zorder=0)
         ax.set_title(_wrapped(title, len(panels)))
         ax.set(xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
-        ax.margins(y=0.2)  # room for the words above and below
+        ax.margins(y=0.4)  # room for the words above and below
         for words, at in (("better at both", "top"), ("lower ECE,\nlower AUROC", "bottom")):
             ax.text(0.03, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
                     va=at)  # fmt: skip
@@ -295,3 +296,11 @@ def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, flo
     axes[0, 0].set_ylim(len(methods) - 0.5, -0.5)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return fig
+
+
+def headline(fig: Figure, title: str) -> None:
+    """A title above all panels, such as the setting that a page shows and why it is that one.
+
+    It stands below the legend, which comes first.
+    """
+    fig.suptitle("\n" * bool(fig.legends) + title, x=0.01, ha="left", size="large")
