@@ -677,10 +677,10 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
 
 
 def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
-    """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
+    """Draw a dot for each cell with samples (shaded by how many, logarithmically), and a law.
 
-    The red band has four fifths of the samples of like Brier score; the number is that of
-    `gradient_spread`, in per cent.
+    The median norm is red, and the red band has four fifths of the samples of like Brier score. The
+    law, if there is one, is dashed. The number is that of `gradient_spread`, in per cent.
 
     Parameters
     ----------
@@ -705,11 +705,16 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
 
     ax = _axes(ax)
     x, y = numbers.brier_edges, numbers.norm_edges
-    counts = np.ma.masked_equal(numbers.counts.T, 0)
+    cells = np.argwhere(numbers.counts > 0)
+    counts = numbers.counts[tuple(cells.T)]
+    across, up = (
+        ((edges[:-1] + edges[1:]) / 2)[i] for edges, i in zip((x, y), cells.T, strict=True)
+    )
     shades = sns.color_palette("mako_r", as_cmap=True)
     # From a quarter on: a single sample is to be seen, too.
-    some = LogNorm(0.25, max(counts.max(), 2))
-    ax.pcolormesh(x, y, counts, norm=some, cmap=shades, rasterized=True)
+    some = LogNorm(0.25, max(counts.max(initial=0), 2))
+    dots = {"s": 5, "marker": "o", "linewidth": 0, "rasterized": True}
+    ax.scatter(across, up, c=counts, norm=some, cmap=shades, **dots)
     ax.fill_between(numbers.middle, numbers.low, numbers.high, color=WRONG, alpha=0.3, linewidth=0)
     ax.plot(numbers.middle, numbers.median, color=WRONG)
     room = 1.14
