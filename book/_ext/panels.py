@@ -108,8 +108,10 @@ def _pieces(text: "Text", renderer, rim: float, between: str) -> list[list[Windo
     each is given.
     """
     box, lines = text.get_window_extent(renderer), text.get_text().splitlines()
+    apart = text._linespacing  # from line to line, in heights of a line
+    apart = 1.2 if apart == "normal" else apart
     size, font = renderer.get_text_width_height_descent, text.get_fontproperties()
-    high = box.height / (len(lines) + 0.2 * (len(lines) - 1))  # 0.2: what is between two lines
+    high = box.height / (1 + apart * (len(lines) - 1))
     found = []
     for i, line in enumerate(lines):
         if not line:  # room for what stands beside the text
@@ -117,7 +119,7 @@ def _pieces(text: "Text", renderer, rim: float, between: str) -> list[list[Windo
         pieces = re.split(between, line)
         ends = [size(line[:n], font, False)[0] for n in accumulate(map(len, pieces))]
         left = box.x0 if text.get_ha() == "left" else (box.x0 + box.x1 - ends[-1]) / 2
-        top = box.y1 - (1.2 * i - 0.1) * high
+        top = box.y1 - (apart * i - 0.1) * high
         found.append([(left + start + rim, left + end - rim, top - rim, top - 1.2 * high + rim)
                       for start, end in zip([0, *ends], ends, strict=False)])  # fmt: skip
     return found

@@ -303,4 +303,5 @@ def headline(fig: Figure, title: str) -> None:
 
     It stands below the legend, which comes first.
     """
-    fig.suptitle("\n" * bool(fig.legends) + title, x=0.01, ha="left", size="large")
+    apart = "\n" * bool(fig.legends)
+    fig.suptitle(apart + title, x=0.01, ha="left", size="large", linespacing=1.4)
