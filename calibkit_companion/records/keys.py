@@ -71,7 +71,7 @@ _IN_COLUMNS = {
 _BY_P_NORM = "_p_norm"
 
 
-# --- names in `deviations.Replicates` --------------------------------------------------------------
+# --- names in `deviations.Replicates` -------------------------------------------------------------
 
 
 def replicate_name(key: Key) -> str:

@@ -24,6 +24,7 @@ A calibration error is compared as its column says: ``ece`` is the error that th
 """
 
 # ruff: noqa: F401 (names for those who use the package)
+from calibkit_companion.results.change import epochs
 from calibkit_companion.results.collection import collect, home
 from calibkit_companion.results.measure import Networks, Series, measured
 from calibkit_companion.results.number import MARGINS, Number, margin

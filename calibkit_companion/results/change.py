@@ -67,15 +67,23 @@ def since(records: Iterable[Record], number: Number) -> Series:
 
 def _stretches(record: Record, number: Number) -> np.ndarray:
     """The number at the first and at the last epochs of a period (2, j); NaN if not there."""
-    history, protocol = record.history, record.info["run"]["protocol"]
-    epoch, values = history["epoch"], history.get(column(number.key))
+    values, chosen = record.history.get(column(number.key)), epochs(record, number.since)
+    if values is None or chosen is None:
+        return np.full((2, 2), nan)
+    return values[np.searchsorted(record.history["epoch"], chosen)]
+
+
+def epochs(record: Record, since: str) -> np.ndarray | None:
+    """The first and the last evaluated epochs of a period (2, j).
+
+    `since` is that of a `Number`. There are none where the period has fewer than four.
+    """
+    epoch, protocol = record.history["epoch"], record.info["run"]["protocol"]
     milestones = *protocol.get("milestones", ()), inf, inf
     begins = {"settled": 0.1 * epoch[-1], **dict(zip(_RATES, milestones, strict=False))}
-    within = np.flatnonzero(epoch > begins[number.since])
+    within = epoch[epoch > begins[since]]
     j = min(MOST, len(within) // 2)
-    if j < 2 or values is None:
-        return np.full((2, 2), nan)
-    return np.stack([values[within[:j]], values[within[-j:]]])
+    return None if j < 2 else np.stack([within[:j], within[-j:]]).astype(int)
 
 
 def mean_change(values: Sequence[float], deviations: Sequence[np.ndarray]) -> "MeanChange":

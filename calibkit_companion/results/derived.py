@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit import arrays, confidence, metrics, stats
+from calibkit import arrays, confidence, curves, metrics, stats
 from calibkit_companion.data import durable
 from calibkit_companion.records import folders
 from calibkit_companion.records.keys import Key, Recalibration, replicate_name
@@ -66,19 +66,8 @@ def _gradient_spread(of: Predictions) -> float:
     """
     arrays = of.arrays
     pairs = zip(arrays["train_brier"][1:], arrays["train_gradient_norm"][1:], strict=True)
-    ranges = [_between_quartiles(*pair) for pair in pairs]
+    ranges = [curves.gradient_spread(*pair) for pair in pairs]
     return mean([each for each in ranges if not isnan(each)])
-
-
-def _between_quartiles(brier: np.ndarray, norm: np.ndarray) -> float:
-    """Mean interquartile range of the norms, in units of their mean; it counts their slope, too."""
-    some = norm > 0
-    order = np.argsort(brier[some], kind="stable")
-    if len(order) < 10:
-        return nan
-    tenths = np.array_split(norm[some][order].astype(float), 10)
-    ranges = [np.subtract(*np.quantile(tenth, [0.75, 0.25])) for tenth in tenths]
-    return float(np.mean(ranges) / norm[some].mean(dtype=float))
 
 
 def _median_gradient_norm(of: Predictions) -> float:
