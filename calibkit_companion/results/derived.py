@@ -19,7 +19,7 @@ from calibkit_companion.records import folders
 from calibkit_companion.records.keys import Key, Recalibration, replicate_name
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import rows_of
-from calibkit_companion.results import epochs
+from calibkit_companion.results import through_training
 from calibkit_companion.results.number import Number
 from calibkit_companion.results.predictions import Predictions
 
@@ -203,7 +203,7 @@ def rows(record: Record) -> list[dict]:
         if record.tables is None or record.tables.number(record.name, key) is None:
             found.append(key._asdict() | {"value": number})
     if record.tables is None:
-        found += epochs.rows(record) + _by_log_odds(record)
+        found += through_training.rows(record) + _by_log_odds(record)
     return found
 
 
