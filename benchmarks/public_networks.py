@@ -50,9 +50,7 @@ TITLES |= {
 }
 POWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 RANKING = [
-    n
-    for n in resampled.COMPARED
-    if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
+    n for n in resampled.COMPARED if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
 ]
 
 

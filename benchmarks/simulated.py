@@ -199,7 +199,7 @@ class Simulated(Place):
         drawn = self.drawn.get(leaf)
         if drawn is None:
             return Part(leaf, lacks=("no run", ""))
-        counted = len(drawn.spread.seeds) if self.rules == "new" else 1
+        counted = looks.taken(self.real.name) if self.rules == "new" else 1
         mean = drawn.at(self.look)
         kept: dict[float, stats.Interval] = {}
 

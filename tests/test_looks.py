@@ -57,23 +57,37 @@ def test_what_is_planned_of_the_queue():
     assert last("cifar10-bsce", ("erm", "focal", "dual_focal", "bsce", "bsce_gra")) == {6}
 
 
-def test_looks_are_counted_by_what_is_compared(monkeypatch):
+def test_every_look_at_a_setting_counts_for_all_that_is_compared_there(monkeypatch):
     made = {
         "planned": {"usual": 3, "erm": 6, "sam": 6},
         "looks": [
-            {"erm": 1, "sam": 1},
+            {"erm": 1, "sam": 1},  # one seed of each: nothing can be judged
             {"erm": 3, "label_smoothing": 2},
             {"sam": 3, "swa": 3},
             {"erm": 4},
             {"sam": 4},
         ],
     }
-    monkeypatch.setattr(looks, "settings", lambda: {"made": made})
+    reached = {"planned": {"usual": 4}, "looks": [{"usual": 2}, {"crl": 4, "usual": 4}]}
+    other = {"planned": {"usual": 1, "swa": 3}, "looks": [{"erm": 1}, {"swa": 3}]}
+    file = {"made": made, "reached": reached, "other": other}
+    monkeypatch.setattr(looks, "settings", lambda: file)
     assert looks.seeds("made", "erm") == [1, 3, 3, 4, 4, 6]
-    assert looks.taken("made", ["erm"]) == 3  # three, four, six; one seed is not judged
-    assert looks.taken("made", ["erm", "sam"]) == 3
-    assert looks.taken("made", ["erm", "swa"]) == 1  # they share three from the first on
-    assert looks.taken("made", ["label_smoothing(epsilon=0.05)"]) == 2  # the usual, by its value
-    assert looks.taken("made", ["crl"]) == 1 and looks.taken("other", ["erm"]) == 1
+    assert looks.seeds("made", "label_smoothing(epsilon=0.05)")[1] == 2  # the usual, by its value
+    assert looks.taken("made") == 5  # four with two seeds of something, and the planned number
+    assert looks.taken("reached") == 2 and looks.taken("other") == 1
+    assert looks.taken("nowhere") == 1
     assert looks.planned("made") == {"seeds": 3, "more": (("erm", 6), ("sam", 6))}
-    assert looks.planned("other") == {}
+    assert looks.planned("nowhere") == {}
+
+
+def test_looks_of_the_released_settings():
+    found = {name: looks.taken(name) for name in looks.settings()}
+    assert {name: n for name, n in found.items() if n > 1} == {
+        "cifar10-plain": 5,
+        "cifar10-augmented": 7,  # six, and the planned number
+        "cifar10-long": 2,  # three looks at one seed each are none
+        "cifar10-bsce": 5,
+        "fashion-bsce": 2,
+        "texts-long": 4,
+    }

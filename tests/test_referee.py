@@ -42,16 +42,16 @@ def test_rules_that_ask_for_less_are_caught(monkeypatch):
 def test_seeds_and_looks_are_those_of_the_settings():
     where = {place.name: place for place in referee.places("released")}
     claim = next(c for c in referee.claims("fmfp") if c.id == "fmfp-c16")
-    rng, seeds = np.random.default_rng(0), {}
+    rng, seeds, counted = np.random.default_rng(0), {}, {}
     for name in ("cifar10-augmented", "fashion-fmfp"):
         real = where[name]
         made = referee.Simulated(*(real.name, real.runs, real.column, real.title), real=real,
                                  claim=claim, rng=rng)  # fmt: skip
         made.draw(right=True)
         (leaf,) = claim.comparisons
-        assert made.part(leaf).looks == len(made.drawn[leaf].spread.seeds)
-        seeds[name] = made.drawn[leaf].spread.seeds
+        seeds[name], counted[name] = made.drawn[leaf].spread.seeds, made.part(leaf).looks
     assert seeds == {"cifar10-augmented": (3, 4, 6), "fashion-fmfp": (20,)}
+    assert counted == {"cifar10-augmented": 7, "fashion-fmfp": 1}  # all looks at the setting
 
 
 def test_the_rate_and_its_upper_end_by_hand():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from calibkit_companion import claims, results
-from calibkit_companion.claims import judging, scorecard, settings
+from calibkit_companion.claims import fates, judging, scorecard, settings
 from calibkit_companion.claims.judging import Judged
 from calibkit_companion.experiments import plan
 from calibkit_companion.records import folders
@@ -44,8 +44,8 @@ def text(made) -> str:
     ],
 )
 def test_what_became_of_a_claim(outcomes, expected):
-    assert scorecard.fate(outcomes) == scorecard.fate(reversed(outcomes)) == expected
-    assert expected in scorecard.FATES
+    assert fates.fate(outcomes) == fates.fate(reversed(outcomes)) == expected
+    assert expected in fates.FATES
 
 
 def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
@@ -60,7 +60,7 @@ def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
         row("bsce-c05", "b", "holds", shown=False),  # what no column shows counts for nothing
         row("bsce-c06", judging.MATHEMATICS, "holds"),
     ]
-    found = scorecard.by_fate(rows, "bsce")
+    found = fates.by_fate(rows, "bsce")
     counted = {name: [told.claim.id for told in its] for name, its in found.items()}
     assert counted == {
         "reproduced": ["bsce-c03", "bsce-c02", "bsce-c06"],  # first what more settings decide
@@ -69,22 +69,33 @@ def test_a_line_counts_its_claims_and_rests_on_the_settings_that_decide():
         "unclear": ["bsce-c01"],
         "not tested": ["bsce-c05"],
     }
-    assert found["reproduced"][0].rests == [("holds", "On a, and 1 more")]
-    assert found["not reproduced"][0].rests == [("reversed", "On a")]
+    assert found["reproduced"][0].rests == {"holds": "On a; On b"}
+    assert found["not reproduced"][0].rests == {"reversed": "On a"}
     said = text(claims.Scorecard(rows))
     assert "6 claims" in said and "3 reproduced 1 of these computed" in said
     assert "1 not tested" in said
     counted = claims.answer(rows)
-    assert counted.startswith("Of 6 claims: **3 reproduced**") and counted.endswith("1 not tested.")
-    assert "different" not in counted
+    assert counted.startswith("**Of 6 claims 3 reproduced, 1 did not, 1 is unclear in every")
+    assert counted.endswith("and 1 could not be tested.**") and "differ" not in counted
     assert "✕ reversed: On a" in said and "different" not in said
     assert 'href="claims.html#bsce-c03-a"' in claims.Scorecard(rows)._repr_html_()
+
+
+def test_a_line_names_few_settings_and_says_which_one_it_rests_on_alone():
+    where = ["a", "b", "c", "d"]
+    rows = [row("bsce-c01", column, "holds") for column in where]
+    rows += [row("bsce-c02", column, "unclear") for column in where]
+    rows += [row("fmfp-c16", "fashion_mnist", "falls short")]
+    first, second = fates.told(rows, "bsce")
+    assert first.rests == {"holds": "On a; On b; On c; and 1 more"}
+    assert second.rests == {"unclear": "in 4 settings"}
+    assert "1 not reproduced 1 of these on Fashion-MNIST alone" in text(claims.Scorecard(rows))
 
 
 def test_the_scorecard_has_every_claim_of_a_board_once_and_leads_to_its_cards():
     rows = claims.board("smoke")
     for paper in plan.PAPERS:
-        told = [its.claim for line in scorecard.by_fate(rows, paper).values() for its in line]
+        told = [its.claim for line in fates.by_fate(rows, paper).values() for its in line]
         assert sorted(claim.id for claim in told) == [c.id for c in claims.claims(paper)]
     cards = claims.Card(rows)._repr_html_()
     links = re.findall(r'href="claims\.html#([\w-]+)"', claims.Scorecard(rows)._repr_html_())
@@ -110,8 +121,9 @@ def test_a_card_has_the_comparisons_both_words_and_the_level():
     made = claims.Card([found])
     assert 'id="fmfp-c26-digits"' in made._repr_html_()
     said = text(made)
-    assert f"With every method as measured: {found.everything}" in said
-    assert f"Without these: {found.without}" in said and f"at {found.judged_at}" in said
+    assert found.everything == found.without == found.outcome == "unclear"
+    assert "With FMFP, the accuracy is more than two points below" in said
+    assert f"Judged at {found.judged_at}" in said
     assert "What would change it" in said
     for one in found.compared():
         assert one.comparison in said and one.measured in said and one.claimed in said
@@ -131,4 +143,4 @@ def test_the_cost_is_that_of_the_records():
 
 
 def test_examples():
-    assert doctest.testmod(scorecard).attempted and not doctest.testmod(scorecard).failed
+    assert doctest.testmod(fates).attempted and not doctest.testmod(fates).failed

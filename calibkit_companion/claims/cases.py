@@ -9,8 +9,10 @@ from calibkit_companion.claims.claim import Claim
 from calibkit_companion.claims.settings import PUBLIC, Place
 from calibkit_companion.claims.verdict import (
     DECIDED,
+    REFUTED,
     Comparison,
     Computed,
+    Doubt,
     Joined,
     Part,
     Side,
@@ -66,13 +68,21 @@ def _agreed(*words: str) -> str:
 class Case:
     """A claim in a place: what was found for its check, or why it is not tested there.
 
-    `doubt` is a precondition of the setting of which the data do not tell whether it is met.
+    Attributes
+    ----------
+    check : what was found for each comparison; None where the claim is not tested
+    lacks : why it is not tested
+    doubt : a precondition of the setting of which the data do not tell whether it is met
+    learned_less : methods that fit their training set less well and are judged all the same
+    coverages_left_out : whether coverages are left out at which errors have to be accepted
     """
 
     place: Place
     check: Joined | None
-    note: str = ""
+    lacks: str = ""
     doubt: str = ""
+    learned_less: tuple[Doubt, ...] = ()
+    coverages_left_out: bool = False
     _verdicts: dict[float, Verdict] = field(default_factory=dict)
 
     def verdict(self, alpha: float = 0.05) -> Verdict:
@@ -101,23 +111,42 @@ def case_of(claim: Claim, place: Place) -> Case:
     doubts = [*preconditions.of_setting(claim, at)]
     if why := next((doubt.why for doubt in doubts if doubt.sure), ""):
         return Case(place, None, why)
-    notes = []
+    learned_less: dict[Doubt, None] = {}
+    left_out = []
 
     def find(leaf: Comparison | Computed) -> Part | None:
         if preconditions.errors_accepted(leaf, place):
-            notes.append(("left out: {what}, at which errors have to be accepted", "coverages"))
+            left_out.append(leaf)
             return None
         part = place.part(leaf)
         if part.lacks:
             return part
-        for doubt in preconditions.learned_less(leaf, claim, place):
-            notes.append((f"judged: {{what}} ({doubt.why})", doubt.method))
+        learned_less.update(dict.fromkeys(preconditions.learned_less(leaf, claim, place)))
         return replace(part, doubts=tuple(preconditions.of_comparison(leaf, claim, place)))
 
     check = claim.check_on(at.runs.setting.dataset).put(find)
-    compared = [part for part in check.leaves() if isinstance(part.leaf, Comparison)]
+    if not any(isinstance(part.leaf, Comparison) for part in check.leaves()):
+        return Case(place, None, "errors have to be accepted at every coverage that it is about")
     doubt = "; ".join(doubt.why for doubt in doubts)
-    return Case(place, check if compared else None, grouped(notes), doubt)
+    return Case(place, check, "", doubt, tuple(learned_less), bool(left_out))
+
+
+def refuted(claim: Claim, outcomes: Iterable[str]) -> bool:
+    """Whether a failure in one setting refutes a claim.
+
+    It does where the paper claims it for all settings. What the paper claims for most settings is
+    refuted where at least two of the settings shown fail, and more than half of those that test it.
+    That something happens somewhere is refuted by no setting.
+
+    Parameters
+    ----------
+    outcomes : in all settings that the board shows
+    """
+    if claim.exists or claim.across == "all":
+        return not claim.exists
+    tested = [outcome for outcome in outcomes if outcome != "not tested"]
+    failed = sum(outcome in REFUTED for outcome in tested)
+    return failed > 1 and 2 * failed > len(tested)
 
 
 def shown_of(claim: Claim, cases: list[Case]) -> list[Case]:
@@ -135,7 +164,7 @@ def shown_of(claim: Claim, cases: list[Case]) -> list[Case]:
         tested = [case.verdict(level).outcome != "not tested" for level in levels]
         return *(not one for one in tested), case.place.name not in own
 
-    return [min(its, key=rank) for its in columns.values()]
+    return [min(its, key=rank) if len(its) > 1 else its[0] for its in columns.values()]
 
 
 def shares(shown: list[Case]) -> dict[str, float]:
@@ -153,12 +182,3 @@ def shares(shown: list[Case]) -> dict[str, float]:
             break
         left = undecided
     return alphas
-
-
-def grouped(reasons: Iterable[tuple[str, str]]) -> str:
-    """Reasons, each once, with all that it is about in the place of ``{what}``."""
-    found: dict[str, dict[str, None]] = {}
-    for why, what in reasons:
-        found.setdefault(why, {})[what] = None
-    each = (why.format(what=", ".join(filter(None, its))) for why, its in found.items())
-    return "; ".join(map(str.strip, each))

@@ -1,25 +1,36 @@
-"""The board on a page."""
+"""The board on a page: a line for each claim, which unfolds its verdicts."""
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from itertools import groupby
 from pathlib import Path
 
 from calibkit_companion.claims.claim import claims
+from calibkit_companion.claims.fates import FATES, told
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.judging import Judged, board_of
 from calibkit_companion.claims.power import MOST
 from calibkit_companion.claims.settings import Place, places
-from calibkit_companion.claims.verdict import DECIDED, OUTCOMES
+from calibkit_companion.claims.verdict import OUTCOMES
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
 from calibkit_companion.results import Results
 
-SIGNS = dict(zip([*OUTCOMES, "holds by printed means"], [*"●◐✕◇◈", "", "○"], strict=True))
+SIGNS = dict(zip(OUTCOMES, [*"●◐✕◇◈", ""], strict=True))
 COLORS = dict(  # of signs and bars; on dark pages see claims.css
     zip(OUTCOMES, ["#0072b2", "#9a6c00", "#c1440e", "#767676", "#5c5c7a"], strict=False)
 )
+# In the style sheet. What is not decided has the colour of the text.
+_CLASSES = dict(zip(OUTCOMES, ["holds", "falls", "reversed", "", "", ""], strict=True))
+
+
+@cache
+def differs() -> dict[str, str]:
+    """By paper: in what the runs here differ from the paper's, for all of its claims."""
+    return tomllib.loads(Path(__file__).with_name("differs.toml").read_text("utf-8"))
 
 
 def titles(rows: Iterable[Judged]) -> dict[str, str]:
@@ -33,10 +44,10 @@ def titles(rows: Iterable[Judged]) -> dict[str, str]:
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """Claims down; across, a sign for the paper's own table and one for each column. HTML.
+    """A line for each claim: what it says, its word, and where. HTML, from rows of `board`.
 
-    A click on a claim unfolds a card for each column: what decides there, every comparison, what
-    was left out, the level, and what would change the verdict.
+    A click on a claim unfolds a verdict for each setting. A click on a verdict unfolds the
+    comparisons, what the claim presumes, the level, and what would change the verdict.
     """
 
     rows: list[Judged]
@@ -62,20 +73,26 @@ class Card:
     def _repr_html_(self) -> str:
         from calibkit.report import html
 
-        by_claim: dict[str, dict[str, Judged]] = {}
+        rows: dict[str, dict[str, Judged]] = {}
         for row in self.rows:
             if row.shown:
-                by_claim.setdefault(row.claim, {})[row.column] = row
-        its = [claim for claim in claims() if claim.id in by_claim]
+                rows.setdefault(row.claim, {})[row.column] = row
+        papers = []
+        for paper in plan.PAPERS:
+            lines = sorted(told(self.rows, paper), key=lambda one: [*FATES].index(one.fate))
+            if lines:
+                each = [(one, printed(one.claim), rows[one.claim.id]) for one in lines]
+                papers.append((paper, each))
         return html.render(
             Path(__file__).with_name("claims.html.jinja"),
-            lines=[(claim, printed(claim), by_claim[claim.id]) for claim in its],
-            several=len({claim.paper for claim in its}) > 1,
+            papers=papers,
             titles=titles(self.rows),
             signs=SIGNS,
-            colors={word: COLORS[word] for word in DECIDED},
+            classes=_CLASSES,
+            colors={word: COLORS[word] for word, name in _CLASSES.items() if name},
             outcomes=OUTCOMES,
-            papers=plan.PAPERS,
+            authors={paper: its.authors for paper, its in plan.PAPERS.items()},
+            differs=differs(),
             most=MOST,
         )
 

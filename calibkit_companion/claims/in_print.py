@@ -44,25 +44,24 @@ def printed(claim: Claim) -> Printed:
     >>> str(printed(claims("fmfp")[15]))  # FMFP raises AUROC
     'holds; holds in 8 of 8 by its means'
     """
-    cells, where = _places_of(claim)
-    cases = claim.check.parts if claim.each else [claim.check]
+    cells, places = places_of(claim)
+    checks = claim.check.parts if claim.each else [claim.check]
     each = (
-        Joined("all", (case,)).put(partial(_from_print, cells=cells, place=place))
-        for place, case in product(where, cases)
+        Joined("all", (check,)).put(partial(_from_print, cells=cells, place=place))
+        for place, check in product(places, checks)
     )
-    found = Joined(claim.across, tuple(case for case in each if case.parts))
-    places = len(found.parts)
-    if not places:
+    found = Joined(claim.across, tuple(one for one in each if one.parts))
+    if not found.parts:
         return Printed("not printed", False, 0, 0)
-    held = [case.put(_by_means).word() for case in found.parts].count("holds")
+    held = [one.put(_by_means).word() for one in found.parts].count("holds")
     spreads = any(not isnan(part.interval().low) for part in found.leaves())
     outcome = found.word() if spreads else "no ±"
-    return Printed(outcome, held >= found.needed()[0], held, places)
+    return Printed(outcome, held >= found.needed()[0], held, len(found.parts))
 
 
 def _from_print(leaf: Comparison | Computed, cells: Mapping, place: tuple[str, str]) -> Part | None:
-    """A comparison of printed means, with their spreads as far as they are printed."""
-    signed = _signed(leaf, cells, place) if isinstance(leaf, Comparison) else []
+    """A comparison of printed means in a place, with the ± where it is printed; None without it."""
+    signed = signed_cells(leaf, cells, place) if isinstance(leaf, Comparison) else []
     if not signed:
         return None
     value = sum(sign * cell.value for sign, cell in signed)
@@ -84,26 +83,41 @@ _KINDS = dict.fromkeys(tables.TEST_SETS, "collected") | {"cifar10c": "shifted"}
 
 
 @cache
-def _cells(exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
-    """Cells of some exhibits by place, then by method and by what number they are."""
-    where: dict[tuple[str, str], dict] = {}
+def cells_by_place(exhibits: tuple[str, ...]) -> dict[tuple[str, str], dict]:
+    """The printed cells of some exhibits.
+
+    Returns
+    -------
+    dict of dict
+        By data set and network of the paper; below, by method and `Number`.
+    """
+    found: dict[tuple[str, str], dict] = {}
     for cell in tables.every():
         # avg_over_backbones: means of the rows above them.
         if cell.exhibit in exhibits and cell.network != "avg_over_backbones":
             number = cell.number._replace(test_set=_KINDS.get(cell.dataset, "clean"))
-            its = where.setdefault((cell.dataset, cell.network), {})
-            its.setdefault((cell.method, number), cell)
-    return where
+            found.setdefault((cell.dataset, cell.network), {}).setdefault(
+                (cell.method, number), cell
+            )
+    return found
 
 
-def _places_of(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
-    """Cells by place, and the places where a check of this claim applies."""
-    cells = _cells(claim.exhibits + claim.tables)
+def places_of(claim: Claim) -> tuple[Mapping, list[tuple[str, str]]]:
+    """The printed cells that bear on a claim, by place, and the places where its check applies.
+
+    A check that names its data sets itself applies once, in a place without a name.
+    """
+    cells = cells_by_place(claim.exhibits + claim.tables)
     return cells, [("", "")] if claim.datasets else list(cells)
 
 
-def _signed(leaf: Comparison, cells: Mapping, place: tuple[str, str]) -> list[tuple[float, tuple]]:
-    """The cells of a comparison in a place, each with its sign; empty if one is not printed."""
+def signed_cells(
+    leaf: Comparison, cells: Mapping, place: tuple[str, str]
+) -> list[tuple[int, tuple]]:
+    """The printed cells of a comparison in a place, each with 1 or -1, the sign in the difference.
+
+    Empty if one of them is not printed.
+    """
     signed = []
     for sign, side in zip((1, -1), leaf.sides, strict=False):
         where = place

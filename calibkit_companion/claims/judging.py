@@ -1,20 +1,20 @@
 """The board: every claim in every setting."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import isnan, nan
 from typing import NamedTuple
 
 from calibkit import metrics, stats, terms
-from calibkit_companion.claims.cases import Case, case_of, grouped, shares, shown_of
+from calibkit_companion.claims.cases import Case, Verdict, case_of, refuted, shares, shown_of
 from calibkit_companion.claims.claim import Claim, claims
 from calibkit_companion.claims.in_print import printed
 from calibkit_companion.claims.power import seeds_needed
 from calibkit_companion.claims.sequential import each_look
 from calibkit_companion.claims.settings import Place, place_of, places
-from calibkit_companion.claims.verdict import DECIDED, Comparison, Joined, Part
-from calibkit_companion.claims.words import described
+from calibkit_companion.claims.verdict import DECIDED, REFUTED, Comparison, Joined, Part
+from calibkit_companion.claims.words import described, grouped, listed, sentence
 from calibkit_companion.experiments import plan
 
 
@@ -32,7 +32,7 @@ class Marked(NamedTuple):
 class Compared(NamedTuple):
     """One comparison of a claim: its 95 % interval in words, and how it fares by itself.
 
-    `lacks` says why there is none; `doubts` what its methods fail, as "method: why"; `claimed` is
+    `lacks` says why there is none; `doubts` what its methods fail, in sentences; `claimed` is
     where the paper puts it, with the margin.
     """
 
@@ -84,6 +84,7 @@ class Judged(NamedTuple):
     without: str = ""
     marked: tuple[Marked, ...] = ()
     needed: int = 0
+    fails: str = ""
     parts: tuple[Part, ...] = ()
 
     @property
@@ -103,11 +104,16 @@ class Judged(NamedTuple):
         found = []
         for part in self.parts:
             its = Judged(*("",) * 4, **_numbers(part))
-            doubts = tuple(f"{doubt.method}: {doubt.why}" for doubt in part.doubts)
+            doubts = tuple(f"With {listed([d.method])}, {d.why}." for d in part.doubts)
             how = its.comparison, its.measured, part.word(), part.seeds, part.looks
             lacks = " ".join(part.lacks or ())
             found.append(Compared(*how, lacks, doubts, _claimed(part, its.metric)))
         return found
+
+    @property
+    def where(self) -> str:
+        """The setting in a few words: its data alone, if all settings on these share a column."""
+        return terms.DATASETS.get(self.column, self.title)
 
     @property
     def anchor(self) -> str:
@@ -187,32 +193,36 @@ def _rows(claim: Claim, where: list[Place]) -> list[Judged]:
     cases = [case_of(claim, place) for place in where]
     shown = shown_of(claim, cases)
     alphas = shares(shown)
+    fails = refuted(claim, (case.verdict(alphas[case.place.column]).outcome for case in shown))
     return [
-        _judged(claim, case, alphas[case.place.column], any(case is s for s in shown))
+        _judged(claim, case, alphas[case.place.column], any(case is s for s in shown), fails)
         for case in cases
     ]
 
 
-def _judged(claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True) -> Judged:
-    """The row of a claim in a place."""
+def _judged(
+    claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True, refuted: bool = True
+) -> Judged:
+    """The row of a claim in a place.
+
+    Parameters
+    ----------
+    alpha : the level of the column
+    shown : whether its column shows this row
+    refuted : whether the settings that fail are enough to refute the claim
+    """
     check, place = case.check, case.place
     found = case.verdict(alpha)
-    outcome, notes = found.outcome, [case.note]
-    marked = _marked(check, outcome) if check else ()
-    for word, sure in (("marked", True), ("on the edge", False)):
-        its = ((f"{word}: {{what}} ({m.why})", m.method) for m in marked if m.sure is sure)
-        notes.append(grouped(its))
-    notes.append(case.doubt)
-    if found.doubted and found.everything != found.without:
-        notes.append(f"{found.everything} with all, {found.without} without these")
-    if claim.exists and outcome in ("reversed", "falls short"):
-        outcome = "unclear"
-        notes.append("not seen here, which refutes nothing")
-    if outcome == "not tested" and check:
-        lacks = (part.lacks for part in check.leaves() if part.lacks)
-        notes.insert(0, grouped((f"{why} {{what}}", what) for why, what in lacks))
+    fails = found.outcome in REFUTED and not refuted
+    outcome = "unclear" if fails else found.outcome
+    marked = _marked(check, found.outcome) if check else ()
+    if outcome == "not tested":
+        missing = (part.lacks for part in check.leaves() if part.lacks) if check else ()
+        why = "; ".join(filter(None, [case.lacks, grouped(missing), case.doubt]))
+    else:
+        why = " ".join(_reasons(claim, case, found, marked, fails))
     row = Judged(
-        *(claim.id, place.name, "; ".join(filter(None, notes)), outcome),
+        *(claim.id, place.name, why, outcome),
         printed=printed(claim).outcome,
         column=place.column,
         title=place.title,
@@ -220,6 +230,7 @@ def _judged(claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True) -
         level=1 - alpha,
         everything=found.everything,
         without=found.without,
+        fails=found.outcome if fails else "",
         marked=marked,
         parts=tuple(check.leaves()) if check else (),
     )
@@ -229,11 +240,53 @@ def _judged(claim: Claim, case: Case, alpha: float = 0.05, shown: bool = True) -
         check = check.without(lambda part: any(part is p for p in found.doubted))
     part = check.deciding(alpha)
     level = 1 - each_look(alpha, part.looks)
-    alone = outcome if outcome in ("holds", "reversed") else part.word()
-    alone *= alone != outcome
-    needed = 0 if outcome in DECIDED else seeds_needed(part, alpha)
-    looks = {"level": level, "looks": part.looks, "needed": needed}
-    return row._replace(**_numbers(part), **looks, alone=alone)
+    alone = found.outcome if found.outcome in ("holds", "reversed") else part.word()
+    alone *= alone != found.outcome
+    needed = 0 if found.outcome in DECIDED else seeds_needed(part, alpha)
+    return row._replace(**_numbers(part), level=level, looks=part.looks, needed=needed, alone=alone)
+
+
+def _reasons(
+    claim: Claim, case: Case, found: Verdict, marked: tuple[Marked, ...], fails: bool
+) -> Iterator[str]:
+    """Sentences on what a claim presumes in a place, and on why its word is not a clearer one."""
+    if case.coverages_left_out:
+        yield "Coverages at which errors have to be accepted are left out."
+    for why, methods in _by_reason((doubt.why, doubt.method) for doubt in case.learned_less):
+        yield f"With {methods}, {why}. That counts as fitted."
+    for why, methods in _by_reason((mark.why, mark.method) for mark in marked):
+        yield f"With {methods}, {why}."
+    if case.doubt:
+        yield sentence(case.doubt)
+    if found.doubted and found.everything != found.without:
+        yield (
+            f"Judged with every method, the claim {_FARES[found.everything]}. Judged without "
+            f"{listed(mark.method for mark in marked)}, it {_FARES[found.without]}."
+        )
+    if fails and claim.exists:
+        yield "It is not seen here. Its paper says only that it happens somewhere."
+    elif fails:
+        yield (
+            f"It {_FARES[found.outcome]} here. Its paper claims it, by its words or its tables, "
+            "for most settings. One setting does not refute that."
+        )
+
+
+def _by_reason(reasons: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Each reason once, with all methods that it is about, as they stand in a sentence."""
+    found: dict[str, list[str]] = {}
+    for why, method in reasons:
+        found.setdefault(why, []).append(method)
+    return ((why, listed(methods)) for why, methods in found.items())
+
+
+_FARES = {
+    "holds": "holds",
+    "falls short": "falls short",
+    "reversed": "is reversed",
+    "unclear": "is unclear",
+    "not tested": "has too few comparisons left to be tested",
+}
 
 
 def _marked(check: Joined, outcome: str) -> tuple[Marked, ...]:

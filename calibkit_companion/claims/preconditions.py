@@ -19,8 +19,25 @@ from calibkit_companion.results import printed as tables
 from calibkit_companion.results.number import LEARNS
 
 MEMORISED = 0.97  # share of the training set
-UNFIT = "fits its training set and the test set less well than plain training"
-NOT_LOWERED = "ECE not lowered"
+# What a method fails, as the end of a sentence that begins with "with METHOD".
+UNFIT = (
+    "the accuracy is more than two points below that of plain training, on the training set and on "
+    "the test set"
+)
+PERHAPS_UNFIT = (
+    "it is open whether the accuracy is more than two points below that of plain training, on the "
+    "training set and on the test set"
+)
+NOT_LOWERED = "the ECE is not lower than with plain training"
+PERHAPS_NOT_LOWERED = "it is open whether the ECE is lower than with plain training"
+LEARNED_LESS = (
+    "the accuracy is more than two points below that of plain training on the training set, but "
+    "not on the test set"
+)
+PERHAPS_LEARNED_LESS = (
+    "the accuracy may be more than two points below that of plain training on the training set, "
+    "but is not on the test set"
+)
 
 
 def above(interval: stats.Interval, threshold: float) -> bool | None:
@@ -44,39 +61,41 @@ def of_setting(claim: Claim, place: Place) -> Iterator[Doubt]:
         least = overconfidence(claim.paper) / 2
         over = place.interval(_erm("confidence"), _erm("accuracy"))
         if not isnan(over.estimate) and (met := above(over, least)) is not True:
-            amount = "less than" if met is False else "not clearly more than"
             yield Doubt(
-                f"plain training is over-confident by {over.format(100, 1)} points, {amount} half "
-                f"of the {200 * least:.1f} of its paper",
+                f"plain training is over-confident by {over.format(100, 1)} points"
+                + _presumed(f"at least {100 * least:.1f}, half of what its paper has", met is None),
                 sure=met is False,
             )
     if needs.get("memorised"):
         learned = place.interval(_erm("train_accuracy"))
         if not isnan(learned.estimate) and (met := above(learned, MEMORISED)) is not True:
-            clearly = "" if met is False else "clearly "
             yield Doubt(
-                f"plain training has learned {learned.format(100, 1)} % of its training set, not "
-                f"{clearly}97 %",
+                f"plain training knows {learned.format(100, 1)} % of its training set by heart"
+                + _presumed("97 %", met is None),
                 sure=met is False,
             )
     if "decays" in needs:
         change = place.interval(_erm("auroc", since="third_rate"))
         if not isnan(change.estimate) and (less := above(change, -needs["decays"])) is not False:
-            clearly = "" if less else "clearly "
             yield Doubt(
-                f"the AUROC of plain training ends {change.format(100, 1, sign=True)} points from "
-                "that after the second drop of the learning rate, not "
-                f"{clearly}{100 * needs['decays']:.1f} below it",
+                f"the AUROC of plain training changes by {change.format(100, 1, sign=True)} points "
+                "after the second drop of the learning rate"
+                + _presumed(f"a fall of at least {100 * needs['decays']:.1f}", less is None),
                 sure=less is True,
             )
     for method in needs.get("errors left", ()):
         learned = place.interval(Side(method, Number("train_accuracy")))
         if not isnan(learned.estimate) and (met := above(learned, MEMORISED)) is not False:
-            perhaps = "" if met else "perhaps "
             yield Doubt(
-                f"{terms.label(method)} makes {perhaps}next to no errors on its training set",
+                f"{terms.inside(terms.label(method))} gets {learned.format(100, 1)} % of its "
+                "training set right" + _presumed("less than 97 %", met is None),
                 sure=met is True,
             )
+
+
+def _presumed(what: str, is_open: bool) -> str:
+    """The end of a sentence: what a claim presumes, and whether the data leave that open."""
+    return f"; the claim presumes {what}" + "; whether that is so is open" * is_open
 
 
 def of_comparison(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
@@ -90,13 +109,13 @@ def of_comparison(leaf: Comparison | Computed, claim: Claim, place: Place) -> li
             fits = [_fits(here, method, metric) for metric in ("train_accuracy", "accuracy")]
             if True not in fits:  # who is as accurate on the test set has learned enough
                 sure = fits == [False, False]
-                found.append(Doubt("perhaps " * (not sure) + UNFIT, terms.label(method), sure))
+                found.append(Doubt(UNFIT if sure else PERHAPS_UNFIT, terms.label(method), sure))
     method = leaf.first.method
     if leaf.calibrating and method != "erm":
         ece = Side(method, Number("ece"))
         raised = above(place.at(leaf.first).interval(ece, _erm("ece")), 0.0)
         if raised is not False:
-            why = NOT_LOWERED if raised else "ECE not clearly lowered"
+            why = NOT_LOWERED if raised else PERHAPS_NOT_LOWERED
             found.append(Doubt(why, terms.label(method), bool(raised)))
     return found
 
@@ -110,15 +129,17 @@ def _fits(place: Place, method: str, metric: str) -> bool | None:
 
 
 def learned_less(leaf: Comparison | Computed, claim: Claim, place: Place) -> list[Doubt]:
-    """Methods that know less of their training set, yet are as accurate on the test set."""
+    """Methods of a comparison that fit their training set less well than plain training.
+
+    They are as accurate as plain training on the test set, and so are judged like the others.
+    """
     if isinstance(leaf, Computed) or not claim.presumes.get("learns", True):
         return []
     found = []
     for here, method in ((place.at(s), m) for s in leaf.sides if not s.size for m in s.methods):
         learned = _fits(here, method, "train_accuracy")
         if not learned and _fits(here, method, "accuracy"):
-            perhaps = "perhaps " * (learned is None)
-            why = f"{perhaps}knows less of its training set, and is as accurate on the test set"
+            why = PERHAPS_LEARNED_LESS if learned is None else LEARNED_LESS
             found.append(Doubt(why, terms.label(method), sure=False))
     return found
 

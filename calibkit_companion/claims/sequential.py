@@ -25,12 +25,27 @@ def each_look(alpha: float, looks: int) -> float:
     """
     if looks == 1:
         return alpha
-    from scipy.optimize import brentq
     from scipy.special import ndtr, ndtri
 
-    least, most = -ndtri(alpha / 2), -ndtri(alpha / 2 / looks)  # Bonferroni is too strict
-    bound = brentq(lambda z: _crossed(z, looks) - alpha, least, most, xtol=1e-7)
+    # Between the bound of one look and that of Bonferroni, by false position (Illinois).
+    low, high = -ndtri(alpha / 2), -ndtri(alpha / 2 / looks)
+    above, below = _crossed(low, looks) - alpha, _crossed(high, looks) - alpha
+    kept = 0  # the end that the last step kept
+    while high - low > 1e-7:
+        bound = (low * below - high * above) / (below - above)
+        excess = _crossed(bound, looks) - alpha
+        if abs(excess) < 1e-9 * alpha:
+            break
+        if excess > 0:
+            low, above = bound, excess
+            below, kept = below / (1 + (kept > 0)), 1
+        else:
+            high, below = bound, excess
+            above, kept = above / (1 + (kept < 0)), -1
     return float(2 * ndtr(-bound))
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 
 
 def _crossed(bound: float, looks: int) -> float:
@@ -40,11 +55,10 @@ def _crossed(bound: float, looks: int) -> float:
     """
     from scipy.special import ndtr
 
-    nodes, weights = np.polynomial.legendre.leggauss(48)
     at, density = np.zeros(1), np.ones(1)  # the weights of the integral are in the density
     for k in range(1, looks):
         half = bound * np.sqrt(k)
-        step = np.exp(-((half * nodes[:, None] - at) ** 2) / 2) / np.sqrt(2 * np.pi)
-        at, density = half * nodes, half * weights * (step @ density)
+        step = np.exp(-((half * _NODES[:, None] - at) ** 2) / 2) / np.sqrt(2 * np.pi)
+        at, density = half * _NODES, half * _WEIGHTS * (step @ density)
     half = bound * np.sqrt(looks)
     return 1 - float(density @ (ndtr(half - at) - ndtr(-half - at)))

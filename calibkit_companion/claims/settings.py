@@ -3,7 +3,7 @@
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
 from math import inf, isnan, nan
@@ -11,11 +11,12 @@ from math import inf, isnan, nan
 from calibkit import confidence, stats, terms
 from calibkit_companion.claims.claim import claims
 from calibkit_companion.claims.verdict import Comparison, Computed, Part, Side, known
-from calibkit_companion.claims.words import coefficient, described
+from calibkit_companion.claims.words import coefficients, described
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.experiments import looks, plan
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import Number, Results, Series, others
+from calibkit_companion.results.measure import by_log_odds, has
 
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
 # seen to rise; the published 500 epochs are 20,000 for 5,000 samples.
@@ -68,7 +69,7 @@ class Place:
             if steps < HEAD_STEPS:
                 return f"ConfidNet's head had {steps:,.0f} updates, fewer than {HEAD_STEPS:,}", ""
         if side.lowest:
-            values = dict(zip(map(coefficient, side.lowest), each, strict=True))
+            values = dict(zip(coefficients(side.lowest).values(), each, strict=True))
             seeds = set.intersection(*(set(s.values) for s in each))
             lowest = {s: min(values, key=lambda c: values[c].values[s]) for s in sorted(seeds)}
             return Series(lowest, n=each[0].n)
@@ -103,22 +104,33 @@ class Place:
         lacks = ("one run only, no interval:", described(leaf)) if isnan(interval().low) else None
         if leaf.first.lowest and interval().low == interval().high:  # of the grid
             lacks = "the same coefficient in every run, no interval:", described(leaf)
-        part = Part(leaf, interval, mean.seeds, difference.covers, lacks, looks=self.looks(leaf))
+        part = Part(
+            leaf, interval, mean.seeds, difference.covers, lacks, looks=self.at(leaf.first).looks
+        )
         return replace(part, mean=mean if isinstance(mean, stats.MeanOverSeeds) else None)
+
+    @cached_property
+    def _by_log_odds(self) -> bool:
+        """Whether every run of the setting has its numbers by the log-odds, too."""
+        asked = Number("auroc")
+        # Plain training is asked first: to load every record of a setting takes time.
+        if not all(has(record, by_log_odds(asked)) for record in self.runs.records("erm")):
+            return False
+        return self.runs.ranked(asked) != (asked,)
 
     def ranked(self, leaf: Comparison) -> Comparison:
         """A comparison by the log-odds, if every run of the setting has them."""
-        if leaf.first.size:
+        there = self.at(leaf.first)
+        if leaf.first.size or not there._by_log_odds:
             return leaf
-        numbers = self.at(leaf.first).runs.ranked(*(side.number for side in leaf.sides))
+        numbers = there.runs.ranked(*(side.number for side in leaf.sides))
         sides = [side._replace(number=n) for side, n in zip(leaf.sides, numbers, strict=True)]
         return replace(leaf, **dict(zip(("first", "second"), sides, strict=False)))
 
-    def looks(self, leaf: Comparison) -> int:
-        """How often a comparison is looked at, while seeds are added and at the planned number."""
-        if self.runs.selection.edition != "released":
-            return 1
-        return looks.taken(self.name, [m for side in leaf.sides for m in side.methods])
+    @cached_property
+    def looks(self) -> int:
+        """How often the setting is looked at, while seeds are added and at the planned number."""
+        return looks.taken(self.name) if self.runs.selection.edition == "released" else 1
 
 
 def _why_nan(number: Number) -> str:

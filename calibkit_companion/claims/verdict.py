@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf, isnan, nan
 from typing import NamedTuple
 
-from calibkit import stats, terms
+from calibkit import stats
 from calibkit_companion.claims.sequential import each_look
 from calibkit_companion.results import Number
 
@@ -58,7 +58,8 @@ class Computed:
     says: str = ""
 
 
-DECIDED = ("holds", "falls short", "reversed")
+REFUTED = ("falls short", "reversed")
+DECIDED = ("holds", *REFUTED)
 OUTCOMES = (*DECIDED, "unclear", "unclear (precondition)", "not tested")
 
 
@@ -71,7 +72,7 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     Parameters
     ----------
     interval : of the difference
-    side : where the paper puts it: "below" or "above" 0, "near" it, "at most" or "at least" 0
+    side : where the paper puts it, one of `SIDES`: below or above 0, near it, at most or at least 0
     margin : the largest difference that would not matter
 
     Examples
@@ -83,7 +84,6 @@ def word(interval: stats.Interval, side: str, margin: float = 0.0) -> str:
     >>> word(stats.Interval(0.2, -0.1, 0.3), "near", margin=0.4)
     'holds'
     """
-    terms.choose("side", side, SIDES)
     _, low, high = interval
     if isnan(low):
         return "unclear"
@@ -233,7 +233,7 @@ class Joined:
         for words in (("reversed",), ("reversed", "falls short")):
             if sum(w in words for w in against) >= fails:
                 return words[-1]
-        open_ = sum(w not in ("reversed", "falls short") for w in against)
+        open_ = sum(w not in REFUTED for w in against)
         could = {"all": len(kept), "any": open_}.get(self.quantifier, len(self.parts))
         return "unclear" if could - found.count("not tested") >= holds else "not tested"
 

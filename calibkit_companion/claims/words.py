@@ -1,20 +1,57 @@
-"""A comparison in words."""
+"""Comparisons and reasons in words."""
+
+from collections.abc import Iterable
 
 from calibkit import terms
 from calibkit_companion.claims.verdict import Comparison, Computed, Side
+from calibkit_companion.experiments.method import parse
 from calibkit_companion.pages import page
 
 
-def coefficient(method: str) -> float:
-    """The coefficient that a method's name states."""
-    return float(method.rpartition("=")[2].rstrip(")"))
+def coefficients(methods: Iterable[str]) -> dict[str, float]:
+    """Of methods that differ in one coefficient: its value for each.
+
+    >>> coefficients(["focal(gamma=1)", "focal(gamma=3)"])
+    {'focal(gamma=1)': 1.0, 'focal(gamma=3)': 3.0}
+    """
+    options = {method: dict(parse(method).options) for method in methods}
+    first, *others = options.values()
+    (varied,) = {key for other in others for key in other if other[key] != first[key]}
+    return {method: float(its[varied]) for method, its in options.items()}
+
+
+def listed(names: Iterable[str]) -> str:
+    """Labels of methods inside a sentence, each once.
+
+    >>> listed(["Label smoothing", "SAM", "FMFP", "SAM"])
+    'label smoothing, SAM and FMFP'
+    """
+    *first, last = (terms.inside(name) for name in dict.fromkeys(names))
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def sentence(text: str) -> str:
+    """A clause as a sentence: with a capital and a full stop."""
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def grouped(reasons: Iterable[tuple[str, str]]) -> str:
+    """Reasons why something lacks, each once, followed by all that it is about.
+
+    >>> grouped([("no run of", "SAM"), ("one run only", ""), ("no run of", "FMFP")])
+    'no run of SAM, FMFP; one run only'
+    """
+    found: dict[str, dict[str, None]] = {}
+    for why, what in reasons:
+        found.setdefault(why, {})[what] = None
+    return "; ".join(f"{why} {', '.join(filter(None, its))}".strip() for why, its in found.items())
 
 
 def _side_label(side: Side) -> str:
     if side.lowest:
-        name = terms.label(side.lowest[0].partition("(")[0])
-        coefficients = ", ".join(f"{coefficient(m):g}" for m in side.lowest)
-        text = f"{name} ({coefficients})"
+        name = terms.label(terms.parts(side.lowest[0])[0])
+        values = ", ".join(f"{value:g}" for value in coefficients(side.lowest).values())
+        text = f"{name} ({values})"
     else:
         score = {"trust_score": "Trust Score", "confidnet": "ConfidNet"}.get(side.number.score)
         text = score or terms.label(side.method)

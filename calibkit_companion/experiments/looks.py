@@ -4,7 +4,6 @@ Free of torch and quick to import: the plan reads it for every job.
 """
 
 import tomllib
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
@@ -38,24 +37,31 @@ def seeds(setting: str, method: str) -> list[int]:
     >>> seeds("cifar10-long", "erm")
     [1, 1, 1, 3, 7]
     """
-    method, now, found = parse(method).name, 0, []
-    for look in (*settings()[setting]["looks"], settings()[setting]["planned"]):
-        now = look.get(method, look.get("usual", now))
+    return _seeds(settings()[setting], parse(method).name)
+
+
+def _seeds(file: dict, name: str) -> list[int]:
+    """The same from the part of the file that is about one setting, by the name that it uses."""
+    now, found = 0, []
+    for look in (*file["looks"], file["planned"]):
+        now = look.get(name, look.get("usual", now))
         found.append(now)
     return found
 
 
-def taken(setting: str, methods: Iterable[str]) -> int:
-    """How often what some methods share is looked at, the look at the planned number included.
+def taken(setting: str) -> int:
+    """How often a setting is looked at while seeds are added, the planned number included.
 
-    A look counts if it brought seeds that all of them have. One seed alone is not judged, and is
-    no look.
+    All looks count for every verdict on the setting. A look at which no method has a second seed
+    can judge nothing and is not counted. The planned number is one more look until it is reached.
 
-    >>> taken("cifar10-long", ["erm", "label_smoothing"]), taken("cifar10-long", ["erm", "mixup"])
-    (2, 1)
+    >>> taken("cifar10-plain"), taken("cifar10-augmented"), taken("fashion-fmfp")
+    (5, 7, 1)
     """
     if setting not in settings():
         return 1
-    each = [seeds(setting, method) for method in methods]
-    shared = {min(its) for its in zip(*each, strict=True)}
-    return max(sum(n > 1 for n in shared), 1)
+    file = settings()[setting]
+    names = {name for look in file["looks"] for name in look} - {"date", "commit"}
+    *looks, planned = zip(*(_seeds(file, name) for name in names), strict=True)
+    judged = sum(max(look) > 1 for look in looks)
+    return max(judged + (looks[-1] != planned), 1)

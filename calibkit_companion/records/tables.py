@@ -195,8 +195,13 @@ def _array(column) -> np.ndarray:
 
 
 def _numbers(array) -> np.ndarray:
-    """An Arrow array of numbers, with NaN for a missing one."""
-    return np.from_dlpack(array.fill_null(np.nan) if array.null_count else array)
+    """An Arrow array of numbers, with NaN for a missing one; Arrow's own fill imports pandas."""
+    if not array.null_count:
+        return np.from_dlpack(array)
+    known = np.from_dlpack(array.is_valid().cast("uint8")).astype(bool)
+    buffers = [None, array.buffers()[1]]
+    there = type(array).from_buffers(array.type, len(array), buffers, offset=array.offset)
+    return np.where(known, np.from_dlpack(there), np.nan)
 
 
 def codes_of(column) -> tuple[np.ndarray, list]:
