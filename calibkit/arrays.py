@@ -493,10 +493,10 @@ def plain(value: Any, infinite: str | None = None) -> Any:
     >>> plain({"a": np.array([1.5, np.nan]), "b": (np.int64(2), np.inf)}, "inf")
     {'a': [1.5, None], 'b': [2, 'inf']}
     """
-    if is_dataclass(value):
-        value = vars(value)
-    elif hasattr(value, "_asdict"):
+    if hasattr(value, "_asdict"):
         value = value._asdict()
+    elif is_dataclass(value):
+        value = vars(value)
     if isinstance(value, dict):
         return {str(key): plain(x, infinite) for key, x in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
