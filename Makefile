@@ -72,8 +72,9 @@ test: $(READY)  ## the whole test suite (FAST=1: without the slow tests)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder $(if $(FAST),-m "not slow")
 
-lint: $(READY)  ## style, and the rule that imports run downward
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache
+lint: $(READY)  ## style, the rule that imports run downward, and the types promised to users
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --no-cache \
+		&& $(BIN)/python .ci/public_types.py
 
 findings:  ## what other tools do that one would not guess (NAME=script: one of them); installs each tool
 	@failed=; for script in $(if $(findstring command,$(origin NAME)),findings/$(NAME).sh,$(sort $(wildcard findings/*.sh))); do \

@@ -42,6 +42,8 @@ def with_sums(pins: list[str]) -> list[str]:
     """Each pin with the sums of all its files, in the order of `pins`."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-deps"]
     command += ["--generate-hashes", "--no-header", "--no-annotate", "--universal"]
+    # A package may ask for a later release of this Python than the first one.
+    command += ["--python-version", ".".join(map(str, sys.version_info[:3]))]
     found = subprocess.run(
         command, input="\n".join(pins), capture_output=True, text=True, check=True
     ).stdout

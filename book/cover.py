@@ -37,7 +37,7 @@ def figure(target: Path) -> None:
     for ax in axes[:-1].flat:
         ax.set_xlabel("")
     key = [plt.Line2D([], [], ls="", marker="o", color="0.4", mfc=fill) for fill in ("none", "0.4")]
-    fig.legend(key, ["as trained", "after one temperature"], loc="outside upper right", ncols=2)
+    fig.legend(key, ["as trained", "after temperature scaling"], loc="outside upper right", ncols=2)
     page.stamp(fig, *places, methods=METHODS)
     fig.savefig(target, dpi=150, bbox_inches="tight")
 

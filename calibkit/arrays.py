@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibkit import precision
+from calibkit.grids import Array
 from calibkit.precision import Floor
 
 if TYPE_CHECKING:
     import torch
 
-Array: TypeAlias = npt.NDArray[Any]
 # What functions take: what NumPy can read (arrays, nested sequences of numbers), or a torch tensor.
 # Both names are quoted, so that torch is not needed and `help` shows them as written.
 ArrayLike: TypeAlias = "npt.ArrayLike | torch.Tensor"
@@ -493,10 +493,10 @@ def plain(value: Any, infinite: str | None = None) -> Any:
     >>> plain({"a": np.array([1.5, np.nan]), "b": (np.int64(2), np.inf)}, "inf")
     {'a': [1.5, None], 'b': [2, 'inf']}
     """
-    if is_dataclass(value):
-        value = vars(value)
-    elif hasattr(value, "_asdict"):
+    if hasattr(value, "_asdict"):
         value = value._asdict()
+    elif is_dataclass(value):
+        value = vars(value)
     if isinstance(value, dict):
         return {str(key): plain(x, infinite) for key, x in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

@@ -109,6 +109,10 @@ class Overfitting:
     drop : array (seeds,)
         Last value minus that of the best epoch, negative for a loss of what should be high; the
         epoch is chosen by the mean of the other seeds, so that its luck is not counted.
+    stretches : array (2, j) of int, or None
+        The epochs of two stretches that were given: an early one and the last one.
+    levels : array (seeds, 2), or None
+        Mean of each seed over each stretch.
     """
 
     metric: str
@@ -119,6 +123,8 @@ class Overfitting:
     best: float
     final: float
     drop: Array
+    stretches: Array | None = None
+    levels: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -162,8 +168,8 @@ class GradientNorms:
         Median Brier score of the samples in each of twenty parts of its range.
     low, median, high : arrays (20,)
         10, 50 and 90 % quantiles of their norm. All are ``nan`` for fewer than 20 samples.
-    ratio : float
-        `gradient_ratio`: how unequal the norms of equally wrong samples are.
+    spread : float
+        `gradient_spread`: how unequal the norms of about equally wrong samples are.
     exponent : float or None
         Of the law ``norm = scale · brier^exponent``, if the loss has one.
     scale : float or None
@@ -177,7 +183,7 @@ class GradientNorms:
     low: Array
     median: Array
     high: Array
-    ratio: float
+    spread: float
     exponent: float | None
     scale: float | None
 
@@ -369,7 +375,10 @@ def prepare_reliability(
 
 
 def prepare_overfitting(
-    histories: History | Sequence[History], metric: str, best_by: str = ""
+    histories: History | Sequence[History],
+    metric: str,
+    best_by: str = "",
+    stretches: "ArrayLike | None" = None,
 ) -> Overfitting:
     """A metric over epochs, averaged over seeds, and the loss between its best epoch and the last.
 
@@ -386,6 +395,9 @@ def prepare_overfitting(
         Such as ``"auroc"``: one of `terms.METRICS` that has a direction.
     best_by : str, optional
         Another metric that says which epoch is best, such as ``"auroc"`` for the accuracy since.
+    stretches : array_like (2, j) of int, optional
+        Epochs of two stretches that were fixed beforehand, an early one and the last one. Their
+        means are compared without the luck of a best epoch.
 
     Returns
     -------
@@ -418,6 +430,15 @@ def prepare_overfitting(
     )
     mean, total = values.mean(axis=0), judged.sum(axis=0) * (1 if higher_is_better else -1)
     others = total - judged * (1 if higher_is_better else -1) if len(values) > 1 else total[None]
+    levels = None
+    if stretches is not None:
+        stretches = np.asarray(stretches, dtype=int)
+        if stretches.ndim != 2 or len(stretches) != 2 or not np.isin(stretches, epochs[0]).all():
+            raise ValueError(
+                f"stretches: got {stretches.tolist()}, expected two lists of evaluated epochs"
+            )
+        places = np.searchsorted(epochs[0], stretches)
+        levels = values[:, places].mean(axis=2)
     best, chosen = int(np.nanargmax(total)), np.nanargmax(others, axis=1)
     return Overfitting(
         metric=metric,
@@ -428,6 +449,8 @@ def prepare_overfitting(
         best=float(mean[best]),
         final=float(mean[-1]),
         drop=values[:, -1] - values[np.arange(len(values)), chosen],
+        stretches=stretches,
+        levels=levels,
     )
 
 
@@ -527,7 +550,7 @@ def prepare_gradient_norms(
     Returns
     -------
     GradientNorms
-        Samples in cells, quantiles of the norm along the Brier score, and their ratio.
+        Samples in cells, quantiles of the norm along the Brier score, and their spread.
 
     Raises
     ------
@@ -569,48 +592,45 @@ def prepare_gradient_norms(
         low=quantiles[0],
         median=quantiles[1],
         high=quantiles[2],
-        ratio=gradient_ratio(x, y),
+        spread=gradient_spread(x, y),
         exponent=exponent,
         scale=scale,
     )
 
 
-def gradient_ratio(brier: ArrayLike, norm: ArrayLike, size: int = 20, above: float = 0.01) -> float:
-    """How many times as large the large gradients of equally wrong samples are as the small ones.
+def gradient_spread(brier: ArrayLike, norm: ArrayLike, parts: int = 10) -> float:
+    """Interquartile range of the gradient norms of about equally wrong samples, over their mean.
 
-    Samples are sorted by their Brier score and cut into groups of neighbours. In each group the
-    90 % quantile of the norms is divided by the 10 % quantile; the median over groups is returned.
-    It is 1 where the norm is a function of the score, but for what that rises within a group.
+    Samples are sorted by their Brier score and cut into tenths. The interquartile range of the
+    norms is averaged over the tenths and divided by the mean norm, so that a factor on the loss
+    cancels. It is 0 where all samples of a tenth have one norm. What the norm rises within a tenth
+    is counted, too.
 
     Parameters
     ----------
     brier, norm : array_like (n,)
-        Brier score and gradient norm of each sample.
-    size : int
-        Samples in a group.
-    above : float
-        Samples with a Brier score up to this are learned, and left out.
+        Brier score and gradient norm of each sample. Samples with a norm of 0 are left out.
+    parts : int
+        How many groups of like Brier score.
 
     Returns
     -------
     float
-        ``nan`` for fewer than five groups.
+        As a share of the mean norm; ``nan`` for fewer than one sample in each group.
 
     Examples
     --------
     >>> brier = np.linspace(0.1, 2, 1000)
-    >>> round(gradient_ratio(brier, np.tile([1, 3], 500)), 6)
-    3.0
+    >>> gradient_spread(brier, np.tile([1, 3], 500))
+    1.0
     """
-    brier, norm = (np.asarray(to_numpy(x), dtype=float) for x in (brier, norm))
-    order = np.argsort(brier, kind="stable")
-    in_order = norm[order][brier[order] > above]
-    if len(in_order) < 5 * size:
+    brier, norm = (np.asarray(to_numpy(values), dtype=float) for values in (brier, norm))
+    brier, norm = brier[norm > 0], norm[norm > 0]
+    if len(norm) < parts:
         return float("nan")
-    groups = np.array_split(in_order, len(in_order) // size)
-    low, high = np.transpose([np.quantile(group, [0.1, 0.9]) for group in groups])
-    some = low > 0
-    return float(np.median(high[some] / low[some])) if some.any() else float("nan")
+    groups = np.array_split(norm[np.argsort(brier, kind="stable")], parts)
+    ranges = [np.subtract(*np.quantile(group, [0.75, 0.25])) for group in groups]
+    return float(np.mean(ranges) / norm.mean())
 
 
 def prepare_risk_coverage(

@@ -145,7 +145,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weights = None if sample_weight is None else as_weights(sample_weight, len(y))
         values = None if self.refit else _answer(self.estimator, X)
         if values is not None:
-            self.estimator_ = self.estimator
+            self.estimator_: Any = self.estimator
             labels = self._columns(X, values, y)
             found = _precision(self.estimator_, values)
             k, rows = len(self.classes_), ...
@@ -161,7 +161,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        self.map_ = clone(TemperatureScaling() if self.map is None else self.map)
+        self.map_: Recalibration = clone(TemperatureScaling() if self.map is None else self.map)
         more = {} if weights is None else {"sample_weight": weights[rows]}
         self.map_.fit(scores, labels[rows], **more)
         if found:
@@ -181,7 +181,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def get_metadata_routing(self) -> MetadataRouter:
+    def get_metadata_routing(self) -> Any:
         """Where metadata go: to the estimator's `fit` and the splitter's `split`."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         to_split = MethodMapping().add(caller="fit", callee="split")
@@ -205,7 +205,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _columns(self, X: Any, values: Array, y: Array) -> Array:
         """Learn what the columns of `values`, the answers for `X`, are; return `y` as indices."""
-        self.classes_ = _classes(self.estimator_, values, y)
+        self.classes_: Array = _classes(self.estimator_, values, y)
         k = len(self.classes_)
         if k < 2:
             raise ValueError(f"y: got 1 class, {_plain(y[0])!r}, expected at least two")
@@ -261,7 +261,7 @@ class CalibratedModel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         twin.estimator = clone(self.estimator) if self.refit else _kept(self.estimator)
         return twin
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
             of_estimator = get_tags(self.estimator)

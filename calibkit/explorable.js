@@ -249,9 +249,6 @@
     while (digits < 5 && short < 0.5 * 10 ** -digits) digits++;
     return `${fixed(100 * value, digits)}${NB}%`;
   };
-  /** A factor, which says more than a share of nearly all: 1.5×, 240×, 10⁶×. */
-  /** A factor, which says more than a share of nearly all: 1.5×, 240×. */
-  const times = (v) => Number.isFinite(v) ? `${v < 9.95 ? fixed(v, v < 1.095 ? 2 : 1) : count(Math.round(v))}×` : "–";
   const count = (value) => value.toLocaleString("en");
   const change = (value, digits, unit = "") => {
     const text = fixed(value, digits);
@@ -801,7 +798,7 @@
       options: [{ value: "linear", label: "linear" }, { value: "log", label: "logarithmic" }],
     });
     const tiles = {
-      differ: tile("differ", "Gradients at one Brier score differ", "By the ratio of the 90 % and the 10 % quantile of the norm in cells of the Brier score; the median over cells"),
+      spread: tile("spread", "Spread of equally wrong samples", "Interquartile range of the norms in tenths of the Brier score, per cent of the mean norm"),
       hardest: tile("hardest", "Half the gradient comes from", "The fewest samples whose gradient norms make up half of the sum of all"),
     };
     root.place({
@@ -838,8 +835,15 @@
       const ratios = exponent == null ? [] : Float64Array.from(brier.keys()).map((i) => norm[i] / brier[i] ** exponent)
         .filter((v, i) => brier[i] > 0 && Number.isFinite(v)).sort();
       const factor = ratios.length ? quantile(ratios, 0.5) : NaN;
-      const apart = Float64Array.from(bands.filter(([b]) => log || b > 0.1), ([, low, , high]) => high / low).filter(Number.isFinite).sort();
-      const differ = apart.length ? quantile(apart, 0.5) : NaN;
+      const pulling = [...brier.keys()].filter((i) => norm[i] > 0).sort((a, b) => brier[a] - brier[b]);
+      const most = Math.ceil(pulling.length / 10), larger = pulling.length % 10 || 10;  // of ten parts, as many have one more
+      const ranges = Array.from({ length: 10 }, (_, k) => {
+        const from = k * most - Math.max(k - larger, 0), size = k < larger ? most : most - 1;
+        const its = Float64Array.from(pulling.slice(from, from + size), (i) => norm[i]).sort();
+        return quantile(its, 0.75) - quantile(its, 0.25);
+      });
+      const mean = (values) => values.reduce((a, v) => a + v, 0) / values.length;
+      const spread = pulling.length < 10 ? NaN : mean(ranges) / mean(pulling.map((i) => norm[i]));
       const sum = ordered.reduce((a, v) => a + v, 0);
       let hardest = 0;
       for (let reached = 0; reached < sum / 2; hardest++) reached += ordered[n - 1 - hardest];
@@ -877,10 +881,10 @@
           return parts.join("");
         },
       });
-      tiles.differ.show(times(differ), "high ones by low ones");
+      tiles.spread.show(percent(spread, 0), "of the mean gradient norm");
       tiles.hardest.show(percent(hardest / n), "of the samples");
-      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: at one Brier score high and low gradients ` +
-        `differ ${times(differ)}; ${percent(hardest / n)} of the samples make up half of the sum${epoch ? ` (epoch ${epoch})` : ""}.`);
+      root.say(`${about.label}${about.gamma ? `, γ = ${g}` : ""}${about.beta ? `, β = ${beta.value}` : ""}: the gradients of equally wrong samples ` +
+        `spread ${percent(spread, 0)}; ${percent(hardest / n)} of the samples make up half of the sum${epoch ? ` (epoch ${epoch})` : ""}.`);
     };
   }
 

@@ -23,7 +23,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _NEW |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-def publish(contents: Mapping[str | os.PathLike, bytes]) -> None:
+def publish(contents: Mapping[str | os.PathLike[str], bytes]) -> None:
     """Write files of one folder that belong together, in place of older ones.
 
     At no moment does a new file stand beside an old one: the first new file replaces its old one
@@ -68,7 +68,7 @@ def publish(contents: Mapping[str | os.PathLike, bytes]) -> None:
             sync_folder(folder)
 
 
-def shown(path: str | os.PathLike) -> str:
+def shown(path: str | os.PathLike[str]) -> str:
     r"""A path for people, and for files in UTF-8: bytes that are no text are escaped.
 
     >>> shown(os.fsdecode(b"caf\xe9.csv"))

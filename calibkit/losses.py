@@ -30,7 +30,7 @@ Pitfall of Mixup", mixup); Lin et al., CVPR 2025 ("Uncertainty Weighted Gradient
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, overload
 
 import numpy as np
 import torch
@@ -38,8 +38,11 @@ import torch.nn.functional as F
 from scipy.special import entr
 from torch import Tensor
 
+from calibkit.grids import Array
+
 LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Rival: TypeAlias = Literal["below", "second", "other"]
+_Options = ParamSpec("_Options")
 
 
 class Loss(functools.partial[Tensor]):
@@ -50,12 +53,25 @@ class Loss(functools.partial[Tensor]):
         return f"{self.func.__name__}({options})"
 
 
-def _loss(function: Callable[..., Tensor]) -> Callable[..., Any]:
+class ValuesOrLoss(Protocol[_Options]):
+    """A loss of this module: of logits and targets its values, of options alone a `Loss`."""
+
+    @overload
+    def __call__(
+        self, logits: Tensor, targets: Tensor, *args: _Options.args, **options: _Options.kwargs
+    ) -> Tensor: ...
+    @overload
+    def __call__(self, *args: _Options.args, **options: _Options.kwargs) -> Loss: ...
+
+
+def _loss(
+    function: Callable[Concatenate[Tensor, Tensor, _Options], Tensor],
+) -> ValuesOrLoss[_Options]:
     """Make ``f(logits, targets, **options)`` callable as ``f(**options)`` too, and check input."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def either(*args, **options):
+    def either(*args: Any, **options: Any) -> Any:
         args += tuple(options.pop(name) for name in ("logits", "targets") if name in options)
         # Values if two arguments lead and the first is an array; a lone tensor is an option.
         if len(args) > 1 and getattr(args[0], "ndim", 0):
@@ -1086,7 +1102,11 @@ def last_layer_gradient_norm(
     return gradient.norm(dim=1) * (squared + bias).sqrt()
 
 
-def focal_gradient_factor(p: float | np.ndarray, gamma: float) -> float | np.ndarray:
+@overload
+def focal_gradient_factor(p: float, gamma: float) -> float: ...
+@overload
+def focal_gradient_factor(p: Array, gamma: float) -> Array: ...
+def focal_gradient_factor(p: float | Array, gamma: float) -> float | Array:
     """How much focal loss scales the gradient of cross-entropy at p_y = p.
 
     ∇FL = g ∇CE with g = (1 - p)^γ - γ p (1 - p)^(γ-1) log p (Lin et al. 2025, figure 1). It exceeds

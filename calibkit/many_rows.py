@@ -70,11 +70,12 @@ class Blocks:
         block = (rng.permutation(units) // each).astype(np.int32)
         block = block if unit is None else block[unit]
         some = block < several
-        self.rows, self.of = rows[some], block[some]
-        self.weights = None if weights is None else weights[self.rows]
+        self.rows: Array = rows[some]
+        self.of: Array = block[some]
+        self.weights: Array | None = None if weights is None else weights[self.rows]
         # Whole numbers are faster, if all resamples have as many rows.
-        self.whole = weights is None and groups is None
-        self.drawn = np.empty((n, several), np.uint16)
+        self.whole: bool = weights is None and groups is None
+        self.drawn: Array = np.empty((n, several), np.uint16)
         for row in self.drawn:
             row[:] = np.bincount(rng.integers(0, several, several), minlength=several)
 

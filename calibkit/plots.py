@@ -43,7 +43,7 @@ from calibkit.curves import (
     Refinement as Refinement,
     Reliability as Reliability,
     RiskCoverage as RiskCoverage,
-    gradient_ratio as gradient_ratio,
+    gradient_spread as gradient_spread,
     prepare_confidence_histogram as prepare_confidence_histogram,
     prepare_gradient_norms as prepare_gradient_norms,
     prepare_overfitting as prepare_overfitting,
@@ -357,10 +357,9 @@ def plot_confidence_histogram(
         place = Rectangle((threshold, 0), 1 - threshold, 1, transform=ax.get_xaxis_transform())
         confident.set_clip_path(place)
         ax.axvline(threshold, color=_INK, linewidth=0.9)
-        share = _text(numbers.confident, 0, 100, " %")
-        x, beside = threshold - 0.03, {"ha": "right", "color": ink(WRONG)}
-        _note(ax, share, x, 0.74, va="bottom", fontsize=1.9 * _small(), **beside)
-        _note(ax, f"of the errors\nlie above {100 * threshold:g} %", x, 0.73, **beside)
+        share = f"{_text(numbers.confident, 0, 100, ' %')} of the errors"
+        beside = {"ha": "right", "color": ink(WRONG)}
+        _note(ax, f"{share}\nlie above {100 * threshold:g} %", threshold - 0.03, 0.52, **beside)
     _from_zero(ax)
     if root:
         scale = (lambda y: np.sign(y) * np.sqrt(np.abs(y)), lambda y: np.sign(y) * y**2)
@@ -492,7 +491,10 @@ def plot_reliability_lines(table: dict[str, Reliability], ax: Axes | None = None
 
 
 def plot_overfitting_grid(
-    table: dict[str, Any], since: float = 0.25, changes: Sequence[str] | None = None
+    table: dict[str, Any],
+    since: float = 0.25,
+    changes: Sequence[str] | None = None,
+    rows: Mapping[Any, Mapping[str, Any]] | None = None,
 ) -> Figure:
     """Metrics over epochs, one above the other, and what each loses from its best epoch on.
 
@@ -508,14 +510,20 @@ def plot_overfitting_grid(
         flatten the fall.
     changes : sequence of str, optional
         The metrics whose change is written; by default all.
+    rows : mapping, optional
+        ``{title: {metric: row}}`` with fields ``estimate``, ``low``, ``high`` (natural units) and
+        ``outcome`` ("lower", "higher" or another word): the change between the two stretches of
+        the numbers, with its interval. It is written instead of the change since the best epoch.
 
     Returns
     -------
     Figure
         As wide as a page, or for one column as a phone, a row a metric. Thick is the mean, thin are
-        single seeds; the ring is the best epoch of the mean, and the number what seeds lose after
-        the epoch that is best for the others, on average. It has no interval: the choices depend on
-        each other, and where seeds share the luck of one test set it counts as a loss.
+        single seeds. Numbers with stretches show their mean over each as a bar, and an arrow from
+        one to the other. For other numbers the ring is the best epoch of the mean, and the number
+        what seeds lose after the epoch that is best for the others, on average. It has no interval:
+        the choices depend on each other, and where seeds share the luck of one test set it counts
+        as a loss.
 
     Raises
     ------
@@ -533,13 +541,14 @@ def plot_overfitting_grid(
     if not table:
         raise ValueError("table: got nothing to draw, expected {title: {metric: numbers}}")
     names = list(next(iter(table.values())))
-    size = (WIDTH if len(table) > 1 else 4.6, 1.55 * len(names) + 0.3)
+    size = (WIDTH if len(table) > 1 else 4.6, (1.8 if rows else 1.55) * len(names) + 0.3)
     shared = {"squeeze": False, "sharex": "col", "sharey": "row"}
     fig, axes = plt.subplots(len(names), len(table), figsize=size, **shared)
     for column, (title, by_metric) in enumerate(table.items()):
         color = look(_title(axes[0, column], title) or "erm")["color"]
         for ax, name in zip(axes[:, column], names, strict=True):
-            _fall(ax, by_metric[name], color, changes is None or name in changes)
+            words = changes is None or name in changes
+            _fall(ax, by_metric[name], color, words, (rows or {}).get(title, {}).get(name))
             epoch = by_metric[name].epoch
             ax.set_xlim(max(epoch[0], (since - 0.1) * epoch[-1]), epoch[-1])
         axes[-1, column].set_xlabel("Epoch")
@@ -554,16 +563,52 @@ def plot_overfitting_grid(
         ]
         low, high = min(map(np.nanmin, late)), max(map(np.nanmax, late))
         if low < high:
-            row[0].set_ylim(low - 0.3 * (high - low), high + 0.12 * (high - low))
+            room = 0.7 if rows else 0.3  # for the words below the curves
+            row[0].set_ylim(low - room * (high - low), high + 0.12 * (high - low))
     return fig
 
 
-def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
-    """One curve with its best epoch, its end, and in words the change from one to the other."""
-    x, scale = numbers.epoch, terms.metric_label(numbers.metric)[1]
+def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool, row: Any = None) -> None:
+    """One curve with where its change begins and ends, and the change in words."""
+    x = numbers.epoch
     if len(numbers.values) > 1:
         ax.plot(x, numbers.values.T, color=color, alpha=0.35, linewidth=0.8)
-    ax.plot(x, numbers.mean, color=color, linewidth=2)
+    ax.plot(x, numbers.mean, color=color, linewidth=1.2 if numbers.levels is not None else 2)
+    if numbers.levels is not None:
+        _between_stretches(ax, numbers, color)
+    else:
+        _since_best(ax, numbers, color, words)
+    if words and row is not None:
+        _note(ax, _change(row, numbers.metric), 0.97, 0.04, ha="right", va="bottom")
+    ax.set_xlim(x[0], x[-1])
+
+
+def _between_stretches(ax: Axes, numbers: Overfitting, color: str) -> None:
+    """The mean over each stretch as a bar, and an arrow from the first to the last."""
+    (start, _), (late, end) = numbers.stretches[:, [0, -1]]
+    first, last = numbers.levels.mean(axis=0)
+    bar = {"color": color, "linewidth": 5, "alpha": 0.45, "zorder": 4, "solid_capstyle": "butt"}
+    for stretch, level in zip(numbers.stretches, (first, last), strict=True):
+        ax.plot(stretch[[0, -1]], [level, level], **bar)
+    ax.plot([start, end], [first, first], ":", color=color, linewidth=1)
+    arrow = {"arrowstyle": "-|>", "color": color, "lw": 1, "shrinkA": 0, "shrinkB": 0}
+    middle = (late + end) / 2
+    ax.annotate("", (middle, last), (middle, first), arrowprops=arrow | {"mutation_scale": 7})
+
+
+def _change(row: Any, metric: str) -> str:
+    """A change with its interval, in words: "falls", a number, an interval."""
+    scale = terms.metric_label(metric)[1]
+    word = {"lower": "falls", "higher": "rises"}.get(row.outcome, "no clear change")
+    unit, digits = " points" * (scale == 100), 1 if scale > 1 else 3
+    interval = stats.Interval(row.estimate, row.low, row.high)
+    number, _, ends = interval.format(scale, digits, sign=True).partition(" ")
+    return f"{word}\n{number}{unit}\n{ends}".strip()
+
+
+def _since_best(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
+    """A ring at the best epoch, an arrow from there to the end, and the change in words."""
+    x, scale = numbers.epoch, terms.metric_label(numbers.metric)[1]
     best = numbers.best_epoch, numbers.best
     ax.plot(*best, "o", color=color, markerfacecolor="white", zorder=5, clip_on=False)
     said = "best at the end"
@@ -579,7 +624,6 @@ def _fall(ax: Axes, numbers: Overfitting, color: str, words: bool) -> None:
             ax.annotate("", (x[-1], numbers.final), (x[-1], best[1]), arrowprops=arrow)
     if words:
         _note(ax, said, 0.97, 0.05, ha="right", va="bottom", color=ink(color))
-    ax.set_xlim(x[0], x[-1])
 
 
 def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 0.46) -> Axes:
@@ -633,10 +677,10 @@ def plot_refinement(numbers: Refinement, ax: Axes | None = None, since: float = 
 
 
 def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
-    """Draw the density (logarithmic shades), the median norm (red) and, dashed, the law if any.
+    """Draw a dot for each cell with samples (shaded by how many, logarithmically), and a law.
 
-    The red band has four fifths of the samples of like Brier score; the number is that of
-    `gradient_ratio`.
+    The median norm is red, and the red band has four fifths of the samples of like Brier score. The
+    law, if there is one, is dashed. The number is that of `gradient_spread`, in per cent.
 
     Parameters
     ----------
@@ -661,16 +705,21 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
 
     ax = _axes(ax)
     x, y = numbers.brier_edges, numbers.norm_edges
-    counts = np.ma.masked_equal(numbers.counts.T, 0)
+    cells = np.argwhere(numbers.counts > 0)
+    counts = numbers.counts[tuple(cells.T)]
+    across, up = (
+        ((edges[:-1] + edges[1:]) / 2)[i] for edges, i in zip((x, y), cells.T, strict=True)
+    )
     shades = sns.color_palette("mako_r", as_cmap=True)
     # From a quarter on: a single sample is to be seen, too.
-    some = LogNorm(0.25, max(counts.max(), 2))
-    ax.pcolormesh(x, y, counts, norm=some, cmap=shades, rasterized=True)
+    some = LogNorm(0.25, max(counts.max(initial=0), 2))
+    dots = {"s": 5, "marker": "o", "linewidth": 0, "rasterized": True}
+    ax.scatter(across, up, c=counts, norm=some, cmap=shades, **dots)
     ax.fill_between(numbers.middle, numbers.low, numbers.high, color=WRONG, alpha=0.3, linewidth=0)
     ax.plot(numbers.middle, numbers.median, color=WRONG)
     room = 1.14
-    if np.isfinite(numbers.ratio):
-        _note(ax, f"ratio {numbers.ratio:.1f}", fontsize=1.4 * _small())
+    if np.isfinite(numbers.spread):
+        _note(ax, f"spread {100 * numbers.spread:.0f} %", fontsize=1.2 * _small())
     if numbers.exponent is not None:
         last = x[1:][numbers.counts.sum(1) > 0][-1]
         law_x = np.linspace(x[0], last, 200)
@@ -679,7 +728,8 @@ def plot_gradient_norms(numbers: GradientNorms, ax: Axes | None = None) -> Axes:
         ax.plot(law_x[inside], law[inside], color=_INK, linestyle="--", linewidth=1.3)
         _note(ax, f"dashed: ∝ BS$^{{{numbers.exponent:g}}}$", y=0.87)
         room = 1.28
-    ax.set(xlim=(0, 2), ylim=(0, y[-1] * room))  # the notes stand above
+    ax.set(xlim=(0, 2), ylim=(0, y[-1] * room), xticks=[0, 0.5, 1, 1.5, 2])  # notes stand above
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.set(xlabel="Brier score", ylabel="Gradient norm")
     return ax
 
@@ -730,7 +780,10 @@ def plot_risk_coverage(table: dict[str, RiskCoverage], ax: Axes | None = None) -
 
 
 def forest_before_after(
-    before: Mapping[str, Any], after: Mapping[str, Any], ax: Axes | None = None
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    ax: Axes | None = None,
+    marked: Sequence[str] = (),
 ) -> Axes:
     """A number of each method as trained (ring) and after temperature scaling (dot).
 
@@ -746,6 +799,8 @@ def forest_before_after(
         The same after the temperature. Its methods stand from top to bottom, then any others.
     ax : Axes, optional
         Where to draw; by default axes of a new figure.
+    marked : sequence of str
+        Methods that get a dagger behind their marks, which a caption or a legend explains.
 
     Returns
     -------
@@ -788,6 +843,9 @@ def forest_before_after(
         ring = {"markerfacecolor": "none", "markeredgewidth": 1.2, "markersize": 9}
         ax.plot(start, y, "o", color=color, zorder=3, **ring)
         ax.plot(end, y, "o", color=color, zorder=4, markersize=4.5)
+        if method in marked:
+            right = np.nanmax([scale * x for row in rows if row for x in (row.estimate, row.high)])
+            ax.annotate("†", (right, y), (6, 0), textcoords="offset points", va="center")
     ax.set_yticks(range(len(methods)), [look(method)["label"] for method in methods])
     ax.set(ylim=(len(methods) - 0.5, -0.5), xlabel=label)
     ax.grid(axis="y", visible=False)

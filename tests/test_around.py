@@ -113,6 +113,17 @@ def test_one_visible_line_lets_a_notebook_start_anywhere(name):
     assert "parameters" in code[1]["metadata"]["tags"]
 
 
+@pytest.mark.parametrize("name", plan.NOTEBOOKS)
+def test_a_notebook_checks_its_parameters_before_it_reads_results(name):
+    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text())["cells"]
+    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    if re.search(r"results\.load\(|claims\.board\(", code):
+        begun, read = (
+            re.search(text, code) for text in (r"page\.begin\(edition\)", r"\w+\.(load|board)\(")
+        )
+        assert begun and begun.start() < read.start()
+
+
 def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
     """A package that is installed alone, a source to clone, an empty folder: as on Colab."""
     source, site, here = (tmp_path / name for name in ("source", "site", "here"))
@@ -128,7 +139,7 @@ def test_without_a_checkout_a_page_brings_the_released_records(tmp_path):
         subprocess.run(["git", *command], cwd=source, check=True)
     code = (
         "from IPython.core.interactiveshell import InteractiveShell; InteractiveShell.instance();"
-        "from calibkit_companion import results;"
+        "from calibkit_companion import page, results; page.begin();"
         "found = results.load('tour', setting='cifar10-plain').records('erm')[0];"
         "print(len(found.arrays['test_labels']), found.name)"
     )

@@ -1,14 +1,16 @@
 """A change between two stretches of epochs: by hand, by simulation, and from records."""
 
 from math import isnan
+from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
 from benchmarks import since_a_drop
-from calibkit import stats
+from calibkit import plots, stats
 from calibkit_companion import results
 from calibkit_companion.experiments import plan
 from calibkit_companion.results.change import Change, mean_change
@@ -124,3 +126,25 @@ def test_a_flat_curve_falls_no_oftener_than_the_interval_says(seeds, shared):
     assert max(found["falls"]["stretches"][0], found["rises"]["stretches"][0]) <= 26 / 600
     if shared:  # what it replaces
         assert found["falls"]["best"][0] > 0.15
+
+
+def test_the_bars_of_the_figure_are_the_stretches_of_the_change(monkeypatch):
+    """The figure of reliable overfitting draws the numbers of its finding, from the records."""
+    monkeypatch.setenv("CALIBKIT_CACHE", str(Path(__file__).parent.parent / "data_cache"))
+    long = results.load("fmfp").at("cifar10-long")
+    runs = long.records("label_smoothing")
+    row = long.mean("label_smoothing", metric=["auroc"], since="third_rate")
+    row = row["label_smoothing", "auroc"]
+    histories = [record.history for record in runs]
+    epochs = results.epochs(runs[0], "third_rate")
+    numbers = plots.prepare_overfitting(histories, "auroc", stretches=epochs)
+    table, change = {"erm": {"auroc": numbers}}, {"erm": {"auroc": row}}
+    (ax,) = plots.plot_overfitting_grid(table, since=0.68, rows=change).axes
+    first, last = (line for line in ax.lines if line.get_linewidth() == 5)
+    assert first.get_xdata().tolist() == [40, 44] and last.get_xdata().tolist() == [56, 60]
+    drawn = last.get_ydata()[0] - first.get_ydata()[0]
+    assert drawn == pytest.approx(row.estimate, abs=1e-9)
+    assert ax.texts[-1].get_text().endswith(row.format().partition(" ")[2])
+    low, high = ax.get_ylim()
+    assert abs(drawn) > 0.15 * (high - low)  # the fall is seen
+    plt.close("all")

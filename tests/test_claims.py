@@ -575,6 +575,8 @@ def test_test_sets_collected_again_are_no_corruptions():
     tables = {"shifted": record.shifted, "collected": dict(record.shifted)}
     tables["collected"]["shift"] = np.array(["cifar10_1"] * len(record.shifted["shift"]))
     tables["collected"] |= {"severity": np.zeros(4), "auroc": np.array([0.5] * 4)}
+    both = zip(*(tables[name].items() for name in tables), strict=True)
+    tables["all_shifted"] = {k: np.concatenate([one, other]) for (k, one), (_, other) in both}
     made = type("Made", (), {"replicates": record.replicates} | tables)()
     value = lambda where: results.measured(made, Number("auroc", test_set=where))[0]  # noqa: E731
     assert value("collected") == 0.5 == value("cifar10_1-0")
@@ -750,8 +752,7 @@ def test_networks_of_others_are_no_sample_and_have_to_agree():
     assert series.mean().interval() == pytest.approx((2.0, 1 - 0.196, 3 + 0.392), abs=1e-3)
     alone = series - results.Networks({"a": 0.5, "b": 4.0})
     assert alone.mean().interval() == (-0.25, -1.0, 0.5) and alone.covers == "networks"
-    public = settings.Public(plan.Selection("released"), train=False)
-    public.found = {Number("auroc"): series}  # in place of the table
+    public = results.Results(plan.Selection("released"), table={Number("auroc"): series})
     where = settings.Place(settings.PUBLIC, public, "public", "")
     leaf = Comparison(Side("erm", Number("auroc")), 0.0, "above", 0.0)
     assert where.part(leaf).word() == "holds"

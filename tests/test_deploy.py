@@ -583,7 +583,7 @@ def test_sets_hold_the_truth_as_often_as_asked(monkeypatch, held, level):
     found = conformal.sets(predictions.from_arrays({"logits": test, "labels": labels} | kept))
     assert found.temperature == pytest.approx(4, rel=0.1)
     for scores in (found.lac, found.aps):
-        for row in scores.values():
+        for row in (scores.before, scores.after):
             assert row["coverage"].estimate == pytest.approx(level, abs=0.025)  # 2000 in a half
             assert row["class_gap"] < 0.1
     # Over-confident, the adaptive score stops too early on hard samples.

@@ -17,7 +17,8 @@ def closed():
 
 def row(metric, values, method="sam", to="erm"):
     its = results.Series(dict(enumerate(values)))
-    return results.row(its, results.Number(metric), method=method, to=to)
+    of, against = (results.Operand(name, results.Number(metric)) for name in (method, to))
+    return results.row(its, of, against if to else None)
 
 
 def drawn(ax) -> list[tuple[str, bool]]:
@@ -84,6 +85,16 @@ def test_a_dagger_stands_behind_the_interval_of_what_is_marked():
     (mark,) = ax.texts
     assert mark.get_text() == " †"
     assert mark.get_position()[0] == pytest.approx(100 * rows["sam"].high)
+    assert ax.figure.legends[0].get_texts()[-1].get_text() == figures.DAGGER
+
+
+def test_a_headline_stands_below_the_legend():
+    rows = {"sam": row("ece", [0.1, 0.2, 0.3])}
+    fig = figures.verdicts({"ECE": rows})
+    figures.headline(fig, "a setting")
+    fig.canvas.draw()
+    title, legend = fig._suptitle, fig.legends[0].get_window_extent()
+    assert title.get_text() == "\na setting" and title.get_window_extent().x0 < legend.x0
 
 
 def test_bars_write_what_is_printed_and_what_is_here():

@@ -8,12 +8,26 @@ import pytest
 
 from calibkit_companion import results
 from calibkit_companion.pages import page, wording
-from calibkit_companion.results import Number, Series
+from calibkit_companion.results import Number, Operand, Series
 
 
-def compared(values, number, method="label_smoothing", to="erm", **more):
-    """A row of these values by seed, in natural units."""
-    return results.row(Series(dict(enumerate(values))), number, "here", method, to, **more)
+def compared(values, number, method="label_smoothing", to="erm", title="", setting="here", **other):
+    """A row of these values by seed, in natural units; `other` are fields of the second number."""
+    of = Operand(method, number, setting, title)
+    against = Operand(to, number, setting, title).but(**other)
+    return results.row(Series(dict(enumerate(values))), of, against)
+
+
+def against(words, values, number, method="focal"):
+    """A row that is compared with something in words."""
+    return results.row(
+        Series(dict(enumerate(values))), Operand(method, number), Operand(words=words)
+    )
+
+
+def changed(values, number):
+    """A change of plain training through its epochs."""
+    return results.row(Series(dict(enumerate(values))), Operand("erm", number))
 
 
 LOWER, HIGHER = (-0.08, -0.07, -0.075), (0.01, 0.02, 0.015)
@@ -34,19 +48,14 @@ ALIKE, UNCLEAR = (0.0005, -0.0005, 0.0), (0.08, -0.08, 0.01)
             "[0.3, 2.7] higher than that of plain training.",
         ),
         (
-            compared(LOWER, Number("ece", "ts_nll"), "erm", "erm, none"),
+            compared(LOWER, Number("ece", "ts_nll"), "erm", recalibration="none"),
             "Temperature scaling (fitted by NLL) lowers the ECE of plain training by 7.5 points "
             "[6.3, 8.7].",
         ),
         (
-            compared(ALIKE, Number("auroc", "ts_ece"), "erm", "erm, none"),
+            compared(ALIKE, Number("auroc", "ts_ece"), "erm", recalibration="none"),
             "Temperature scaling (fitted by ECE) changes the AUROC of plain training by too little "
             "to matter: 0.0 points [−0.1, +0.1].",
-        ),
-        (
-            compared(LOWER, Number("ece"), "ts"),
-            "Temperature scaling (fitted by NLL) lowers the ECE of plain training by 7.5 points "
-            "[6.3, 8.7].",
         ),
         (
             compared(UNCLEAR, Number("nll"), "brier"),
@@ -54,17 +63,19 @@ ALIKE, UNCLEAR = (0.0005, -0.0005, 0.0), (0.08, -0.08, 0.01)
             "training: +0.003 [−0.196, +0.203].",
         ),
         (
-            compared(HIGHER, Number("aurc", score="p_norm"), "mixup", "mixup, max_probability"),
+            compared(
+                HIGHER, Number("aurc", score="p_norm"), "mixup", "mixup", score="max_probability"
+            ),
             "The AURC of mixup by the p-norm is 15.0 thousandths [2.6, 27.4] higher than its value "
             "by the largest probability.",
         ),
         (
-            compared(HIGHER, Number("confidence"), "erm", "erm, accuracy"),
+            compared(HIGHER, Number("confidence"), "erm", metric="accuracy"),
             "The mean confidence of plain training is 1.5 points [0.3, 2.7] higher than its "
             "accuracy.",
         ),
         (
-            compared(LOWER, Number("accuracy", since="third_rate"), "erm", "third_rate"),
+            changed(LOWER, Number("accuracy", since="third_rate")),
             "The accuracy of plain training falls by 7.5 points [6.3, 8.7] after the second drop "
             "of the learning rate.",
         ),
@@ -74,12 +85,12 @@ ALIKE, UNCLEAR = (0.0005, -0.0005, 0.0), (0.08, -0.08, 0.01)
             "7.5 points [6.3, 8.7] lower than that of plain training.",
         ),
         (
-            compared(HIGHER, Number("auroc"), "sam", "erm, 9"),
+            compared(HIGHER, Number("auroc"), "sam", at=9),
             "The AUROC of SAM is 1.5 points [0.3, 2.7] higher than that of plain training at "
             "epoch 9.",
         ),
         (
-            compared(HIGHER, Number("ece", "ts_test"), "focal", "chance"),
+            against("chance", HIGHER, Number("ece", "ts_test")),
             "The ECE of focal loss at the temperature that is best on the test set is 1.5 points "
             "[0.3, 2.7] higher than chance.",
         ),
@@ -103,7 +114,7 @@ def test_a_sentence_has_the_digits_of_the_row():
 
 def test_the_settings_of_an_effect_are_named_by_their_titles():
     one, two = (
-        compared(HIGHER, Number("auroc"), "fmfp", title=f"CIFAR-10, {words}")._replace(setting=key)
+        compared(HIGHER, Number("auroc"), "fmfp", title=f"CIFAR-10, {words}", setting=key)
         for key, words in (("cifar10-plain", "without augmentation"), ("cifar10-long", "60 epochs"))
     )
     assert wording.sentence(one - two) == (
@@ -112,6 +123,71 @@ def test_the_settings_of_an_effect_are_named_by_their_titles():
     )
     assert wording.heading(one - two) == (
         "Effect on the AUROC, compared with the effect in CIFAR-10, 60 epochs, points"
+    )
+
+
+ON_100 = Number("ece", "binned", validation=100)
+
+
+def test_a_difference_in_validation_size_names_both_sizes():
+    """It once printed "on 100 validation samples … its value at epoch 1000"."""
+    row = compared(HIGHER, ON_100, "focal", "focal", validation=1000)
+    assert wording.sentence(row) == (
+        "The ECE of focal loss after histogram binning on 100 validation samples is 1.5 points "
+        "[0.3, 2.7] higher than its value on 1000 validation samples."
+    )
+    assert wording.heading(row) == (
+        "ECE after histogram binning on 100 validation samples, compared with its value on 1000 "
+        "validation samples, points"
+    )
+    whole = compared(HIGHER, ON_100, "focal", "focal", validation=0)
+    assert wording.sentence(whole).endswith("higher than its value on all validation samples.")
+
+
+def test_a_difference_of_effects_in_validation_size_names_both_sizes():
+    few = compared(HIGHER, ON_100, "focal")
+    many = compared(HIGHER, ON_100._replace(validation=1000), "focal")
+    assert wording.sentence(few - many) == (
+        "The effect of focal loss on the ECE after histogram binning on 100 validation samples "
+        "differs from that on 1000 validation samples by too little to matter: 0.0 points "
+        "[0.0, 0.0]."
+    )
+
+
+def test_two_methods_in_two_settings_are_both_named():
+    """FMFP in A minus SAM in B once lost SAM."""
+    fmfp = compared((0.02, 0.03, 0.025), Number("auroc"), "fmfp", title="A", setting="a")
+    sam = compared((0.01, 0.02, 0.012), Number("auroc"), "sam", title="B", setting="b")
+    assert wording.sentence(fmfp - sam).startswith("The effect of FMFP on the AUROC is 1.1 points")
+    assert wording.sentence(fmfp - sam).endswith("higher than that of SAM in B.")
+    assert wording.heading(fmfp - sam) == (
+        "Effect on the AUROC, compared with the effect of SAM in B, points"
+    )
+    assert page.finding("FMFP gains more.", (fmfp - sam, "higher")).holds
+
+
+def test_what_two_differences_are_both_compared_with_cancels():
+    fmfp, sam = (compared(HIGHER, Number("auroc"), method) for method in ("fmfp", "sam"))
+    assert (fmfp - sam).against == sam.of
+    assert wording.sentence(fmfp - sam).startswith("The AUROC of FMFP differs from that of SAM by")
+
+
+def test_levels_in_two_settings_are_no_effects():
+    one, two = (
+        results.row(Series(dict(enumerate(values))), Operand("erm", Number("ece"), name, title))
+        for values, name, title in ((HIGHER, "a", "A"), ((0.1, 0.11, 0.105), "b", "B"))
+    )
+    assert wording.sentence(two - one).endswith("points [9.0, 9.0] higher than its value in A.")
+
+
+def test_effects_over_different_methods_name_both_of_them():
+    over_erm = compared(HIGHER, Number("auroc"), "fmfp")
+    over_sam = compared(HIGHER, Number("auroc"), "swa", "sam")
+    assert wording.sentence(over_erm - over_sam).startswith(
+        "The effect of FMFP on the AUROC differs from that of SWA over SAM by"
+    )
+    assert wording.sentence(over_sam - over_erm).startswith(
+        "The difference in AUROC between SWA and SAM differs from that of FMFP over plain training "
     )
 
 
@@ -154,10 +230,10 @@ def test_more_than_two_comparisons_are_a_table_with_headed_columns():
     assert "\n\n" not in table  # Markdown would end the HTML there
 
 
-def test_a_table_has_names_of_other_tools_as_they_write_them_and_plain_training_for_ts():
+def test_a_table_has_names_of_other_tools_as_they_write_them():
     rows = [
-        compared(LOWER, Number("ece"), "ts"),
-        compared(LOWER, Number("ece"), "langid", "accuracy"),
+        compared(LOWER, Number("ece", "ts_nll"), "erm", recalibration="none"),
+        compared(LOWER, Number("ece"), "langid", "langid", metric="accuracy"),
         compared(LOWER, Number("ece"), "mixup"),
         compared(LOWER, Number("ece"), "sam"),
     ]
@@ -196,9 +272,10 @@ def test_a_finding_on_a_method_without_runs_says_that_nothing_was_measured():
 
 
 def test_a_finding_says_where_its_intervals_are_over_runs_alone():
-    draws = {seed: np.linspace(-0.01, 0.01, 20) for seed in (0, 1)}
+    draws, auroc = {seed: np.linspace(-0.01, 0.01, 20) for seed in (0, 1)}, Number("auroc")
     alone, both = (
-        results.row(Series({0: 0.1, 1: 0.2}, its), Number("auroc"), to="erm") for its in ({}, draws)
+        results.row(Series({0: 0.1, 1: 0.2}, its), Operand("sam", auroc), Operand("erm", auroc))
+        for its in ({}, draws)
     )
     for rows, said in (([alone], True), ([both], False), ([alone, both], False)):
         text = page.finding("It raises the AUROC.", *((row, "higher") for row in rows))
@@ -207,7 +284,8 @@ def test_a_finding_says_where_its_intervals_are_over_runs_alone():
 
 def test_a_finding_on_networks_of_others_has_their_range_and_calls_them_no_seeds():
     both = results.Networks({"a": 0.01, "b": 0.03}, n=10_000)
-    row = results.row(both, Number("auroc"), "by others", "erm", "erm, none")
+    scaled = Operand("erm", Number("auroc", "ts_nll"), "by others")
+    row = results.row(both, scaled, scaled.but(recalibration="none"))
     found = page.finding("It raises the AUROC.", (row, "higher"))
     text = found._repr_markdown_()
     assert found.holds and "2.0 points [1.0, 3.0]" in text

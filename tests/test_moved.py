@@ -15,7 +15,7 @@ OLD = {  # a statement of version 0.1, and what its warning names
     ),
     "from calibkit.companion.papers import fmfp": "calibkit_companion.experiments.papers",
     "import calibkit.companion.papers.fmfp": "calibkit_companion.experiments.papers.fmfp",
-    "from calibkit.companion.results import Number, NoRecords, check_parameters, load": (
+    "from calibkit.companion.results import Number, NoRecords, load": (
         "calibkit_companion.results"
     ),
     "from calibkit.companion.claims import Claim, Judged, Place, board, overconfidence, word": (
@@ -28,9 +28,7 @@ OLD = {  # a statement of version 0.1, and what its warning names
     "from calibkit.training.store import DamagedRecord, Record, load, save": (
         "calibkit_companion.records.folders and calibkit_companion.records.record"
     ),
-    "from calibkit.training.tables import KEY, find, joined, write": (
-        "calibkit_companion.records.tables"
-    ),
+    "from calibkit.training.tables import find, write": ("calibkit_companion.records.tables"),
     "from calibkit.training.runs import METHODS, Method, Run, Setting, method": (
         "calibkit_companion.experiments.run"
     ),

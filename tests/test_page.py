@@ -23,6 +23,13 @@ def test_injected_parameters_must_exist():
         page.check_parameters(["%matplotlib inline", PARAMETERS, "# Parameters\nsedes = 3\n"])
 
 
+def test_outside_of_a_notebook_nothing_is_prepared(tmp_path, monkeypatch):
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    page.begin()
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))

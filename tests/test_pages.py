@@ -25,6 +25,7 @@ import pages  # noqa: E402
 import panels  # noqa: E402
 
 from calibkit import explorable  # noqa: E402
+from calibkit_companion import figures  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +65,9 @@ def test_strips_hold_all_ink_of_the_figure_once(shape):
     assert [len(strip) for strip in strips] == [2, *[1] * shape[1], 2, 2]  # entries and facts break
     tops = [strip[0][2] for strip in strips]
     assert min(tops) == tops[0] and max(tops) == tops[-1]  # the legend first, small print last
+    figures.headline(fig, "the setting\nand why it is this one")
+    picture, strips = drawn(fig)
+    assert [len(strip) for strip in strips][:4] == [2, 2, 6, 1]  # words of the title break
     whole = ink_in(picture, (0, 1, 0, 1))
     found = sum(ink_in(picture, window) for strip in strips for window in strip)
     assert found == pytest.approx(whole, rel=0.01)

@@ -160,6 +160,31 @@ def test_the_change_of_a_metric_since_the_best_epoch_of_another():
     assert numbers.best_epoch == 2 and numbers.drop == pytest.approx([0.4, 0.1])
 
 
+class Change(NamedTuple):
+    estimate: float
+    low: float
+    high: float
+    outcome: str
+
+
+def test_two_stretches_of_epochs_are_drawn_with_their_change():
+    runs = histories([[0.80, 0.90, 0.92, 0.88], [0.82, 0.94, 0.89, 0.85]])
+    numbers = plots.prepare_overfitting(runs, "auroc", stretches=[[2, 4], [6, 8]])
+    assert numbers.levels == pytest.approx(np.array([[0.85, 0.90], [0.88, 0.87]]))
+    row = Change(0.02, -0.01, 0.05, "unclear")
+    fig = plots.plot_overfitting_grid({"erm": {"auroc": numbers}}, rows={"erm": {"auroc": row}})
+    (ax,) = fig.axes
+    bars = [line.get_xydata().tolist() for line in ax.lines if line.get_linewidth() == 5]
+    assert bars == [
+        [[2, pytest.approx(0.865)], [4, pytest.approx(0.865)]],
+        [[6, pytest.approx(0.885)], [8, pytest.approx(0.885)]],
+    ]
+    assert "no clear change\n+2.0 points\n[−1.0, +5.0]" in words(ax)
+    assert not [line for line in ax.lines if line.get_marker() == "o"]  # no best epoch
+    with pytest.raises(ValueError, match="stretches: got"):
+        plots.prepare_overfitting(runs, "auroc", stretches=[[2, 3], [6, 8]])
+
+
 def test_overfitting_takes_the_lowest_of_a_loss():
     history = {"epoch": [1, 2, 3], "ece": [0.3, 0.1, 0.2]}
     numbers = plots.prepare_overfitting(history, "ece")
@@ -193,25 +218,28 @@ def test_gradient_norms_follow_the_law():
     assert 0.998 * 4000 <= numbers.counts.sum() <= 4000
     law = 3 * numbers.middle**2.5
     np.testing.assert_allclose(numbers.median[5:], law[5:], rtol=0.15)
-    spread = np.exp(2 * 1.2816 * 0.2)  # the quantiles of a normal deviate of 0.2
-    assert numbers.ratio == pytest.approx(spread, rel=0.1)  # those of twenty samples are closer
-    assert plots.gradient_ratio(brier[0], brier[0] ** 2.5) < 1.1  # hardly any slope is counted
-    np.testing.assert_allclose((numbers.high / numbers.low)[8:], spread, rtol=0.3)
+    apart = np.exp(2 * 1.2816 * 0.2)  # the quantiles of a normal deviate of 0.2
+    np.testing.assert_allclose((numbers.high / numbers.low)[8:], apart, rtol=0.3)
+    said = plots.plot_gradient_norms(numbers).texts[0].get_text()
+    assert (
+        said == f"spread {100 * plots.gradient_spread(*map(np.concatenate, (brier, norm))):.0f} %"
+    )
 
 
-def test_large_over_small_gradients_by_hand():
-    # Five groups of unlearned samples in pairs of 1 and 4, which learned ones do not change.
-    brier, norm = np.linspace(0.02, 2, 100), np.tile([1.0, 4.0], 50)
-    assert plots.gradient_ratio(brier, norm) == pytest.approx(4)
-    learned = np.concatenate([np.zeros(500), brier]), np.concatenate([np.full(500, 9.0), norm])
-    assert plots.gradient_ratio(*learned) == pytest.approx(4)
-    assert np.isnan(plots.gradient_ratio(brier[:99], norm[:99]))  # four groups and a rest
-    assert plots.gradient_ratio(brier, norm, size=10) == pytest.approx(4)
+def test_spread_of_gradients_by_hand():
+    # Ten groups of four samples: quartiles of 1, 1, 3, 3 are 1 and 3, and the mean is 2.
+    brier, norm = np.linspace(0.02, 2, 40), np.tile([1.0, 3.0], 20)
+    assert plots.gradient_spread(brier, norm) == pytest.approx((3 - 1) / 2)
+    assert plots.gradient_spread(brier[::-1], 7 * norm[::-1]) == pytest.approx(1)  # no order, unit
+    learned = np.append(brier, 0.0), np.append(norm, 0.0)
+    assert plots.gradient_spread(*learned) == pytest.approx(1)
+    assert plots.gradient_spread(brier, np.ones(40)) == 0
+    assert np.isnan(plots.gradient_spread(brier[:9], norm[:9]))
 
 
-def test_norms_of_zero_have_no_ratio():
+def test_norms_of_zero_have_no_spread():
     numbers = plots.prepare_gradient_norms(np.linspace(0, 2, 50), np.zeros(50))
-    assert np.isnan(numbers.ratio)
+    assert np.isnan(numbers.spread)
 
 
 def test_tensors_are_arrays():

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 from sklearn import metrics as sk
 
 from calibkit import cli, report, stats
-from calibkit.report import assessment, predictions, text, thresholds
+from calibkit.report import assessment, compared_words, predictions, text, thresholds
 from calibkit.report import page as html_page
 from calibkit.report import positive as two
 from calibkit.report.scores import Score
@@ -143,7 +143,7 @@ def shifted():
 
 def test_another_prevalence_is_said_and_corrected(tmp_path, shifted):
     numbers = assessment.assess(shifted)
-    (name,) = [x for x in numbers.recalibration if "base" in numbers.recalibration[x]]
+    (name,) = [x for x in numbers.recalibration if numbers.recalibration[x].base]
     row = numbers.recalibration[name]
     assert row["prior"] == pytest.approx(0.1, abs=0.02)
     maps = numbers.positive.maps
@@ -199,7 +199,7 @@ def test_too_sure_of_either_answer_is_said_where_the_mean_is_right():
 def test_the_threshold_that_flags_as_many_does(numbers, fraud):
     _, found = assessment.recalibrated(fraud.about("fraud"))
     for name in ("temperature scaling", "beta calibration"):
-        p, _ = found[name]["test"]
+        p = found[name].event.p
         same = numbers.positive.maps[name]["same"]
         assert (p >= same).sum() == numbers.positive.decisions["flagged"]
 
@@ -290,7 +290,9 @@ def test_a_second_model_is_compared_by_the_positive_class(tmp_path):
     assert re.search("better on .*ROC AUC, average precision", answer["text"])
     assert "accuracy" not in answer["text"]
     table = text.tables(numbers)["comparison"]
-    assert table.index.tolist()[:4] == [f"{label} (%)" for label in text._OF_EVENT.values()]
+    assert table.index.tolist()[:4] == [
+        f"{label} (%)" for label in compared_words._OF_EVENT.values()
+    ]
     assert table.loc["ROC AUC (%)"].iloc[-1][-1] == "✓"
     assert "Share − probability" not in html_page.write(numbers, tmp_path).read_text(
         encoding="utf-8"

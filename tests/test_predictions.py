@@ -513,7 +513,7 @@ def test_a_printed_zero_leaves_the_temperature_sane(digits, k, off):
 def test_zeros_are_filled_and_the_others_and_the_confidence_stay():
     probs = np.array([[0.93, 0.07, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.7, 0.1]])
     data = predictions.from_arrays({"probs": probs, "labels": [0, 0, 0, 1]})
-    assert data.samples["confidence"].tolist() == [0.93, 1, 0.5, 0.7]
+    assert data.test.outcomes.confidence.tolist() == [0.93, 1, 0.5, 0.7]
     found = softmax(data.logits)
     np.testing.assert_allclose(found[1], np.array([1, 0.0025, 0.0025]) / 1.005, rtol=1e-12)
     np.testing.assert_allclose(found[0], np.array([0.93, 0.07, 0.005]) / 1.005, rtol=1e-12)
@@ -625,10 +625,10 @@ def test_confidences_of_answers(tmp_path, kind):
     write[kind]()
     found = predictions.read(path)
     assert found.pairs and found.name == "p"
-    assert found.samples["confidence"].tolist() == PAIRS["confidence"]
-    assert found.samples["correct"].tolist() == PAIRS["correct"]
-    np.testing.assert_allclose(found.samples["brier"], [0.02, 0.08, 0.72])
-    np.testing.assert_allclose(found.samples["nll"], -np.log([0.9, 0.8, 0.4]))
+    assert found.test.outcomes.confidence.tolist() == PAIRS["confidence"]
+    assert found.test.outcomes.correct.tolist() == PAIRS["correct"]
+    np.testing.assert_allclose(found.test.outcomes.brier, [0.02, 0.08, 0.72])
+    np.testing.assert_allclose(found.test.outcomes.nll, -np.log([0.9, 0.8, 0.4]))
 
 
 @pytest.mark.parametrize(
@@ -645,9 +645,9 @@ def test_confidences_under_other_names(tmp_path, text, confidence, correct):
     path = tmp_path / "p.csv"
     path.write_text(text)
     found = predictions.read(path)
-    np.testing.assert_allclose(found.samples["confidence"], confidence)
-    assert found.samples["correct"].tolist() == correct
-    assert (found.val_samples is None) == ("split" not in text)
+    np.testing.assert_allclose(found.test.outcomes.confidence, confidence)
+    assert found.test.outcomes.correct.tolist() == correct
+    assert (found.validation is None) == ("split" not in text)
 
 
 @pytest.mark.parametrize(
@@ -767,7 +767,7 @@ def test_standard_input(tmp_path, monkeypatch, kind):
         frame.to_parquet(path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
     found = predictions.read("-")
-    assert found.samples["confidence"].tolist() == PAIRS["confidence"]
+    assert found.test.outcomes.confidence.tolist() == PAIRS["confidence"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,2\n")))
     with pytest.raises(ValueError, match="^standard input: got columns 'a', 'b'"):
         predictions.read("-")
@@ -812,7 +812,7 @@ def test_printed_probabilities_tie_as_printed():
     probs = np.random.default_rng(0).dirichlet(np.ones(3), 3000).round(2)
     probs[:, 2] = (1 - probs[:, 0] - probs[:, 1]).clip(0, 1).round(2)
     data = predictions.from_arrays({"probs": probs, "labels": np.arange(3000) % 3})
-    distinct = np.unique(data.samples["confidence"])
+    distinct = np.unique(data.test.outcomes.confidence)
     assert len(distinct) <= 100 and (distinct == distinct.round(2)).all()
     tiny = predictions.as_printed(np.array([1 - 1e-16, 1 - 1e-12, 1e-12]))
     assert tiny.tolist() == [1 - 1e-16, 1 - 1e-12, 1e-12]

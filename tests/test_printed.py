@@ -147,7 +147,7 @@ def test_ours_stand_beside_the_published(runs):
 
 def test_below_paired_tables_stand_the_runs_of_each(runs):
     found = printed.beside(runs, "fmfp-tab1", "cifar10", "resnet110", ["auroc"])
-    several = printed.paired(found, replace(found, differs="Ours: others."), here=["one", "two"])
+    several = printed.paired(found, replace(found, ours="others"), here=["one", "two"])
     assert several.caption.count("8×8 digits") == 1 and "two: others." in several.caption
 
 

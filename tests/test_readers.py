@@ -75,13 +75,13 @@ def test_columns_in_the_order_of_text_are_read_by_their_numbers(tmp_path, prefix
     order = sorted(range(k), key=str)
     found = table(tmp_path, {f"{prefix}{i}": scores[:, i] for i in order} | {"y": labels})
     right = (scores.argmax(1) == labels).mean()
-    assert found.samples["correct"].mean() == right
+    assert found.test.outcomes.correct.mean() == right
     assert found.class_names == tuple(map(str, order)) and not found.doubts
     # Columns counted from 1 beside labels from 0: in the order of the numbers, which is said.
     by_place = sorted(range(k), key=lambda i: str(i + 1))
     columns = {f"{prefix}{i + 1}": scores[:, i] for i in by_place}
     found = table(tmp_path, columns | {"y": labels})
-    assert found.samples["correct"].mean() == right
+    assert found.test.outcomes.correct.mean() == right
     assert "matched by position, in the order of their numbers" in found.notes[0]
 
 
@@ -171,7 +171,7 @@ def test_columns_of_other_names_are_read_as_said(tmp_path):
     with pytest.raises(ValueError, match="--column confidence=certainty --column correct=exact$"):
         table(tmp_path, columns)
     found = predictions.read(tmp_path / "t.csv", columns=["confidence=certainty", "correct=exact"])
-    np.testing.assert_allclose(found.samples["confidence"], RISK)
+    np.testing.assert_allclose(found.test.outcomes.confidence, RISK)
     with pytest.raises(ValueError, match="column: got 'certain', expected columns among"):
         predictions.read(tmp_path / "t.csv", columns=["confidence=certain"])
 
@@ -184,7 +184,7 @@ def test_nested_json_is_read_by_dots(tmp_path):
     with pytest.raises(ValueError, match="--column confidence=reply.p --column correct=check.ok"):
         lines(tmp_path, rows)
     found = lines(tmp_path, rows, columns={"confidence": "reply.p", "correct": "check.ok"})
-    assert found.samples["correct"].tolist() == EVENT.astype(bool).tolist()
+    assert found.test.outcomes.correct.tolist() == EVENT.astype(bool).tolist()
 
 
 def test_arrays_of_other_names_are_read_as_said(tmp_path):
@@ -357,7 +357,7 @@ def test_the_answer_is_the_column_that_shares_values_with_the_label(tmp_path):
     label = np.where(EVENT, "2:yes", "1:no")
     columns = {"actual": label, "predicted": "2:yes", "prediction": RISK, "confidence": RISK}
     data = table(tmp_path, columns)
-    assert data.samples["correct"].mean() == EVENT.mean()
+    assert data.test.outcomes.correct.mean() == EVENT.mean()
     with pytest.raises(ValueError, match="predicted: got 'sure', none of which is a value of"):
         table(tmp_path, {"actual": label, "predicted": "sure", "confidence": RISK})
 
@@ -413,7 +413,7 @@ def test_confidences_as_people_write_them(tmp_path):
         RISK,
     ):
         data = table(tmp_path, {"confidence": written, "correct": EVENT})
-        np.testing.assert_allclose(data.samples["confidence"], RISK, atol=1e-9)
+        np.testing.assert_allclose(data.test.outcomes.confidence, RISK, atol=1e-9)
     with pytest.raises(ValueError, match="expected % in all or in none"):
         table(tmp_path, {"confidence": ["85%", "0.5"], "correct": [1, 0]})
     with pytest.raises(ValueError, match="got values from 0 to 10"):
@@ -426,7 +426,7 @@ def test_confidences_as_people_write_them(tmp_path):
 )
 def test_right_and_wrong_in_words(tmp_path, words):
     data = table(tmp_path, {"confidence": RISK, "correct": np.where(EVENT, *words)})
-    assert data.samples["correct"].tolist() == EVENT.astype(bool).tolist()
+    assert data.test.outcomes.correct.tolist() == EVENT.astype(bool).tolist()
 
 
 @pytest.mark.parametrize("none", [np.nan, "n/a", ""])
@@ -436,7 +436,7 @@ def test_rows_without_a_confidence_are_left_out_and_named(tmp_path, none):
     group = np.arange(N) % 2
     data = table(tmp_path, {"confidence": confidence, "correct": EVENT, "group": group})
     kept = np.delete(np.arange(N), [3, 8, 20, 31])
-    np.testing.assert_allclose(data.samples["confidence"], RISK[kept])
+    np.testing.assert_allclose(data.test.outcomes.confidence, RISK[kept])
     assert data.groups.tolist() == [str(x) for x in group[kept]]
     assert "4 of 300 rows have no confidence" in data.notes[0]
     assert "(rows 4, 9, 21, … below the header)" in data.notes[0]
@@ -446,7 +446,7 @@ def test_logarithms_of_whole_texts_are_questioned(tmp_path):
     with pytest.raises(ValueError, match="whole texts that are not normalised"):
         table(tmp_path, {"logprob": -300 * RISK, "correct": EVENT})
     data = table(tmp_path, {"logprob": np.log(RISK), "correct": EVENT})
-    np.testing.assert_allclose(data.samples["confidence"], RISK)
+    np.testing.assert_allclose(data.test.outcomes.confidence, RISK)
 
 
 @pytest.mark.parametrize("off", [5e-5, 1.2e-7])
@@ -454,7 +454,7 @@ def test_what_is_just_above_one_is_one(tmp_path, off):
     risk = RISK.copy()
     risk[:9] = 1 + off
     data = table(tmp_path, {"confidence": risk, "correct": EVENT})
-    assert data.samples["confidence"].max() == 1
+    assert data.test.outcomes.confidence.max() == 1
     for data in (
         table(tmp_path, {"prob_1": risk, "label": EVENT}),
         archive(tmp_path, probs=np.c_[1 - risk, risk], labels=EVENT),
@@ -649,7 +649,7 @@ def test_columns_of_features_are_no_classes(tmp_path):
     columns = {"x0": RISK, "x1": LOGITS[:, 0], "z_0": RISK, "z_1": RISK, "label": EVENT}
     same_probs(table(tmp_path, columns | {"y_prob": RISK}), np.c_[1 - RISK, RISK], EVENT)
     data = table(tmp_path, columns | {"confidence": RISK, "correct": EVENT})
-    np.testing.assert_allclose(data.samples["confidence"], RISK)
+    np.testing.assert_allclose(data.test.outcomes.confidence, RISK)
 
 
 def test_a_column_of_truth_under_another_name_is_guessed(tmp_path):

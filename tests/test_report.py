@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,16 @@ import pytest
 
 from calibkit import cli, explorable, metrics, posthoc, report, stats, terms
 from calibkit.arrays import softmax
-from calibkit.report import assessment, deploy, estimates, html, predictions, text
+from calibkit.report import (
+    assessment,
+    deploy,
+    estimates,
+    html,
+    predictions,
+    recalibration,
+    text,
+    written,
+)
 from calibkit.report import page as html_page
 from calibkit.stats import Interval
 from tests.browser import Figure, browser, percent, visit
@@ -145,7 +155,7 @@ def test_chance_ece_covers_a_calibrated_model_and_no_other():
     expected = metrics.ece_floor(softmax(make(n=1000, temperature=0.5).logits))
     assert sharp.chance_ece.estimate == sharp.metrics["ece_floor"].estimate
     assert sharp.chance_ece.estimate == pytest.approx(expected, rel=1e-12)
-    words = f"{100 * expected:.2f}\u00a0% by chance (95\u00a0% of the time "
+    words = f"a perfectly calibrated model would show {100 * expected:.2f}\u00a0% ["
     assert words in text.verdict(sharp)[0]["text"]
 
 
@@ -292,7 +302,7 @@ def test_recalibrations_see_no_sample_that_they_are_judged_on(monkeypatch):
             assert not any(row.tobytes() in self.known for row in logits)
             return softmax(logits)
 
-    monkeypatch.setattr(assessment, "RECALIBRATIONS", {"spy": Spy, "temperature scaling": Spy})
+    monkeypatch.setattr(recalibration, "RECALIBRATIONS", {"spy": Spy, "temperature scaling": Spy})
     for data in (make(n=103), make(n=50, validation=60)):
         found, _ = assessment.recalibrated(data)
         values = metrics.summary(data.logits, data.labels)
@@ -304,7 +314,7 @@ def test_recalibrations_see_no_sample_that_they_are_judged_on(monkeypatch):
 def test_recalibration_with_a_validation_set_is_that_of_posthoc():
     data = make(n=300, validation=400, temperature=0.4)
     found, _ = assessment.recalibrated(data)
-    for name, kind in assessment.RECALIBRATIONS.items():
+    for name, kind in recalibration.RECALIBRATIONS.items():
         model = kind().fit(data.val_logits, data.val_labels)
         probs = model.predict_proba(data.logits)
         assert found[name]["ece"] == pytest.approx(metrics.ece(probs, data.labels))
@@ -403,7 +413,7 @@ def test_each_sample_is_looked_at_once(monkeypatch):
     monkeypatch.setattr(
         metrics, "per_sample", lambda z, *more: seen.append(z.shape) or per_sample(z, *more)
     )
-    monkeypatch.setattr(assessment, "RECALIBRATIONS", {})
+    monkeypatch.setattr(recalibration, "RECALIBRATIONS", {})
     data, other = make(n=4000, k=60, validation=500), make(n=4000, k=60, validation=500, seed=0)
     numbers = assessment.assess(data, other)
     assert seen == [(4000, 60), (500, 60), (4000, 60)]  # test, validation, the other model
@@ -561,22 +571,31 @@ def test_equal_scores_are_not_taken_for_equal_samples():
     assert "300 of 600 samples have scores identical" in " ".join(text.cautions(numbers))
 
 
+def scores_of(brier, nll, change, **more):
+    """What a map makes of samples, of which only these numbers matter."""
+    others = dict.fromkeys(("accuracy", "ece", "adaptive_ece", "auroc", "aurc"), 0.5)
+    return recalibration.MapScores(
+        **others, nll=nll, brier=brier, brier_change=change, changed=0, judged_on=100, **more
+    )
+
+
 def test_a_map_with_an_infinite_nll_is_not_recommended():
     def row(brier, nll):
         change = brier - 0.5
-        return {"brier": brier, "nll": nll, "brier_change": Interval(change, change, change / 2)}
+        return scores_of(brier, nll, Interval(change, change, change / 2))
 
     results = {"none": row(0.5, 1.0), "temperature scaling": row(0.4, 0.9)}
     results |= {"isotonic regression": row(0.3, math.inf), "histogram binning": row(0.35, 1.1)}
     assert assessment.recommended(results) == "temperature scaling"
-    results["temperature scaling"]["at_end"] = True
+    at_end = replace(results["temperature scaling"], at_end=True)
+    results["temperature scaling"] = at_end
     assert assessment.recommended(results) is None
 
 
 def test_another_map_than_the_temperature_is_recommended_only_if_it_is_better_beyond_chance():
     def row(brier, beyond):
         change = Interval(brier - 0.5, brier - 0.52, brier - 0.48)
-        return {"brier": brier, "nll": 0.9, "brier_change": change, "brier_beyond": beyond}
+        return scores_of(brier, 0.9, change, brier_beyond=beyond)
 
     sure, unsure = Interval(-0.02, -0.03, -0.01), Interval(-0.04, -0.09, 0.01)
     results = {"none": row(0.5, None), "temperature scaling": row(0.4, Interval(0.0, 0.0, 0.0))}
@@ -585,10 +604,10 @@ def test_another_map_than_the_temperature_is_recommended_only_if_it_is_better_be
         "histogram binning": row(0.36, unsure),
     }
     assert assessment.recommended(results) == "structured matrix scaling"
-    results["histogram binning"]["brier_beyond"] = sure
+    results["histogram binning"] = row(0.36, sure)
     assert assessment.recommended(results) == "histogram binning"
-    results["structured matrix scaling"]["brier_beyond"] = unsure
-    results["histogram binning"]["nll"] = math.inf
+    results["structured matrix scaling"] = row(0.38, unsure)
+    results["histogram binning"] = replace(row(0.36, sure), nll=math.inf)
     assert assessment.recommended(results) == "temperature scaling"
 
 
@@ -618,7 +637,8 @@ def test_isotonic_is_recommended_for_two_classes_only_if_it_beats_beta_beyond_ch
     smooth = two(lambda score: 1 / (1 + np.exp(3.4 - 1.5 * score)))
     assert smooth["isotonic regression"]["brier_beyond"].high > 0
     assert assessment.recommended(smooth) == "beta calibration"
-    smooth["isotonic regression"]["brier"] = 0  # by luck
+    by_luck = replace(smooth["isotonic regression"], brier=0)
+    smooth["isotonic regression"] = by_luck
     assert assessment.recommended(smooth) == "beta calibration"
     stepped = two(lambda score: 0.05 + 0.6 * (score > 0.5))
     assert assessment.recommended(stepped) == "isotonic regression"
@@ -673,7 +693,7 @@ def test_columns_of_groups_share_one_correction():
     rows = assessment.assess(make(**arrays)).groups
     assert {row["column"] for row in rows} == {"site", "age"} and len(rows) == 23
     assert rows[0]["group"].startswith("site: ") and rows[-1]["group"].startswith("age: ")
-    c, z = (make().samples[name] for name in ("confidence", "correct"))
+    c, z = make().test.scored()
     (row,) = (r for r in rows if r["group"] == "age: 1")
     mine = groups[:, 1] == 1
     strict = estimates.gap(c[mine].astype(float), z[mine], level=1 - 0.05 / 23)
@@ -846,7 +866,7 @@ def agree(page, data):
     """Card, table, both sliders and whoever applies the printed threshold accept the same."""
     numbers = assessment.assess(data)
     point, found = numbers.main_point, metrics.per_sample(data.logits, data.labels)
-    row = text.tables(numbers)["operating_points"].loc[text._round(point["target"])]
+    row = text.tables(numbers)["operating_points"].loc[written.share(point["target"])]
     accept = found["confidence"] >= float(row["Threshold"])
     wrong = int((accept & ~found["correct"]).sum())
     assert row["Wrong / accepted"] == f"{wrong:,} / {accept.sum():,}"

@@ -9,16 +9,17 @@ import pytest
 from calibkit import cli, metrics, stats
 from calibkit_companion import results
 from calibkit_companion.experiments import plan
-from calibkit_companion.pages import page
-from calibkit_companion.records import deviations, folders, release
+from calibkit_companion.pages import page, wording
+from calibkit_companion.records import deviations, folders, keys, release
+from calibkit_companion.records.keys import Key, read_replicate_name
 from calibkit_companion.records.record import LightRecord
-from calibkit_companion.records.replicates import KEY, split
 from calibkit_companion.results import derived, printed
 from calibkit_companion.results.measure import Series
 from calibkit_companion.results.number import Number
-from calibkit_companion.results.rows import row
+from calibkit_companion.results.rows import Operand, row
 from tests import records
 
+AUROCS = Operand("sam", Number("auroc")), Operand("erm", Number("auroc"))
 METHODS = ("label_smoothing", "mixup", "focal", "cs_kd", "l1_norm", "crl", "sam", "swa", "fmfp")
 
 
@@ -45,7 +46,7 @@ def test_a_difference_pairs_seeds_and_resamples_by_hand():
     difference = a - b
     assert difference.values == pytest.approx({1: 0.1, 2: 0.05})
     assert np.array_equal(difference.draws[1], a.draws[1] - b.draws[1])
-    found = row(difference, Number("auroc"), to="erm")
+    found = row(difference, *AUROCS)
     wanted = stats.mean_over_seeds(
         np.array([0.1, 0.05]), np.stack([a.draws[s] - b.draws[s] for s in (1, 2)])
     ).interval()
@@ -61,11 +62,23 @@ def test_of_two_test_sets_a_draw_says_nothing_about_the_other():
 
 
 def test_one_run_has_no_interval_and_no_word():
-    found = row(Series({0: 0.1}), Number("auroc"), to="erm")
+    found = row(Series({0: 0.1}), *AUROCS)
     assert isnan(found.low) and found.outcome == "unclear" and found.covers == ""
 
 
 # --- released records ---
+
+
+def test_ts_is_plain_training_after_temperature_scaling(plain):
+    rows = plain.compare(["ts"], metric="ece")
+    assert rows["ts"].of == plain.operand("erm", Number("ece", "ts_nll"))
+    assert rows["ts"].against == plain.operand("erm", Number("ece"))
+    scaled = {"recalibration": "ts_nll", "against": {"recalibration": "none"}}
+    same = plain.compare("erm", metric="ece", **scaled)["erm"]
+    assert rows["ts"].interval == same.interval
+    assert rows.frame.method.tolist() == ["ts"]  # as it was asked for
+    assert wording.sentence(rows["ts"]).startswith("Temperature scaling (fitted by NLL) lowers")
+    assert repr(rows["ts"]).startswith("Row(erm − erm (recalibration=none): ece −")
 
 
 def test_label_smoothing_hides_errors_on_cifar10(plain):
@@ -228,10 +241,26 @@ def same(ours, theirs):
     for name in other.names:
         assert mine.estimate(name) == other.estimate(name)
         assert np.array_equal(mine.deviation(name), other.deviation(name), equal_nan=True)
-        key = (*split(name), 0)
-        assert ours.measured(*key) == other.estimate(name)
-        assert np.array_equal(ours.deviation(*key), other.deviation(name), equal_nan=True)
+        key = read_replicate_name(name)
+        assert ours.measured(key) == other.estimate(name)
+        assert np.array_equal(ours.deviation(key), other.deviation(name), equal_nan=True)
     assert ours.info == theirs.info
+
+
+@pytest.mark.parametrize("score", ["max_probability", "log_odds", "p_norm"])
+@pytest.mark.parametrize("recalibration", keys.Recalibration)
+def test_a_number_is_read_by_the_name_under_which_it_is_written(recalibration, score):
+    key = Key("risk_at_coverage_0.8", recalibration, score)
+    if score == "p_norm" and recalibration != "none":  # no file has these
+        return
+    assert read_replicate_name(keys.replicate_name(key)) == key
+    if name := keys.column(key):
+        assert keys.read_column(name) == key
+
+
+def test_an_unknown_recalibration_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="unknown recalibration 'ts_nl' .did you mean 'ts_nll'.*"):
+        keys.Recalibration("ts_nl")
 
 
 def test_tables_hold_what_the_folders_hold(tmp_path, kept_runs):
@@ -255,7 +284,7 @@ def test_tables_hold_what_the_folders_hold(tmp_path, kept_runs):
 
 
 def test_a_number_that_stands_twice_is_refused(tmp_path, kept_runs):
-    row = dict.fromkeys(KEY, "none") | {"validation": 0, "value": 1.0}
+    row = dict.fromkeys(Key._fields, "none") | {"validation": 0, "value": 1.0}
     held = [folders.load(run) for run in kept_runs]
     release.write(tmp_path / "released" / "shared", held, lambda record: [row] * 2)
     reduce(tmp_path)
@@ -430,7 +459,7 @@ def test_logits_of_an_older_record_give_both_rankings_when_it_is_collected(tmp_p
     folders.load(kept_runs[0]).predictions.unlink()
     light = folders.load(kept_runs[0])
     assert light.light and results.measured(light, number)[0] == pytest.approx(worked_out)
-    assert light.measured("auroc", "none", "max_probability", 0) == old.replicates.estimate("auroc")
+    assert light.measured(Key("auroc")) == old.replicates.estimate("auroc")
 
 
 def test_released_settings_are_ranked_as_in_version_01(plain):

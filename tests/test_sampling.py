@@ -16,6 +16,7 @@ from calibkit.report import (
     page,
     positive,
     predictions,
+    recalibration,
     sampling,
     text,
     thresholds,
@@ -154,7 +155,7 @@ def test_a_calibrated_model_is_not_accused_because_few_rows_carry_the_weight(clu
             arrays = {name: np.repeat(x, 30, axis=0) for name, x in arrays.items()}
             more = {"clusters": np.repeat(np.arange(50), 30)}
         data = predictions.from_arrays(arrays | more)
-        design, (confidence, correct) = data.design, data.scored()
+        design, (confidence, correct) = data.design, data.test.scored()
         ece = metrics.ece(confidence, correct, sample_weight=design.weights)
         chance = estimates.chance_ece(confidence, 100, design, correct)
         over += ece > chance.high
@@ -272,7 +273,7 @@ def test_an_array_of_clusters_and_one_of_the_validation_set(folder):
     held = {f"val_{name}": x for name, x in more.items()}
     np.savez("p.npz", **arrays, film=own, **held, val_film=val_own + 30)
     data = predictions.read("p.npz", cluster="film")
-    assert data.design.units == data.val_design.units == 60
+    assert data.design.units == data.validation.design.units == 60
     numbers = assessment.assess(data)
     assert any("30 values of 'film' are in the test set and in the val" in x for x in numbers.notes)
     _, about = deploy.recalibrate(data, "temperature")
@@ -295,7 +296,7 @@ def test_no_cluster_is_on_both_sides_of_a_fold(monkeypatch):
             return np.full(logits.shape, 1 / 3)
 
     place = dict(zip((row.tobytes() for row in arrays["logits"]), own, strict=True))
-    monkeypatch.setattr(assessment, "RECALIBRATIONS", {"spy": Spy, "temperature scaling": Spy})
+    monkeypatch.setattr(recalibration, "RECALIBRATIONS", {"spy": Spy, "temperature scaling": Spy})
     data = predictions.from_arrays(arrays | {"clusters": own})
     assessment.recalibrated(data)
     assert data.design.units == 60

@@ -1,6 +1,7 @@
 """What is printed and saved is so: thresholds accept what is counted, no harmful map is saved."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,15 @@ import pytest
 
 from benchmarks import saved_maps
 from calibkit import cli, posthoc
-from calibkit.report import assessment, deploy, estimates, predictions, text, thresholds
+from calibkit.report import (
+    assessment,
+    deploy,
+    estimates,
+    predictions,
+    recalibration,
+    text,
+    thresholds,
+)
 from calibkit.report.design import Design
 from calibkit.report.scores import Score
 
@@ -50,7 +59,7 @@ def test_tenths_are_ties_in_every_type(dtype):
     labels = (rng.random(4000) < p.astype(float)).astype(int)
     data = predictions.from_arrays({"probs": p, "labels": labels})
     numbers = assessment.assess(data.about("1"), rules=[("recall", 0.5), ("budget", 0.3)])
-    assert len(np.unique(data.samples["confidence"])) == 6
+    assert len(np.unique(data.test.outcomes.confidence)) == 6
     for row in numbers.positive.thresholds:
         assert saved_maps.applied(p, row["threshold"]) == {row["flagged"]}
 
@@ -284,10 +293,13 @@ def test_the_default_map_is_the_one_that_a_report_recommends(folder, capsys):
 def test_a_map_without_an_effect_worth_naming_is_not_recommended():
     from calibkit.stats import Interval
 
-    row = {"brier": 0.299999, "nll": 0.5, "brier_change": Interval(-1e-6, -2e-6, -1e-7)}
-    assert assessment.recommended({"none": {"brier": 0.3, "nll": 0.6}, "isotonic": row}) is None
-    better = row | {"brier": 0.29, "brier_change": Interval(-0.01, -0.02, -0.005)}
-    assert assessment.recommended({"none": {"brier": 0.3, "nll": 0.6}, "isotonic": better})
+    data = predictions.from_arrays({"probs": [[0.9, 0.1], [0.4, 0.6]] * 30, "labels": [0, 1] * 30})
+    found = recalibration.recalibrated(data)[0]["none"]
+    none = replace(found, brier=0.3, nll=0.6)
+    row = replace(found, brier=0.299999, nll=0.5, brier_change=Interval(-1e-6, -2e-6, -1e-7))
+    assert recalibration.recommended({"none": none, "isotonic": row}) is None
+    better = replace(row, brier=0.29, brier_change=Interval(-0.01, -0.02, -0.005))
+    assert recalibration.recommended({"none": none, "isotonic": better}) == "isotonic"
 
 
 # --- the order of the classes ---------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_one_column_and_confidences_just_beyond(tmp_path, capsys):
         np.savez(tmp_path / "preds.npz", **arrays)
         assert "--as-is" in refused(tmp_path, capsys)
         found = predictions.read(tmp_path / "preds.npz", as_is=True)
-        assert found.scored()[0].max() <= 1 and len(found.labels) == N
+        assert found.test.scored()[0].max() <= 1 and len(found.labels) == N
 
 
 def test_what_is_far_beyond_is_not_read(tmp_path, capsys):
@@ -155,7 +155,7 @@ def of_one(found, j):
     """The predictions are those of tag j alone."""
     assert found.class_names == (f"not {TAGS[j]}", TAGS[j]) and found.positive == 1
     np.testing.assert_array_equal(found.labels, MANY[:, j])
-    np.testing.assert_allclose(found.scored(1)[0], PROBS[:, j], atol=1e-6)
+    np.testing.assert_allclose(found.test.scored(1)[0], PROBS[:, j], atol=1e-6)
 
 
 def test_one_label_of_arrays(tmp_path, capsys):
@@ -181,7 +181,7 @@ def test_one_label_of_logits_with_a_validation_set_and_gaps(tmp_path):
     held = {"val_logits": logits[::-1], "val_labels": MANY[::-1]}
     found = predictions.read(save(tmp_path, logits=logits, labels=labels, **held), one_label="1")
     np.testing.assert_array_equal(found.labels, MANY[9:, 1])
-    np.testing.assert_allclose(found.scored(1)[0], PROBS[9:, 1], atol=1e-6)
+    np.testing.assert_allclose(found.test.scored(1)[0], PROBS[9:, 1], atol=1e-6)
     np.testing.assert_array_equal(found.val_labels, MANY[::-1, 1])
 
 

@@ -43,8 +43,8 @@ def shorten(path: str | Path) -> bool:
     (end,) = ended
     errors = [o for o in cells[end].outputs if o.output_type == "error"]
     cells[end].outputs = [o for o in cells[end].outputs if o.output_type != "error"]
-    lacking, _, command = html.escape(errors[0].evalue).partition("; train it: ")
-    words = f"<b>Not shown here.</b> {lacking}" + f"<br><code>{command}</code>" * bool(command)
+    _, lacking, command = map(html.escape, errors[0].traceback)  # as `page.NoRecords` gives them
+    words = f"<b>Not shown here.</b> {lacking}<br><code>{command}</code>"
     box = f'<div class="calibkit-page">{words}</div>'
     cells[end].outputs.append(nbformat.v4.new_output("display_data", {"text/html": box}))
     lost = "\n".join(c.source for c in cells[end + 1 :] if c.cell_type == "markdown")

@@ -24,8 +24,9 @@ def strips(fig: "Figure") -> list[list[Window]]:
     """The columns of panels in a figure that was drawn, each as windows that stand side by side.
 
     Where panels share the labels of the first column, these come before each of the others. What
-    stands above or below all panels, a legend or small print, is a strip of its own; a legend in
-    one line is a window an entry, a line of small print one a fact, so that they can be broken.
+    stands above or below all panels, a title, a legend or small print, is a strip of its own. A
+    title is a window a word, a legend in one line one an entry, a line of small print one a fact,
+    so that they can be broken.
 
     Returns
     -------
@@ -54,7 +55,9 @@ def strips(fig: "Figure") -> list[list[Window]]:
                                      (min, [b.y0 for its in boxes for b in its])))  # fmt: skip
     for key in fig.legends:
         key.draw(renderer)  # its entries stood where the cropped picture has them
-    others = [a.get_window_extent(renderer) for a in (*fig.texts, *fig.legends) if a.get_visible()]
+    title = fig._suptitle
+    rest = [a for a in (*fig.texts, *fig.legends) if a.get_visible() and a is not title]
+    others = [a.get_window_extent(renderer) for a in rest]
     beside = [
         b.x0 for b in others if b.y0 < top and b.y1 > bottom and b.x1 <= ends[0][0] + dpi / 10
     ]
@@ -70,7 +73,7 @@ def strips(fig: "Figure") -> list[list[Window]]:
     for place, box in ((len(found), [b for b in others if b.y1 <= bottom + 1]),
                        (0, [b for b in others if b.y0 >= top - 1])):  # fmt: skip
         if place and len(box) == len(below) == 1:
-            found += _facts(below[0], renderer, rim)
+            found += _pieces(below[0], renderer, rim, "(?<=·.)")
         elif box:
             x0, x1 = min(b.x0 for b in box), max(b.x1 for b in box)
             y0, y1 = min(b.y0 for b in box), max(b.y1 for b in box)
@@ -80,6 +83,9 @@ def strips(fig: "Figure") -> list[list[Window]]:
             breaks = [b.x1 + 0.06 * dpi for b in its[:-1]] if one_line else []
             pieces = zip([x0, *breaks], [*breaks, x1], strict=True)
             found.insert(place, [(left, right, y1, y0) for left, right in pieces])
+    if title is not None:
+        after = 1 if fig.legends else 0
+        found[after:after] = _pieces(title, renderer, rim, "(?<= )")
     picture = fig.get_tightbbox(renderer).padded(_pad())
     return [
         [
@@ -95,19 +101,25 @@ def strips(fig: "Figure") -> list[list[Window]]:
     ]
 
 
-def _facts(text: "Text", renderer, rim: float) -> list[list[Window]]:
-    """Centred small print, a strip a line, a window for each of the facts that "·" divides.
+def _pieces(text: "Text", renderer, rim: float, between: str) -> list[list[Window]]:
+    """A text, centred or on the left: a strip a line, a window for each piece of it.
 
-    A window is less by the rim that each is given.
+    `between` matches where a piece ends, such as behind a "·". A window is less by the rim that
+    each is given.
     """
     box, lines = text.get_window_extent(renderer), text.get_text().splitlines()
+    apart = text._linespacing  # from line to line, in heights of a line
+    apart = 1.2 if apart == "normal" else apart
     size, font = renderer.get_text_width_height_descent, text.get_fontproperties()
-    high = box.height / (len(lines) + 0.2 * (len(lines) - 1))  # 0.2: what is between two lines
+    high = box.height / (1 + apart * (len(lines) - 1))
     found = []
     for i, line in enumerate(lines):
-        facts = re.split("(?<=·.)", line)
-        ends = [size(line[:n], font, False)[0] for n in accumulate(map(len, facts))]
-        left, top = (box.x0 + box.x1 - ends[-1]) / 2, box.y1 - (1.2 * i - 0.1) * high
+        if not line:  # room for what stands beside the text
+            continue
+        pieces = re.split(between, line)
+        ends = [size(line[:n], font, False)[0] for n in accumulate(map(len, pieces))]
+        left = box.x0 if text.get_ha() == "left" else (box.x0 + box.x1 - ends[-1]) / 2
+        top = box.y1 - (apart * i - 0.1) * high
         found.append([(left + start + rim, left + end - rim, top - rim, top - 1.2 * high + rim)
                       for start, end in zip([0, *ends], ends, strict=False)])  # fmt: skip
     return found

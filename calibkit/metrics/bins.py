@@ -2,16 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-)
+from calibkit.arrays import Array
 from calibkit.metrics.ranking import Ranking
 
-Scheme = Literal["equal_width", "equal_mass"]
+Scheme: TypeAlias = Literal["equal_width", "equal_mass"]
 
 
 class Bins(NamedTuple):
@@ -22,18 +20,30 @@ class Bins(NamedTuple):
     confidence: Array
 
 
+_Value = TypeVar("_Value")
+_Value_co = TypeVar("_Value_co", covariant=True)
+
+
+class OfRanking(Protocol[_Value_co]):
+    """A function of a ranking and of how it is cut into bins."""
+
+    def __call__(self, ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> _Value_co:
+        """Its value, computed once for each ranking."""
+        ...
+
+
 @functools.lru_cache(maxsize=8)
-def edges_of(bins: int, dtype: np.dtype) -> Array:
+def edges_of(bins: int, dtype: np.dtype[Any]) -> Array:
     """Edges (bins + 1,) of bins of equal width on [0, 1], in the type of the confidences."""
     # In the precision of the data: a float32 0.2 must meet the edge 0.2 as equal, not as above it.
     return np.linspace(0, 1, bins + 1).astype(dtype)
 
 
-def once(function: Callable) -> Callable:
+def once(function: Callable[[Ranking, int, Scheme], _Value]) -> OfRanking[_Value]:
     """A function of a ranking, computed once for each: several metrics need the same bins."""
 
     @functools.wraps(function)
-    def known(ranking: Ranking, bins: int, scheme: Scheme = "equal_width"):
+    def known(ranking: Ranking, bins: int, scheme: Scheme = "equal_width") -> _Value:
         key = function.__name__, bins, scheme
         if key not in ranking.known:
             ranking.known[key] = function(ranking, bins, scheme)

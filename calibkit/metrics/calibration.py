@@ -1,12 +1,14 @@
 """Calibration errors of the top label in bins."""
 
 import math
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from calibkit.arrays import (
+    Array,
     ArrayLike,
-    ArrayOrTensor,
     as_confidence_correct,
     check_bins,
     like,
@@ -14,6 +16,9 @@ from calibkit.arrays import (
 from calibkit.metrics.bins import Bins, Scheme, binned
 from calibkit.metrics.ranking import LEAST, Ranking, weights_of
 from calibkit.metrics.top import top_bins, top_ranking
+
+if TYPE_CHECKING:
+    import torch
 
 
 def ece(
@@ -282,6 +287,24 @@ def overconfidence_of(table: Bins) -> float:
     return float((mean * excess).sum() / table.count.sum())
 
 
+@overload
+def reliability_bins(
+    confidence: "torch.Tensor",
+    correct: ArrayLike,
+    bins: int = 15,
+    scheme: Scheme = "equal_width",
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> "dict[str, torch.Tensor]": ...
+@overload
+def reliability_bins(
+    confidence: npt.ArrayLike,
+    correct: ArrayLike,
+    bins: int = 15,
+    scheme: Scheme = "equal_width",
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> dict[str, Array]: ...
 def reliability_bins(
     confidence: ArrayLike,
     correct: ArrayLike,
@@ -289,7 +312,7 @@ def reliability_bins(
     scheme: Scheme = "equal_width",
     *,
     sample_weight: "ArrayLike | None" = None,
-) -> dict[str, ArrayOrTensor]:
+) -> dict[str, Any]:
     """Bin predictions by confidence: the numbers of a reliability diagram.
 
     Parameters

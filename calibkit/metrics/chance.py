@@ -1,22 +1,17 @@
 """What of a calibration error is chance: its floor, and the excess over it."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    as_probs,
-    check_bins,
-)
+from calibkit.arrays import Array, ArrayLike, as_probs, check_bins
 from calibkit.metrics.bins import Scheme, binned, cuts_of, once, stretches
 from calibkit.metrics.calibration import ece_of
 from calibkit.metrics.classes import Classes, classes_of, error_of_classes
 from calibkit.metrics.ranking import Ranking, weights_of
 from calibkit.metrics.top import top_ranking
 
-Binned = Literal["ece", "adaptive_ece", "classwise_ece"]
+Binned: TypeAlias = Literal["ece", "adaptive_ece", "classwise_ece"]
 _SCHEMES: dict[str, Scheme] = {"ece": "equal_width", "adaptive_ece": "equal_mass"}
 
 

@@ -1,16 +1,10 @@
 """Errors of the probabilities of all classes: likelihood, Brier score, class-wise calibration."""
 
+from typing import Any
+
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    as_labels,
-    as_probs,
-    check_bins,
-    prob_blocks,
-    row_sums,
-)
+from calibkit.arrays import Array, ArrayLike, as_labels, as_probs, check_bins, prob_blocks, row_sums
 from calibkit.metrics.bins import edges_of
 from calibkit.metrics.ranking import LEAST, NEAR, size_of, weights_of
 
@@ -216,19 +210,27 @@ class Classes:
     """
 
     def __init__(
-        self, n: int, k: int, bins: int, dtype: np.dtype, weights: "Array | None" = None
+        self, n: int, k: int, bins: int, dtype: np.dtype[Any], weights: "Array | None" = None
     ) -> None:
         if k * bins > MOST_CELLS:
             raise ValueError(
                 f"bins: got {bins} for {k} classes, expected at most {MOST_CELLS // k:,}, since "
                 "there is a number for each class and bin"
             )
-        self.n, self.shape = n if weights is None else float(weights.sum()), (k, bins)
-        self.weights, self.worth = weights, 1.0 if weights is None else size_of(weights) / self.n
-        self.inner = edges_of(bins, dtype)[1:-1]
-        self.lowest = self.inner[0] if bins > 1 else np.inf
-        self.count, self.p, self.pp = (np.zeros(k * bins) for _ in range(3))
-        self.all_p, self.all_error = np.zeros(k), np.zeros(k)
+        self.n: float = n if weights is None else float(weights.sum())
+        self.shape: tuple[int, int] = k, bins
+        self.weights: Array | None = weights
+        self.worth: float = 1.0 if weights is None else size_of(weights) / self.n
+        self.inner: Array = edges_of(bins, dtype)[1:-1]
+        self.lowest: float = self.inner[0] if bins > 1 else np.inf
+        # By class and bin; (k, bins) when all is counted.
+        self.count: Array = np.zeros(k * bins)
+        self.p: Array = np.zeros(k * bins)
+        self.pp: Array = np.zeros(k * bins)
+        self.t: Array = np.zeros((k, bins))
+        self.pt: Array = np.zeros((k, bins))
+        self.all_p: Array = np.zeros(k)
+        self.all_error: Array = np.zeros(k)
 
     def _cell(self, classes: Array, p: Array) -> Array:
         return classes * self.shape[1] + np.searchsorted(self.inner, p)

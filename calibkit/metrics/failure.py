@@ -2,16 +2,12 @@
 
 import functools
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
+import numpy.typing as npt
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    ArrayOrTensor,
-    like,
-)
+from calibkit.arrays import Array, ArrayLike, ArrayOrTensor, like
 from calibkit.metrics.ranking import (
     LEAST,
     Failures,
@@ -21,6 +17,9 @@ from calibkit.metrics.ranking import (
     failures_of,
     ranking_of,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 
 def auroc(
@@ -164,6 +163,14 @@ def aupr_error_of(ranking: Ranking) -> float:
     return float(ranking.wrong @ precision / ranking.all_wrong)
 
 
+@overload
+def risk_coverage(
+    confidence: "torch.Tensor", correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> "tuple[torch.Tensor, torch.Tensor]": ...
+@overload
+def risk_coverage(
+    confidence: npt.ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> tuple[Array, Array]: ...
 def risk_coverage(
     confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
 ) -> tuple[ArrayOrTensor, ArrayOrTensor]:

@@ -4,13 +4,14 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from calibkit.arrays import (
     Array,
     ArrayLike,
-    ArrayOrTensor,
     Kind,
     as_labels,
     as_logits,
@@ -22,34 +23,24 @@ from calibkit.arrays import (
     probs_and_floor,
     row_sums,
 )
+from calibkit.metrics import calibration, chance, failure, separation
 from calibkit.metrics.bins import binned
-from calibkit.metrics.calibration import debiased_of, ece_of, mce_of, overconfidence_of
-from calibkit.metrics.chance import excess_of, floor_of, floor_of_classes
 from calibkit.metrics.classes import Classes, error_of_classes, mean_of, parts_of_brier
-from calibkit.metrics.failure import (
-    augrc_of,
-    aupr_error_of,
-    aupr_success_of,
-    aurc_of,
-    auroc_of,
-    coverage_at_risk_of,
-    eaurc_of,
-    fpr_at_tpr_of,
-    risk_at_coverage_of,
-)
 from calibkit.metrics.ranking import UNDEFINED, Ranking, UndefinedMetricWarning, weights_of
-from calibkit.metrics.separation import (
-    confidence_gap_of,
-    ece_correct_of,
-    mean_confidence,
-    overlap_of,
-    refinement_of,
-)
+
+if TYPE_CHECKING:
+    import torch
 
 
+@overload
 def per_sample(
-    logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits"
-) -> dict[str, ArrayOrTensor]:
+    logits: "torch.Tensor", labels: ArrayLike, kind: Kind = "logits"
+) -> "dict[str, torch.Tensor]": ...
+@overload
+def per_sample(
+    logits: npt.ArrayLike, labels: ArrayLike, kind: Kind = "logits"
+) -> dict[str, Array]: ...
+def per_sample(logits: ArrayLike, labels: ArrayLike, kind: Kind = "logits") -> dict[str, Any]:
     """Return confidence, correctness, NLL and Brier score of every sample, in one pass.
 
     Parameters
@@ -146,9 +137,9 @@ def summary(
     values["nll"] = mean_of(samples["nll"], weights)
     values["brier"] = mean_of(samples["brier"], weights)
     values["classwise_ece"] = error_of_classes(classes)
-    values["classwise_ece_floor"] = floor_of_classes(classes)
+    values["classwise_ece_floor"] = chance.floor_of_classes(classes)
     values["excess_classwise_ece"] = values["classwise_ece"] - values["classwise_ece_floor"]
-    brier_parts, eq9 = parts_of_brier(classes), refinement_of(ranking)
+    brier_parts, eq9 = parts_of_brier(classes), separation.refinement_of(ranking)
     values |= {f"brier_{name}": part for name, part in brier_parts.items() if name != "brier"}
     values |= {f"eq9_{name}": part for name, part in eq9.items()}
     undefined = [name for name, value in values.items() if math.isnan(value)]
@@ -211,34 +202,36 @@ def ranked_metrics(
     """
     return {
         "accuracy": lambda r: r.all_right / r.n,
-        "confidence": mean_confidence,
-        "ece": lambda r: ece_of(binned(r, bins)),
-        "adaptive_ece": lambda r: ece_of(binned(r, bins, "equal_mass")),
-        "ece_floor": lambda r: floor_of(r, bins),
-        "excess_ece": lambda r: excess_of(r, bins),
-        "adaptive_ece_floor": lambda r: floor_of(r, bins, "equal_mass"),
-        "excess_adaptive_ece": lambda r: excess_of(r, bins, "equal_mass"),
-        "debiased_ece": lambda r: debiased_of(r, bins),
-        "mce": lambda r: mce_of(binned(r, bins)),
-        "overconfidence_error": lambda r: overconfidence_of(binned(r, bins)),
-        "ece_correct": ece_correct_of,
-        "auroc": auroc_of,
-        "aupr_success": aupr_success_of,
-        "aupr_error": aupr_error_of,
-        "aurc": lambda r: aurc_of(r.failures),
-        "eaurc": lambda r: eaurc_of(r.failures),
-        "augrc": augrc_of,
-        "fpr_at_tpr": fpr_at_tpr_of,
+        "confidence": separation.mean_confidence,
+        "ece": lambda r: calibration.ece_of(binned(r, bins)),
+        "adaptive_ece": lambda r: calibration.ece_of(binned(r, bins, "equal_mass")),
+        "ece_floor": lambda r: chance.floor_of(r, bins),
+        "excess_ece": lambda r: chance.excess_of(r, bins),
+        "adaptive_ece_floor": lambda r: chance.floor_of(r, bins, "equal_mass"),
+        "excess_adaptive_ece": lambda r: chance.excess_of(r, bins, "equal_mass"),
+        "debiased_ece": lambda r: calibration.debiased_of(r, bins),
+        "mce": lambda r: calibration.mce_of(binned(r, bins)),
+        "overconfidence_error": lambda r: calibration.overconfidence_of(binned(r, bins)),
+        "ece_correct": separation.ece_correct_of,
+        "auroc": failure.auroc_of,
+        "aupr_success": failure.aupr_success_of,
+        "aupr_error": failure.aupr_error_of,
+        "aurc": lambda r: failure.aurc_of(r.failures),
+        "eaurc": lambda r: failure.eaurc_of(r.failures),
+        "augrc": failure.augrc_of,
+        "fpr_at_tpr": failure.fpr_at_tpr_of,
         **{
-            f"risk_at_coverage_{share:g}": functools.partial(risk_at_coverage_of, coverage=share)
+            f"risk_at_coverage_{share:g}": functools.partial(
+                failure.risk_at_coverage_of, coverage=share
+            )
             for share in coverages
         },
         **{
-            f"coverage_at_risk_{risk:g}": functools.partial(coverage_at_risk_of, risk=risk)
+            f"coverage_at_risk_{risk:g}": functools.partial(failure.coverage_at_risk_of, risk=risk)
             for risk in risks
         },
-        "confidence_gap": confidence_gap_of,
-        "histogram_overlap": lambda r: overlap_of(r, bins),
+        "confidence_gap": separation.confidence_gap_of,
+        "histogram_overlap": lambda r: separation.overlap_of(r, bins),
     }
 
 

@@ -4,15 +4,11 @@ import functools
 import math
 import warnings
 from decimal import ROUND_FLOOR, Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    as_confidence_correct,
-)
+from calibkit.arrays import Array, ArrayLike, as_confidence_correct
 from calibkit.resampling import as_counts, effective_size
 
 LEAST = 1e-300  # in place of a count of 0, that divides a 0
@@ -42,20 +38,22 @@ class Ranking:
     def __init__(
         self, confidence: Array, right: Array, wrong: Array, size: "float | None" = None
     ) -> None:
-        self.confidence = confidence.astype(np.float64)
-        self.dtype = confidence.dtype
-        self.right, self.wrong = right.astype(np.float64), wrong.astype(np.float64)
+        self.confidence: Array = confidence.astype(np.float64)
+        self.dtype: np.dtype[Any] = confidence.dtype
+        self.right: Array = right.astype(np.float64)
+        self.wrong: Array = wrong.astype(np.float64)
         # How many are accepted, right and wrong, when the threshold is this confidence. Summed as
         # integers, which is several times faster.
-        self.accepted_right = np.cumsum(right).astype(np.float64)
-        self.accepted_wrong = np.cumsum(wrong).astype(np.float64)
-        self.all_right = float(self.accepted_right[-1])
-        self.all_wrong = float(self.accepted_wrong[-1])
-        self.n = self.all_right + self.all_wrong
-        self.whole = right.dtype.kind in "iu"
-        self.near = 0.0 if self.whole else NEAR  # room for rounding, where counts are compared
-        self.worth = 1.0 if size is None else size / self.n  # of a count, in samples
-        self.known: dict[tuple, object] = {}  # see `once`
+        self.accepted_right: Array = np.cumsum(right).astype(np.float64)
+        self.accepted_wrong: Array = np.cumsum(wrong).astype(np.float64)
+        self.all_right: float = float(self.accepted_right[-1])
+        self.all_wrong: float = float(self.accepted_wrong[-1])
+        self.n: float = self.all_right + self.all_wrong
+        self.whole: bool = right.dtype.kind in "iu"
+        # Room for rounding, where counts are compared.
+        self.near: float = 0.0 if self.whole else NEAR
+        self.worth: float = 1.0 if size is None else size / self.n  # of a count, in samples
+        self.known: dict[tuple[str, int, str], Any] = {}  # see `once`
 
     @classmethod
     def of(cls, confidence: Array, correct: Array, weights: "Array | None" = None) -> "Ranking":
@@ -123,7 +121,7 @@ class Ranking:
         return self.between(float(lowest), float(lower), self.dtype)
 
     @staticmethod
-    def between(lowest: float, lower: float, dtype: np.dtype) -> float:
+    def between(lowest: float, lower: float, dtype: np.dtype[Any]) -> float:
         """A threshold in few digits, at most `lowest` and above `lower`, also in type `dtype`."""
         return _short_decimal(lowest, lower, dtype)
 
@@ -200,7 +198,7 @@ def failures_of(
     return Failures.of(*as_confidence_correct(confidence, correct))
 
 
-def _short_decimal(value: float, lower: float, dtype: np.dtype) -> float:
+def _short_decimal(value: float, lower: float, dtype: np.dtype[Any]) -> float:
     """`value` in (0, 1) rounded down, but above `lower`, with two digits of what it lacks to 1.
 
     Clear of both by more than rounding errors, if there is room: a file's 0.9 may come as 0.8999….

@@ -4,10 +4,7 @@ import math
 
 import numpy as np
 
-from calibkit.arrays import (
-    ArrayLike,
-    check_bins,
-)
+from calibkit.arrays import ArrayLike, check_bins
 from calibkit.metrics.bins import binned
 from calibkit.metrics.calibration import ece_of
 from calibkit.metrics.ranking import Ranking, defined, ranking_of

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-)
+from calibkit.arrays import Array, ArrayLike
 from calibkit.metrics.ranking import weights_of
 from calibkit.metrics.top import top_of
 

@@ -1,6 +1,9 @@
 """The confidence in the most probable class, and whether it is right."""
 
+from typing import TYPE_CHECKING, overload
+
 import numpy as np
+import numpy.typing as npt
 
 from calibkit.arrays import (
     Array,
@@ -13,6 +16,9 @@ from calibkit.arrays import (
 )
 from calibkit.metrics.bins import Bins, binned, binned_samples
 from calibkit.metrics.ranking import Ranking, weights_of
+
+if TYPE_CHECKING:
+    import torch
 
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
 
@@ -32,6 +38,10 @@ def top_bins(
     return binned_samples(*top_of(probs, labels), bins)
 
 
+@overload
+def top_label(probs: "torch.Tensor", labels: ArrayLike) -> "tuple[torch.Tensor, torch.Tensor]": ...
+@overload
+def top_label(probs: npt.ArrayLike, labels: ArrayLike) -> tuple[Array, Array]: ...
 def top_label(probs: ArrayLike, labels: ArrayLike) -> tuple[ArrayOrTensor, ArrayOrTensor]:
     """Return the confidence in the most probable class of each sample, and whether it is right.
 

@@ -6,10 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    softmax,
-)
+from calibkit.arrays import Array, softmax
 from calibkit.posthoc.likelihood import minimised, nll_and_residual
 from calibkit.posthoc.recalibration import Recalibration
 from calibkit.posthoc.rows import probs64
@@ -49,8 +46,9 @@ class VectorScaling(Recalibration):
             nll, residual = nll_and_residual(logits * scale + bias, labels, weights)
             return nll, np.concatenate([(residual * logits).sum(axis=0), residual.sum(axis=0)])
 
-        scale, self.bias_ = np.split(minimised(loss, np.repeat([1.0, 0.0], k)), 2)
-        self.scale_ = scale / unit
+        scale, bias = np.split(minimised(loss, np.repeat([1.0, 0.0], k)), 2)
+        self.scale_: Array = scale / unit
+        self.bias_: Array = bias
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) * self.scale_ + self.bias_, kind=None)
@@ -87,7 +85,7 @@ class MatrixScaling(Recalibration):
     _needs_two_classes = True
     _kept = {"matrix": ("k", "k"), "bias": ("k",)}
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 <= self.l2 < inf:
             raise ValueError(f"l2: got {self.l2}, expected a finite number >= 0")
 
@@ -96,8 +94,9 @@ class MatrixScaling(Recalibration):
         penalty = np.full((k + 1, k), float(self.l2))
         unit = 1.0 if self.l2 else unit_of(logits, weights)  # the penalty is one of W as it is
         scores = logits.astype(np.float64) / unit
-        matrix, self.bias_ = _affine(scores, labels, penalty, weights)
-        self.matrix_ = matrix / unit
+        matrix, bias = _affine(scores, labels, penalty, weights)
+        self.matrix_: Array = matrix / unit
+        self.bias_: Array = bias
 
     def _probs(self, logits: Array) -> Array:
         return softmax(logits.astype(np.float64) @ self.matrix_.T + self.bias_, kind=None)
@@ -143,17 +142,19 @@ class StructuredScaling(Recalibration):
     _needs_two_classes = True
     _kept = {"temperature": (), "smoothing": (), "matrix": ("k", "k"), "bias": ("k",)}
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.structure not in ("matrix", "vector"):
             raise ValueError(f"structure: got {self.structure!r}, expected 'matrix' or 'vector'")
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         k, n = logits.shape[1], len(labels) if weights is None else float(weights.sum())
-        self.temperature_ = lowest_nll(logits, labels, weights)
-        self.smoothing_ = 1 / (n + 1)
+        self.temperature_: float = lowest_nll(logits, labels, weights)
+        self.smoothing_: float = 1 / (n + 1)
         penalty = np.full((k + 1, k), np.inf if self.structure == "vector" else k * (k - 1) / n)
         penalty[np.arange(k), np.arange(k)] = penalty[k] = k / n
-        self.matrix_, self.bias_ = _affine(self._scores(logits), labels, penalty, weights)
+        matrix, bias = _affine(self._scores(logits), labels, penalty, weights)
+        self.matrix_: Array = matrix
+        self.bias_: Array = bias
 
     def _scores(self, logits: Array) -> Array:
         probs = probs64(logits.astype(np.float64) / self.temperature_)

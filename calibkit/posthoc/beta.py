@@ -6,9 +6,7 @@ from math import inf
 import numpy as np
 from scipy.special import expit
 
-from calibkit.arrays import (
-    Array,
-)
+from calibkit.arrays import Array
 from calibkit.posthoc.likelihood import minimised
 from calibkit.posthoc.recalibration import Recalibration
 from calibkit.posthoc.rows import class_probs, normalised, probs64, warn_missing, with_top
@@ -46,9 +44,9 @@ class BetaCalibration(Recalibration):
     _later = {"temperature": 1.0}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        self.temperature_ = own_temperature(logits, labels, weights)
+        self.temperature_: float = own_temperature(logits, labels, weights)
         probs = class_probs(logits, self.temperature_)
-        self.parameters_ = np.tile(_IDENTITY, (len(probs), 1))
+        self.parameters_: Array = np.tile(_IDENTITY, (len(probs), 1))
         for k in np.flatnonzero(np.bincount(labels)):
             # Of two classes, the second has the parameters of the first mirrored, but for rounding.
             start = self.parameters_[0, [1, 0, 2]] * [1, 1, -1] if len(probs) == 2 else _IDENTITY
@@ -90,10 +88,10 @@ class TopVersusAll(Recalibration):
     _later = {"temperature": 1.0}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        self.temperature_ = own_temperature(logits, labels, weights)
+        self.temperature_: float = own_temperature(logits, labels, weights)
         probs = probs64(logits, self.temperature_)
         right = probs.argmax(axis=1) == labels
-        self.parameters_ = _beta(probs.max(axis=1), right, weights)
+        self.parameters_: Array = _beta(probs.max(axis=1), right, weights)
 
     def _probs(self, logits: Array) -> Array:
         probs = probs64(logits, self.temperature_)

@@ -5,10 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    check_bins,
-)
+from calibkit.arrays import Array, check_bins
 from calibkit.posthoc.recalibration import Recalibration
 from calibkit.posthoc.rows import probs64, with_top
 from calibkit.posthoc.search import quantiles
@@ -52,7 +49,7 @@ class HistogramBinning(Recalibration):
     _kept = {"edges": ("m",), "values": ("m",)}
     _gaps = ("values",)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_bins(self.bins)
         if self.scheme not in ("equal_width", "equal_mass"):
             raise ValueError(f"scheme: got {self.scheme!r}, expected 'equal_width' or 'equal_mass'")
@@ -60,14 +57,16 @@ class HistogramBinning(Recalibration):
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         probs = probs64(logits)
         confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
-        self.edges_ = np.linspace(0, 1, self.bins + 1)[1:-1]
+        self.edges_: Array = np.linspace(0, 1, self.bins + 1)[1:-1]
         if self.scheme == "equal_mass":
             self.edges_ = np.unique(quantiles(confidence, self.edges_, weights))
         index = np.searchsorted(self.edges_, confidence)
         count = np.bincount(index, weights, minlength=len(self.edges_) + 1)
         hits = correct if weights is None else correct * weights
         hits = np.bincount(index, weights=hits, minlength=len(count))
-        self.values_ = np.divide(hits, count, out=np.full(len(count), np.nan), where=count > 0)
+        self.values_: Array = np.divide(
+            hits, count, out=np.full(len(count), np.nan), where=count > 0
+        )
 
     def _probs(self, logits: Array) -> Array:
         probs = probs64(logits)

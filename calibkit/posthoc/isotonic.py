@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from calibkit.arrays import (
-    Array,
-)
+from calibkit.arrays import Array
 from calibkit.posthoc.recalibration import Recalibration
 from calibkit.posthoc.rows import class_log_odds, class_probs, normalised, warn_missing
 from calibkit.posthoc.search import own_temperature
@@ -50,10 +48,11 @@ class IsotonicCalibration(Recalibration):
     _later = {"temperature": None}
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
-        self.temperature_ = own_temperature(logits, labels, weights)
+        self.temperature_: float | None = own_temperature(logits, labels, weights)
         odds = class_log_odds(logits.astype(np.float64) / self.temperature_)
         digits = 9 if logits.dtype == np.float64 else 5
-        self.points_, order = [None] * len(odds), None
+        self.points_: list[tuple[Array, Array] | None] = [None] * len(odds)
+        order = None
         for k in np.flatnonzero(np.bincount(labels)):
             # Of two classes, one falls as the other rises.
             reuse = len(odds) == 2 and order is not None

@@ -5,10 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import minimize
 
-from calibkit.arrays import (
-    Array,
-    row_sums,
-)
+from calibkit.arrays import Array, row_sums
 from calibkit.posthoc.recalibration import EndOfRangeWarning, warn
 
 
@@ -28,7 +25,11 @@ def nll_and_residual(
     return mean(np.log(total)) - of_labels, scores
 
 
-def minimised(loss: Callable, start: Array, bounds: Sequence | None = None) -> Array:
+def minimised(
+    loss: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    bounds: Sequence[tuple[float | None, float | None]] | None = None,
+) -> Array:
     """L-BFGS with analytic gradients; warns if it stops before it is done."""
     options = {"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
     result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

@@ -2,10 +2,11 @@
 
 import os
 import warnings
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from calibkit import files, map_files, precision
 from calibkit.arrays import (
@@ -23,6 +24,9 @@ from calibkit.arrays import (
 )
 from calibkit.precision import Floor
 
+if TYPE_CHECKING:
+    import torch
+
 
 class PosthocWarning(UserWarning):
     """A recalibration was fitted, or read, but deserves a second look."""
@@ -36,7 +40,6 @@ class EndOfRangeWarning(PosthocWarning):
     """A fitted number is at the end of its range, or runs towards infinity: it means little."""
 
 
-@dataclass
 class Recalibration:
     """What all methods of this module share: logits in, calibrated probabilities out.
 
@@ -64,12 +67,18 @@ class Recalibration:
     [[0.75 0.25]]
     """
 
-    _map = ""  # its name in files and on the command line
-    _needs_two_classes = False  # whether a fit needs labels of more than one class
-    _kept = {}  # what a fit learns: name of the attribute, less its underscore -> its shape
-    _later = {}  # of these, what maps saved by an earlier version lack -> what stands for it
-    _gaps = ()  # of these, what may have no number in places: NaN, in a file null
-    floor_, zeros_ = None, ""  # what a probability of 0 counts as
+    _map: ClassVar[str] = ""  # its name in files and on the command line
+    _needs_two_classes: ClassVar[bool] = False  # whether a fit needs labels of two or more classes
+    # What a fit learns: name of the attribute, less its underscore -> its shape.
+    _kept: ClassVar[dict[str, tuple[int | str, ...]]] = {}
+    # Of these, what maps saved by an earlier version lack -> what stands for it.
+    _later: ClassVar[dict[str, float | None]] = {}
+    _gaps: ClassVar[tuple[str, ...]] = ()  # of these, what may be NaN in places, in a file null
+    classes_: Array
+    class_names_: tuple[str, ...]
+    about_: dict[str, Any]
+    floor_: Floor | None = None  # what a probability of 0 counts as
+    zeros_: str = ""
 
     def fit(
         self,
@@ -134,6 +143,10 @@ class Recalibration:
         self.floor_, self.zeros_ = floor, zeros
         return self
 
+    @overload
+    def predict_proba(self, logits: "torch.Tensor", kind: Kind = "logits") -> "torch.Tensor": ...
+    @overload
+    def predict_proba(self, logits: npt.ArrayLike, kind: Kind = "logits") -> Array: ...
     def predict_proba(self, logits: ArrayLike, kind: Kind = "logits") -> ArrayOrTensor:
         """Calibrated probabilities of predictions.
 
@@ -167,6 +180,10 @@ class Recalibration:
         self._check_fitted(array.shape[1])
         return like(self._probs(array), logits)
 
+    @overload
+    def predict(self, logits: "torch.Tensor", kind: Kind = "logits") -> "torch.Tensor": ...
+    @overload
+    def predict(self, logits: npt.ArrayLike, kind: Kind = "logits") -> Array: ...
     def predict(self, logits: ArrayLike, kind: Kind = "logits") -> ArrayOrTensor:
         """Most probable class of each row, after recalibration.
 
@@ -229,7 +246,7 @@ class Recalibration:
         array, labels = checked(self._in_order(logits), labels, kind, self.floor_)
         return float((self.predict(array) == labels).mean())
 
-    def save(self, path: str | os.PathLike, **about: Any) -> None:
+    def save(self, path: str | os.PathLike[str], **about: Any) -> None:
         """Write what was fitted to a JSON file, which `load` reads back to the same probabilities.
 
         The file ends with a seal, by which `load` knows whether it was edited.
@@ -315,9 +332,10 @@ class Recalibration:
         >>> MatrixScaling(l2=0.1).get_params()
         {'l2': 0.1}
         """
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        options = fields(self) if is_dataclass(self) else ()
+        return {field.name: getattr(self, field.name) for field in options}
 
-    def set_params(self, **params) -> Self:
+    def set_params(self, **params: Any) -> Self:
         """Change options, as scikit-learn does in a search; what was fitted is kept.
 
         Parameters
@@ -349,7 +367,7 @@ class Recalibration:
         vars(self).update(params)
         return self
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, Tags, TargetTags
 
         target = TargetTags(required=True)

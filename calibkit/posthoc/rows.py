@@ -2,11 +2,7 @@
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    row_sums,
-    softmax,
-)
+from calibkit.arrays import Array, row_sums, softmax
 from calibkit.posthoc.recalibration import warn
 
 

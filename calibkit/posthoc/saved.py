@@ -34,7 +34,7 @@ MOST = 10_000_000  # classes of a map in a file
 _TOO_LARGE = (OverflowError, RecursionError)
 
 
-def load(path: str | os.PathLike, edited: bool = False) -> Recalibration:
+def load(path: str | os.PathLike[str], edited: bool = False) -> Recalibration:
     """Read a map that `Recalibration.save` or ``calibkit recalibrate`` wrote.
 
     Parameters

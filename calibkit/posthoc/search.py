@@ -8,12 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    are_log_probs,
-    blocks,
-    check_bins,
-)
+from calibkit.arrays import Array, are_log_probs, blocks, check_bins
 
 # The grid of Wang et al. 2021 and of the code of Lin et al. 2025, whose text has
 # np.arange(1, 101) / 10.
@@ -41,18 +36,22 @@ class Scaled:
         weights: Array | None = None,
     ):
         check_bins(bins)
-        self.logits, self.labels, self.bins, self.weights = logits, labels, bins, weights
-        self.inner = np.linspace(0, 1, bins + 1).astype(dtype)[1:-1]
+        self.logits: Array = logits
+        self.labels: Array = labels
+        self.bins: int = bins
+        self.weights: Array | None = weights
+        self.inner: Array = np.linspace(0, 1, bins + 1).astype(dtype)[1:-1]
         n, k = logits.shape
-        self.n = n if weights is None else float(weights.sum())
-        self.blocks, self.sums = [], []  # sums: how to add up a number for each row of a block
+        self.n: float = n if weights is None else float(weights.sum())
+        self.blocks: list[Array] = []
+        self.sums: list[Callable[[Array], float]] = []  # add up a number for each row of a block
         for rows in blocks(n, k):
             block = np.ascontiguousarray(logits[rows].T, dtype=dtype)
             block -= block.max(axis=0)
             self.blocks.append(block)
             self.sums.append(np.sum if weights is None else weights[rows].dot)
         true = logits[np.arange(n), labels].astype(np.float64) - logits.max(axis=1)
-        self.true = float(true.sum() if weights is None else weights @ true)
+        self.true: float = float(true.sum() if weights is None else weights @ true)
 
     @cached_property
     def correct(self) -> Array:

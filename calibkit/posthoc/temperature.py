@@ -5,12 +5,7 @@ from math import inf
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    Kind,
-    as_logits,
-)
+from calibkit.arrays import Array, ArrayLike, Kind, as_logits
 from calibkit.posthoc import search
 from calibkit.posthoc.recalibration import (
     EndOfRangeWarning,
@@ -112,7 +107,7 @@ class TemperatureScaling(Recalibration):
 
     def _fit(self, logits: Array, labels: Array, weights: Array | None = None) -> None:
         scaled, best = best_temperature(logits, labels, self.objective, weights=weights)
-        self.temperature_ = best
+        self.temperature_: float = best
         if best in (
             range_of(logits, weights)
             if self.objective == "nll"
@@ -159,7 +154,7 @@ class FixedTemperature(Recalibration):
     _map = "fixed"
     _kept = {"temperature": ()}
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 < self.temperature < inf:
             raise ValueError(f"temperature: got {self.temperature}, expected a positive number")
 

@@ -16,7 +16,7 @@ _HOMES = {
     "assess": "assessment",
     "verdict": "text",
     "cautions": "text",
-    "tables": "text",
+    "tables": "as_tables",
     "draw": "page",
 }
 __all__ = ["Predictions", "assess", "build", "cautions", "draw", "read", "tables", "verdict"]

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from calibkit import many_rows, plots, terms
 from calibkit.report import drift, html, matching, predictions, privacy, readers, sampling
 from calibkit.report import positive as classes
-from calibkit.report.paired import clusters_of, compared, scored, weights_of
+from calibkit.report.compared_words import better, compared_tables, label, pair_name
+from calibkit.report.compared_words import compared as in_words
+from calibkit.report.paired import Comparison, clusters_of, compared, scored, weights_of
 from calibkit.report.predictions import Predictions
-from calibkit.report.text import better, compared_tables, label, pair_name
-from calibkit.report.text import compared as in_words
 
 
 def build(
@@ -94,12 +94,10 @@ def build(
     models, notes = _about(matches.models, positive)
     models, more = _drawn(models)
     del matches  # with the logits
-    numbers = compared(scored(models))
-    numbers["matched_by"] = by
-    numbers["notes"] = [*said, *notes, *more, *numbers["notes"]]
+    numbers = compared(scored(models), notes=[*said, *notes, *more], matched_by=by)
     numbers = numbers if rows else privacy.without_rows_of_models(numbers)
     words = in_words(numbers)
-    title = f"{len(numbers['models'])} models"
+    title = f"{len(numbers.models)} models"
     return html.publish(
         Path(out),
         "compare",
@@ -128,7 +126,7 @@ def _about(
     first, *others = models
     if positive is not None:
         return [first.about(positive), *others], []
-    if first.positive is not None or any(m.pairs or m.logits.shape[1] != 2 for m in models):
+    if first.positive is not None or not all(m.kind.two for m in models):
         return list(models), []
     first = replace(first, positive=classes.guess(first))
     taken, other = (first.class_names[i] for i in (first.positive, 1 - first.positive))
@@ -166,29 +164,29 @@ def models_of(
 _COLOURS = {1: plots.CORRECT, -1: plots.WRONG, 0: "0.5"}
 
 
-def draw(name: str, numbers: dict) -> Figure:
+def draw(name: str, numbers: Comparison) -> Figure:
     """Draw "forest" (differences of pairs) or "reliability"."""
     with html.style():
         if name == "reliability":
             fig, ax = plt.subplots(figsize=(6.4, 4.4))
-            plots.plot_reliability_lines(numbers["reliability"], ax)
-            if positive := numbers["positive"]:
+            plots.plot_reliability_lines(numbers.reliability, ax)
+            if positive := numbers.positive:
                 ax.set(xlabel=f"Probability of “{positive}”", ylabel="Share − probability")
             return fig
         return _forest(numbers)
 
 
-def _forest(numbers: dict) -> Figure:
-    last = "aupr_success" if numbers["positive"] else "aurc"
-    shown, pairs = ("excess_ece", "brier", "auroc", last), numbers["pairs"]
+def _forest(numbers: Comparison) -> Figure:
+    last = "aupr_success" if numbers.positive else "aurc"
+    shown, pairs = ("excess_ece", "brier", "auroc", last), numbers.pairs
     height = 1.0 + 0.3 * len(pairs)
     fig, axes = plt.subplots(2, 2, figsize=(8.4, 2 * height + 0.6), sharey=True)
     for ax, name in zip(axes.flat, shown, strict=True):
         _, scale, higher, _ = terms.METRICS[name]
         ax.axvline(0, color="0.6", linewidth=1, linestyle="--")
         for y, pair in enumerate(pairs):
-            estimate, low, high = (scale * x for x in pair["difference"][name])
-            colour = _COLOURS[better(name, pair["difference"][name])]
+            estimate, low, high = (scale * x for x in pair.difference[name])
+            colour = _COLOURS[better(name, pair.difference[name])]
             ax.plot([low, high], [y, y], color=colour, linewidth=2.2)
             ax.plot(estimate, y, "o", color=colour, markersize=6)
         side = "higher" if higher else "lower"

@@ -6,7 +6,7 @@ coverage more even over the classes; sets by a threshold on the probability hard
 al., TMLR 2025; Dabah and Tirer, ICML 2025).
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,14 +15,45 @@ from calibkit.posthoc import TemperatureScaling, optimal_temperature
 from calibkit.report import estimates
 from calibkit.report.design import Design
 from calibkit.report.estimates import FEW
+from calibkit.report.facts import Facts
+from calibkit.report.parts import Part
 from calibkit.report.predictions import Predictions
 from calibkit.resampling import as_groups
+from calibkit.stats import Interval
 
 LEVEL = 0.9
 SCORES = ("lac", "aps")  # a threshold on the probability; probabilities added up
 
 
-class Sets(NamedTuple):
+@dataclass(frozen=True)
+class Measured(Facts):
+    """Sets of answers on new samples.
+
+    Attributes
+    ----------
+    coverage : Interval
+        Share of sets that hold the truth (Wilson).
+    size : float
+        Mean number of classes.
+    class_gap : float
+        Mean over classes of how far their coverage is from the level.
+    """
+
+    coverage: Interval
+    size: float
+    class_gap: float
+
+
+@dataclass(frozen=True)
+class Effect(Facts):
+    """Sets before and after temperature scaling."""
+
+    before: Measured
+    after: Measured
+
+
+@dataclass(frozen=True)
+class Sets(Facts):
     """Size and coverage of conformal sets.
 
     Attributes
@@ -31,16 +62,23 @@ class Sets(NamedTuple):
         Coverage asked for, a fraction of 1.
     temperature : float
         Mean over fits.
-    lac, aps : dict of str to dict
-        Of the scores of Sadinle et al. 2019 and of Romano et al. 2020 (randomised), ``before`` and
-        ``after`` the temperature: ``coverage`` (Wilson interval), ``size`` (mean number of
-        classes), ``class_gap`` (mean over classes of how far their coverage is off).
+    lac, aps : Effect
+        With the scores of Sadinle et al. 2019 and of Romano et al. 2020 (randomised).
     """
 
     level: float
     temperature: float
-    lac: dict[str, dict]
-    aps: dict[str, dict]
+    lac: Effect
+    aps: Effect
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Two halves, to fit a temperature and the sets to, and the rows that these are judged on."""
+
+    first: Part
+    second: Part
+    judged: Array
 
 
 def sets(data: Predictions) -> Sets | None:
@@ -61,70 +99,77 @@ def sets(data: Predictions) -> Sets | None:
     >>> logits = 2 * rng.normal(size=(2000, 5))
     >>> labels = (logits + rng.gumbel(size=(2000, 5))).argmax(axis=1)
     >>> found = sets(from_arrays({"logits": 3 * logits, "labels": labels}))
-    >>> [round(x["after"]["coverage"].estimate, 1) for x in (found.lac, found.aps)]
+    >>> [round(x.after.coverage.estimate, 1) for x in (found.lac, found.aps)]
     [0.9, 0.9]
     """
-    (n, k), held = data.logits.shape, data.val_logits is not None
-    if k < 3 or len(data.val_labels if held else data.labels) < 4 * FEW:
+    known = data.validation or data.test
+    if data.logits.shape[1] < 3 or len(known.labels) < 4 * FEW:
         return None
-    most = max(estimates.judged(k), 4 * FEW)
-    if held:
-        known = np.random.default_rng(0).permutation(len(data.val_labels))
-        logits, labels, splits = data.val_logits, data.val_labels, [(known, np.arange(n))]
-        weights, clusters = data.val_weights, data.val_design.clusters
-    else:
-        logits, labels, weights = data.logits, data.labels, data.weights
-        clusters = data.design.clusters
-        splits = estimates.folds(n, groups=clusters)
-    temperatures, judged = [], []
-    found = {(name, when): [] for name in SCORES for when in ("before", "after")}
-    for known, rest in splits:
-        first, second = _halves(known[:most], clusters)
-        rest = rest[:: -(-n // most)] if held else rest[:most]
-        temperatures.append(_temperature(logits[first], labels[first], weights, first))
-        judged.append(rest)
-        for name, when in found:
-            t = temperatures[-1] if when == "after" else 1.0
-            rng, both = np.random.default_rng(1), (logits[second], data.logits[rest])
-            own, new = (scores(name, softmax(z.astype(np.float64) / t), rng) for z in both)
-            true = own[np.arange(len(own)), labels[second]]
-            limit = quantile(true, LEVEL, None if weights is None else weights[second])
-            hit = new[np.arange(len(new)), data.labels[rest]] <= limit
-            found[name, when].append((hit, (new <= limit).sum(axis=1)))
-    rows = np.concatenate(judged)
-    design, of_labels = data.design[rows], data.labels[rows]
-    measured: dict = {name: {} for name in SCORES}
-    for (name, when), parts in found.items():
-        hit, size = map(np.concatenate, zip(*parts, strict=True))
-        measured[name][when] = _measured(hit, size, of_labels, design)
-    return Sets(LEVEL, float(np.mean(temperatures)), **measured)
+    splits = _splits(data)
+    temperatures = [_temperature(split.first) for split in splits]
+    rows = np.concatenate([split.judged for split in splits])
+    design, labels = data.design[rows], data.labels[rows]
+    found: dict[str, Effect] = {}
+    for name in SCORES:
+        judged = []
+        for after in (False, True):
+            parts = [
+                _judge(name, split, data, t if after else 1.0)
+                for split, t in zip(splits, temperatures, strict=True)
+            ]
+            hit, size = map(np.concatenate, zip(*parts, strict=True))
+            judged.append(_measured(hit, size, labels, design))
+        found[name] = Effect(*judged)
+    return Sets(LEVEL, float(np.mean(temperatures)), **found)
 
 
-def _halves(rows: Array, clusters: Array | None) -> list[Array]:
+def _splits(data: Predictions) -> list[_Split]:
+    """Halves to fit on, of the validation set, or else of all folds but one; rows to judge."""
+    n, k = data.logits.shape
+    most, held = max(estimates.judged(k), 4 * FEW), data.validation
+    if held is not None:
+        known = np.random.default_rng(0).permutation(len(held.labels))
+        return [_Split(*_halves(held, known[:most]), np.arange(n)[:: -(-n // most)])]
+    folds = estimates.folds(n, groups=data.design.clusters)
+    return [_Split(*_halves(data.test, known[:most]), rest[:most]) for known, rest in folds]
+
+
+def _halves(part: Part, rows: Array) -> list[Part]:
     """Two halves of some rows, in random order, with no cluster in both."""
+    clusters = part.design.clusters
     if clusters is None or (clusters[rows] == clusters[rows[0]]).all():
-        return np.array_split(rows, 2)
+        return [part[half] for half in np.array_split(rows, 2)]
     place = as_groups(clusters[rows], len(rows))
     order = np.random.default_rng(2).permutation(place.max() + 1)
     first = order[place] < (place.max() + 1) / 2
-    return [rows[first], rows[~first]]
+    return [part[rows[first]], part[rows[~first]]]
 
 
-def _temperature(logits: Array, labels: Array, weights: Array | None, rows: Array) -> float:
-    if weights is None:
-        return optimal_temperature(logits, labels)[0]
-    return TemperatureScaling().fit(logits, labels, weights[rows]).temperature_
+def _temperature(part: Part) -> float:
+    if part.weights is None:
+        return optimal_temperature(part.logits, part.labels)[0]
+    return TemperatureScaling().fit(part.logits, part.labels, part.weights).temperature_
 
 
-def _measured(hit: Array, size: Array, labels: Array, design: Design) -> dict:
+def _judge(name: str, split: _Split, data: Predictions, t: float) -> tuple[Array, Array]:
+    """Of every judged row, whether its set holds the truth, and how many classes that has."""
+    rng = np.random.default_rng(1)
+    own, new = (
+        scores(name, softmax(logits.astype(np.float64) / t), rng)
+        for logits in (split.second.logits, data.logits[split.judged])
+    )
+    true = own[np.arange(len(own)), split.second.labels]
+    limit = quantile(true, LEVEL, split.second.weights)
+    hit = new[np.arange(len(new)), data.labels[split.judged]] <= limit
+    return hit, (new <= limit).sum(axis=1)
+
+
+def _measured(hit: Array, size: Array, labels: Array, design: Design) -> Measured:
     weights = np.ones(len(labels)) if design.weights is None else design.weights
     count = np.bincount(labels, weights)
     by_class = np.bincount(labels, weights * hit)[count > 0] / count[count > 0]
-    return {
-        "coverage": design.share(hit),
-        "size": design.average(size),
-        "class_gap": float(np.mean(np.abs(by_class - LEVEL))),
-    }
+    gap = float(np.mean(np.abs(by_class - LEVEL)))
+    return Measured(coverage=design.share(hit), size=design.average(size), class_gap=gap)
 
 
 def scores(name: str, probs: Array, rng: np.random.Generator) -> Array:

@@ -1,6 +1,7 @@
 """What so many samples can tell: shares and gaps with intervals, the ECE of chance, folds."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from calibkit import curves, metrics
 from calibkit.arrays import Array
 from calibkit.posthoc import Recalibration
 from calibkit.report.design import Design
+from calibkit.report.parts import Part
 from calibkit.report.predictions import Predictions
 from calibkit.resampling import effective_size
 from calibkit.stats import Interval
@@ -65,27 +67,26 @@ def fitted(
     return kind().fit(logits[::step], labels[::step], **own)
 
 
-def held_out(data: Predictions, kind: type[Recalibration]) -> tuple[list, Array, int]:
+def held_out(
+    data: Predictions, kind: type[Recalibration]
+) -> tuple[list[Recalibration], Array, int]:
     """Fitted maps, the test set's probabilities by them, and the size of a fit.
 
     Fitted to the validation set or else by cross-fitting, so that no map has seen what it is given,
     nor another sample of its cluster.
     """
-    parts = [(data.val_logits, data.val_labels, data.val_weights, slice(None))]
-    if data.val_logits is None:
-        splits, weights = folds(*data.logits.shape, data.design.clusters), data.weights
-        parts = [
-            (data.logits[known], data.labels[known], weights if weights is None else weights[known],
-             rest)
-            for known, rest in splits
-        ]  # fmt: skip
-    maps, probs = [], np.empty(data.logits.shape)
-    for logits, labels, weights, rest in parts:
-        maps.append(fitted(kind, logits, labels, weights))
-        rest = np.arange(len(probs))[rest]
+    test, held = data.test, data.validation
+    parts: Iterable[tuple[Part, Array]] = [(held, np.arange(len(data.labels)))] if held else ()
+    if held is None:
+        splits = folds(*data.logits.shape, test.design.clusters)
+        parts = ((test[known], rest) for known, rest in splits)  # one copy at a time
+    maps, probs, size = [], np.empty(data.logits.shape), 0
+    for known, rest in parts:
+        maps.append(fitted(kind, known.logits, known.labels, known.weights))
+        size = len(known.labels)
         for rows in np.split(rest, range(AT_ONCE, len(rest), AT_ONCE)):
             probs[rows] = maps[-1].predict_proba(data.logits[rows].astype(np.float64))
-    return maps, probs, len(labels)
+    return maps, probs, size
 
 
 def guessing(logits: Array, labels: Array, design: Design | None = None) -> bool:

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from calibkit import arrays, files, plots, terms
-from calibkit.report.text import FILTERS
+from calibkit.report.written import FILTERS
 
 plain = partial(arrays.plain, infinite="inf")  # numbers as the JSON files have them
 

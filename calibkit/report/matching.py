@@ -158,7 +158,7 @@ def _names(models: Sequence[Predictions], name: str, asked: bool) -> _Names | No
     order = [x for x in columns[0].tolist() if x in shared]
     rows = [np.array([place[x] for x in order], dtype=np.intp) for place in places]
     differ = np.zeros(len(order), bool)
-    if not any(m.pairs for m in models):  # each is right or wrong in its own way
+    if all(m.kind.known for m in models):  # each is right or wrong in its own way
         labels = [m.labels[i] for m, i in zip(models, rows, strict=True)]
         differ = np.any([own != labels[0] for own in labels], axis=0)
     counting = all(_counts(column) for column in columns)
@@ -188,7 +188,8 @@ def _in_order(models: Sequence[Predictions], name: str = "", counting: bool = Fa
 
 def _with_classes_of(first: Predictions, other: Predictions) -> Predictions:
     """The same with its classes in the order of the first's, where all have the same names."""
-    if first.pairs or other.pairs or first.class_names == other.class_names:
+    known = first.kind.known and other.kind.known
+    if not known or first.class_names == other.class_names:
         return other
     if sorted(first.class_names) != sorted(other.class_names):
         return other

@@ -1,7 +1,7 @@
 """The page of a report: its figures, and the HTML around them and the words of `text`."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,10 +11,15 @@ from matplotlib.figure import Figure
 
 from calibkit import explorable, many_rows, plots
 from calibkit.report import comparison, html, privacy, thresholds
-from calibkit.report.assessment import PER_CLASS, ROWS, SHOWN, Assessment
+from calibkit.report.as_tables import tables
+from calibkit.report.assessment import ROWS, Assessment
+from calibkit.report.groups import SHOWN
+from calibkit.report.points import OperatingPoint
 from calibkit.report.positive import Positive
 from calibkit.report.predictions import Predictions, inputs_of
-from calibkit.report.text import cautions, decimals, number, percent, tables, verdict
+from calibkit.report.recalibration import NAMES, PER_CLASS, scores_in
+from calibkit.report.text import cautions, verdict
+from calibkit.report.written import decimals, number, percent
 
 EXPLORED = 4_000_000  # numbers (samples × classes) behind a figure that can be explored: some MB
 
@@ -123,22 +128,22 @@ def draw(name: str, numbers: Assessment) -> Figure:
 def _ranking(name: str, positive: Positive, ax: Axes) -> None:
     """ROC or precision–recall curve, with the threshold 0.5 marked."""
     at = positive.decisions
-    recall = at["recall"].estimate
+    recall = at.recall.estimate
     if name == "roc":
         others = max(positive.samples - positive.positives, 1)
-        x, y = positive.roc.values()
-        dot = (at["false"] / others, recall)
+        x, y = positive.roc.fpr, positive.roc.tpr
+        dot = (at.false / others, recall)
         chance, label = [0, 1], f"ROC AUC {percent(positive.auroc.estimate)}"
         ax.set(xlabel="False alarms among the others", ylabel="Recall")
     else:
-        x, y = positive.precision_recall.values()
-        dot = (recall, at["precision"].estimate)
+        x, y = positive.precision_recall.recall, positive.precision_recall.precision
+        dot = (recall, at.precision.estimate)
         chance = [positive.base_rate.estimate] * 2
         label = f"Average precision {percent(positive.average_precision.estimate)}"
         ax.set(xlabel="Recall", ylabel="Precision")
     ax.plot([0, 1], chance, color="0.7", linestyle="--", linewidth=1.2)
     ax.plot(x, y, color=plots.CORRECT, linewidth=2)
-    if at["flagged"]:
+    if at.flagged:
         ax.plot(*dot, "o", color=plots.WRONG, zorder=5)
         side = -12 if name == "roc" else 8
         ax.annotate("0.5", dot, (8, side), textcoords="offset points")
@@ -156,26 +161,27 @@ def explore(
     models = {"your model": data.sample(ROWS)}
     models |= {"the other one": against.sample(ROWS)} if against else {}
     reliability, histograms, risk_coverage = {}, {}, {}
-    points = numbers.operating_points
-    marks = [point["threshold"] for point in points if point["threshold"] is not None]
+    marks = [point.threshold for point in numbers.operating_points if point.reached]
     few = _few(numbers)
     for name, model in models.items():
         temperature = _temperature(numbers) if model is models["your model"] else None
-        test = model.scored()
-        held_out = (its := model.val_samples) and (its["confidence"], its["correct"])
-        if not data.pairs:
+        test, held = model.test, model.validation
+        if data.kind.known:
             reliability[name] = explorable.reliability(model.logits, model.labels, temperature, few)
-        histograms[name] = explorable.histograms(*test, marks=marks)
-        choose = thresholds.Judge(model.judged(), model.judged(held=True)).cuts.choose
-        chosen = np.array([choose("target_risk", target) for target in explorable.TARGETS])
-        risk_coverage[name] = explorable.risk_coverage(*test, held_out, threshold=chosen)
-    point = numbers.main_point or {"threshold": 0.9, "target": 0.05}
+        histograms[name] = explorable.histograms(*test.scored(), marks=marks)
+        judge = thresholds.Judge(test.judged(), held and held.judged())
+        chosen = [judge.cuts.choose("target_risk", target) for target in explorable.TARGETS]
+        risk_coverage[name] = explorable.risk_coverage(
+            *test.scored(), held and held.scored(), threshold=np.array(chosen)
+        )
+    point = numbers.main_point
+    threshold, target = (point.threshold, point.target) if point else (0.9, 0.05)
     return {
         name: show(table, *start, still=pictures[name])
         for name, show, table, *start in (
             ("reliability", explorable.show_reliability, reliability),
-            ("histogram", explorable.show_histograms, histograms, point["threshold"]),
-            ("risk_coverage", explorable.show_risk_coverage, risk_coverage, point["target"]),
+            ("histogram", explorable.show_histograms, histograms, threshold),
+            ("risk_coverage", explorable.show_risk_coverage, risk_coverage, target),
         )
         if table
     }
@@ -188,18 +194,19 @@ def _few(numbers: Assessment) -> int:
 
 def _temperature(numbers: Assessment) -> float | None:
     """The fitted temperature, or the mean of several; None if it is beyond the slider."""
-    fitted = numbers.recalibration["temperature scaling"].get("temperatures")
+    scores = scores_in(numbers.recalibration).get(NAMES["temperature"])
+    fitted = scores.temperatures if scores else None
     mean = float(np.mean(fitted)) if fitted else math.nan
     return mean if 0.25 <= mean <= 4 else None
 
 
-def _mark(points: list[dict], ax: Axes) -> None:
+def _mark(points: Sequence[OperatingPoint], ax: Axes) -> None:
     """Mark operating points on a risk-coverage curve, with their thresholds where there is room."""
     labelled = -1.0
-    for point in (p for p in points if p["accepted"]):
-        x, y = point["coverage"].estimate, point["risk"].estimate
+    for point in (point for point in points if point.accepted):
+        x, y = point.coverage.estimate, point.risk.estimate
         ax.plot(x, y, "o", color=plots.WRONG, zorder=5)
         if x - labelled > 0.15:
-            words, side = f"≥ {decimals(point['threshold'])}", "right" if x > 0.3 else "left"
+            words, side = f"≥ {decimals(point.threshold)}", "right" if x > 0.3 else "left"
             ax.annotate(words, (x, y), (-5, 7), textcoords="offset points", ha=side)
             labelled = x

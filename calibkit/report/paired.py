@@ -1,18 +1,21 @@
 """Several models on the same samples: every metric, and the paired difference of every two."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from calibkit import __version__, stats
+from calibkit import __version__, curves, stats
 from calibkit.arrays import Array
 from calibkit.report import estimates, predictions
 from calibkit.report.design import Design
+from calibkit.report.facts import Facts
 from calibkit.report.names import after
 from calibkit.report.predictions import Predictions
 from calibkit.resampling import as_groups
+from calibkit.stats import Interval
 
 COMPARED = ("accuracy", "ece", "excess_ece", "nll", "brier", "auroc", "aurc", "fpr_at_tpr")
 OF_EVENT = ("ece", "excess_ece", "auroc", "aupr_success", "nll", "brier")
@@ -20,9 +23,73 @@ LEVEL = 0.95
 MOST = 12  # models: 66 pairs
 
 
+@dataclass(frozen=True)
+class Pair(Facts):
+    """Two models by name, and for every metric the first minus the second."""
+
+    first: str
+    second: str
+    difference: dict[str, Interval]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Facts):
+    """Several models on the same samples; shares and errors are fractions of 1.
+
+    Attributes
+    ----------
+    models : list of str
+        Names.
+    samples, classes : int
+    positive : str or None
+        The class whose probability is compared, in place of the confidence.
+    weighted : bool
+        Whether samples have weights.
+    cluster : str or None
+        What a cluster of samples is called.
+    clusters : int
+        How many there are; 0 without.
+    metrics : dict of str to dict of str to Interval
+        For each model its metrics, with intervals at 95 %.
+    gap : dict of str to Interval
+        For each model mean confidence minus accuracy, or mean probability minus share.
+    mean, share : dict of str to float
+        The two that the gap is between.
+    pairs : list of Pair
+    level : float
+        Of each difference's interval.
+    reliability : dict of str to curves.Reliability
+    notes, doubts : list of str
+        Of all models.
+    matched_by : str or None
+        The column that rows were matched by.
+    calibkit : str
+        Version.
+    """
+
+    models: list[str]
+    samples: int
+    classes: int
+    positive: str | None
+    weighted: bool
+    cluster: str | None
+    clusters: int
+    notes: list[str]
+    doubts: list[str]
+    level: float
+    metrics: dict[str, dict[str, Interval]]
+    gap: dict[str, Interval]
+    mean: dict[str, float]
+    share: dict[str, float]
+    pairs: list[Pair]
+    reliability: dict[str, curves.Reliability]
+    matched_by: str | None
+    calibkit: str
+
+
 def compare(
     models: Sequence[Predictions], names: Sequence[str] = COMPARED, n: int | None = None
-) -> dict:
+) -> "Comparison":
     """Every metric of every model, and the paired difference of every pair.
 
     Intervals of differences hold jointly: with m pairs each is at the level 1 - 0.05 / m
@@ -42,14 +109,7 @@ def compare(
 
     Returns
     -------
-    dict
-        ``models`` (names), ``samples``, ``classes``, ``positive`` (the name of that class, or
-        None), ``weighted`` (whether), ``cluster`` (its name, or None), ``clusters`` (how many),
-        ``metrics`` (for each model, a dict of 95 % intervals), ``gap`` (for each, mean
-        confidence minus accuracy, or mean probability minus share), ``mean``, ``share`` (of each,
-        the two that the gap is between), ``pairs`` (``first``, ``second``, ``difference``: first
-        minus second), ``level`` (of each difference's interval), ``reliability`` (numbers of the
-        figure).
+    Comparison
 
     Raises
     ------
@@ -62,7 +122,7 @@ def compare(
     >>> first = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.2, 0.8], [0.4, 0.6]] * 15, "labels": labels}
     >>> second = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.4, 0.6]] * 15, "labels": labels}
     >>> numbers = compare([predictions.from_arrays(x) for x in (first, second)])
-    >>> numbers["models"], numbers["pairs"][0]["difference"]["accuracy"].outcome()
+    >>> numbers.models, numbers.pairs[0].difference["accuracy"].outcome()
     (['your model (1)', 'your model (2)'], 'higher')
     """
     return compared(scored(list(models)), names, n)
@@ -105,7 +165,7 @@ def scored(models: list[Predictions]) -> Scored:
     for other in models[1:]:
         predictions.check_same(first, other, other.name)
     weights, (groups, cluster) = weights_of(models), clusters_of(models)
-    two = all(m.logits.shape[1] == 2 and not m.pairs for m in models)
+    two = all(m.kind.two for m in models)
     event = first.positive if two else None
     positive = None if event is None else first.class_names[event]
     classes, names = first.logits.shape[1], _names(models)
@@ -115,15 +175,21 @@ def scored(models: list[Predictions]) -> Scored:
     samples = {}
     for name in names:
         model = models.pop(0)
-        score, true = model.scored(event)
-        its = {"confidence": score, "correct": true, "rank": model.ranked(event)}
-        samples[name] = stats.Samples(**model.samples | its)
+        score, true = model.test.scored(event)
+        found, rank = model.test.outcomes, model.test.ranked(event)
+        samples[name] = stats.Samples(score, true, found.nll, found.brier, rank)
         del model
     return Scored(samples, notes, doubts, classes, positive, weights, groups, cluster)
 
 
-def compared(models: Scored, names: Sequence[str] = COMPARED, n: int | None = None) -> dict:
-    """The numbers of `compare`."""
+def compared(
+    models: Scored,
+    names: Sequence[str] = COMPARED,
+    n: int | None = None,
+    notes: Sequence[str] = (),
+    matched_by: str | None = None,
+) -> Comparison:
+    """As `compare`; `notes` come before those of the models."""
     samples, weights, groups = models.samples, models.weights, models.groups
     rows = len(next(iter(samples.values())).correct)
     places = None if groups is None else as_groups(groups, rows)
@@ -134,34 +200,30 @@ def compared(models: Scored, names: Sequence[str] = COMPARED, n: int | None = No
     n = n or max(estimates.replicates(rows), min(1000 * len(pairs), 4000))
     drawing = {"sample_weight": weights, "groups": groups}
     own, differences = stats.compare_all(list(samples.values()), names, n, LEVEL, **drawing)
-    return {
-        "models": list(samples),
-        "calibkit": __version__,
-        "samples": rows,
-        "classes": models.classes,
-        "positive": models.positive,
-        "weighted": weights is not None,
-        "cluster": None if groups is None else models.cluster or "cluster",
-        "clusters": 0 if groups is None else len(np.unique(groups)),
-        "notes": models.notes,
-        "doubts": models.doubts,
-        "level": 1 - (1 - LEVEL) / len(pairs),
-        "metrics": dict(zip(samples, own, strict=True)),
-        "gap": {
-            name: estimates.gap(its.confidence, its.correct, design=design)
-            for name, its in samples.items()
-        },
-        "mean": {name: design.average(its.confidence) for name, its in samples.items()},
-        "share": {name: design.average(its.correct) for name, its in samples.items()},
-        "pairs": [
-            {"first": a, "second": b, "difference": difference}
-            for (a, b), difference in zip(pairs, differences, strict=True)
-        ],
-        "reliability": {
-            name: estimates.reliability(its.confidence, its.correct, design)
-            for name, its in samples.items()
-        },
-    }
+
+    def of_each(measure: Callable[[Array, Array], Any]) -> dict[str, Any]:
+        return {name: measure(its.confidence, its.correct) for name, its in samples.items()}
+
+    return Comparison(
+        models=list(samples),
+        samples=rows,
+        classes=models.classes,
+        positive=models.positive,
+        weighted=weights is not None,
+        cluster=None if groups is None else models.cluster or "cluster",
+        clusters=0 if groups is None else len(np.unique(groups)),
+        notes=[*notes, *models.notes],
+        doubts=models.doubts,
+        level=1 - (1 - LEVEL) / len(pairs),
+        metrics=dict(zip(samples, own, strict=True)),
+        gap=of_each(lambda score, true: estimates.gap(score, true, design=design)),
+        mean=of_each(lambda score, true: design.average(score)),
+        share=of_each(lambda score, true: design.average(true)),
+        pairs=[Pair(*pair, its) for pair, its in zip(pairs, differences, strict=True)],
+        reliability=of_each(lambda score, true: estimates.reliability(score, true, design)),
+        matched_by=matched_by,
+        calibkit=__version__,
+    )
 
 
 def weights_of(models: Sequence[Predictions]) -> Array | None:

@@ -6,8 +6,8 @@ label, which is nearly always "negative" and nearly always right.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -16,8 +16,10 @@ from calibkit import curves, metrics, stats
 from calibkit.arrays import Array
 from calibkit.report import estimates, thresholds
 from calibkit.report.design import Design
+from calibkit.report.facts import Facts
+from calibkit.report.parts import Mapped
 from calibkit.report.predictions import Predictions
-from calibkit.report.scores import Samples, Score
+from calibkit.report.scores import Samples, Score, Scored
 from calibkit.stats import Interval
 
 RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
@@ -46,8 +48,122 @@ def guess(data: Predictions) -> int:
     return int(2 * (data.labels == 1).sum() <= len(data.labels))
 
 
+@dataclass(frozen=True)
+class Counts(Facts):
+    """What becomes of positives and negatives that are flagged.
+
+    Attributes
+    ----------
+    flagged, found, false, missed : int
+        Rows flagged; positives flagged; negatives flagged; positives not flagged.
+    share, precision, recall : Interval
+        Share of rows flagged, of positives among these, of flagged among the positives: as from
+        `Design.share`.
+    """
+
+    flagged: int
+    found: int
+    false: int
+    missed: int
+    share: Interval
+    precision: Interval
+    recall: Interval
+
+
+@dataclass(frozen=True)
+class Decisions(Counts):
+    """`Counts` at a threshold; ``claimed`` is the mean probability of what is flagged."""
+
+    threshold: float = 0.5
+    claimed: float | None = None
+
+
+@dataclass(frozen=True)
+class RuleRow(Facts):
+    """The threshold for a rule, and what it does.
+
+    Attributes
+    ----------
+    threshold : float or None
+        None if no threshold keeps the rule.
+    flagged, found, false, missed : int
+        At that threshold: see `Counts`.
+    share, precision, recall : Interval
+        Of samples that the threshold was not chosen on.
+    rule : str
+        One of `thresholds.RULES`.
+    value : float
+    kept : bool or None
+        True or False if the interval of a precision or recall is on one side of the value.
+    cost, cost_at_half : float or None
+        For a cost ratio: mean cost of a sample in false alarms, at that threshold and at 0.5.
+    """
+
+    threshold: float | None
+    flagged: int
+    found: int
+    false: int
+    missed: int
+    share: Interval
+    precision: Interval
+    recall: Interval
+    rule: str
+    value: float
+    kept: bool | None
+    cost: float | None = None
+    cost_at_half: float | None = None
+
+
+@dataclass(frozen=True)
+class EventMap(Facts):
+    """The probability of the positive class after a map.
+
+    Attributes
+    ----------
+    mean, ece, average_precision : float
+    decisions : Decisions
+        At 0.5.
+    same : float or None
+        The threshold that flags as many as before, or most nearly as many.
+    same_flagged : int
+        How many that flags.
+    """
+
+    mean: float
+    ece: float
+    average_precision: float
+    decisions: Decisions
+    same: float | None
+    same_flagged: int
+
+
+@dataclass(frozen=True)
+class Shift(Facts):
+    """Shares of positives of validation and test set (Wilson), and the p-value of their test."""
+
+    validation: Interval
+    test: Interval
+    p_value: float
+
+
 @dataclass(frozen=True, eq=False)
-class Positive:
+class RocCurve(Facts):
+    """Shares of the negatives and of the positives at or above thresholds (t,)."""
+
+    fpr: Array
+    tpr: Array
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionRecallCurve(Facts):
+    """Recall and precision at thresholds (t,)."""
+
+    recall: Array
+    precision: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Positive(Facts):
     """Every number about the positive class; shares and errors are fractions of 1.
 
     Attributes
@@ -68,19 +184,17 @@ class Positive:
     chance_ece : Interval
         The ECE of as many samples of calibrated probabilities.
     reliability : curves.Reliability
-    roc, precision_recall : dict
-        Pairs of arrays, for a figure.
-    decisions : dict
-        At 0.5: see `decide`, and ``claimed``, the mean probability of what is flagged.
-    thresholds, thresholds_after : list of dict
+    roc : RocCurve
+    precision_recall : PrecisionRecallCurve
+    decisions : Decisions
+        At 0.5.
+    thresholds, thresholds_after : list of RuleRow
         See `by_rule`; the second after the ``recommended`` map.
     recommended : str or None
         One of `maps`.
-    maps : dict of str to dict
-        For "none" and each recalibration ``mean``, ``ece``, ``average_precision``, ``decisions`` at
-        0.5 and ``same``, the threshold that flags as many as before, or most nearly as many, and
-        ``same_flagged``, how many it flags.
-    shift : dict or None
+    maps : dict of str to EventMap
+        For "none" and each recalibration.
+    shift : Shift or None
         See `prior_shift`.
     """
 
@@ -97,19 +211,24 @@ class Positive:
     auroc: Interval
     average_precision: Interval
     reliability: curves.Reliability
-    roc: dict
-    precision_recall: dict
-    decisions: dict
-    thresholds: list[dict]
-    thresholds_after: list[dict]
+    roc: RocCurve
+    precision_recall: PrecisionRecallCurve
+    decisions: Decisions
+    thresholds: list[RuleRow]
+    thresholds_after: list[RuleRow]
     recommended: str | None
-    maps: dict[str, dict]
-    shift: dict | None
+    maps: dict[str, EventMap]
+    shift: Shift | None
 
     @property
     def quoted(self) -> str:
         """The name in quotation marks."""
         return f"“{self.name}”"
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the probability ranks the positives below the rest."""
+        return self.auroc.high < 0.5
 
     @property
     def rarer(self) -> tuple[int, str]:
@@ -120,7 +239,7 @@ class Positive:
 
 def assess_positive(
     data: Predictions,
-    found: dict[str, dict],
+    found: Mapping[str, Mapped],
     recommended: str | None,
     rules: Sequence[tuple[str, float]],
     guessed: bool = False,
@@ -131,9 +250,9 @@ def assess_positive(
     ----------
     data : Predictions
         Of two classes, with `positive` chosen.
-    found : dict of str to dict
-        For each recalibration ``test`` and perhaps ``validation``: its probabilities of the
-        positive class. From `assessment.recalibrated`.
+    found : dict of str to Mapped
+        Each recalibration's probabilities of the positive class; from
+        `recalibration.recalibrated`.
     recommended : str or None
         One of them.
     rules : sequence of (str, float)
@@ -145,27 +264,21 @@ def assess_positive(
     -------
     Positive
     """
-    p, y = data.scored(data.positive)
-    score, held = data.judged(data.positive).score, data.judged(data.positive, held=True)
-    rank, design = data.ranked(data.positive), data.design
+    test, event = data.test, data.positive
+    p, y = test.scored(event)
+    rank, design = test.ranked(event), test.design
+    held = None if data.validation is None else data.validation.judged(event)
     draws, names = estimates.replicates(len(y)), ["ece", "auroc", "aupr_success"]
     drawn = {"sample_weight": design.weights, "groups": design.clusters}
     intervals = stats.bootstrap(stats.Ranked(p, y, rank), None, names, n=draws, **drawn)
-    ranking = metrics.Ranking.of(rank, y, design.weights)
-    thin = np.unique(np.linspace(0, len(ranking.confidence) - 1, POINTS).round().astype(int))
-    recall = ranking.accepted_right[thin] / max(ranking.all_right, 1e-300)
-    false_alarms = ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1e-300)
-    before, flag = decide(p, y, 0.5, design), p >= 0.5
-    before["claimed"] = design[flag].average(p[flag]) if before["flagged"] else 0.0
+    roc, precision_recall = curves_of(metrics.Ranking.of(rank, y, design.weights))
+    flag, before = p >= 0.5, decide(p, y, 0.5, design)
+    claimed = design[flag].average(p[flag]) if before.flagged else 0.0
     chosen, after = list(rules) or default_rules(design.average(y)), []
-    if recommended in found and len(found[recommended]["test"][0]) == len(y):
-        dtype, its = data.logits.dtype, found[recommended]
-        both = (its["test"], data.weights), (its["validation"], data.val_weights)
-        computed = [
-            pair and Samples(Score.computed(pair[0], dtype), pair[1], weights)
-            for pair, weights in both
-        ]
-        after = by_rule(*computed[0][:2], computed[1], chosen, design)
+    mapped, dtype = found.get(recommended), data.logits.dtype
+    if mapped is not None and len(mapped.event.p) == len(y):
+        held_after = mapped.held_event and mapped.held_event.judged(dtype)
+        after = by_rule(*mapped.event.judged(dtype)[:2], held_after, chosen, design)
     return Positive(
         name=data.class_names[data.positive],
         other=data.class_names[1 - data.positive],
@@ -180,67 +293,73 @@ def assess_positive(
         auroc=intervals["auroc"],
         average_precision=intervals["aupr_success"],
         reliability=estimates.reliability(p, y, design),
-        roc={"fpr": np.r_[0, false_alarms], "tpr": np.r_[0, recall]},
-        precision_recall={"recall": recall, "precision": 1 - ranking.risk()[thin]},
-        decisions=before,
-        thresholds=by_rule(score, y, held, chosen, design),
+        roc=roc,
+        precision_recall=precision_recall,
+        decisions=replace(before, claimed=claimed),
+        thresholds=by_rule(*test.judged(event)[:2], held, chosen, design),
         thresholds_after=after,
         recommended=recommended,
         maps={
-            name: _of_map(*of["test"], before["flagged"] / len(y), data.logits.dtype, of["design"])
-            for name, of in found.items()
+            name: _event_map(its.event, its.design, before.flagged / len(y), dtype)
+            for name, its in found.items()
         },
         shift=prior_shift(data),
     )
 
 
-def _of_map(p: Array, y: Array, flagged: float, dtype: np.dtype, design: Design) -> dict:
+def curves_of(ranking: metrics.Ranking) -> tuple[RocCurve, PrecisionRecallCurve]:
+    """Both curves of a figure, at `POINTS` thresholds at most."""
+    thin = np.unique(np.linspace(0, len(ranking.confidence) - 1, POINTS).round().astype(int))
+    recall = ranking.accepted_right[thin] / max(ranking.all_right, 1e-300)
+    false_alarms = ranking.accepted_wrong[thin] / max(ranking.all_wrong, 1e-300)
+    roc = RocCurve(np.r_[0, false_alarms], np.r_[0, recall])
+    return roc, PrecisionRecallCurve(recall, 1 - ranking.risk()[thin])
+
+
+def _event_map(event: Scored, design: Design, flagged: float, dtype: np.dtype) -> EventMap:
+    """The probability after a map; `flagged` is the share that 0.5 flags without one."""
+    p, y, *_ = event
     ranking, ranked = metrics.Ranking.of(p, y, design.weights), metrics.ranked_metrics()
-    cuts, same, count = thresholds.Cuts(Score.computed(p, dtype), y), None, 0
+    same, count = None, 0
     if flagged:
+        cuts = thresholds.Cuts(Score.computed(p, dtype), y)
         same, count = cuts.nearest(max(round(flagged * len(p)), 1))
-    return {
-        "mean": design.average(p),
-        "ece": ranked["ece"](ranking),
-        "average_precision": ranked["aupr_success"](ranking),
-        "decisions": decide(p, y, 0.5, design),
-        "same": same,
-        "same_flagged": count,
-    }
+    return EventMap(
+        mean=design.average(p),
+        ece=ranked["ece"](ranking),
+        average_precision=ranked["aupr_success"](ranking),
+        decisions=decide(p, y, 0.5, design),
+        same=same,
+        same_flagged=count,
+    )
 
 
-def decide(p: Array, y: Array, threshold: float, design: Design | None = None) -> dict:
+def decide(p: Array, y: Array, threshold: float, design: Design | None = None) -> Decisions:
     """What a threshold does: those with p of at least so much are flagged.
-
-    Returns
-    -------
-    dict
-        ``threshold``; counts of rows ``flagged``, ``found`` (positives flagged), ``false``
-        (negatives flagged), ``missed``; ``share`` (flagged), ``precision``, ``recall``, as from
-        `Design.share`.
 
     Examples
     --------
     >>> found = decide(np.array([0.9, 0.7, 0.2]), np.array([True, False, True]), 0.5)
-    >>> found["flagged"], found["found"], found["false"], found["missed"]
+    >>> found.flagged, found.found, found.false, found.missed
     (2, 1, 1, 1)
     """
-    return {"threshold": threshold} | counted(np.asarray(p) >= threshold, y, design)
+    counts = counted(np.asarray(p) >= threshold, y, design)
+    return Decisions(**vars(counts), threshold=threshold)
 
 
-def counted(flag: Array, y: Array, design: Design | None = None) -> dict:
-    """What becomes of positives and negatives that are flagged: see `decide`."""
+def counted(flag: Array, y: Array, design: Design | None = None) -> Counts:
+    """What becomes of positives and negatives (n,) that are flagged."""
     design = design or Design(len(y))
     flagged, found, positives = int(flag.sum()), int((flag & y).sum()), int(y.sum())
-    return {
-        "flagged": flagged,
-        "found": found,
-        "false": flagged - found,
-        "missed": positives - found,
-        "share": design.share(flag),
-        "precision": design.share(y, flag),
-        "recall": design.share(flag, y),
-    }
+    return Counts(
+        flagged=flagged,
+        found=found,
+        false=flagged - found,
+        missed=positives - found,
+        share=design.share(flag),
+        precision=design.share(y, flag),
+        recall=design.share(flag, y),
+    )
 
 
 def default_rules(base_rate: float) -> list[tuple[str, float]]:
@@ -262,7 +381,7 @@ def by_rule(
     held: Samples | None,
     rules: Sequence[tuple[str, float]],
     design: Design | None = None,
-) -> list[dict]:
+) -> list[RuleRow]:
     """For each rule the threshold, and what it does to samples it was not chosen on.
 
     Parameters
@@ -277,31 +396,36 @@ def by_rule(
     rules : sequence of (str, float)
     design : Design, optional
         How the test samples were drawn.
-
-    Returns
-    -------
-    list of dict
-        As from `decide`, and ``rule``, ``value``, ``cost`` (of a sample, in false alarms; for a
-        cost ratio), ``cost_at_half`` (with a threshold of 0.5), ``kept`` (True or False if the
-        interval of a precision or recall is on one side of the value, else None). ``threshold``
-        is None if none keeps the rule.
     """
     rows, design = [], design or Design(len(y))
     test = Samples(score, y, design.weights)
     judge = thresholds.Judge(test, held, clusters=design.clusters)
     for rule, value in rules:
         threshold, flag, fitted = judge(rule, value)
-        row = {"threshold": threshold} | counted(flag, y, design)
-        expected = counted(fitted, y, design)
-        row |= {key: expected[key] for key in ("precision", "recall", "share")}
-        row |= {"rule": rule, "value": float(value), "kept": None}
+        here, expected = counted(flag, y, design), counted(fitted, y, design)
+        kept, costs = None, [None, None]
         if rule == "cost_ratio":
-            row["cost"], row["cost_at_half"] = (
-                design.average(value * (y & ~x) + (x & ~y)) for x in (flag, score.p >= 0.5)
+            flags = flag, score.p >= 0.5
+            costs = [design.average(value * (y & ~x) + (x & ~y)) for x in flags]
+        elif rule in ("precision", "recall") and here.flagged:
+            kept = estimates.kept(expected[rule], at_least=value)
+        rows.append(
+            RuleRow(
+                threshold=threshold,
+                flagged=here.flagged,
+                found=here.found,
+                false=here.false,
+                missed=here.missed,
+                share=expected.share,
+                precision=expected.precision,
+                recall=expected.recall,
+                rule=rule,
+                value=float(value),
+                kept=kept,
+                cost=costs[0],
+                cost_at_half=costs[1],
             )
-        elif rule in ("precision", "recall") and row["flagged"]:
-            row["kept"] = estimates.kept(row[rule], at_least=value)
-        rows.append(row)
+        )
     return rows
 
 
@@ -370,30 +494,27 @@ def estimate_prior(p: Array, old: float, weights: Array | None = None) -> float:
     return new
 
 
-def prior_shift(data: Predictions) -> dict | None:
+def prior_shift(data: Predictions) -> Shift | None:
     """Shares of positives of validation and test set, if they differ by more than chance.
 
     Returns
     -------
-    dict or None
-        ``validation``, ``test`` (Wilson intervals) and the ``p_value`` of the chi-squared test;
-        None without a validation set, or if the shares could be the same.
+    Shift or None
+        None without a validation set, or if the shares could be the same by the chi-squared test.
     """
-    if data.val_logits is None or data.positive is None:
+    held, event = data.validation, data.positive
+    if held is None or event is None:
         return None
     from scipy.stats import chi2_contingency
 
-    val, test = data.val_labels == data.positive, data.labels == data.positive
-    table = [[val.sum(), (~val).sum()], [test.sum(), (~test).sum()]]
+    sets = [(part.design, part.labels == event) for part in (held, data.test)]
+    table = [[hit.sum(), (~hit).sum()] for _, hit in sets]
     if 0 in np.sum(table, axis=0):
         return None
-    designs = data.val_design, data.design
-    validation, share = (x.share(y) for x, y in zip(designs, (val, test), strict=True))
+    validation, test = (design.share(hit) for design, hit in sets)
     p_value = float(chi2_contingency(table).pvalue)
-    if not (data.val_design.plain and data.design.plain):
-        means = [x.mean(y.astype(float)) for x, y in zip(designs, (val, test), strict=True)]
+    if not all(design.plain for design, _ in sets):
+        means = [design.mean(hit.astype(float)) for design, hit in sets]
         z = (means[0][0] - means[1][0]) / math.hypot(*(x.high - x.estimate for x in means))
         p_value = 2 * NormalDist().cdf(-NormalDist().inv_cdf(0.975) * abs(z))
-    if p_value > SURE:
-        return None
-    return {"validation": validation, "test": share, "p_value": p_value}
+    return None if p_value > SURE else Shift(validation, test, p_value)

@@ -30,302 +30,34 @@ Arrays and columns may also have the names that other tools give them, such as `
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from calibkit import metrics, precision
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    as_confidence_correct,
-    as_labels,
-    log_odds,
-    softmax,
-    to_numpy,
-)
+from calibkit import precision
+from calibkit.arrays import Array, ArrayLike, as_confidence_correct, as_labels, to_numpy
 from calibkit.files import shown
 from calibkit.precision import Floor
 from calibkit.report import doubts, given, readers
-from calibkit.report.design import Design
 from calibkit.report.given import Given
+from calibkit.report.model import Predictions as Predictions
+from calibkit.report.model import check_same as check_same
+from calibkit.report.model import inputs_of as inputs_of
 from calibkit.report.names import KEYS, few_of, one_line, text_of
-from calibkit.report.readers.content import Input, Watched
-from calibkit.report.readers.labels import (
-    NO_LABEL,
-    as_text,
-    minus_one_is_class,
-    numbered,
-)
+from calibkit.report.parts import as_printed as as_printed
+from calibkit.report.parts import probability as probability
+from calibkit.report.readers.content import Watched
+from calibkit.report.readers.labels import NO_LABEL, as_text, minus_one_is_class, numbered
 from calibkit.report.readers.rows import checked
 from calibkit.report.readers.several import one_of_arrays
-from calibkit.report.readers.tokens import flattened
-from calibkit.report.scores import Samples, Score
-from calibkit.resampling import as_counts, as_groups
+from calibkit.report.readers.tokens import flattened, has_tokens
+from calibkit.resampling import as_counts
 
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """Checked predictions of one model.
-
-    Attributes
-    ----------
-    name : str
-        Name of the file, for titles.
-    logits : array (n, k)
-        Scores before the softmax, or the logarithms of probabilities.
-    labels : array (n,) of int
-    val_logits, val_labels : arrays (m, k) and (m,), or None
-    groups : array (n,) or (n, c) of str, or None
-        The group of each sample, or one for each of c columns.
-    class_names : tuple of str
-        One per column; "0" to "k - 1" if nothing better is known.
-    notes : tuple of str
-        What was assumed or left out on reading, for readers of a report.
-    group_names : tuple of str
-        Names of the columns of `groups`.
-    weights, val_weights : arrays (n,) and (m,), or None
-        How much each sample counts, as from `resampling.as_counts`.
-    clusters, val_clusters : arrays (n,) and (m,) of str, or None
-        Which samples are alike, of one patient for instance: folds and intervals go over these.
-    cluster_name : str
-        What the column of clusters is called.
-    confidences, val_confidences : arrays (n,) and (m,), or None
-        The confidence of each answer, where that and its correctness is all that is known. The
-        two columns of `logits` are then "wrong" and "right", and a label of 1 means right.
-    positive : int or None
-        Of two classes, the one of interest; None if nobody said.
-    doubts : tuple of str
-        Reasons to believe that labels and columns do not belong together; there is then no verdict.
-    floor : calibkit.precision.Floor or None
-        What a probability of 0 counts as. None for logits.
-    zeros : str
-        That, and why, in a sentence; empty if none is 0.
-    own, val_own : arrays (n, k) or (n,), and (m, k) or (m,), or None
-        The probabilities as the file holds them, in its type, or the one column of two that it
-        holds, or the confidences of pairs; None for logits. Thresholds are applied to these.
-    inputs : tuple of (file, sha256)
-        The files that all this was read from.
-    ids : array (n, c) of str, or None
-        Columns that may name the samples, called `id_names`; only where they were asked for.
-    """
-
-    name: str
-    logits: Array
-    labels: Array
-    val_logits: Array | None = None
-    val_labels: Array | None = None
-    groups: Array | None = None
-    class_names: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    group_names: tuple[str, ...] = ()
-    weights: Array | None = None
-    val_weights: Array | None = None
-    clusters: Array | None = None
-    val_clusters: Array | None = None
-    cluster_name: str = ""
-    confidences: Array | None = None
-    val_confidences: Array | None = None
-    positive: int | None = None
-    floor: Floor | None = None
-    zeros: str = ""
-    doubts: tuple[str, ...] = ()
-    own: Array | None = None
-    val_own: Array | None = None
-    inputs: tuple[Input, ...] = ()
-    ids: Array | None = None
-    id_names: tuple[str, ...] = ()
-
-    @property
-    def pairs(self) -> bool:
-        """Whether there are only confidences, and no probabilities of classes."""
-        return self.confidences is not None
-
-    @cached_property
-    def samples(self) -> dict[str, Array]:
-        """`metrics.per_sample` of the test set, computed once."""
-        return of_samples(self.logits, self.labels, self.confidences, self.own)
-
-    @cached_property
-    def val_samples(self) -> dict[str, Array] | None:
-        """The same for the validation set; None without one."""
-        if self.val_logits is None:
-            return None
-        return of_samples(self.val_logits, self.val_labels, self.val_confidences, self.val_own)
-
-    @cached_property
-    def design(self) -> Design:
-        """How the test samples were drawn."""
-        clusters = None if self.clusters is None else as_groups(self.clusters, len(self.labels))
-        return Design(len(self.labels), self.weights, clusters)
-
-    @cached_property
-    def val_design(self) -> Design | None:
-        """The same of the validation set; None without one."""
-        if self.val_labels is None:
-            return None
-        n, clusters = len(self.val_labels), self.val_clusters
-        return Design(n, self.val_weights, None if clusters is None else as_groups(clusters, n))
-
-    def scored(self, event: int | None = None) -> tuple[Array, Array]:
-        """Confidence and correctness (n,); of one of two classes, its probability and if it is so.
-
-        The probability is that of the file, or in double precision.
-        """
-        if event is None:
-            return self.samples["confidence"], self.samples["correct"]
-        return probability(self.logits, event, self.own), self.labels == event
-
-    def ranked(self, event: int | None = None) -> Array:
-        """What ranks samples (n,): their log-odds, which saturate nowhere, or what the file holds.
-
-        Of the answer, or of one of two classes.
-        """
-        if event is None:
-            return self.samples["rank"]
-        if self.own is None:
-            return log_odds(self.logits, np.full(len(self.labels), event))
-        return probability(self.logits, event, self.own)
-
-    def judged(self, event: int | None = None, held: bool = False) -> Samples | None:
-        """The scores that thresholds are for, of the test or of the validation set, and outcomes.
-
-        Confidence and correctness or, of one of two classes, its probability and whether it is so.
-        None without a validation set.
-        """
-        prefix = "val_" if held else ""
-        logits, labels, own = (getattr(self, prefix + x) for x in ("logits", "labels", "own"))
-        if logits is None:
-            return None
-        found = self.val_samples if held else self.samples
-        y = found["correct"] if event is None else labels == event
-        score = self._score(event, logits, own, found["confidence"])
-        return Samples(score, y, self.val_weights if held else self.weights)
-
-    def _score(
-        self, event: int | None, logits: Array, own: Array | None, confidence: Array
-    ) -> Score:
-        if own is None:
-            p = confidence if event is None else probability(logits, event)
-            return Score.computed(p, logits.dtype)
-        if own.ndim == 2:
-            return Score.held(own.max(axis=1) if event is None else own[:, event])
-        if self.pairs or event == 1:
-            return Score.held(own)
-        wide = own.astype(np.float64)
-        if event == 0:
-            return Score.either(1 - wide, 1 - own)
-        return Score.either(np.maximum(wide, 1 - wide), np.maximum(own, 1 - own))
-
-    def about(self, positive: str) -> "Predictions":
-        """The same with a positive class, by its name; for two classes only."""
-        if self.pairs or len(self.class_names) != 2:
-            what = "pairs" if self.pairs else f"{len(self.class_names)} classes"
-            raise ValueError(
-                f"positive: got {few_of([positive])} for {what}, expected it only for two classes"
-            )
-        if str(positive) not in self.class_names:
-            raise ValueError(
-                f"positive: got {few_of([positive])}, expected one of {few_of(self.class_names)}"
-            )
-        return replace(self, positive=self.class_names.index(str(positive)))
-
-    def take(
-        self, rows: Array | None = None, val_rows: Array | None = None, **changes
-    ) -> "Predictions":
-        """The same with these test samples, or these of the validation set, only."""
-        for prefix, chosen in (("", rows), ("val_", val_rows)):
-            for name in (
-                "logits", "labels", "groups", "weights", "clusters", "confidences", "own", "ids"
-            ):  # fmt: skip
-                values = getattr(self, prefix + name, None)
-                if values is not None and chosen is not None:
-                    changes.setdefault(prefix + name, values[chosen])
-        return replace(self, **changes)
-
-    def sample(self, most: int, seed: int = 0) -> "Predictions":
-        """Return a random subset of at most `most` samples, in order, with a note that says so."""
-        rng, n = np.random.default_rng(seed), len(self.labels)
-        rows, val_rows = (
-            np.sort(rng.choice(len(x), most, replace=False))
-            if x is not None and len(x) > most
-            else None
-            for x in (self.labels, self.val_labels)
-        )
-        note = f"All numbers come from a random {most:,} of the {n:,} samples."
-        notes = self.notes if rows is None else (*self.notes, note)
-        return self if rows is val_rows is None else self.take(rows, val_rows, notes=notes)
-
-
-def of_samples(
-    logits: Array, labels: Array, confidence: Array | None = None, own: Array | None = None
-) -> dict[str, Array]:
-    """`metrics.per_sample`, also of a confidence and whether the answer is right (a label of 1).
-
-    And ``rank``, what ranks the samples: see `Predictions.ranked`. `own` as there.
-    """
-    if confidence is None:
-        values = metrics.per_sample(logits, labels)
-        if own is None:
-            rank = log_odds(logits)
-            return values | {"confidence": as_printed(values["confidence"]), "rank": rank}
-        top = own.max(axis=1) if own.ndim == 2 else np.maximum(own, 1 - own)
-        top = top.astype(np.promote_types(top.dtype, np.float32))
-        return values | {"confidence": top, "rank": top}
-    right = labels == 1
-    p = np.where(right, confidence, 1 - confidence).astype(np.float64)
-    nll = np.where(p > 0, -log_probs(p), -logits[np.arange(len(p)), labels])
-    brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
-    both = {"confidence": confidence, "rank": confidence}
-    return both | {"correct": right, "nll": nll, "brier": brier}
-
-
-def as_printed(p: Array) -> Array:
-    """Probabilities without the noise of a softmax in double precision.
-
-    What was 0.79 in a file comes back as 0.79 or as 0.7900000000000001, which would break its ties
-    with others and be a strange threshold.
-
-    >>> as_printed(np.array([0.7900000000000001, 0.123456789012])).tolist()
-    [0.79, 0.123456789012]
-    """
-    if p.dtype != np.float64:
-        return p
-    short = p.round(10)
-    return np.where((np.abs(p - short) <= 1e-15) & (short < 1), short, p)
-
-
-def probability(logits: Array, event: int, own: Array | None = None) -> Array:
-    """Probability of one of two classes: that of the file, or in double precision."""
-    if own is not None:
-        p = own[:, event] if own.ndim == 2 else own if event == 1 else 1 - own
-        return p.astype(np.promote_types(p.dtype, np.float32))
-    return as_printed(softmax(np.asarray(logits, np.float64))[:, event])
-
-
-def check_same(first: Predictions, other: Predictions, name: str) -> None:
-    """Refuse predictions called `name` that are not of the samples of the first."""
-    n = len(first.labels)
-    if len(other.labels) != n:
-        raise ValueError(
-            f"{name}: got {len(other.labels):,} samples, expected the same {n:,}; calibkit compare "
-            "matches tables in which a column names the rows (--id)"
-        )
-    if first.pairs or other.pairs:  # each is right or wrong in its own way
-        return
-    if differ := int((first.labels != other.labels).sum()):
-        raise ValueError(
-            f"{name}: got labels that differ in {differ:,} of {n:,} samples, expected the same "
-            "samples in the same order, or for calibkit compare a column that names them (--id)"
-        )
-
-
-def inputs_of(*models: Predictions | None) -> list[Input]:
-    """The files of several models, each once."""
-    return list(dict.fromkeys(x for model in models if model for x in model.inputs))
+Arrays = Mapping[str, ArrayLike]
+ALSO = ("group_names", "cluster_name", "doubts", "ids", "id_names")  # beside the arrays of KEYS
 
 
 def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
@@ -404,39 +136,35 @@ def read(
     (('cat', 'dog'), [0, 1])
     """
     path = Path(path)
-    place = shown(path)
     check_files(path, labels)  # before any library wraps the error
-    if str(path) == "-":
-        with readers.standard_input() as copy:
-            try:
-                options = {"columns": columns, "minus_one": minus_one, "as_is": as_is, "ids": ids}
-                options |= {"one_label": one_label, "cluster": cluster}
-                found = read(copy, labels, group=group, tokens=tokens, **options)
-                inputs = tuple(x._replace(file="standard input") for x in found.inputs[:1])
-                return replace(found, name="your model", inputs=(*inputs, *found.inputs[1:]))
-            except ValueError as error:
-                raise ValueError(str(error).replace(str(copy), "standard input")) from error
     asked = readers.Asked(tuple(group), readers.parse(columns), minus_one, one_label, ids, cluster)
+    options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is, "one_label": one_label}
+    if str(path) != "-":
+        return _from_file(path, labels, asked, options, shown(path))
+    with readers.standard_input() as copy:
+        found = _from_file(copy, labels, asked, options, "standard input")
+    inputs = tuple(x._replace(file="standard input") for x in found.inputs[:1])
+    return replace(found, name="your model", inputs=(*inputs, *found.inputs[1:]))
+
+
+def _from_file(
+    path: Path,
+    labels: str | os.PathLike | None,
+    asked: readers.Asked,
+    options: Mapping[str, Any],
+    place: str,
+) -> Predictions:
+    """What a file holds; errors name it as `place`."""
     try:
         watched = [Watched.of(path)]
         arrays, notes = readers.arrays_of(path, asked)
-        if labels is not None:
-            watched.append(Watched.of(labels))
-            arrays["labels"] = readers.label_file(Path(labels))
-        elif not {"labels", "correct"} & set(arrays):
-            beside = [path.with_name(f"{name}.npy") for name in ("labels", "label_ids")]
-            labels_file = next((file for file in beside if file.exists()), None)
-            if labels_file is None:
-                raise ValueError(
-                    "got scores without labels, expected labels.npy beside them or a file of "
-                    "labels (--labels)"
-                )
+        labels_file = _labels_file(path, labels, arrays)
+        if labels_file is not None:
             watched.append(Watched.of(labels_file))
             arrays["labels"] = readers.label_file(labels_file)
         for each in watched:
             each.check()
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
-        options = {"tokens": tokens, "minus_one": minus_one, "as_is": as_is, "one_label": one_label}
         result = from_arrays(arrays, shown(stem or path.name), **options)
     except ImportError:  # pandas is not installed
         raise
@@ -451,6 +179,20 @@ def read(
         raise ValueError(f"{place}: damaged, or not what its name says ({reason})") from error
     inputs = tuple(each.input for each in watched if each.input)
     return replace(result, notes=(*notes, *result.notes), inputs=inputs)
+
+
+def _labels_file(path: Path, labels: str | os.PathLike | None, arrays: Arrays) -> Path | None:
+    """The file that labels are read from: the one that was named, or one beside the scores."""
+    if labels is not None:
+        return Path(labels)
+    if {"labels", "correct"} & set(arrays):
+        return None
+    for name in ("labels", "label_ids"):
+        if (beside := path.with_name(f"{name}.npy")).exists():
+            return beside
+    raise ValueError(
+        "got scores without labels, expected labels.npy beside them or a file of labels (--labels)"
+    )
 
 
 def from_arrays(
@@ -495,58 +237,154 @@ def from_arrays(
     ([0], ('1 of 2 samples have no label (-1 or -100) and are left out.',))
     """
     notes: list[str] = []
-    known = (*KEYS, "group_names", "cluster_name", "doubts", "ids", "id_names")
-    unknown = [key for key in arrays if key not in known]
-    if unknown:
+    if unknown := [key for key in arrays if key not in (*KEYS, *ALSO)]:
         raise ValueError(f"got {few_of(unknown)}, expected names among {', '.join(KEYS)}")
-    if tokens:
-        arrays = flattened(arrays, notes)
+    every = flattened(arrays, notes) if tokens else arrays
     if one_label is not None:
-        arrays = one_of_arrays(arrays, one_label)
-    arrays = checked(arrays, as_is, notes)
-    pairs = "confidence" in arrays and not {"logits", "probs"} & set(arrays)
-    part = _pairs if pairs else _part
-    names = ("wrong", "right") if pairs else _class_names(arrays.get("class_names"))
-    doubted = list(map(str, arrays.get("doubts", ())))
+        every = one_of_arrays(every, one_label)
+    every = checked(every, as_is, notes)
+    pairs = "confidence" in every and not {"logits", "probs"} & set(every)
+    names = ("wrong", "right") if pairs else _class_names(every.get("class_names"))
     if not pairs:
-        arrays, names = _with_minus_one(arrays, names, minus_one, notes)
-    more: dict = {"group_names": tuple(map(str, arrays.get("group_names", ())))}
-    more["cluster_name"] = str(arrays.get("cluster_name", ""))
-    prefixes = ("", "val_") if any(key.startswith("val_") for key in arrays) else ("",)
-    k, read = 0, given.pair_of if pairs else given.scores_of
-    sets = given.of_one_kind({prefix: read(arrays, prefix, notes) for prefix in prefixes})
-    for prefix in prefixes:
-        logits, labels, keep = part(arrays, prefix, names, sets[prefix], notes)
-        if names and len(names) != logits.shape[1] and not prefix:
-            raise ValueError(f"class_names: got {len(names)} names, expected {logits.shape[1]}")
-        if logits.shape[1] != (k := k or logits.shape[1]):
-            raise ValueError(f"val_logits: got {logits.shape[1]} classes, expected {k}")
-        more |= {f"{prefix}logits": logits, f"{prefix}labels": labels}
-        if not pairs:
-            doubted += _doubted(arrays, prefix, logits, labels, keep, names, notes)
-        more[f"{prefix}own"] = _own(arrays, prefix, keep, sets[prefix])
-        more[f"{prefix}weights"] = _weights(arrays, f"{prefix}weights", keep)
-        more[f"{prefix}clusters"] = _clusters(arrays, f"{prefix}clusters", keep)
-        if pairs:
-            more[f"{prefix}confidences"] = sets[prefix].scores[:, 1]
-        if not prefix and arrays.get("groups") is not None:
-            more["groups"] = _groups(arrays["groups"], keep)
-        if not prefix and arrays.get("ids") is not None:
-            more["ids"] = np.asarray(arrays["ids"])[keep]
-            more["id_names"] = tuple(map(str, arrays["id_names"]))
-    names = names or tuple(str(i) for i in range(k))
+        every, names = _with_minus_one(every, names, minus_one, notes)
+    prefixes = ("", "val_") if any(key.startswith("val_") for key in every) else ("",)
+    read, select = (given.pair_of, _pairs) if pairs else (given.scores_of, _classes)
+    scores = given.of_one_kind({prefix: read(every, prefix, notes) for prefix in prefixes})
+    sets = {prefix: select(every, prefix, names, scores[prefix], notes) for prefix in prefixes}
+    k = _classes_of(sets, names)
+    doubted = list(map(str, every.get("doubts", ())))
+    for prefix, its in sets.items():
+        doubted += _doubts_of(every, prefix, its, names, notes)
     doubted = list(dict.fromkeys(doubted))  # the validation set repeats the test set
     if as_is:
         notes, doubted = [*notes, *doubted], []
-    more |= {"notes": tuple(notes), "doubts": tuple(doubted)}
-    kinds = [its.kind for its in sets.values() if its.kind]
-    if kinds:
-        more["floor"] = kinds[-1].floor
-        some = any((its.scores <= 0).any() for its in sets.values() if its.kind)
-        more["zeros"] = kinds[-1].sentence if some else ""
-    if one_label is not None:
-        more["positive"] = 1
-    return Predictions(name, class_names=names, **more)
+    floor, zeros = _floor(scores.values())
+    return Predictions(
+        name,
+        class_names=names or tuple(str(i) for i in range(k)),
+        notes=tuple(notes),
+        doubts=tuple(doubted),
+        group_names=tuple(map(str, every.get("group_names", ()))),
+        cluster_name=str(every.get("cluster_name", "")),
+        floor=floor,
+        zeros=zeros,
+        positive=None if one_label is None else 1,
+        tokens=tokens and has_tokens(arrays),
+        **_of_the_test_set(every, sets[""].keep),
+        **{
+            f"{prefix}{key}": value
+            for prefix, its in sets.items()
+            for key, value in _of_a_set(every, prefix, its, scores[prefix]).items()
+        },
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Set:
+    """Samples of one set as they are read, and which rows are kept."""
+
+    logits: Array
+    labels: Array
+    keep: Array
+    confidences: Array | None = None
+
+
+def _pairs(
+    arrays: Arrays, prefix: str, names: tuple[str, ...], its: Given, notes: list[str]
+) -> _Set:
+    """Confidences of answers, with correctness as labels."""
+    _, correct = as_confidence_correct(its.scores[:, 1], arrays[f"{prefix}correct"], unit=True)
+    # A printed 1 with an infinite logit would decide the temperature; the confidence stays.
+    logits = precision.log_probs(its.scores, its.kind.floor)
+    keep = np.ones(len(correct), bool)
+    return _Set(logits, correct.astype(np.int64), keep, its.scores[:, 1])
+
+
+def _classes(
+    arrays: Arrays, prefix: str, names: tuple[str, ...], its: Given, notes: list[str]
+) -> _Set:
+    """Logits and labels of the test set or, with "val_", of the validation set."""
+    logits = its.scores if its.kind is None else given.logits_of(its, notes)
+    n, k = logits.shape
+    labels = numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
+    keep = ~np.isin(labels, NO_LABEL)
+    if not keep.all():
+        left_out = n - keep.sum()
+        which = "validation samples" if prefix else "samples"
+        notes.append(f"{left_out:,} of {n:,} {which} have no label (-1 or -100) and are left out.")
+        if left_out == n:
+            raise ValueError(f"{prefix}labels: got only -1 and -100, expected classes")
+        logits, labels = logits[keep], labels[keep]
+    if labels.min() == 1 and labels.max() == k:
+        raise ValueError(f"{prefix}labels: got values from 1 to {k}, expected them counted from 0")
+    return _Set(logits, as_labels(labels, k, name=f"{prefix}labels"), keep)
+
+
+def _doubts_of(
+    arrays: Arrays, prefix: str, its: _Set, names: tuple[str, ...], notes: list[str]
+) -> list[str]:
+    """Reasons to believe that labels and columns of a set do not belong together."""
+    if its.confidences is not None:
+        return []
+    found = doubts.doubts_of(its.logits, its.labels, names)
+    if (answers := arrays.get(f"{prefix}answers")) is not None:
+        found = [*_doubts_of_answers(answers, its.logits, its.keep, names, notes), *found]
+    return [f"Validation set: {x[0].lower()}{x[1:]}" for x in found] if prefix else found
+
+
+def _doubts_of_answers(
+    answers: ArrayLike, logits: Array, keep: Array, names: tuple[str, ...], notes: list[str]
+) -> list[str]:
+    """Doubts about the file's own answers; what is merely worth saying becomes a note."""
+    answers = np.asarray(to_numpy(answers))
+    if answers.shape != keep.shape:
+        return []
+    answers, k = as_text(answers)[keep], logits.shape[1]
+    classes = doubts.to_classes(answers, names, k)
+    said, more = doubts.of_answers(logits, classes, names or tuple(map(str, range(k))))
+    notes += [*filter(None, [doubts.unknown_answers(answers, classes)]), *said]
+    return more
+
+
+def _classes_of(sets: Mapping[str, _Set], names: tuple[str, ...]) -> int:
+    """How many classes there are, the same in every set."""
+    k = sets[""].logits.shape[1]
+    if names and len(names) != k:
+        raise ValueError(f"class_names: got {len(names)} names, expected {k}")
+    for its in sets.values():
+        if its.logits.shape[1] != k:
+            raise ValueError(f"val_logits: got {its.logits.shape[1]} classes, expected {k}")
+    return k
+
+
+def _of_a_set(arrays: Arrays, prefix: str, its: _Set, scores: Given) -> dict[str, Any]:
+    """Attributes of `Predictions` that the test set and the validation set have."""
+    return {
+        "logits": its.logits,
+        "labels": its.labels,
+        "own": _own(arrays, prefix, its.keep, scores),
+        "weights": _kept(_weights, arrays, f"{prefix}weights", its.keep),
+        "clusters": _kept(_clusters, arrays, f"{prefix}clusters", its.keep),
+        "confidences": its.confidences,
+    }
+
+
+def _of_the_test_set(arrays: Arrays, keep: Array) -> dict[str, Any]:
+    """Attributes of `Predictions` that only the test set has."""
+    found: dict[str, Any] = {"groups": _kept(_groups, arrays, "groups", keep)}
+    if arrays.get("ids") is not None:
+        found["ids"] = np.asarray(arrays["ids"])[keep]
+        found["id_names"] = tuple(map(str, arrays["id_names"]))
+    return found
+
+
+def _floor(scores: Iterable[Given]) -> tuple[Floor | None, str]:
+    """What a probability of 0 counts as, and why; None and "" where that does not matter."""
+    probs = [its for its in scores if its.kind]
+    if not probs:
+        return None, ""
+    some = any((its.scores <= 0).any() for its in probs)
+    return probs[-1].kind.floor, probs[-1].kind.sentence if some else ""
 
 
 def _with_minus_one(
@@ -568,31 +406,6 @@ def _with_minus_one(
     return {**arrays, **changed}, moved.names
 
 
-def _doubted(
-    arrays: Mapping[str, ArrayLike],
-    prefix: str,
-    logits: Array,
-    labels: Array,
-    keep: Array,
-    names: tuple[str, ...],
-    notes: list[str],
-) -> list[str]:
-    """Doubts about one set; what is merely worth saying becomes a note."""
-    found = doubts.doubts_of(logits, labels, names)
-    if f"{prefix}answers" in arrays:
-        answers = np.asarray(to_numpy(arrays[f"{prefix}answers"]))
-        if answers.shape != keep.shape:
-            return found
-        answers = as_text(answers)[keep]
-        classes = doubts.to_classes(answers, names, logits.shape[1])
-        said, more = doubts.of_answers(
-            logits, classes, names or tuple(map(str, range(logits.shape[1])))
-        )
-        notes += [*filter(None, [doubts.unknown_answers(answers, classes)]), *said]
-        found = [*more, *found]
-    return [f"Validation set: {x[0].lower()}{x[1:]}" for x in found] if prefix else found
-
-
 def _own(arrays: Mapping[str, ArrayLike], prefix: str, keep: Array, its: Given) -> Array | None:
     """The probabilities of the rows that are kept, as they were given; None for other scores."""
     names = (prefix + x for x in ("probs", "logits", "confidence") if prefix + x in arrays)
@@ -611,33 +424,29 @@ def _own(arrays: Mapping[str, ArrayLike], prefix: str, keep: Array, its: Given) 
     return own if np.median(np.abs(own - read[keep])) < 0.02 else None
 
 
-def _groups(groups: ArrayLike, keep: Array) -> Array:
-    groups = to_numpy(groups, "groups")
+def _kept(
+    check: Callable[[Array, str, Array], Array], arrays: Arrays, name: str, keep: Array
+) -> Array | None:
+    """An array's rows that are kept, as `check` gives them; None if there is no such array."""
+    if arrays.get(name) is None:
+        return None
+    return check(to_numpy(arrays[name], name), name, keep)
+
+
+def _groups(groups: Array, name: str, keep: Array) -> Array:
     if groups.shape[:1] != keep.shape or groups.ndim > 2 or groups.dtype.kind not in "biufUS":
-        raise ValueError(
-            f"groups: got shape {groups.shape} of type {groups.dtype}, "
-            f"expected {keep.shape} of names or numbers"
-        )
+        raise ValueError(_no_names(groups, name, keep))
     return text_of(groups)[keep]
 
 
-def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
-    """`calibkit.precision.log_probs`: logarithms in which a 0 counts as `floor`.
-
-    >>> np.exp(log_probs(np.array([[0.7, 0.3, 0.0]]), floor=0.05)).round(2).tolist()
-    [[0.67, 0.29, 0.05]]
-    """
-    return precision.log_probs(probs, floor)
+def _no_names(array: Array, name: str, keep: Array) -> str:
+    return (
+        f"{name}: got shape {array.shape} of type {array.dtype}, expected {keep.shape} of names or "
+        "numbers"
+    )
 
 
-# --- arrays: scores, labels, names ---
-
-
-def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
-    """Weights of the samples kept."""
-    if name not in arrays:
-        return None
-    weights = to_numpy(arrays[name], name)
+def _weights(weights: Array, name: str, keep: Array) -> Array:
     if weights.shape != keep.shape or weights.dtype.kind not in "biuf":
         raise ValueError(f"{name}: got shape {weights.shape}, expected {keep.shape} of numbers")
     weights = weights.astype(np.float64)[keep]
@@ -649,60 +458,23 @@ def _weights(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array |
     return as_counts(weights, len(weights), name)
 
 
-def _clusters(arrays: Mapping[str, ArrayLike], name: str, keep: Array) -> Array | None:
+def _clusters(clusters: Array, name: str, keep: Array) -> Array:
     """The cluster of each sample kept, by its name."""
-    if name not in arrays:
-        return None
-    clusters = to_numpy(arrays[name], name)
     if clusters.shape != keep.shape or clusters.dtype.kind not in "biufUS":
-        raise ValueError(
-            f"{name}: got shape {clusters.shape} of type {clusters.dtype}, expected {keep.shape} "
-            "of names or numbers"
-        )
+        raise ValueError(_no_names(clusters, name, keep))
     clusters = text_of(clusters)[keep]
     if (clusters == clusters[0]).all():
         raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two")
     return clusters
 
 
-def _pairs(
-    arrays: Mapping[str, ArrayLike],
-    prefix: str,
-    names: tuple[str, ...],
-    its: Given,
-    notes: list[str],
-) -> tuple[Array, Array, Array]:
-    """The same as logits, correctness as labels, and rows kept."""
-    _, correct = as_confidence_correct(its.scores[:, 1], arrays[f"{prefix}correct"], unit=True)
-    # A printed 1 with an infinite logit would decide the temperature; the confidence stays.
-    logits = log_probs(its.scores, its.kind.floor)
-    return logits, correct.astype(np.int64), np.ones(len(correct), bool)
+def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
+    """`calibkit.precision.log_probs`: logarithms in which a 0 counts as `floor`.
 
-
-def _part(
-    arrays: Mapping[str, ArrayLike],
-    prefix: str,
-    names: tuple[str, ...],
-    its: Given,
-    notes: list[str],
-) -> tuple[Array, Array, Array]:
-    """Logits, labels and rows kept of the test set or, with "val_", of the validation set."""
-    logits = its.scores if its.kind is None else given.logits_of(its, notes)
-    n, k = logits.shape
-    labels = numbered(arrays[f"{prefix}labels"], n, k, names, f"{prefix}labels")
-    keep = ~np.isin(labels, NO_LABEL)
-    if not keep.all():
-        left_out = n - keep.sum()
-        notes.append(
-            f"{left_out:,} of {n:,} {'validation ' * bool(prefix)}samples have no label "
-            "(-1 or -100) and are left out."
-        )
-        if left_out == n:
-            raise ValueError(f"{prefix}labels: got only -1 and -100, expected classes")
-        logits, labels = logits[keep], labels[keep]
-    if labels.min() == 1 and labels.max() == k:
-        raise ValueError(f"{prefix}labels: got values from 1 to {k}, expected them counted from 0")
-    return logits, as_labels(labels, k, name=f"{prefix}labels"), keep
+    >>> np.exp(log_probs(np.array([[0.7, 0.3, 0.0]]), floor=0.05)).round(2).tolist()
+    [[0.67, 0.29, 0.05]]
+    """
+    return precision.log_probs(probs, floor)
 
 
 def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:

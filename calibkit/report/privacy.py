@@ -5,16 +5,20 @@ a bin, a group or an answer has few rows, where a curve has a point for each, wh
 rows, and in the figures that can be explored, which hold scores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.curves import ConfidenceHistogram, Reliability
 from calibkit.report.assessment import Assessment
+from calibkit.report.change import Difference, Drift
+from calibkit.report.groups import GroupRow
 from calibkit.report.names import without_examples
-from calibkit.report.positive import Positive
+from calibkit.report.paired import Comparison
+from calibkit.report.positive import Positive, PrecisionRecallCurve, RocCurve
 from calibkit.stats import Interval
 
 FEWEST = 5  # rows of a bin, a group, an answer, a step of a curve
@@ -56,24 +60,35 @@ def without_rows(numbers: Assessment) -> Assessment:
     )
 
 
-def without_rows_of_models(numbers: Mapping) -> dict:
+def without_rows_of_models(numbers: Comparison) -> Comparison:
     """The same of what `paired.compare` returns."""
-    lines = {name: _bins(its) for name, its in numbers["reliability"].items()}
-    notes = {key: without_examples(numbers[key]) for key in ("notes", "doubts")}
-    return {**numbers, **notes, "reliability": lines}
+    return replace(
+        numbers,
+        notes=without_examples(numbers.notes),
+        doubts=without_examples(numbers.doubts),
+        reliability={name: _bins(its) for name, its in numbers.reliability.items()},
+    )
 
 
-def without_rows_of_parts(numbers: Mapping) -> dict:
+def without_rows_of_parts(numbers: Drift) -> Drift:
     """The same of what `drift.compare` returns."""
     changes = [
-        {**change, **{key: _large(change[key]) for key in ("bins", "groups", "predicted")}}
-        for change in numbers["changes"]
+        replace(
+            change,
+            bins=_large(change.bins),
+            groups=_large(change.groups),
+            predicted=_large(change.predicted),
+        )
+        for change in numbers.changes
     ]
-    return {**numbers, "notes": without_examples(numbers["notes"]), "changes": changes}
+    return replace(numbers, notes=without_examples(numbers.notes), changes=changes)
 
 
-def _large(rows: Sequence[dict]) -> list[dict]:
-    return [row for row in rows if np.min(row["samples"]) >= FEWEST]
+Row = TypeVar("Row", GroupRow, Difference)
+
+
+def _large(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if np.min(row.samples) >= FEWEST]
 
 
 def _bins(table: Reliability) -> Reliability:
@@ -99,17 +114,20 @@ def _histogram(table: ConfidenceHistogram, right: int, wrong: int) -> Confidence
 
 
 def _positive(numbers: Positive) -> Positive:
-    accepted = numbers.roc["tpr"] * numbers.positives
-    accepted = accepted + numbers.roc["fpr"] * (numbers.samples - numbers.positives)
+    roc, curve = numbers.roc, numbers.precision_recall
+    accepted = roc.tpr * numbers.positives + roc.fpr * (numbers.samples - numbers.positives)
     kept = _spaced(accepted)
-    roc = {name: values[kept] for name, values in numbers.roc.items()}
     inner = kept[kept > 0] - 1  # the ROC curve starts at no sample
-    curve = {name: values[inner] for name, values in numbers.precision_recall.items()}
-    bins, decisions = _bins(numbers.reliability), dict(numbers.decisions)
-    if decisions["flagged"] < FEWEST:
-        decisions["claimed"] = np.nan
-    changes = {"reliability": bins, "roc": roc, "precision_recall": curve, "decisions": decisions}
-    return replace(numbers, **changes)
+    decisions = numbers.decisions
+    if decisions.flagged < FEWEST:
+        decisions = replace(decisions, claimed=np.nan)
+    return replace(
+        numbers,
+        reliability=_bins(numbers.reliability),
+        roc=RocCurve(roc.fpr[kept], roc.tpr[kept]),
+        precision_recall=PrecisionRecallCurve(curve.recall[inner], curve.precision[inner]),
+        decisions=decisions,
+    )
 
 
 def _spaced(accepted: Array) -> Array:

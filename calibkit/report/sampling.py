@@ -131,7 +131,7 @@ def repeated(data: Predictions) -> str:
     >>> [repeated(from_arrays(x)) for x in (once, twice)]
     ['', 'copies']
     """
-    rank, correct = data.samples["rank"], data.samples["correct"]
+    rank, correct = data.test.outcomes.rank, data.test.outcomes.correct
     if len(rank) > LOOKED:
         rows = np.argpartition(rank, LOOKED)[:LOOKED]
     else:

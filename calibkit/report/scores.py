@@ -62,3 +62,15 @@ class Samples(NamedTuple):
     score: Score
     y: Array
     weights: Array | None = None
+
+
+class Scored(NamedTuple):
+    """Probabilities (n,), whether what they are of is so, and how much each sample counts."""
+
+    p: Array
+    y: Array
+    weights: Array | None = None
+
+    def judged(self, dtype: np.dtype) -> Samples:
+        """The same for thresholds; a map computes the probabilities from scores in `dtype`."""
+        return Samples(Score.computed(self.p, dtype), self.y, self.weights)

@@ -15,7 +15,7 @@ from calibkit import metrics
 from calibkit.arrays import Array
 from calibkit.report import estimates
 from calibkit.report.predictions import Predictions
-from calibkit.report.scores import Samples, Score
+from calibkit.report.scores import Samples, Score, Scored
 from calibkit.resampling import effective_size
 
 TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to choose from
@@ -39,8 +39,8 @@ def check(data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple
                 f"since few carry nearly all of it, expected at least {least}: give more even "
                 "weights, or none"
             )
-    if rules and (data.pairs or len(data.class_names) != 2):
-        what = "pairs" if data.pairs else f"{len(data.class_names)} classes"
+    if rules and not data.kind.two:
+        what = data.kind.described
         raise ValueError(f"{rules[0][0]}: got it for {what}, expected it only for two classes")
     for name, value in rules:
         if name not in RULES:
@@ -51,7 +51,7 @@ def check(data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple
             raise ValueError(f"{name}: got {value:g}, expected {kind}")
 
 
-def targets(samples: Samples) -> list[float]:
+def targets(samples: Samples | Scored) -> list[float]:
     """Error rates to show if none are asked for: the four largest below the model's own."""
     error = np.average(~samples.y, weights=samples.weights)
     return [target for target in TARGETS if target < error][-4:]

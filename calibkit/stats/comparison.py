@@ -9,13 +9,9 @@ from itertools import combinations
 import numpy as np
 
 from calibkit import metrics
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    Kind,
-)
+from calibkit.arrays import Array, ArrayLike, Kind
 from calibkit.stats.interval import Interval, Unjudged, check_level
-from calibkit.stats.models import Answers, Metric
+from calibkit.stats.models import Given, Metric
 from calibkit.stats.resamples import EXCESS, Drawn, drawn_of
 
 # Errors that count noise as error: higher for a less accurate model, even if both are calibrated.
@@ -32,8 +28,8 @@ _RANGES = {
 
 
 def bootstrap(
-    logits: ArrayLike,
-    labels: ArrayLike,
+    logits: Given,
+    labels: "ArrayLike | None",
     metric_names: Sequence[Metric],
     n: int = 1000,
     seed: int = 0,
@@ -115,9 +111,9 @@ def bootstrap(
 
 
 def compare(
-    logits_a: ArrayLike,
-    logits_b: ArrayLike,
-    labels: ArrayLike,
+    logits_a: Given,
+    logits_b: Given,
+    labels: "ArrayLike | None",
     metric_names: Sequence[Metric],
     n: int = 1000,
     seed: int = 0,
@@ -203,7 +199,7 @@ def compare(
 
 
 def compare_all(
-    models: Sequence[Answers],
+    models: Sequence[Given],
     metric_names: Sequence[Metric],
     n: int = 1000,
     level: float = 0.95,
@@ -242,6 +238,7 @@ def compare_all(
 
     Examples
     --------
+    >>> from calibkit.stats import Answers
     >>> first, second = ([0.9, 0.8, 0.7], [1, 1, 0]), ([0.6, 0.8, 0.7], [1, 1, 0])
     >>> own, (difference,) = compare_all([Answers(*first), Answers(*second)], ["auroc"], n=50)
     >>> [x["auroc"].estimate for x in own], difference["auroc"].estimate
@@ -256,8 +253,8 @@ def compare_all(
 
 
 def replicates(
-    models: Sequence[ArrayLike],
-    labels: ArrayLike,
+    models: Sequence[Given],
+    labels: "ArrayLike | None",
     metric_names: Sequence[Metric],
     n: int = 200,
     seed: int = 0,

@@ -6,11 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    to_numpy,
-)
+from calibkit.arrays import Array, ArrayLike, to_numpy
 
 
 class Interval(NamedTuple):

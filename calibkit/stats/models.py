@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -50,6 +50,10 @@ class Samples(NamedTuple):
     rank: "ArrayLike | None" = None  # what ranks them, where not the confidence
 
 
+# What stands for a model: logits (m, k), or what is known of each sample.
+Given: TypeAlias = "ArrayLike | Answers | Ranked | Samples"
+
+
 class Model:
     """What is known of each sample of a model, and which metrics can be computed from it.
 
@@ -59,13 +63,15 @@ class Model:
 
     def __init__(
         self,
-        logits: ArrayLike,
-        labels: ArrayLike,
+        logits: Given,
+        labels: "ArrayLike | None",
         names: Sequence[Metric],
         kind: Kind = "logits",
         by_confidence: bool = False,
     ) -> None:
-        self.classwise, valid = None, []
+        valid: list[str] = []
+        self.classwise: Classwise | None = None
+        self.by_sample: dict[str, Array]
         rank = getattr(logits, "rank", None)
         if isinstance(logits, Answers | Ranked | Samples):
             confidence, correct = as_confidence_correct(*logits[:2])
@@ -74,22 +80,23 @@ class Model:
                 valid = ["nll", "brier"]
                 self.by_sample |= {name: to_numpy(getattr(logits, name), name) for name in valid}
         else:
-            logits = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
-            labels = as_labels(labels, logits.shape[1], len(logits))
-            self.by_sample = metrics.per_sample(logits, labels, kind)
-            rank = log_odds(logits) if kind == "logits" and not by_confidence else None
+            scores = as_probs(logits, "logits") if kind == "probs" else as_logits(logits)
+            classes = as_labels(labels, scores.shape[1], len(scores))
+            self.by_sample = metrics.per_sample(scores, classes, kind)
+            rank = log_odds(scores) if kind == "logits" and not by_confidence else None
             valid = ["nll", "brier", *CLASSWISE]
             if any(name in CLASSWISE for name in names):
-                self.classwise = _Classwise(softmax(logits, kind), labels)
-        self.ranked = metrics.ranked_metrics(
+                self.classwise = Classwise(softmax(scores, kind), classes)
+        self.ranked: dict[str, Callable[[metrics.Ranking], float]] = metrics.ranked_metrics(
             coverages=numbers_in("risk_at_coverage_", names),
             risks=numbers_in("coverage_at_risk_", names),
         )
         valid = [*self.ranked, *valid]
         if any(name not in valid for name in names if not callable(name)):
             raise ValueError(f"metric_names: got {names!r}, expected a list of: {', '.join(valid)}")
-        self.confidence, self.correct = self.by_sample["confidence"], self.by_sample["correct"]
-        self.rank = self.confidence if rank is None else to_numpy(rank)
+        self.confidence: Array = self.by_sample["confidence"]
+        self.correct: Array = self.by_sample["correct"]
+        self.rank: Array = self.confidence if rank is None else to_numpy(rank)
 
     def by_rank(self, name: Metric) -> bool:
         """Whether a metric ranks by something other than the confidence."""
@@ -97,7 +104,7 @@ class Model:
 
     def orders(self, names: Sequence[Metric]) -> dict[bool, tuple[Array, list[str]]]:
         """By `by_rank`: what ranks the samples, and the metrics of that ranking."""
-        orders: dict = {}
+        orders: dict[bool, tuple[Array, list[str]]] = {}
         for name in names:
             if not callable(name) and name in self.ranked:
                 score = self.rank if self.by_rank(name) else self.confidence
@@ -119,7 +126,7 @@ def worth_of(
 CLASSWISE = ("classwise_ece", "classwise_ece_floor", "excess_classwise_ece")
 
 
-class _Classwise:
+class Classwise:
     """Class-wise calibration errors for any weights of the samples, as in `metrics.summary`.
 
     Per class and bin of its probability: sums of weights times p, p², 1 and p - t. Only the few
@@ -130,16 +137,16 @@ class _Classwise:
         from scipy.sparse import csr_array
 
         n, k = probs.shape
-        self.shape = (k, bins)
+        self.shape: tuple[int, int] = (k, bins)
         inner = np.linspace(0, 1, bins + 1).astype(probs.dtype)[1:-1]
         sample, of = np.nonzero(probs > inner[0])
         p = probs[sample, of]
         cell = of * bins + np.searchsorted(inner, p)
-        self.columns = np.stack([probs, probs**2]).astype(np.float64, copy=False)
-        self.residual = self.columns[0].copy()
+        self.columns: Array = np.stack([probs, probs**2]).astype(np.float64, copy=False)
+        self.residual: Array = self.columns[0].copy()
         self.residual[np.arange(n), labels] -= 1
         values = p, self.columns[1][sample, of], np.ones(len(p)), self.residual[sample, of]
-        self.high = [csr_array((v, (cell, sample)), shape=(k * bins, n)) for v in values]
+        self.high: list[Any] = [csr_array((v, (cell, sample)), shape=(k * bins, n)) for v in values]
 
     def __call__(self, weights: Array, worth: float = 1.0) -> dict[str, float]:
         """For weights of the samples, a unit of which is worth so many samples to the floor."""

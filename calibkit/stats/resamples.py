@@ -3,20 +3,19 @@
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibkit import many_rows, metrics
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    Kind,
-)
+from calibkit.arrays import Array, ArrayLike, Kind
 from calibkit.resampling import as_counts, as_groups, draws
-from calibkit.stats.models import CLASSWISE, Metric, Model, worth_of
+from calibkit.stats.models import CLASSWISE, Given, Metric, Model, worth_of
 
 EXCESS = {f"excess_{name}": name for name in ("ece", "adaptive_ece", "classwise_ece")}
+
+
+Evaluator: TypeAlias = Callable[[Array | None], Array]  # from drawn samples to metrics
 
 
 def evaluator(
@@ -24,7 +23,7 @@ def evaluator(
     names: Sequence[Metric],
     sample_weight: "ArrayLike | None" = None,
     groups: "ArrayLike | None" = None,
-) -> Callable[[Array | None], Array]:
+) -> Evaluator:
     """Return a function from drawn samples (None: all, once) to the metrics.
 
     The scores are sorted here, once. Without weights, counts are whole numbers.
@@ -66,7 +65,9 @@ def evaluator(
     return evaluate
 
 
-def _on_all(model: Model, names: Sequence[str], weights: "Array | None", worth) -> Array:
+def _on_all(
+    model: Model, names: Sequence[str], weights: "Array | None", worth: float | None
+) -> Array:
     """Metrics (metrics,) on all samples."""
 
     def ranked(score: Array, its: list[str]) -> dict[str, float]:
@@ -119,7 +120,7 @@ def places_of(score: Array, correct: Array) -> tuple[Array, Array]:
 
 
 def evaluated(
-    evaluators: list,
+    evaluators: Sequence[Evaluator],
     m: int,
     n: int,
     seed: int,
@@ -139,7 +140,7 @@ def _check_replicates(n: int) -> None:
         raise ValueError(f"n: got {n!r}, expected at least 2 replicates")
 
 
-def _one_thread() -> AbstractContextManager:
+def _one_thread() -> AbstractContextManager[Any]:
     """BLAS in one thread: on a busy machine, waiting for threads slows short sums a hundredfold."""
     try:
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
@@ -152,9 +153,9 @@ Drawn: TypeAlias = dict[Metric, tuple[float, Array]]  # value of a metric, and o
 
 
 def drawn_of(
-    models: Sequence,
-    labels: ArrayLike,
-    names: Sequence,
+    models: Sequence[Given],
+    labels: "ArrayLike | None",
+    names: Sequence[Metric],
     n: int,
     seed: int = 0,
     kind: Kind = "logits",

@@ -5,11 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibkit.arrays import (
-    Array,
-    ArrayLike,
-    to_numpy,
-)
+from calibkit.arrays import Array, ArrayLike, to_numpy
 from calibkit.stats.interval import Interval, check_level, interval_of
 
 

@@ -28,10 +28,10 @@ from calibkit_companion.bench.methods import (
 )
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.method import parse
-from calibkit_companion.pages import figures, page
+from calibkit_companion.pages import figures, page, wording
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
-from calibkit_companion.results import Number, Results, Row, Rows, Series
+from calibkit_companion.results import Number, Operand, Results, Row, Rows, Series
 
 RECALIBRATED = ("ece", "excess_ece", "nll", "brier", "accuracy", "auroc", "aurc")
 
@@ -56,9 +56,9 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
     options = plugins.numbers(parse(text).options)
     function = plugins.guarded(source, plugins.load(source.name), **options)
     measure, to = {
-        "recalibration": (_recalibrated, "temperature"),
-        "score": (_scored, "max probability"),
-        "metric": (_measured, "erm"),
+        "recalibration": (_recalibrated, Operand(words="temperature scaling")),
+        "score": (_scored, Operand(words="the largest probability")),
+        "metric": (_measured, Operand("erm")),
     }[of_kind]
     by_method: dict[str, dict[str, Series]] = {}
     for method in runs.drawable(runs.methods):
@@ -71,8 +71,9 @@ def tried(text: str, runs: Results, log: Callable = lambda line: None) -> Rows:
     found = Rows()
     for method, series in by_method.items():
         for name, own in series.items():
-            row = results.row(own, Number(name), runs.name, method, to, title=runs.title)
-            found[method, name] = row
+            of = runs.operand(method, Number(name))
+            against = replace(of, method=to.method, words=to.words)
+            found[method, name] = results.row(own, of, against)
     return found
 
 
@@ -181,7 +182,7 @@ def answers(found: Mapping, questions: Mapping[str, str], method: str) -> list[d
             label, scale, _ = terms.metric_label(row.metric, unit=False)
             unit = {100: " points", 1000: " thousandths"}.get(scale, "")
             word, tone = judged(row)
-            text = f"{label}: {row.format()}{unit} against {terms.inside(terms.label(row.to))}"
+            text = f"{label}: {row.format()}{unit} against {wording.name(row.against)}"
             text += f", {row.seeds} seed{'s' * (row.seeds != 1)}, over {row.covers or 'one run'}."
             said.append({"title": f"{question}: {word}", "text": text, "tone": tone})
     return said
@@ -197,7 +198,8 @@ def judged(row: Row) -> tuple[str, str]:
     Examples
     --------
     >>> from calibkit_companion import results
-    >>> judged(results.row(Series({0: .1, 1: .11, 2: .12}), Number("ece"), to="erm"))
+    >>> of, against = (Operand(method, Number("ece")) for method in ("sam", "erm"))
+    >>> judged(results.row(Series({0: .1, 1: .11, 2: .12}), of, against))
     ('worse', 'bad')
     """
     higher = terms.METRICS.get(row.metric, ("", 1, None))[2]
@@ -382,8 +384,7 @@ def _notes(runs: Results, method: str) -> list[str]:
 
 def _plain(row: Row) -> dict:
     """A row as plain values, for the JSON file."""
-    kept = [f for f in Row._fields if f not in ("series", "number", "title")]
-    return {f: getattr(row, f) for f in kept} | row.number._asdict()
+    return row.plain | row.number._asdict()
 
 
 def _drawn(runs: Results, method: str) -> dict:

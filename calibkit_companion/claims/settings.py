@@ -7,9 +7,6 @@ from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
 from math import inf, isnan, nan
-from pathlib import Path
-
-import numpy as np
 
 from calibkit import confidence, stats, terms
 from calibkit_companion.claims.claim import claims
@@ -17,9 +14,8 @@ from calibkit_companion.claims.verdict import Comparison, Computed, Part, Side, 
 from calibkit_companion.claims.words import coefficients, described
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.experiments import looks, plan
-from calibkit_companion.records import tables as saved
 from calibkit_companion.records.record import Record
-from calibkit_companion.results import Networks, Number, Results, Series
+from calibkit_companion.results import Number, Results, Series, others
 from calibkit_companion.results.measure import by_log_odds, has
 
 # Updates of ConfidNet's head below which it is not judged: a choice. At 12,000 its AUROC was still
@@ -161,8 +157,8 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
     without a run of plain training is left out.
     """
     asked = [plan.Selection(edition, s.name, seeds=seeds) for s in plan.settings(edition)]
-    others = *plan.EDITIONS[edition].others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")
-    asked += [plan.Selection(edition, None, dataset, net) for dataset, net, *_ in others]
+    more = *plan.EDITIONS[edition].others, ("20newsgroups", "textcnn"), ("gaussians", "mlp")
+    asked += [plan.Selection(edition, None, dataset, net) for dataset, net, *_ in more]
     by_training: dict[tuple, Place] = {}
     for place in map(place_of, asked):
         its = place.runs.setting
@@ -171,48 +167,15 @@ def places(edition: str, seeds: int = 0) -> list[Place]:
     # One of a few methods comes after those of all: it stands in only where it is the paper's own.
     found.sort(key=lambda p: (p.runs.setting.dataset != "cifar10", bool(p.runs.setting.methods)))
     found = [place for place in found if place.runs.records("erm")] or found[-1:]
-    if edition == "released" and Public.path().exists():
-        public = Public(plan.Selection(edition, None, "cifar10", PUBLIC), train=False)
+    if edition == "released" and others.path().exists():
+        selection = plan.Selection(edition, None, "cifar10", PUBLIC)
+        public = Results(selection, train=False, table=others.numbers())
         title = "CIFAR-10, networks trained in full by others"
         found.append(Place(PUBLIC, public, PUBLIC, title))
     return found
 
 
-PUBLIC = "public"
-
-
-class Public(Results):
-    """Networks that others trained in full, on CIFAR-10: numbers from a table, and no runs.
-
-    All are plain, so they decide only what is said of one network, and it has to hold on each of
-    them; how well they fit their training set is not known.
-    """
-
-    @staticmethod
-    def path() -> Path:
-        return saved.released_root() / PUBLIC / "results.parquet"
-
-    @cached_property
-    def found(self) -> dict[Number, Networks]:
-        """By number its values on all networks, with their replicates."""
-        import pyarrow.parquet as parquet
-
-        which = {"dataset": "cifar10", "method": "erm", "score": "max_probability"}
-        found: dict[Number, Networks] = {}
-        with parquet.ParquetFile(self.path()) as file:  # parquet.read_table imports pandas
-            rows = file.read().to_pylist()
-        for row in rows:
-            if not which.items() <= row.items():
-                continue
-            number, run = Number(row["metric"], row["recalibration"]), row["run"]
-            its = found.setdefault(number, Networks({}, {}, row["n"]))
-            its.values[run] = row["value"]
-            if row["steps"] is not None:
-                its.draws[run] = row["step"] * np.frombuffer(row["steps"], np.int8).astype(float)
-        return found
-
-    def series(self, method: str, number: Number, **changes) -> Series:
-        return self.found.get(number, Series({0: nan}))
+PUBLIC = "public"  # networks that others trained: they decide only what is said of one network
 
 
 def place_of(selection: plan.Selection) -> Place:

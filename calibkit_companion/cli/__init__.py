@@ -19,7 +19,7 @@ from calibkit_companion.cli.records import collect, print_claims, print_plan, pr
 from calibkit_companion.cli.runs import delete, list_runs, run_bench, train
 from calibkit_companion.cli.sets import get_data, list_data, pack_data, unpack_data
 from calibkit_companion.experiments import plan
-from calibkit_companion.records.replicates import RECALIBRATIONS
+from calibkit_companion.records.keys import Recalibration
 
 __all__ = ["add_commands", "selected"]
 
@@ -74,7 +74,7 @@ def add_commands(commands) -> None:
     add(
         "--recalibration",
         default="none",
-        choices=RECALIBRATIONS,
+        choices=list(map(str, Recalibration)),
         help="of both methods: temperature scaling fitted by NLL or by ECE on validation data, the "
         "temperature that is best on the test set, or histogram binning (default: none)",
     )

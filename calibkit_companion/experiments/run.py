@@ -99,6 +99,7 @@ class Setting:
     exceptions : fields of the protocol that differ for an objective, as
         ``(("focal", (("decay", 0.1),)),)``
     title : its name on pages
+    short : its title in fewer words, for a panel; empty for the title itself
     """
 
     dataset: str
@@ -107,6 +108,7 @@ class Setting:
     seeds: int | tuple[int, ...] = 1
     name: str = "shared"
     title: str = ""
+    short: str = ""
     methods: tuple[Method, ...] = ()
     more: tuple[tuple[Method, int], ...] = ()
     sweep_seeds: int = 0

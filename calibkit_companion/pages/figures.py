@@ -41,15 +41,16 @@ def risk_of_zhu(curves: Mapping[str, tuple]) -> Axes:
 def overfitting_of_zhu(table: Mapping[str, Mapping], since: float = 0.0) -> Figure:
     """Figure 8 of Zhu et al. (2022): accuracy and AUROC in one panel.
 
-    `table` is that of `plots.plot_overfitting_grid`, and so is `since`, which the paper's figure
-    does without: it has all epochs.
+    `table` is that of `plots.plot_overfitting_grid`. `since` is the share of the training before
+    which nothing is drawn; the paper's figure has all epochs.
     """
-    fig, axes = plt.subplots(1, len(table), figsize=(4.0 * len(table), 2.8), squeeze=False)
-    for ax, curves in zip(axes[0], table.values(), strict=True):
+    fig, axes = plt.subplots(1, len(table), figsize=(3.4 * len(table), 2.8), squeeze=False)
+    for ax, (title, curves) in zip(axes[0], table.items(), strict=True):
         for (name, numbers), color in zip(curves.items(), ("tab:blue", "tab:red"), strict=True):
             label, scale, _ = terms.metric_label(name, unit=False)
-            ax.plot(numbers.epoch, scale * numbers.mean, color=color, label=label)
-        ax.set(xlabel="Epoch", ylabel="%")
+            late = numbers.epoch >= since * numbers.epoch[-1]
+            ax.plot(numbers.epoch[late], scale * numbers.mean[late], color=color, label=label)
+        ax.set(xlabel="Epoch", ylabel="%", title=terms.label(title))
         ax.legend()
     return fig
 
@@ -113,7 +114,7 @@ def verdicts(
         ``{title: printed differences by name}``, in natural units: hollow diamonds. Of several
         networks, each is a stroke and their median the diamond.
     marked : mapping, optional
-        ``{title: names}`` that get a dagger, which the caption explains.
+        ``{title: names}`` that get a dagger, which the legend explains.
 
     Returns
     -------
@@ -149,6 +150,7 @@ def verdicts(
             if name in marked.get(title, ()):
                 end = scale * np.nanmax(rows[name].interval)
                 ax.text(end, y - 0.1, " †", va="center")
+                drawn.add(DAGGER)
             if name in published.get(title, {}):
                 its = scale * np.atleast_1d(published[title][name])
                 if len(its) > 1:
@@ -163,9 +165,17 @@ def verdicts(
             ax.text(0.02, y, heading, transform=ax.get_yaxis_transform(), va="center",
                     color="0.4", style="italic")  # fmt: skip
     ax.set_ylim(len(lines) - 0.4, -0.6)
-    fig.legend(handles=[h for h in _KEY if h.get_label() in drawn], loc="outside upper right",
-               ncols=5, handletextpad=0.2, columnspacing=1.2)  # fmt: skip
+    key(fig, [h for h in _KEY if h.get_label() in drawn])
     return fig
+
+
+def key(fig: Figure, handles: Iterable[Line2D]) -> None:
+    """A legend above the panels, in as many rows as its entries need."""
+    handles = list(handles)
+    words = sum(len(h.get_label()) + 5 for h in handles)
+    rows = -(-words // int(15 * fig.get_figwidth()))  # letters of 8 points
+    fig.legend(handles=handles, loc="outside upper right", ncols=-(-len(handles) // rows),
+               handletextpad=0.2, columnspacing=1.2)  # fmt: skip
 
 
 _TOLD = {"better": BETTER, "worse": WORSE, "different": "0.2", "no clear difference": UNTOLD}
@@ -173,6 +183,9 @@ _KEY = [Line2D([], [], marker="o", ls="", color=c, label=word) for word, c in _T
 _KEY.append(Line2D([], [], marker="o", ls="", color="0.5", mfc="white", label="one or two runs"))
 _PRINTED = {"marker": "D", "ls": "", "color": "0.2", "mfc": "none", "ms": 5, "label": "printed"}
 _KEY.append(Line2D([], [], **_PRINTED))
+DAGGER = "training accuracy over two points lower"
+MARKED = Line2D([], [], ls="", marker="$†$", color="0.15", label=DAGGER)
+_KEY.append(MARKED)
 
 
 def _verdict(ax: Axes, y: float, row) -> str:
@@ -238,7 +251,7 @@ def trade_off(panels: Mapping[str, Mapping]) -> Figure:
         ax.axvline(0, color="0.3", lw=0.9, zorder=0)
         ax.set_title(_wrapped(title, len(panels)))
         ax.set(xlabel="ECE, points, ← better", ylabel="AUROC, points, better →")
-        ax.margins(y=0.2)  # room for the words above and below
+        ax.margins(y=0.4)  # room for the words above and below
         for words, at in (("better at both", "top"), ("lower ECE,\nlower AUROC", "bottom")):
             ax.text(0.03, at == "top", words, transform=ax.transAxes, color="0.4", style="italic",
                     va=at)  # fmt: skip
@@ -283,3 +296,12 @@ def bars(panels: Mapping[str, Mapping], published: Mapping[str, Mapping[str, flo
     axes[0, 0].set_ylim(len(methods) - 0.5, -0.5)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return fig
+
+
+def headline(fig: Figure, title: str) -> None:
+    """A title above all panels, such as the setting that a page shows and why it is that one.
+
+    It stands below the legend, which comes first.
+    """
+    apart = "\n" * bool(fig.legends)
+    fig.suptitle(apart + title, x=0.01, ha="left", size="large", linespacing=1.4)

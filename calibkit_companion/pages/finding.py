@@ -22,24 +22,32 @@ _OPEN = 6  # of different kinds; also the rows of a table that is not folded
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence written by hand, and the rows on which it rests, each with its expected word."""
+    """A sentence written by hand, and the rows on which it rests.
+
+    Attributes
+    ----------
+    sentence : without numbers
+    expected : pairs of a row and the outcomes of it that bear the sentence out
+    """
 
     sentence: str
-    expected: tuple  # of (row, words)
+    expected: tuple
 
     @property
     def rows(self) -> list:
+        """The rows, without the outcomes that are expected of them."""
         return [row for row, _ in self.expected]
 
     @property
     def holds(self) -> bool:
-        """Whether every row says what the sentence says."""
+        """Whether every row has an expected outcome."""
         return all(row.outcome in words for row, words in self.expected)
 
     def _repr_markdown_(self) -> str:
         return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{self._about()}</small>"
 
     def _headline(self) -> str:
+        """The sentence, or that the rows do not bear it out."""
         if self.holds:
             return f"**{self.sentence}**"
         return f"*Elsewhere we find: {self.sentence}* **These runs do not show it.**"
@@ -60,7 +68,7 @@ class Finding:
         return _table({heading: list(group) for heading, group in groups.items()})
 
     def _about(self) -> str:
-        """What the brackets are, and on how many runs and samples the comparisons rest."""
+        """What the brackets mean, where, and how many runs and samples were compared."""
         places, covers = self._places(), {row.covers for row in self.rows if not isnan(row.low)}
         unit, words = "seed", []
         if covers == {"networks"}:
@@ -75,6 +83,7 @@ class Finding:
         return " · ".join(words)
 
     def _places(self) -> list[str]:
+        """The settings of the rows, each once."""
         return [*filter(None, dict.fromkeys(map(_place, self.rows)))]
 
 
@@ -94,10 +103,10 @@ def finding(sentence: str, *expected: tuple) -> Finding:
 
     Examples
     --------
-    >>> from calibkit_companion import results
-    >>> row = results.row(results.Series({0: 0.01, 1: 0.02, 2: 0.015}), results.Number("auroc"),
-    ...                   method="sam", to="erm")
-    >>> finding("SAM raises the AUROC.", (row, "higher")).holds
+    >>> from calibkit_companion.results import Number, Operand, Series, row
+    >>> sam, plain = (Operand(method, Number("auroc")) for method in ("sam", "erm"))
+    >>> higher = row(Series({0: 0.01, 1: 0.02, 2: 0.015}), sam, plain)
+    >>> finding("SAM raises the AUROC.", (higher, "higher")).holds
     True
     """
     pairs = tuple((row, tuple(words)) for row, *words in expected)
@@ -109,11 +118,12 @@ def finding(sentence: str, *expected: tuple) -> Finding:
 
 
 def from_to(counts: list[int]) -> str:
-    """The first and the last of some counts in order; one if they are the same."""
+    """The first and the last of sorted counts, as "3 to 10"; "3" if they are the same."""
     return " to ".join(dict.fromkeys(f"{n:,}" for n in (counts[0], counts[-1])))
 
 
 def _place(row) -> str:
+    """The setting of a row, in words."""
     return row.title or row.setting
 
 

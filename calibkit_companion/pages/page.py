@@ -6,10 +6,6 @@ How a finding is put into words stands in `finding` and `wording`.
 
 import hashlib
 import html
-import os
-import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,28 +14,45 @@ from itertools import count
 from pathlib import Path
 
 from calibkit import terms
-from calibkit_companion.data.cache import cache_root
 from calibkit_companion.pages.finding import Finding, finding, from_to
+from calibkit_companion.pages.notebook import begin, check_parameters
 from calibkit_companion.pages.wording import number_label
 from calibkit_companion.records.record import Record
 
-__all__ = ["Finding", "finding", "from_to", "number_label"]  # what else pages call by this module
+# What else pages call by this module.
+__all__ = ["Finding", "begin", "check_parameters", "finding", "from_to", "number_label"]
 
 
 class NoRecords(Exception):
-    """No run of a setting has a record, so there is nothing to show."""
+    """A page has nothing to show: no run has a record, or none keeps its predictions.
 
-    def _render_traceback_(self) -> list[str]:  # what JupyterLab shows in place of a traceback
-        return [f"{type(self).__name__}: {self}"]
+    Attributes
+    ----------
+    lacking : what there is not, in words
+    command : trains what lacks
+    """
+
+    def __init__(self, lacking: str, command: str):
+        super().__init__(f"{lacking}; train it: {command}")
+        self.lacking, self.command = lacking, command
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines of a notebook's output, which the book reads (``book/_ext/pages.py``)."""
+        return [f"{type(self).__name__}:", self.lacking, self.command]
 
 
 # --- tables, boxes, small print -------------------------------------------------------------------
 
 
 def table(frame, words: bool = False, classes: str = "", index: bool = True):
-    """A DataFrame or Styler in the look of the book's tables.
+    """A Styler in the look of the book's tables.
 
-    `words`: its cells are words, which wrap and stand left, and not numbers.
+    Parameters
+    ----------
+    frame : DataFrame or Styler
+    words : the cells are words: they wrap and stand left
+    classes : further CSS classes, separated by spaces
+    index : show the index
     """
     styled = frame if hasattr(frame, "to_html") and hasattr(frame, "hide") else frame.style
     if not index:
@@ -77,7 +90,7 @@ def augmented(place) -> bool:
 
 
 def card(runs) -> str:
-    """The settings of a page, one open line each, with the whole protocol to unfold. HTML."""
+    """The settings of a page as HTML: a line for each, which unfolds to its whole protocol."""
     from calibkit.report.html import render  # late: it draws
 
     settings = [(one, protocol(one)) for one in runs.settings]
@@ -85,22 +98,22 @@ def card(runs) -> str:
 
 
 def protocol(runs) -> dict[str, str]:
-    """How the networks of a setting were trained: what a paper's section on experiments says."""
-    place, its = runs.setting, runs.setting.protocol
+    """How the networks of a setting were trained, as a paper's section on experiments says it."""
+    place, used = runs.setting, runs.setting.protocol
     reached = runs.mean("erm", "train_accuracy").get("erm") if runs.records("erm") else None
-    drops = ", ".join(map(str, its.milestones))
+    drops = ", ".join(map(str, used.milestones))
+    schedule = f"times {used.decay:g} after epochs {drops}" if drops else used.schedule
     training = {
         "Data": f"{terms.DATASETS.get(place.dataset, place.dataset)}"
         + (", crops and flips" if augmented(place) else ", no augmentation"),
         "Network": place.network,
-        "Optimiser": f"{its.optimizer.upper()}, momentum {its.momentum}, weight decay "
-        f"{its.weight_decay:g}, batches of {its.batch_size}",
-        "Learning rate": f"{its.learning_rate:g}"
-        + (f", times {its.decay:g} after epochs {drops}" if drops else f", {its.schedule}"),
-        "Epochs": f"{its.epochs}; weights averaged from epoch {its.swa_start + 1} (SWA, FMFP)",
-        "Loss": ("summed over the batch" if its.reduction == "sum" else "averaged over the batch")
-        + (f", gradient norm at most {its.clip_norm:g}" if its.clip_norm else ""),
-        "Steps in": its.precision,
+        "Optimiser": f"{used.optimizer.upper()}, momentum {used.momentum}, weight decay "
+        f"{used.weight_decay:g}, batches of {used.batch_size}",
+        "Learning rate": f"{used.learning_rate:g}, {schedule}",
+        "Epochs": f"{used.epochs}; weights averaged from epoch {used.swa_start + 1} (SWA, FMFP)",
+        "Loss": ("summed over the batch" if used.reduction == "sum" else "averaged over the batch")
+        + (f", gradient norm at most {used.clip_norm:g}" if used.clip_norm else ""),
+        "Steps in": used.precision,
     }
     if reached:
         training["Training accuracy reached"] = f"{100 * reached.estimate:.1f} % (plain training)"
@@ -108,13 +121,21 @@ def protocol(runs) -> dict[str, str]:
 
 
 def stamp(fig, *settings, methods: Iterable[str] = (), one=False, n=0, kept=False, words=""):
-    """Small print under a figure: what was drawn, so that it still says so in a talk.
+    """Write small print under a figure that says what was drawn, so that a slide says it, too.
 
-    `one`: a single run of each method is drawn, not all; `n`: of so many samples, where these are
-    not the whole test set; `kept`: only the runs that keep their predictions. `words` stand below
-    or alone. A line is no wider than the figure and breaks between what it lists.
+    A line is no wider than the figure and breaks between the things that it lists.
+
+    Parameters
+    ----------
+    fig : the figure
+    settings : `results.Results` of each setting that is drawn
+    methods : those that are drawn; empty: all of the page
+    one : a single run of each method is drawn
+    n : how many samples are drawn; 0: the whole test set
+    kept : only runs that keep their predictions are drawn
+    words : a line of one's own below
     """
-    # It says what is there: a method that one of the settings does not have is not trained for it.
+    # A method that a setting lacks is not trained for the small print.
     asked = [replace(s, train=False, _records={}) for s in settings] if methods else settings
     lines = [*dict.fromkeys(s.caption_of(methods or s.methods, one, n, kept) for s in asked), words]
     room = int(17 * fig.get_figwidth())  # letters of 8 points
@@ -123,7 +144,9 @@ def stamp(fig, *settings, methods: Iterable[str] = (), one=False, n=0, kept=Fals
 
 
 def _broken(line: str, room: int) -> str:
-    """What a line lists in as few lines of `room` letters as it takes, about equally long.
+    """A line broken between the things it lists: few lines of about equal length.
+
+    No line has more than `room` letters, if the things are not longer.
 
     >>> _broken("MNIST · mlp · 1 seed", 13).replace("\u00a0", " ").splitlines()
     ['MNIST', 'mlp · 1 seed']
@@ -138,7 +161,7 @@ def _broken(line: str, room: int) -> str:
 
 @dataclass(repr=False)
 class Provenance:
-    """What the numbers of a page came from."""
+    """The box that says from which runs the numbers of a page are."""
 
     records: list[Record]
 
@@ -151,6 +174,7 @@ class Provenance:
         runs = [r.info["provenance"] for r in self.records]
 
         def all_of(key: str) -> str:
+            """Every value of a field of the provenance, once."""
             return html.escape(", ".join(sorted({str(p[key]) for p in runs})))
 
         seconds = sum(p["seconds"] for p in runs)
@@ -166,43 +190,12 @@ class Provenance:
 
 
 def provenance(*settings, methods: Sequence[str] = ()) -> Provenance:
-    """A box with what the numbers of a page came from; `methods` where its plan has none."""
+    """The box that says from which runs the numbers of a page are.
+
+    Parameters
+    ----------
+    settings : `results.Results` of the page
+    methods : those to count where the plan gives a setting none
+    """
     records = [r for s in settings for m in s.methods or methods for r in s.records(m)]
     return Provenance(list({record.name: record for record in records}.values()))
-
-
-def bring_records() -> None:
-    """Clone the released records where a notebook runs without a checkout, as on Colab."""
-    root = cache_root()
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is None or (root / "runs").is_dir() or (root / "released").is_dir():
-        return
-    folder = Path("calibkit-book").resolve()
-    if not folder.is_dir():
-        source = os.environ.get("CALIBKIT_SOURCE", "https://github.com/calibkit/calibkit")
-        print(f"bringing the released records from {source}", flush=True)
-        subprocess.run(["git", "clone", "--quiet", "--depth", "1", source, folder], check=True)
-    os.environ["CALIBKIT_CACHE"] = str(folder / "data_cache")
-
-
-def check_parameters(cells: Sequence[str] | None = None) -> None:
-    """Refuse parameters which papermill injected and the notebook does not have.
-
-    papermill only warns of a misspelt name and runs the defaults. `cells` are the sources run so
-    far; by default those of the running notebook.
-    """
-    if cells is None:
-        try:
-            cells = get_ipython().user_ns["In"]  # noqa: F821 (a name of every notebook)
-        except (NameError, KeyError):
-            return
-    injected = [i for i, cell in enumerate(cells) if cell.startswith("# Parameters\n")]
-    if not injected:
-        return
-    valid = set().union(*(_assigned(cell) for cell in cells[: injected[0]]))
-    for name in sorted(_assigned(cells[injected[0]]) - valid):
-        terms.choose("parameter", name, valid)
-
-
-def _assigned(source: str) -> set[str]:
-    return set(re.findall(r"^(\w+) *=(?!=)", source, re.MULTILINE))

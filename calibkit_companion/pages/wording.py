@@ -50,32 +50,43 @@ _UNITS = {100: "points", 1000: "thousandths"}
 def sentence(row) -> str:
     """A `results.Row` as a sentence, with its unit and with what it is compared with.
 
-    >>> from calibkit_companion import results
-    >>> of = results.Series({0: -0.08, 1: -0.07, 2: -0.075}), results.Number("ece", "ts_nll")
-    >>> sentence(results.row(*of, method="erm", to="erm, none"))
+    >>> from calibkit_companion.results import Number, Operand, Series, row
+    >>> lower = Series({0: -0.08, 1: -0.07, 2: -0.075})
+    >>> plain, mixup = (Operand(name, Number("ece", "ts_nll")) for name in ("erm", "mixup"))
+    >>> sentence(row(lower, plain, plain.but(recalibration="none")))
     'Temperature scaling (fitted by NLL) lowers the ECE of plain training by 7.5 points [6.3, 8.7].'
-    >>> sentence(results.row(*of, method="mixup", to="erm")).partition(" is ")[0]
+    >>> sentence(row(lower, mixup, plain)).partition(" is ")[0]
     'The ECE of mixup after temperature scaling (fitted by NLL)'
     """
     if isnan(row.estimate):
-        return f"Nothing was measured for {name(row.method)}."
-    row = _scaled(row)
-    other, unlike = _other(row)
-    step = _STEP.get(row.number.recalibration) if unlike == "none" else None
-    if step and other == row.method:
-        texts = _of_step(row, step)
-    elif _since(row.number) and not _is_method(other):
-        texts = _of_change(row)
+        return f"Nothing was measured for {name(row.of)}."
+    if row.against is None:
+        texts = _of_one(row.of)
+    elif step := _step(row.of, row.against):
+        texts = _of_step(row.of, step)
     else:
-        texts = _of_two(row)
+        texts = _of_two(row.of, row.against)
     text = texts.get(row.outcome, "{}")
     clear = row.outcome in ("lower", "higher")
     return _capital(text.format(difference(row, unit=True, size=clear))) + "."
 
 
-def _of_step(row, step: str) -> dict[str, str]:
+def _of_one(operand) -> dict[str, str]:
+    """By outcome, the sentence on a level or on a change in training, with {} for the number."""
+    (what, qualifiers), since = _parts(operand.number), _since(operand.number)
+    what = f"the {what} of {name(operand)}"
+    return {
+        "lower": f"{what} falls by {{}} after {since}",
+        "higher": f"{what} rises by {{}} after {since}",
+        "no difference": f"{what} changes by too little to matter after {since}: {{}}",
+        "unclear": f"it is unclear whether {what} falls or rises after {since}: {{}}",
+        "": " ".join(filter(None, [what, qualifiers, "is {}"])),
+    }
+
+
+def _of_step(operand, step: str) -> dict[str, str]:
     """By outcome, the sentence on a step after training, with {} for the number."""
-    what = f"the {_parts(row.number)[0]} of {name(row.method)}"
+    what = f"the {_parts(operand.number)[0]} of {name(operand)}"
     return {
         "lower": f"{step} lowers {what} by {{}}",
         "higher": f"{step} raises {what} by {{}}",
@@ -84,63 +95,46 @@ def _of_step(row, step: str) -> dict[str, str]:
     }
 
 
-def _of_change(row) -> dict[str, str]:
-    """By outcome, the sentence on a change during training, with {} for the number."""
-    what, since = f"the {_parts(row.number)[0]} of {name(row.method)}", _since(row.number)
+def _of_two(of, against) -> dict[str, str]:
+    """By outcome, the sentence on two operands, with {} for the number."""
+    if of.minus:
+        what, other = _effect(of), f"that {_apart(of, against)}"
+    else:
+        what, other = _level(of), _other(of, against)
+        if against.method not in ("", of.method) and "metric" not in _differing(of, against):
+            other = f"that of {other}"
     return {
-        "lower": f"{what} falls by {{}} after {since}",
-        "higher": f"{what} rises by {{}} after {since}",
-        "no difference": f"{what} changes by too little to matter after {since}: {{}}",
-        "unclear": f"it is unclear whether {what} falls or rises after {since}: {{}}",
-    }
-
-
-def _of_two(row) -> dict[str, str]:
-    """By outcome, the sentence on a number and what it is compared with, with {} for the number."""
-    method, _, place = row.method.partition(" in ")
-    noun, qualifiers = _parts(row.number)
-    if since := _since(row.number):
-        noun, qualifiers = f"change of {noun}", f"{qualifiers} since {since}".strip()
-    what = " ".join(filter(None, [f"the {noun} of {name(method)}", qualifiers]))
-    other, against = _other(row)[0], _against(row)
-    if place:
-        what = f"the effect of {name(method)} on the {number_label(row.number)}"
-        against = f"that in {row.to.partition(' in ')[2]}"
-    elif other != row.method and _is_method(other):
-        against = f"that of {against}"
-    return {
-        "lower": f"{what} is {{}} lower than {against}",
-        "higher": f"{what} is {{}} higher than {against}",
-        "no difference": f"{what} differs from {against} by too little to matter: {{}}",
-        "unclear": f"it is unclear whether {what} is lower or higher than {against}: {{}}",
-        "": f"{what} is {{}}",  # the level of one method
+        "lower": f"{what} is {{}} lower than {other}",
+        "higher": f"{what} is {{}} higher than {other}",
+        "no difference": f"{what} differs from {other} by too little to matter: {{}}",
+        "unclear": f"it is unclear whether {what} is lower or higher than {other}: {{}}",
     }
 
 
 def heading(row) -> str:
     """What a row measures, against what, and in which unit: the same for all rows of one group.
 
-    >>> from calibkit_companion import results
-    >>> of = results.Series({0: 0.01, 1: 0.02}), results.Number("ece", "ts_ece")
-    >>> heading(results.row(*of, method="mixup", to="erm"))
+    >>> from calibkit_companion.results import Number, Operand, Series, row
+    >>> of, against = (Operand(name, Number("ece", "ts_ece")) for name in ("mixup", "erm"))
+    >>> heading(row(Series({0: 0.01, 1: 0.02}), of, against))
     'ECE after temperature scaling (fitted by ECE), compared with plain training, points'
     """
     if isnan(row.estimate):
         return "Nothing was measured"
-    row = _scaled(row)
-    what, against = number_label(row.number), _against(row)
-    if " in " in row.method:
-        what, against = f"effect on the {what}", f"the effect in {row.to.partition(' in ')[2]}"
-    alone = _since(row.number) and not _is_method(_other(row)[0])
-    compared = f"compared with {against}" * bool(against and not alone)
+    what, compared, against = number_label(row.number), "", row.against
+    if against and row.of.minus:
+        what, compared = f"effect on the {what}", f"the effect {_apart(row.of, against)}"
+    elif against:
+        compared = _other(row.of, against)
     unit = _UNITS.get(terms.metric_label(row.metric)[1], "")
+    compared = f"compared with {compared}" if compared else ""
     return ", ".join(filter(None, [_capital(what), compared, unit]))
 
 
 def number_label(number) -> str:
     """What a `results.Number` is called inside a sentence.
 
-    >>> from calibkit_companion.results.derived import Number
+    >>> from calibkit_companion.results import Number
     >>> number_label(Number("ece", "ts_ece")), number_label(Number("temperature"))
     ('ECE after temperature scaling (fitted by ECE)', 'temperature fitted by ECE')
     >>> number_label(Number("accuracy", since="third_rate"))
@@ -150,89 +144,19 @@ def number_label(number) -> str:
     return f"change of {text} since {since}" if (since := _since(number)) else text
 
 
-def name(method: str) -> str:
-    """What a method is called inside a sentence: its label, without a capital that is no name's.
+def name(operand) -> str:
+    """What an operand's method is called inside a sentence, without a capital that is no name's.
 
-    >>> name("erm"), name("brier"), name("fmfp in cifar10-plain"), name("label_smoothing")
-    ('plain training', 'Brier loss', 'FMFP', 'label smoothing')
+    >>> from calibkit_companion.results import Operand
+    >>> [name(Operand(method)) for method in ("erm", "brier", "fmfp")]
+    ['plain training', 'Brier loss', 'FMFP']
     """
-    return terms.inside(terms.label(method.partition(" in ")[0]))
+    return operand.words or terms.inside(terms.label(operand.method))
 
 
 def label(row) -> str:
-    """What the method of a row is called at the head of a line."""
-    return terms.label(_scaled(row).method.partition(" in ")[0])
-
-
-def _parts(number) -> tuple[str, str]:
-    """The metric of a number, and after what, when, by which score and on which data."""
-    label = terms.inside(terms.metric_label(number.metric, unit=False)[0].removesuffix(" × 1000"))
-    after = _AFTER.get(number.recalibration, "")
-    if number.metric == "temperature":  # that of the papers is fitted by ECE
-        by = {"ts_nll": "fitted by NLL", "ts_test": "that is best on the test set"}
-        after = by.get(number.recalibration, "fitted by ECE")
-    words = [after, _WHEN.get(number.at, "")]
-    if number.score != "max_probability":
-        words.append(f"by {_SCORES.get(number.score, number.score)}")
-    if number.validation:
-        words.append(f"on {number.validation} validation samples")
-    words.append(_ON.get(number.test_set, f"({number.test_set})"))
-    return label, " ".join(filter(None, words))
-
-
-def _since(number) -> str:
-    """The time since which a change is meant; empty for a number that is no change."""
-    return _SINCE.get(number.since, "")
-
-
-def _scaled(row):
-    """The same row; "ts" is plain training after temperature scaling, compared with itself."""
-    if (row.method, row.to) != ("ts", "erm"):
-        return row
-    scaled = row.number._replace(recalibration="ts_nll")
-    return row._replace(method="erm", to="erm, none", number=scaled)
-
-
-def _other(row) -> tuple[str, str]:
-    """The second side of a row: its method or name, and in what its number differs."""
-    other, _, unlike = row.to.partition(", ")
-    return other, unlike
-
-
-def _against(row) -> str:
-    """What a row is compared with."""
-    other, unlike = _other(row)
-    words = _unlike(unlike)
-    if other != row.method:
-        known = {"temperature": "temperature scaling"} | _SCORES
-        first = name(other) if _is_method(other) else known.get(other.replace(" ", "_"), other)
-        return " ".join(filter(None, [first, words]))
-    if unlike in terms.METRICS:
-        return f"its {terms.inside(terms.metric_label(unlike, unit=False)[0])}"
-    known = " ".join(unlike.split()) and all(map(_known, unlike.split()))
-    return f"its value {words}" if known else words
-
-
-def _known(word: str) -> bool:
-    return word.isdigit() or word in ("none", *_AFTER, *_SCORES, *_WHEN, *_ON)
-
-
-def _unlike(text: str) -> str:
-    """The fields in which the number of the second side differs, in words."""
-    words = []
-    for word in text.split():
-        if word.isdigit():
-            words.append(f"at epoch {word}")
-        elif word in _SCORES:
-            words.append(f"by {_SCORES[word]}")
-        else:
-            known = {"none": "as trained", "clean": "on clean data"} | _AFTER | _WHEN | _ON
-            words.append(known.get(word, "") or word.replace("_", " "))
-    return " ".join(words)
-
-
-def _is_method(text: str) -> bool:
-    return terms.parts(text)[0].partition("@")[0] in terms.METHODS
+    """What the first operand of a row is called at the head of a line."""
+    return row.of.words or terms.label(row.of.method)
 
 
 def difference(row, unit: bool = False, size: bool = False) -> str:
@@ -244,8 +168,108 @@ def difference(row, unit: bool = False, size: bool = False) -> str:
     if size and interval.estimate < 0:
         interval = stats.Interval(-interval.estimate, -interval.high, -interval.low)
     words = f" {_UNITS[scale]}" if unit and scale in _UNITS else ""
-    signed = bool(row.to) and not size
+    signed = row.compares and not size
     return interval.format(scale, digits=1 if scale > 1 else 3, unit=words, sign=signed)
+
+
+# --- parts of sentences ---------------------------------------------------------------------------
+
+
+def _level(operand) -> str:
+    """The number of an operand, as the subject of a sentence."""
+    metric, qualifiers = _parts(operand.number)
+    if since := _since(operand.number):
+        metric, qualifiers = f"change of {metric}", f"{qualifiers} since {since}".strip()
+    return " ".join(filter(None, [f"the {metric} of {name(operand)}", qualifiers]))
+
+
+def _other(of, against) -> str:
+    """The second operand of a comparison of levels: its method, and in what its number differs."""
+    if against.words:
+        return against.words
+    differing = _differing(of, against)
+    own = against.method == of.method
+    if "metric" in differing:
+        metric = terms.inside(terms.metric_label(against.number.metric, unit=False)[0])
+        first = f"its {metric}" if own else f"the {metric} of {name(against)}"
+    else:
+        first = "its value" if own else name(against)
+    return " ".join([first, *_qualifiers(of, against)])
+
+
+def _effect(operand) -> str:
+    """A difference that is itself compared, as the subject of a sentence."""
+    if step := _step(operand, operand.minus):
+        return f"the effect of {step} on the {_parts(operand.number)[0]} of {name(operand)}"
+    what, minus = number_label(operand.number), operand.minus
+    if minus.method == "erm" and not _differing(operand, minus):
+        return f"the effect of {name(operand)} on the {what}"
+    return f"the difference in {what} between {name(operand)} and {_other(operand, minus)}"
+
+
+def _apart(of, against) -> str:
+    """In what a second effect differs from a first: method, what it is compared with, where."""
+    words = [] if against.method == of.method else [f"of {name(against)}"]
+    baseline = against.minus
+    if baseline and (baseline.method != of.minus.method):
+        words.append(f"over {_other(against, baseline)}")
+    return " ".join(words + _qualifiers(of, against))
+
+
+def _differing(of, against) -> list[str]:
+    """The fields in which the numbers of two operands differ."""
+    return of.number.differing(against.number)
+
+
+def _qualifiers(of, against) -> list[str]:
+    """In what the second operand differs besides method and metric: its number, its setting."""
+    number = against.number
+    words = {
+        "recalibration": _AFTER.get(number.recalibration, "as trained"),
+        "score": f"by {_SCORES.get(number.score, number.score)}",
+        "test_set": _ON.get(number.test_set, f"({number.test_set})") or "on clean data",
+        "at": _when(number.at) or "at the end",
+        "since": f"since {_since(number)}",
+        "validation": f"on {number.validation or 'all'} validation samples",
+    }
+    found = [words[field] for field in _differing(of, against) if field in words]
+    if against.setting != of.setting:
+        found.append(f"in {against.title or against.setting}")
+    return found
+
+
+def _step(of, against) -> str:
+    """What was done after training, if that is all in which two operands differ; else empty."""
+    if against.words or against.method != of.method or against.setting != of.setting:
+        return ""
+    only = _differing(of, against) == ["recalibration"] and against.number.recalibration == "none"
+    return _STEP.get(of.number.recalibration, "") if only else ""
+
+
+def _parts(number) -> tuple[str, str]:
+    """The metric of a number, and after what, when, by which score and on which data."""
+    label = terms.inside(terms.metric_label(number.metric, unit=False)[0].removesuffix(" × 1000"))
+    after = _AFTER.get(number.recalibration, "")
+    if number.metric == "temperature":  # that of the papers is fitted by ECE
+        by = {"ts_nll": "fitted by NLL", "ts_test": "that is best on the test set"}
+        after = by.get(number.recalibration, "fitted by ECE")
+    words = [after, _when(number.at)]
+    if number.score != "max_probability":
+        words.append(f"by {_SCORES.get(number.score, number.score)}")
+    if number.validation:
+        words.append(f"on {number.validation} validation samples")
+    words.append(_ON.get(number.test_set, f"({number.test_set})"))
+    return label, " ".join(filter(None, words))
+
+
+def _when(at: str | int) -> str:
+    """When a number was measured; empty for the end of training."""
+    return f"at epoch {at}" if isinstance(at, int) else _WHEN.get(at, "")
+
+
+def _since(number) -> str:
+    """The time since which a change is meant; empty for a number that is no change."""
+    return _SINCE.get(number.since, "")
 
 
 def _capital(text: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from calibkit_companion.data import durable
 from calibkit_companion.records import tables
-from calibkit_companion.records.replicates import joined
+from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
 SHIFTED = "shifted.csv.gz"
 
@@ -31,10 +31,14 @@ class LightRecord(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """What a run left. Files are read on first use, and checked against their checksums.
+    """The record of a run. Its files are read on first use and checked against their checksums.
 
-    `info` is ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``sha256``, ``provenance``.
-    `path` is its folder, or that of the tables of its setting, which are `tables` then.
+    Attributes
+    ----------
+    name : of the run
+    path : its folder, or the folder of the tables that hold it
+    info : ``run.json``: ``status`` ("done" or "diverged"), ``run``, ``sha256``, ``provenance``
+    tables : the tables of its setting that hold it; None for a record in a folder
     """
 
     name: str
@@ -44,11 +48,12 @@ class Record:
 
     @property
     def diverged(self) -> bool:
+        """Whether its training ended with a loss that is not finite."""
         return self.info["status"] == "diverged"
 
     @property
     def light(self) -> bool:
-        """Whether the predictions were left out, or are not beside the tables."""
+        """Whether it has no predictions: none were kept, or their file is not there."""
         kept = "arrays.npz" in self.info["sha256"]
         return not (kept and (not self.tables or durable.exists(self.predictions)))
 
@@ -66,29 +71,30 @@ class Record:
 
     @cached_property
     def collected(self) -> dict[str, np.ndarray]:
-        """Like `shifted`, for test sets that were collected a second time (severity 0)."""
+        """As `shifted`, for test sets that were collected a second time (severity 0)."""
         return self._shifted(True)
 
     @cached_property
     def all_shifted(self) -> dict[str, np.ndarray]:
-        """`shifted` and `collected` in one, as the file has them."""
+        """The rows of `shifted` and of `collected`, as the file has them."""
         return self._kept(
             lambda its: its.rows("shifted", self.name),
             lambda: self._table(SHIFTED) if SHIFTED in self.info["sha256"] else {},
         )
 
     def _shifted(self, collected: bool) -> dict[str, np.ndarray]:
+        """The rows of test sets that were collected again, or of the others; empty if none."""
         rows = (self.all_shifted.get("severity", np.empty(0)) == 0) == collected
         return {k: column[rows] for k, column in self.all_shifted.items()} if rows.any() else {}
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every array by name; what was stored in half precision comes back as float32.
+        """Every array by name; arrays stored in half precision are returned as float32.
 
         Raises
         ------
         LightRecord
-            The record keeps none; the message has the command that trains the run again.
+            If the record keeps none; the message has the command that trains the run again.
         """
         if self.light:
             raise LightRecord(
@@ -106,10 +112,11 @@ class Record:
 
     @cached_property
     def replicates(self):
-        """Its metrics on resamples of the test set: `deviations.Replicates`."""
+        """Its metrics on resamples of the test set, as `deviations.Replicates`."""
         return self._kept(lambda its: its.ends.replicates(self.name), self._replicates)
 
     def _replicates(self):
+        """The replicates of a folder: from its file, or made from its predictions."""
         from calibkit_companion.records import deviations
 
         if "replicates.npz" in self.info["sha256"]:
@@ -121,7 +128,7 @@ class Record:
         return self.resampled()
 
     def resampled(self):
-        """`replicates`, made from its predictions."""
+        """The replicates, made anew from its predictions."""
         from calibkit_companion.records import deviations
 
         arrays = self.arrays
@@ -132,29 +139,28 @@ class Record:
         n = self.info["run"]["protocol"].get("replicates", 200)
         return deviations.replicates_of_run(*both, n=n)
 
-    def measured(self, *key) -> float | None:
-        """A number, by metric, recalibration, score and validation; None if it is not kept.
+    def measured(self, key: Key, epoch: int | None = None) -> float | None:
+        """A number at the end of training or at an epoch; None if it is not kept."""
+        if self.tables:
+            return self.tables.number(self.name, key, epoch)
+        if epoch is not None or key.validation:
+            return None
+        if key.metric == "temperature":
+            return self.replicates.temperatures.get(fit_name(key.recalibration))
+        name = replicate_name(key)
+        return self.replicates.estimate(name) if name in self.replicates else None
 
-        With an epoch behind them it is that of the epoch, else of the end.
-        """
-        if self.tables or len(key) > 4:
-            return self.tables.number(self.name, *key) if self.tables else None
-        name = joined(*key[:3])
-        if key[0] == "temperature":
-            return self.replicates.temperatures.get(name.removeprefix("temperature_"))
-        known = not key[3] and name in self.replicates
-        return self.replicates.estimate(name) if known else None
-
-    def deviation(self, *key) -> np.ndarray | None:
+    def deviation(self, key: Key, epoch: int | None = None) -> np.ndarray | None:
         """How far a number lies from its value on resamples of the test set; None if not kept."""
-        if self.tables or len(key) > 4:
-            return self.tables.deviation(self.name, *key) if self.tables else None
-        name = joined(*key[:3])
-        return self.replicates.deviation(name) if name in self.replicates else None
+        if self.tables:
+            return self.tables.deviation(self.name, key, epoch)
+        name = replicate_name(key)
+        drawn = epoch is None and not key.validation and name in self.replicates
+        return self.replicates.deviation(name) if drawn else None
 
     @property
     def steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """What `replicates` deviate by, as their file has it: whole steps and their size."""
+        """The deviations of `replicates` as whole steps (names, n) and their size (names, 1)."""
         if "replicates.npz" not in self.info["sha256"]:
             return self.replicates.quantised()
         with np.load(self._content("replicates.npz"), allow_pickle=False) as file:
@@ -180,9 +186,14 @@ class Record:
         )
 
     def _kept(self, in_tables: Callable, in_folder: Callable):
-        """What the tables hold of it, or its folder.
+        """A part of the record: from its tables, or from its folder.
 
-        Where `calibkit delete` took the folder since, the tables that it was collected into do.
+        Tables have it, too, where `calibkit delete` has removed a folder that was collected.
+
+        Parameters
+        ----------
+        in_tables : reads the part from tables
+        in_folder : reads the part from the folder
         """
         if self.tables:
             return in_tables(self.tables)
@@ -195,6 +206,7 @@ class Record:
             return in_tables(found[1])
 
     def _table(self, file: str) -> dict[str, np.ndarray]:
+        """The columns of a CSV file of the folder, gzipped or not."""
         path, stored = self.path / file, self._content(file).getvalue()
         text = {"shift"}  # the other columns are numbers
         try:
@@ -208,7 +220,7 @@ class Record:
             raise DamagedRecord(f"{path}: cannot be read ({error})") from None
 
     def _content(self, file: str) -> io.BytesIO:
-        """What a file holds, if that is what was written."""
+        """The content of a file, if its checksum is that of ``run.json``."""
         path = self.predictions if file == "arrays.npz" else self.path / file
         with suppress(FileNotFoundError):
             content = durable.read(path)

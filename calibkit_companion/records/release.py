@@ -13,16 +13,23 @@ from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.experiments.method import Method
 from calibkit_companion.records import manifest
-from calibkit_companion.records.replicates import KEY, rows_of
+from calibkit_companion.records.keys import Key
+from calibkit_companion.records.replicates import rows_of
 from calibkit_companion.records.tables import codes_of, decimal, released_root, seen
 
 
 def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -> None:
     """Publish the tables of one setting from `record.Record`, all of them or none.
 
-    Rows of records that are in tables already are taken over as they are. `more` gives rows that a
-    record does not have: `KEY` and ``value``, and ``epoch`` if they are of one. A setting is
-    written whole: what its tables held before and is not among `records` is gone.
+    Rows of records that are in tables already are taken over as they are. A setting is written
+    whole: what its tables held before and is not among `records` is gone.
+
+    Parameters
+    ----------
+    folder : of the setting; it is made if need be
+    records : all of the setting
+    more : gives rows that a record does not have: the fields of `Key`, ``value``, and ``epoch`` for
+        a number of one epoch
     """
     with extras():
         import pyarrow as pa
@@ -61,6 +68,7 @@ def write(folder: Path, records: Iterable, more: Callable = lambda record: []) -
 
 
 def _identity(record) -> dict[str, list]:
+    """The row of a run in the table ``runs``, as columns."""
     run = record.info["run"]
     made = run["method"] | {"options": tuple(sorted(run["method"].get("options", {}).items()))}
     columns = {"run": record.name} | {k: run[k] for k in ("dataset", "network")}
@@ -70,7 +78,7 @@ def _identity(record) -> dict[str, list]:
 
 
 def _table_of(run: str, columns: Mapping):
-    """An Arrow table of one run."""
+    """An Arrow table of one run, from its columns."""
     import pyarrow as pa
 
     types = {"step": pa.float32(), "validation": pa.int32(), "epoch": pa.int32()}
@@ -84,7 +92,7 @@ def _table_of(run: str, columns: Mapping):
 
 
 def _plain(table):
-    """A table as it was before it was written: texts, and numbers in double precision."""
+    """A table that was read, with texts and numbers as they were before it was written."""
     import pyarrow as pa
 
     for i, field in enumerate(table.schema):
@@ -101,7 +109,7 @@ def _encoded(table, note: dict[bytes, bytes]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    order = [k for k in (*KEY, "epoch", "run") if k in table.column_names]
+    order = [k for k in (*Key._fields, "epoch", "run") if k in table.column_names]
     exact = "value" in table.column_names
     table = table.sort_by([(k, "ascending") for k in (order if exact else ["run"])])
     for i, field in enumerate(table.schema):
@@ -134,9 +142,10 @@ def _encoded(table, note: dict[bytes, bytes]) -> bytes:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold the tables, so that no other process publishes any; what a killed one left goes.
+    """A context in which no other process publishes tables.
 
-    Version 0.1.0 renamed folders twice: what it left in between comes back.
+    What a killed process left behind is removed first. Folders that version 0.1.0 left between its
+    two renames are brought back.
     """
     from filelock import FileLock
 

@@ -28,20 +28,19 @@ import numpy as np
 from calibkit_companion.data import durable
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.records import manifest
-from calibkit_companion.records.replicates import KEY, joined
+from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
-DIGITS = 7  # that history and shifted sets have at most
-
-
-_UNDEFINED = -128
+DIGITS = 7  # at most, of numbers in histories and tables of shifted test sets
+_UNDEFINED = -128  # a step of a replicate that leaves the metric undefined
 
 
 def released_root() -> Path:
+    """The folder of the released tables, with a folder for each setting."""
     return cache_root() / "released"
 
 
 class Tables:
-    """The tables of one setting, as they were when it was opened; each is read on first use."""
+    """The tables of one setting, as they were when they were opened; each is read on first use."""
 
     def __init__(self, folder: Path):
         self.folder, self.opened = folder, manifest.Opened(folder)
@@ -57,7 +56,7 @@ class Tables:
         return {}
 
     def rows(self, table: str, run: str) -> dict[str, np.ndarray]:
-        """The columns of a run in "history" or "shifted", without those it lacks."""
+        """The columns of a run in the table "history" or "shifted", without empty ones."""
         if table not in self._parts:
             self._parts[table] = dict(_by_run(_columns(self.opened.read(table))))
         part, columns = self._parts[table].get(run, (None, {}))
@@ -65,28 +64,32 @@ class Tables:
 
     @cached_property
     def ends(self) -> "_Numbers":
-        """Numbers of the end of runs, by `KEY`."""
+        """Numbers of the end of runs, by `Key`."""
         return _Numbers(self.opened, "results")
 
     @cached_property
     def epochs(self) -> "_Numbers":
-        """Numbers of runs whose predictions were kept through training, by `KEY` and epoch."""
+        """Numbers of runs whose predictions were kept through training, by `Key` and epoch."""
         return _Numbers(self.opened, "epochs")
 
-    def number(self, run: str, *key) -> float | None:
-        """A number of a run by `KEY`, and an epoch if it is not of the end; None if not kept."""
-        its = self.ends if len(key) == len(KEY) else self.epochs
-        row = its.of(run).get(key)
-        return None if row is None else float(its.value[row])
+    def number(self, run: str, key: Key, epoch: int | None = None) -> float | None:
+        """A number of a run at its end, or at an epoch; None if it is not kept."""
+        numbers, row = self._find(run, key, epoch)
+        return None if row is None else float(numbers.value[row])
 
-    def deviation(self, run: str, *key) -> np.ndarray | None:
-        """What each resample adds to such a number; None without replicates."""
-        its = self.ends if len(key) == len(KEY) else self.epochs
-        row = its.of(run).get(key)
-        drawn = row is not None and its.drawn[row]
-        return its.deviations(row).astype(np.float64) if drawn else None
+    def deviation(self, run: str, key: Key, epoch: int | None = None) -> np.ndarray | None:
+        """What each resample of the test set adds to such a number; None without replicates."""
+        numbers, row = self._find(run, key, epoch)
+        drawn = row is not None and numbers.drawn[row]
+        return numbers.deviations(row).astype(np.float64) if drawn else None
+
+    def _find(self, run: str, key: Key, epoch: int | None) -> tuple["_Numbers", int | None]:
+        """The table that a number would be in, and its row there."""
+        numbers = self.ends if epoch is None else self.epochs
+        return numbers, numbers.of(run).get((*key, epoch) if numbers is self.epochs else (*key,))
 
     def predictions(self, run: str) -> Path:
+        """The file of the predictions of a run, whether it is there or not."""
         return self.folder.resolve().parent.parent / "runs" / run / "arrays.npz"
 
 
@@ -96,12 +99,12 @@ class _Numbers:
     def __init__(self, opened: manifest.Opened, kind: str):
         self._opened, self._kind = opened, kind
         self._of: dict[str, dict[tuple, int]] = {}
-        table = opened.read(kind, [*KEY, "epoch", "run", "value", "step"])
+        table = opened.read(kind, [*Key._fields, "epoch", "run", "value", "step"])
         if table is None:
             return
         self.value, self._step = _array(table["value"]), _array(table["step"])
         self.drawn = ~np.isnan(self._step)
-        key = [codes_of(table[k]) for k in (*KEY, "epoch") if k in table.column_names]
+        key = [codes_of(table[k]) for k in (*Key._fields, "epoch") if k in table.column_names]
         runs, labels = codes_of(table["run"])
         self._of = {run: {} for run in labels}
         places = list(self._of.values())
@@ -119,16 +122,19 @@ class _Numbers:
         return self._of.get(run, {})
 
     def values(self, run: str) -> dict[tuple, float]:
+        """The numbers of a run, by their key."""
         return {key: float(self.value[row]) for key, row in self.of(run).items()}
 
     @cached_property
     def _steps(self) -> np.ndarray:
+        """The deviations of every row in whole steps (rows, n), without a copy."""
         column = self._opened.read(self._kind, ["steps"])["steps"].combine_chunks()
         size = column.type.byte_width
         steps = np.frombuffer(column.buffers()[1], np.int8)[column.offset * size :]
         return steps[: len(column) * size].reshape(-1, size)
 
-    def deviations(self, rows) -> np.ndarray:
+    def deviations(self, rows: int | np.ndarray) -> np.ndarray:
+        """What each resample adds to the numbers of some rows (rows, n)."""
         steps, step = self._steps[rows], self._step[rows][..., None]
         return np.where(steps == _UNDEFINED, np.float32(np.nan), steps * step)
 
@@ -136,22 +142,26 @@ class _Numbers:
         """`deviations.Replicates` of a run."""
         from calibkit_companion.records import deviations
 
-        its = self.of(run)
-        drawn = {joined(*k[:3]): row for k, row in its.items() if self.drawn[row]}
+        numbers = {Key(*key): row for key, row in self.of(run).items()}
+        drawn = {replicate_name(key): row for key, row in numbers.items() if self.drawn[row]}
         rows = np.array(list(drawn.values()), int)
-        others = {k[:2]: float(self.value[row]) for k, row in its.items() if not self.drawn[row]}
         temperatures = {
-            joined("", after).lstrip("_"): value
-            for (metric, after), value in others.items()
-            if metric == "temperature"
+            fit_name(key.recalibration): float(self.value[row])
+            for key, row in numbers.items()
+            if key.metric == "temperature" and not key.validation
         }
-        p = others.get(("p", "none"))
-        values = self.value[rows], self.deviations(rows)
-        return deviations.Replicates(tuple(drawn), *values, temperatures, p)
+        p = numbers.get(Key("p", score="p_norm"))
+        return deviations.Replicates(
+            tuple(drawn),
+            self.value[rows],
+            self.deviations(rows),
+            temperatures,
+            None if p is None else float(self.value[p]),
+        )
 
 
 def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
-    """By run its rows, and the columns of which it has any."""
+    """Each run with the place of its rows and the columns in which it has a value."""
     if not columns:
         return
     runs = columns.pop("run")
@@ -168,21 +178,24 @@ def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
 
 
 def _columns(table) -> dict[str, np.ndarray]:
+    """The columns of an Arrow table by name; empty without a table."""
     return {k: _array(table[k]) for k in table.column_names} if table else {}
 
 
 def _array(column) -> np.ndarray:
-    """A column, without Arrow's own way, which imports pandas."""
-    if str(column.type).startswith("dictionary"):
+    """An Arrow column as an array; Arrow's own conversion would import pandas."""
+    from pyarrow import types  # late: not every command reads tables
+
+    if types.is_dictionary(column.type):
         codes, labels = codes_of(column)
         return np.array(labels, object)[codes]
-    if str(column.type) == "string":
+    if types.is_string(column.type):
         return np.array(column.to_pylist(), object)
     return _numbers(column.combine_chunks())
 
 
 def _numbers(array) -> np.ndarray:
-    """An array of numbers, with NaN where there is none. Arrow's own way to fill imports pandas."""
+    """An Arrow array of numbers, with NaN for a missing one; Arrow's own fill imports pandas."""
     if not array.null_count:
         return np.from_dlpack(array)
     known = np.from_dlpack(array.is_valid().cast("uint8")).astype(bool)
@@ -192,8 +205,10 @@ def _numbers(array) -> np.ndarray:
 
 
 def codes_of(column) -> tuple[np.ndarray, list]:
-    """A column as numbers of its distinct values, and these."""
-    if str(column.type).startswith("dictionary"):
+    """A column as codes (n,), and the list of distinct values to which they point."""
+    from pyarrow import types  # late: not every command reads tables
+
+    if types.is_dictionary(column.type):
         column = column.unify_dictionaries().combine_chunks()
         return _numbers(column.indices), column.dictionary.to_pylist()
     values, codes = np.unique(_array(column), return_inverse=True)
@@ -204,7 +219,7 @@ _POWERS = np.array([float(f"1e{k}") for k in range(40)])
 
 
 def decimal(single: np.ndarray) -> np.ndarray:
-    """The numbers of `DIGITS` digits that were rounded to single precision."""
+    """The numbers of at most `DIGITS` digits that are nearest to numbers in single precision."""
     x = single.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = DIGITS - 1 - np.floor(np.log10(np.abs(x)))
@@ -219,14 +234,14 @@ _readers: list[set[str]] = []  # that go on with what they looked at first; fold
 
 
 def hold() -> None:
-    """From here on, this process reads tables as they were when it first looked at them."""
+    """Let this process read, from now on, the tables as it finds them at its next look."""
     _readers.append(set(durable.names(cache_root() / "runs")))
     seen.clear()
 
 
 @contextmanager
 def one_release() -> Iterator[None]:
-    """Within, tables are read as they were when first looked at, whatever is published."""
+    """A context in which tables are read as at the first look, whatever is published meanwhile."""
     hold()
     try:
         yield
@@ -235,7 +250,7 @@ def one_release() -> Iterator[None]:
 
 
 def settings() -> dict[str, Tables]:
-    """The tables of every setting that has some, by its name."""
+    """The tables of every setting, by the key of the setting."""
     root = str(released_root())
     if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < 0.1):
         return seen[2]
@@ -248,6 +263,7 @@ def settings() -> dict[str, Tables]:
 
 
 def _look(root: str) -> dict[str, Tables]:
+    """The tables in a folder by setting; those that did not change stay open."""
     found, kept = {}, {}
     for name in durable.names(root):
         folder = os.path.join(root, name)
@@ -261,17 +277,18 @@ def _look(root: str) -> dict[str, Tables]:
 
 
 def _by_name(found: dict[str, Tables]) -> dict[str, Tables]:
+    """The tables of each run; of a run in two settings, those of the first."""
     return {run: its for its in reversed(found.values()) for run in its.infos}
 
 
 def where() -> dict[str, Path]:
-    """Of every run in tables the file that says so, and changes with them."""
+    """By the name of each run in tables, the file that changes whenever these tables change."""
     settings()
     return {run: manifest.file_of(its.folder) for run, its in _index.items()}
 
 
 def find(run: str) -> tuple[dict, Tables] | None:
-    """``run.json`` of a run and the tables that hold the rest of it; None if none does."""
+    """``run.json`` of a run, and the tables that hold it; None if no table does."""
     settings()
     if run not in _index and _readers and run in _readers[-1]:  # its folder may have gone since
         _index.update({name: its for name, its in _by_name(_look(seen[0])).items() if name == run})

@@ -24,9 +24,10 @@ A calibration error is compared as its column says: ``ece`` is the error that th
 """
 
 # ruff: noqa: F401 (names for those who use the package)
+from calibkit_companion.results.change import epochs
 from calibkit_companion.results.collection import collect, home
-from calibkit_companion.results.derived import Predictions
 from calibkit_companion.results.measure import Networks, Series, measured
 from calibkit_companion.results.number import MARGINS, Number, margin
-from calibkit_companion.results.rows import Row, Rows, row
+from calibkit_companion.results.predictions import Predictions
+from calibkit_companion.results.rows import Operand, Row, Rows, row
 from calibkit_companion.results.runs import Results, late, load

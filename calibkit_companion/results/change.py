@@ -12,67 +12,78 @@ from math import inf, isnan, nan, sqrt
 import numpy as np
 
 from calibkit import stats
+from calibkit_companion.records.keys import column
 from calibkit_companion.records.record import Record
-from calibkit_companion.results.measure import Series, column_of
+from calibkit_companion.results.measure import Series
 from calibkit_companion.results.number import Number
 
 MOST = 5  # evaluated epochs at either end
-_RATES = (
-    "second_rate",
-    "third_rate",
-)  # they begin after a milestone, also where averaging has others
+# Periods that begin after a milestone of the protocol, also where averaging has other rates.
+_RATES = ("second_rate", "third_rate")
 
 
 @dataclass(frozen=True)
 class Change(Series):
-    """A change by seed; `draws` are not resamples but, by seed, how far each epoch of the first
-    and of the last stretch lies from the mean of its stretch.
+    """A change through training, by seed.
+
+    Here `draws` are no resamples. By seed they say how far each epoch of the first and of the last
+    stretch lies from the mean of its stretch (2j,).
     """
 
     @property
     def covers(self) -> str:
-        """Not the test set: what it adds to all epochs of a stretch is not known."""
+        """The runs alone: what the test set adds to all epochs of a stretch is not known."""
         return "runs" if self.seeds > 1 else ""
 
     def __sub__(self, other: Series | float) -> Series:
-        if isinstance(other, Change) and self._size != other._size:  # only the runs tell
+        if isinstance(other, Change) and self._size != other._size:  # epochs are not paired
             return replace(self, draws={}) - replace(other, draws={})
         return super().__sub__(other)
 
     @property
     def _size(self) -> int:
+        """How many epochs both stretches have together; 0 without `draws`."""
         return max(map(len, self.draws.values()), default=0)
 
     def mean(self) -> "MeanChange":
+        """The mean change over the seeds that have one."""
         there = [seed for seed, value in self.values.items() if not isnan(value)]
         noise = [self.draws[seed] for seed in there] if self.draws else []
         return mean_change([self.values[seed] for seed in there], noise)
 
 
 def since(records: Iterable[Record], number: Number) -> Series:
-    """A number's change since the beginning of a period, `Number.since`, by seed.
+    """The change of a number since the beginning of its period, `Number.since`, by seed.
 
-    It is nan where a run lacks the number or has fewer than four evaluated epochs in the period.
+    It is NaN for a run that lacks the number or has fewer than four evaluated epochs in the period.
     """
     by_seed = {record.info["run"]["seed"]: record for record in records}
     n = next((int(record.history["n"][-1]) for record in by_seed.values()), 0)
-    found = {seed: _stretches(record, number) for seed, record in by_seed.items()}
-    changes = {seed: float(np.diff(ends.mean(axis=1))[0]) for seed, ends in found.items()}
-    noise = {seed: (e - e.mean(axis=1, keepdims=True)).ravel() for seed, e in found.items()}
+    ends = {seed: _stretches(record, number) for seed, record in by_seed.items()}
+    changes = {seed: float(np.diff(both.mean(axis=1))[0]) for seed, both in ends.items()}
+    noise = {seed: (e - e.mean(axis=1, keepdims=True)).ravel() for seed, e in ends.items()}
     return Change(changes, noise if len({len(d) for d in noise.values()}) == 1 else {}, n)
 
 
 def _stretches(record: Record, number: Number) -> np.ndarray:
-    """A number at the first and the last epochs of a period (2, j)."""
-    history, protocol = record.history, record.info["run"]["protocol"]
-    epoch, values = history["epoch"], history.get(column_of(number))
+    """The number at the first and at the last epochs of a period (2, j); NaN if not there."""
+    values, chosen = record.history.get(column(number.key)), epochs(record, number.since)
+    if values is None or chosen is None:
+        return np.full((2, 2), nan)
+    return values[np.searchsorted(record.history["epoch"], chosen)]
+
+
+def epochs(record: Record, since: str) -> np.ndarray | None:
+    """The first and the last evaluated epochs of a period (2, j).
+
+    `since` is that of a `Number`. There are none where the period has fewer than four.
+    """
+    epoch, protocol = record.history["epoch"], record.info["run"]["protocol"]
     milestones = *protocol.get("milestones", ()), inf, inf
     begins = {"settled": 0.1 * epoch[-1], **dict(zip(_RATES, milestones, strict=False))}
-    within = np.flatnonzero(epoch > begins[number.since])
+    within = epoch[epoch > begins[since]]
     j = min(MOST, len(within) // 2)
-    if j < 2 or values is None:
-        return np.full((2, 2), nan)
-    return np.stack([values[within[:j]], values[within[-j:]]])
+    return None if j < 2 else np.stack([within[:j], within[-j:]]).astype(int)
 
 
 def mean_change(values: Sequence[float], deviations: Sequence[np.ndarray]) -> "MeanChange":

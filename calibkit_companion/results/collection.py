@@ -10,9 +10,9 @@ from calibkit_companion.results import derived
 
 
 def home(edition: str = "released") -> dict[str, str]:
-    """The setting in whose tables a run lies, by its name: the first that the plan gives it.
+    """By the name of each run, the setting whose tables hold it: the first in the plan.
 
-    What belongs to no setting lies with its data set, as ``20newsgroups-other``.
+    Runs of no setting lie with their data set, as ``20newsgroups-other``.
     """
     homes: dict[str, str] = {}
     for name in dict.fromkeys(s.name for s in plan.settings(edition)):
@@ -25,10 +25,15 @@ def home(edition: str = "released") -> dict[str, str]:
 
 
 def collect(edition: str = "released", say: Callable = print) -> None:
-    """Turn run folders into released tables, beside what these hold already.
+    """Add run folders to the released tables.
 
     The tables of a setting are written anew if a folder or a number is not in them, or if version
-    0.1.0 wrote them, and not touched otherwise.
+    0.1.0 wrote them. Other tables are not touched.
+
+    Parameters
+    ----------
+    edition : whose runs are collected
+    say : called with a line for each setting that is written
     """
     with release.held():
         homes = home(edition)
@@ -57,8 +62,10 @@ def collect(edition: str = "released", say: Callable = print) -> None:
 
 
 def _elsewhere(by_setting: dict[str, list[Record]], name: str) -> Iterable[Record]:
+    """The records that belong to other settings."""
     return (r for other, records in by_setting.items() if other != name for r in records)
 
 
 def _folder(name: str) -> Path:
+    """Where the tables of a setting are."""
     return tables.released_root() / name

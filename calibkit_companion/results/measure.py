@@ -8,78 +8,79 @@ from statistics import NormalDist
 import numpy as np
 
 from calibkit import metrics, stats
-from calibkit_companion.records.deviations import BY_LOG_ODDS
+from calibkit_companion.records.keys import Recalibration, column, test_sets
 from calibkit_companion.records.record import Record
-from calibkit_companion.records.replicates import KEY
 from calibkit_companion.results import derived
 from calibkit_companion.results.number import Number
 
 SCORES = {"trust_score": "test_trust_score", "confidnet": "test_confidnet"}  # in a record's arrays
-_AFTER = {"ts_ece": "_scaled", "ts_test": "_optimal"}  # in a history or under shift
 
 
-# Sums of other numbers: a constant, and (metric, recalibration, factor); None: its own.
+# Metrics that are sums of others: a constant and terms (metric, recalibration, factor), where None
+# stands for the recalibration of the sum.
 _SUMS = {
     "confidence_correct": (1.0, (("ece_correct", None, -1.0),)),
     "confidence_wrong": (1.0, (("ece_correct", None, -1.0), ("confidence_gap", None, -1.0))),
-    # What one temperature cannot repair of the NLL, and what it removes (Berta et al., 2025).
+    # The NLL that temperature scaling leaves, and the NLL that it removes (Berta et al., 2025).
     "nll_refinement": (0.0, (("nll", "ts_nll", 1.0),)),
     "nll_calibration": (0.0, (("nll", "none", 1.0), ("nll", "ts_nll", -1.0))),
 }
 
 
 def measured(record: Record, number: Number) -> tuple[float, np.ndarray | None]:
-    """A number of a run, and how far it lies from it on resamples of the test set.
+    """A number of a run, and its deviations on resamples of the test set.
 
-    It is nan where the record does not have it, and None where nothing tells its deviations.
+    Returns
+    -------
+    value : float
+        NaN if the record does not have the number.
+    deviations : array (n,) or None
+        The number on each resample minus `value`; None if the record keeps no resamples of it.
     """
-    if number.metric == "accuracy" and number.recalibration.startswith("ts_"):
-        number = number._replace(recalibration="none")  # no temperature changes what is predicted
+    if number.metric == "accuracy" and Recalibration(number.recalibration).scales:
+        number = number._replace(recalibration=Recalibration.NONE)  # no prediction changes
     if number.metric in _SUMS and number.score == "max_probability":
         constant, parts = _SUMS[number.metric]
         value, drawn = 0.0, 0.0
-        for metric, after, factor in parts:
-            part = number._replace(metric=metric, recalibration=after or number.recalibration)
-            of_part, its = measured(record, part)
+        for metric, recalibration, factor in parts:
+            recalibration = recalibration or number.recalibration
+            part = number._replace(metric=metric, recalibration=recalibration)
+            of_part, deviations = measured(record, part)
             value += factor * of_part
-            drawn = None if drawn is None or its is None else drawn + factor * its
+            unknown = drawn is None or deviations is None
+            drawn = None if unknown else drawn + factor * deviations
         return constant + value, drawn
     if number.test_set != "clean":
         return _under_shift(record, number), None
-    # A period takes the deviations of the end, a fit on few samples those of the fit on all.
-    drawn = record.deviation(*_key(number._replace(validation=0)))
-    at_once = number.at == "end" or isinstance(number.at, int)
-    if at_once and (kept := record.measured(*_key(number))) is not None:
+    # Records keep deviations of the end and of fits on all validation samples: they stand in for
+    # those of a period, and of a fit on few samples.
+    drawn = record.deviation(number.key._replace(validation=0), number.epoch)
+    at_once = number.at == "end" or number.epoch is not None
+    if at_once and (kept := record.measured(number.key, number.epoch)) is not None:
         return kept, drawn
-    if number.at != "end" or column_of(number) in record.history:
+    if number.at != "end" or column(number.key) in record.history:
         return _through_training(record, number), drawn
     if number.score == "max_probability":
         return derived.value(record, number), drawn
     return derived.by_score(record, number)
 
 
-def _key(number: Number) -> tuple:
-    """What a record finds a number by, at the end or at an epoch."""
-    epoch = (number.at,) if isinstance(number.at, int) else ()
-    return (*(getattr(number, field) for field in KEY), *epoch)
-
-
 def _under_shift(record: Record, number: Number) -> float:
-    kind, _, severity = number.test_set.rpartition("-")
-    collected = number.test_set == "collected" or kind in record.collected.get("shift", ())
-    table = record.collected if collected else record.shifted
-    if column_of(number) not in table:
+    """A number on a shifted or newly collected test set, or its mean over all of them."""
+    tables = {"shifted": record.shifted, "collected": record.collected}
+    table = tables.get(number.test_set, record.all_shifted)
+    if column(number.key) not in table:
         return nan
-    values = table[column_of(number)]
-    if number.test_set not in ("shifted", "collected"):
-        values = values[(table["shift"] == kind) & (table["severity"] == float(severity))]
+    values = table[column(number.key)]
+    if number.test_set not in tables:
+        values = values[[name == number.test_set for name in test_sets(table)]]
     return derived.mean(values)
 
 
 def _through_training(record: Record, number: Number) -> float:
-    """A number at an epoch, at the end or over a period, from the history."""
+    """A number at an epoch, at the end or over a period, from the history; NaN if not there."""
     history = record.history
-    if column_of(number) not in history:
+    if column(number.key) not in history:
         return nan
     epoch = history["epoch"]
     chosen = {
@@ -91,41 +92,39 @@ def _through_training(record: Record, number: Number) -> float:
         rate = history["learning_rate"]
         drops = np.searchsorted(-np.unique(rate)[::-1], -rate)
         chosen = drops == 1 if number.at == "second_rate" else drops >= 2
-    return derived.mean(history[column_of(number)][chosen])
-
-
-def column_of(number: Number) -> str:
-    """What a history, or a table of shifted sets, calls a number; empty if these have none such."""
-    if number.score not in ("max_probability", "log_odds") or number.validation:
-        return ""
-    named = number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
-    return named + BY_LOG_ODDS * (number.score == "log_odds")
+    return derived.mean(history[column(number.key)][chosen])
 
 
 def by_log_odds(number: Number) -> Number | None:
-    """The number as ranked by the log-odds; None if it does not rank, or says what ranks it."""
+    """The number ranked by the log-odds; None if it does not rank or already names its score."""
     if number.score != "max_probability" or not metrics.ranks(number.metric):
         return None
     return number._replace(score="log_odds")
 
 
 def has(record: Record, number: Number) -> bool:
-    """Whether a run has a number that is ranked by the log-odds."""
-    column = column_of(number)
+    """Whether the record of a run has a number, or can compute it from its predictions."""
+    name = column(number.key)
     if number.test_set != "clean":
-        return column in record.all_shifted
+        return name in record.all_shifted
     if number.since or isinstance(number.at, str) and number.at != "end":
-        return column in record.history
+        return name in record.history
     if number.at == "end" and not record.light:  # they are computed
-        return number.recalibration != "binned" and not number.validation
-    return column in record.history or record.measured(*_key(number)) is not None
+        return number.recalibration != Recalibration.BINNED and not number.validation
+    return name in record.history or record.measured(number.key, number.epoch) is not None
 
 
 @dataclass(frozen=True)
 class Series:
     """A number of one method by seed, and its deviations on resamples of the test set.
 
-    Without `draws` the test set adds no uncertainty; `n` is its size, `test_set` names it.
+    Attributes
+    ----------
+    values : the number by seed
+    draws : by seed, the number on each resample minus its value (n,); empty: the test set adds no
+        uncertainty
+    n : size of the test set
+    test_set : its name; of two test sets, deviations are not paired
     """
 
     values: Mapping[int, float]
@@ -134,39 +133,41 @@ class Series:
     test_set: str = ""
 
     def __sub__(self, other: "Series | float") -> "Series":
-        """The difference seed by seed, of the seeds that both have, or from a number."""
+        """The difference, seed by seed, from a series over the seeds of both, or from a number."""
         if not isinstance(other, Series):
             return replace(self, values={s: v - other for s, v in self.values.items()})
         seeds = [s for s in self.values if s in other.values]
         values, draws = {s: self.values[s] - other.values[s] for s in seeds}, {}
         if self.draws and other.draws:
-            # What one test set draws says nothing about another.
+            # Resamples of two test sets are not the same samples: shifted by one, they do not pair.
             shift = int(self.test_set != other.test_set)
             draws = {s: self.draws[s] - np.roll(other.draws[s], shift) for s in seeds}
         return replace(self, values=values, draws=draws, n=min(self.n, other.n))
 
     @property
     def seeds(self) -> int:
-        """Those with a number."""
+        """How many seeds have a number."""
         return sum(not isnan(v) for v in self.values.values())
 
     @property
     def covers(self) -> str:
-        """What the interval of the mean is about; nothing for a single run."""
+        """Which uncertainty the interval of the mean covers, in words; empty for a single run."""
         if self.seeds < 2:
             return ""
         return "runs and test set" if self.draws else "runs"
 
     def mean(self) -> stats.MeanOverSeeds:
+        """The mean over seeds, with its sources of uncertainty."""
         draws = np.array([*self.draws.values()]) if self.draws else None
         return stats.mean_over_seeds([*self.values.values()] or [nan], draws)
 
 
 class Networks(Series):
-    """A number of networks that others trained, by network in place of seed: a sample of nothing.
+    """A number of networks that others trained, by the name of the network in place of the seed.
 
-    So the interval is not that of a mean: it goes from the lowest to the highest of them, each with
-    its own interval over the test set where it has draws. What it tells holds on every network.
+    The networks are no random sample, so the interval is not that of a mean. It goes from the
+    lowest to the highest network, each with its own interval over the test set where it has draws.
+    What the interval tells holds on every network.
     """
 
     covers = "networks"
@@ -185,10 +186,12 @@ class Networks(Series):
 
 
 def by_seed(records: Iterable[Record], number: Number, dataset: str) -> Series:
-    """A number of some runs by seed, with its deviations if all have them."""
-    by_seed = {r.info["run"]["seed"]: r for r in records}
-    n = next((int(r.history["n"][-1]) for r in by_seed.values()), 0)
-    found = {seed: measured(record, number) for seed, record in by_seed.items()}
-    values, draws = ({seed: its[i] for seed, its in found.items()} for i in (0, 1))
-    known = all(its is not None for its in draws.values())
-    return Series(values, draws if known else {}, n, f"{dataset}/{number.test_set}")
+    """A number of some runs by seed, with its deviations if all runs have them."""
+    by_seed = {record.info["run"]["seed"]: record for record in records}
+    n = next((int(record.history["n"][-1]) for record in by_seed.values()), 0)
+    both = {seed: measured(record, number) for seed, record in by_seed.items()}
+    values = {seed: value for seed, (value, _) in both.items()}
+    draws = {seed: deviations for seed, (_, deviations) in both.items()}
+    if any(deviations is None for deviations in draws.values()):
+        draws = {}
+    return Series(values, draws, n, f"{dataset}/{number.test_set}")

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from calibkit_companion.records.keys import Key, Recalibration
+
 
 class Number(NamedTuple):
     """Which number of a run.
@@ -9,8 +11,7 @@ class Number(NamedTuple):
     Attributes
     ----------
     metric : a name in `calibkit.terms.METRICS` or in `METRICS` here
-    recalibration : "none"; "ts_nll", "ts_ece" (a temperature that minimises the NLL or the ECE of
-        the validation data), "ts_test" (the ECE of the test data), "binned" (histogram binning)
+    recalibration : a `records.keys.Recalibration`, or its value, such as "ts_nll"
     score : "max_probability", "log_odds", "p_norm", "trust_score" or "confidnet"
     test_set : "clean"; "shifted" or "collected", the mean over every shifted or newly collected
         set; or one of them by name and severity, such as "blur-3"
@@ -24,12 +25,30 @@ class Number(NamedTuple):
     """
 
     metric: str
-    recalibration: str = "none"
+    recalibration: str = Recalibration.NONE
     score: str = "max_probability"
     test_set: str = "clean"
     at: str | int = "end"
     since: str = ""
     validation: int = 0
+
+    @property
+    def key(self) -> Key:
+        """What identifies it in the record of a run."""
+        return Key(self.metric, self.recalibration, self.score, self.validation)
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of which it is; None for the end or a period of the training."""
+        return self.at if isinstance(self.at, int) else None
+
+    def differing(self, other: "Number") -> list[str]:
+        """The fields in which another number has other values, in their order.
+
+        >>> Number("ece", "ts_nll").differing(Number("ece", validation=100))
+        ['recalibration', 'validation']
+        """
+        return [name for name in self._fields if getattr(self, name) != getattr(other, name)]
 
 
 # The ± that the papers print, in natural units: the median over all cells that have one, also for

@@ -20,14 +20,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from calibkit import terms
 from calibkit_companion.experiments import papers, plan
 from calibkit_companion.experiments.run import Run
+from calibkit_companion.records.keys import Recalibration, read_column
 from calibkit_companion.results.number import Number
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SCALES = {"percent": 100, "percent_points": 100, "x1000": 1000, "x100": 100, "x10": 10}
-# What we call a calibration error after a recalibration.
-_RECALIBRATED = {"_scaled": "ts_ece", "_optimal": "ts_test", "_binned": "binned"}
+MEANS = "avg_over_backbones"  # in place of a network: means of the rows above them
+_TOY_PANELS = (
+    "toy_panel_a",
+    "toy_panel_b",
+    "toy_panel_c",
+)  # of the Gaussians, in place of a method
 # Test sets under shift, as `Number` names them. What we have on an unshifted one is no
 # counterpart; our own corruptions are one to published corruptions.
 TEST_SETS = {name: f"{name.replace('.', '_')}-0" for name in papers.TRAINED_ON}
@@ -56,13 +61,12 @@ class Cell(NamedTuple):
 
     @property
     def number(self) -> Number:
-        """What it is among our numbers: after recalibration, or on another test set."""
-        metric, after = self.metric, "ts_ece" if self.method == "ts" else "none"
-        for suffix, recalibration in _RECALIBRATED.items():
-            if metric.endswith(suffix):
-                metric, after = metric.removesuffix(suffix), recalibration
+        """The same number among ours: its recalibration, score and test set."""
+        metric, recalibration, *_ = read_column(self.metric)
+        if self.method == "ts":
+            recalibration = Recalibration.TS_ECE
         score = "confidnet" if self.method == "confidnet" else "max_probability"
-        return Number(metric, after, score, TEST_SETS.get(self.dataset, "clean"))
+        return Number(metric, recalibration, score, TEST_SETS.get(self.dataset, "clean"))
 
 
 @cache
@@ -107,6 +111,7 @@ def cells(exhibit: str = "") -> "pd.DataFrame":
 
 
 def _chosen(exhibit: str = "") -> list[Cell]:
+    """The cells of an exhibit, or of all; an unknown exhibit is refused."""
     if exhibit:
         known = [e["id"] for e in papers.ledger("exhibits.csv")]
         terms.choose("exhibit", exhibit, known, "calibkit plan --csv")
@@ -114,6 +119,7 @@ def _chosen(exhibit: str = "") -> list[Cell]:
 
 
 def _cell(line: dict[str, str]) -> Cell:
+    """A cell from a line of the ledger."""
     scale = _SCALES.get(line["scale"], 1)
     return Cell(
         *(line[k] for k in ("paper", "exhibit", "our_dataset")),
@@ -161,13 +167,14 @@ def table(exhibit: str, dataset: str = "", network: str = "") -> "pd.DataFrame":
 
 
 def _wide(cells: dict[tuple, object], across: Sequence[int] = (-1,)) -> "pd.DataFrame":
-    """Cells by their keys, of which some go across, in the order in which they first come."""
+    """Cells as a table in order of appearance; `across`: which parts of a key make the columns."""
     import pandas as pd
 
     return pd.Series(cells).unstack(list(across), sort=False)
 
 
 def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
+    """The cells of an exhibit for a data set and a network, each number once; empty: for all."""
     its = _chosen(exhibit)
     if not its:
         raise ValueError(f"exhibit: got {exhibit!r}, which has no printed numbers")
@@ -180,10 +187,12 @@ def _part(exhibit: str, dataset: str = "", network: str = "") -> list[Cell]:
 
 
 def _label(method: str) -> str:
+    """What a method of the ledger is called on pages."""
     return "ConfidNet" if method == "confidnet" else terms.label(method)
 
 
 def _shown(value: float, metric: str) -> str:
+    """A value in the units of tables; a dash for NaN."""
     scale = terms.metric_label(metric)[1]
     return "–" if isnan(value) else f"{scale * value:.{1 if scale > 1 else 2}f}"
 
@@ -210,10 +219,22 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Beside:
-    """Our numbers beside those of an exhibit, and what is not the same experiment."""
+    """Our numbers beside those of an exhibit.
+
+    Attributes
+    ----------
+    lines : a line for each cell
+    published, ours : data, networks, epochs and seeds of the two experiments, in words
+    """
 
     lines: list[Line]
-    differs: str
+    published: str
+    ours: str
+
+    @property
+    def differs(self) -> str:
+        """Both experiments in words, for a caption."""
+        return f"Published: {self.published}. Ours: {self.ours}."
 
     def _repr_html_(self) -> str:
         return paired(self).to_html()
@@ -251,40 +272,42 @@ def beside(
     ('erm', 0.9076, True)
     """
     lines = [
-        _line(runs, cell, exhibit)
+        _line(runs, cell)
         for cell in _part(exhibit, dataset, network)
         if cell.metric in (metrics or [cell.metric]) and cell.method in (methods or [cell.method])
     ]
-    return Beside(lines, _differs(runs, lines, exhibit))
+    here = runs.caption if any(line.seeds for line in lines) else "no runs"
+    return Beside(lines, _published(lines, exhibit), here)
 
 
-def _line(runs, cell: Cell, exhibit: str) -> Line:
-    its = runs.series(_ours(runs, cell, exhibit), cell.number)
-    ours, here = its.mean().interval().estimate, [v for v in its.values.values() if not isnan(v)]
-    spread = stdev(here) if len(here) > 1 else nan
+def _line(runs, cell: Cell) -> Line:
+    """A cell, and the mean over our runs of the same method and number."""
+    series = runs.series(_our_method(runs, cell), cell.number)
+    values = [value for value in series.values.values() if not isnan(value)]
+    ours, spread = series.mean().interval().estimate, stdev(values) if len(values) > 1 else nan
     where = cell.dataset, cell.network, cell.method, cell.metric
-    return Line(*where, cell.value, ours, its.seeds, cell.std, spread)
+    return Line(*where, cell.value, ours, series.seeds, cell.std, spread)
 
 
-def _ours(runs, cell: Cell, exhibit: str) -> str:
-    """Our method behind a cell: with the coefficient that its exhibit's runs have."""
-    if cell.method in papers.OF_ERM or cell.method.startswith(("toy_", "u_")):
+def _our_method(runs, cell: Cell) -> str:
+    """Our method behind a cell, with the coefficient that the runs of its exhibit have."""
+    if cell.method in (*papers.OF_ERM, *_TOY_PANELS):
         return "erm"
     planned = papers.find(cell)
     names = [planned[0].method] if planned else []
     return next((m for m in [*names, cell.method] if runs.records(m)), cell.method)
 
 
-def _differs(runs, lines: Sequence[Line], exhibit: str) -> str:
-    epochs, seeds = plan.PAPERS[exhibit.partition("-")[0]].trained
-    theirs = [
+def _published(lines: Sequence[Line], exhibit: str) -> str:
+    """Data, networks, epochs and seeds behind some printed cells, in words."""
+    epochs, seeds = plan.PAPERS[_chosen(exhibit)[0].paper].trained
+    words = [
         " and ".join(dict.fromkeys(terms.DATASETS.get(x.dataset, x.dataset) for x in lines)),
         ", ".join(dict.fromkeys(x.network for x in lines)),
         epochs or "epochs not stated",
         seeds or "number of seeds not stated",
     ]
-    there = any(x.seeds for x in lines)
-    return f"Published: {'; '.join(theirs)}. Ours: {runs.caption if there else 'no runs'}."
+    return "; ".join(words)
 
 
 def paired(*tables: Beside, here: Sequence[str] = ()):
@@ -318,7 +341,7 @@ def paired(*tables: Beside, here: Sequence[str] = ()):
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
     named = zip(tables[1:], here[1:], strict=False)
-    note = tables[0].differs + "".join(f" {n}: {t.differs.split('Ours: ')[1]}" for t, n in named)
+    note = tables[0].differs + "".join(f" {name}: {table.ours}." for table, name in named)
     note += " –: not printed, or not run." * bool((frame == "–").any(axis=None))
     # It stays, and wraps, where a phone scrolls a wide table sideways.
     style = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
@@ -374,22 +397,26 @@ def planned(paper: str = "", edition: str = "paper") -> list[dict]:
 
 
 def _reason(cell: Cell) -> str:
-    made_up, average = cell.dataset == "hypothetical", cell.network.startswith("avg_")
+    """Why no run can fill a cell; empty if one can."""
+    made_up, average = cell.dataset == "hypothetical", cell.network == MEANS
     unnamed = cell.network == "-" and cell.dataset != "imagenet"
     return HYPOTHETICAL * made_up or AVERAGE * average or NETWORK * unnamed
 
 
 def _runs(cell: Cell, edition: str) -> list[Run]:
-    """As published; of a small edition those of its method, on its data or else the first."""
+    """The runs behind a cell: as published or, in a smaller edition, of the same method.
+
+    A smaller edition prefers runs on the data of the cell, and takes the first kind of run.
+    """
     if edition == "paper":
         return papers.find(cell)
     dataset, method = papers.trained(cell)
-    its = [r for r in _of(cell.paper, edition) if (r.method, r.variant) == (method, "code")]
+    its = [r for r in _runs_of(cell.paper, edition) if (r.method, r.variant) == (method, "code")]
     its = [r for r in its if r.dataset == dataset] or its
     return [r for r in its if replace(r, seed=its[0].seed) == its[0]]
 
 
-_of = cache(plan.runs)  # of a paper in an edition; each of its cells asks for them
+_runs_of = cache(plan.runs)  # of a paper in an edition, which all its cells need
 
 
 def lines(table: Sequence[dict]) -> list[list[str]]:

@@ -1,8 +1,9 @@
 """The runs of a setting, and the function that compares its methods."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,16 +11,16 @@ import numpy as np
 from calibkit import terms
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
-from calibkit_companion.pages.page import NoRecords, bring_records, check_parameters
+from calibkit_companion.pages.page import NoRecords
 from calibkit_companion.records import folders
-from calibkit_companion.records.deviations import BY_LOG_ODDS
+from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import Record
-from calibkit_companion.records.replicates import KEY, rows_of
+from calibkit_companion.results import tidy
 from calibkit_companion.results.change import since
-from calibkit_companion.results.derived import Predictions
 from calibkit_companion.results.measure import SCORES, Series, by_log_odds, by_seed, has
 from calibkit_companion.results.number import LEARNS, Number
-from calibkit_companion.results.rows import Row, Rows, row, unlike
+from calibkit_companion.results.predictions import Predictions
+from calibkit_companion.results.rows import Operand, Row, Rows, row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,13 +32,20 @@ if TYPE_CHECKING:
 class Results:
     """The runs of one setting of an edition: data, network, protocol and seeds.
 
-    Runs are looked for when they are asked for, by method; where an edition is meant for that
-    (smoke, demo), a missing one is trained.
+    Records are read when a number of their method is first needed.
+
+    Attributes
+    ----------
+    selection : which setting, and which of its runs
+    page : the paper or notebook that shows them; empty for none
+    train : in the editions that train while a page runs (smoke, demo), train missing runs
+    table : numbers of networks that have no runs here (`others.numbers`), in place of records
     """
 
     selection: plan.Selection
     page: str = ""
-    train: bool = True  # what is missing, where an edition is meant for that
+    train: bool = True
+    table: Mapping[Number, Series] | None = None
     _records: dict[tuple, list[Record]] = field(default_factory=dict)
     _series: dict[tuple, Series] = field(default_factory=dict)
     _ranked: dict[tuple, tuple[Number, ...]] = field(default_factory=dict)
@@ -51,6 +59,7 @@ class Results:
 
     @property
     def name(self) -> str:
+        """The key of the setting."""
         return self.selection.setting or "shared"
 
     @property
@@ -61,51 +70,51 @@ class Results:
     @property
     def short_title(self) -> str:
         """The title without brackets and without whose schedule it is, for a panel."""
-        return self.title.partition(" (")[0].partition(", schedule of")[0]
+        return self.setting.short or self.title
 
     @cached_property
     def planned(self) -> list[plan.Run]:
-        """The runs that the plan gives this setting, for the page or for any."""
+        """The runs that the plan has in this setting for the page, or for any page."""
         page = self.page if self.page in plan.NOTEBOOKS else "all"
         return self._of_place(self.selection.of_page(page))
 
     def _of_place(self, runs: Iterable[plan.Run]) -> list[plan.Run]:
-        """Those of some runs that are of this setting."""
+        """The runs, of those given, that have the data, network and protocol of this setting."""
         place = self.setting
         same = [r for r in runs if (r.dataset, r.network) == (place.dataset, place.network)]
         return [r for r in same if r.protocol == place.protocol_of(r.recipe)]
 
     @cached_property
     def methods(self) -> list[str]:
-        """Methods of the plan that have a record here, in its order."""
+        """The methods of the plan that have a record in this setting, in the plan's order."""
         names = dict.fromkeys(run.method for run in self.planned if run.variant == "code")
         return [m for m in names if self.records(m)]
 
     def runs(self, method: str, **changes) -> list[plan.Run]:
-        """The runs of a method; `changes` as `plan.Selection` takes them: ``train_size``."""
+        """The runs of a method; `changes` are fields of `plan.Selection`: ``train_size``."""
         runs = plan.Selection.of(self.selection, **changes).runs([method])
         if plan.EDITIONS[self.selection.edition].on_the_spot and not self.selection.seeds:
-            # As many as its book plans: of some methods one. A method that no page has is trained.
+            # A method of the book has as many seeds as the book plans for it.
             planned = [run for run in runs if run in _book(self.selection.edition)]
             return planned or runs
         return runs
 
     def records(self, method: str, **changes) -> list[Record]:
-        """The records of a method by seed, those that diverged left out."""
+        """The records of a method by seed, without those that diverged; `changes` as `runs`."""
         key = method, *sorted(changes.items())
         if key not in self._records:
             train = self.train and plan.EDITIONS[self.selection.edition].on_the_spot
-            its = [found(run, train) for run in self.runs(method, **changes)]
-            self._records[key] = [r for r in its if r is not None and not r.diverged]
+            records = [record_of(run, train) for run in self.runs(method, **changes)]
+            self._records[key] = [r for r in records if r is not None and not r.diverged]
         return self._records[key]
 
     def scored(self) -> dict[str, object]:
-        """What `records` takes to look for runs with Trust Score and ConfidNet."""
-        its = plan.EDITIONS[self.selection.edition].scored
-        return {"protocol": tuple((dict(self.selection.protocol) | its).items())}
+        """The `changes` that select the runs with Trust Score and ConfidNet."""
+        scored = plan.EDITIONS[self.selection.edition].scored
+        return {"protocol": tuple((dict(self.selection.protocol) | scored).items())}
 
     def at(self, setting: str) -> "Results":
-        """The same in another setting of the edition, by its name."""
+        """The results of the same page in another setting of the edition, by its key."""
         return Results(replace(self.selection, setting=setting), self.page)
 
     @cached_property
@@ -120,12 +129,26 @@ class Results:
 
     # --- numbers ---
 
+    def operand(self, method: str, number: Number) -> Operand:
+        """A number of a method here, as one side of a comparison.
+
+        "ts", a method in the papers' tables, is plain training after temperature scaling (by NLL).
+        """
+        if method == "ts":
+            method, number = "erm", number._replace(recalibration=Recalibration.TS_NLL)
+        return Operand(method, number, self.name, self.title)
+
     def series(self, method: str, number: Number, **changes) -> Series:
-        """A number of a method by seed; "ts" is plain training after one temperature (NLL)."""
+        """A number of a method by seed; `method` as `operand` takes it, `changes` as `runs`."""
+        return self._series_of(self.operand(method, number), **changes)
+
+    def _series_of(self, operand: Operand, **changes) -> Series:
+        """The number of an operand by seed."""
+        method, number = operand.method, operand.number
+        if self.table is not None:
+            return self.table.get(number, Series({0: nan}))
         key = method, number, *sorted(changes.items())
         if key not in self._series:
-            if method == "ts":
-                method, number = "erm", number._replace(recalibration="ts_nll")
             if number.score in SCORES:
                 changes |= self.scored()
             records = self.records(method, **changes)
@@ -162,19 +185,16 @@ class Results:
             A `Row` by method.
         """
 
-        def difference(method: str, number: Number) -> tuple[Series, str, Number]:
+        def sides(method: str, number: Number) -> tuple[Operand, Operand]:
             number, other = self.ranked(number, number._replace(**(against or {})))
-            if (method, number) == (to, other):
-                return Series({}), to, number
-            named = to if number == other else f"{to}, {unlike(other, number)}"
-            return self.series(method, number) - self.series(to, other), named, number
+            return self.operand(method, number), self.operand(to, other)
 
-        return self._rows(difference, methods, metric, which, level)
+        return self._rows(sides, methods, metric, which, level)
 
     def unfit(self, methods: Iterable[str]) -> list[str]:
-        """Those methods that fit their training set less well than plain training."""
-        its = self.compare(methods, metric="train_accuracy")
-        return [method for method, row in its.items() if row.estimate < -LEARNS]
+        """The methods whose training accuracy is clearly below plain training, see `LEARNS`."""
+        rows = self.compare(methods, metric="train_accuracy")
+        return [method for method, row in rows.items() if row.estimate < -LEARNS]
 
     def mean(
         self,
@@ -186,30 +206,33 @@ class Results:
     ) -> Rows:
         """The level of a number for some methods, with its interval; fields as in `compare`."""
 
-        def alone(method: str, number: Number) -> tuple[Series, str, Number]:
+        def sides(method: str, number: Number) -> tuple[Operand, None]:
             (number,) = self.ranked(number)
-            return self.series(method, number), number.since, number  # a change has a word
+            return self.operand(method, number), None
 
-        return self._rows(alone, methods, metric, which, level)
+        return self._rows(sides, methods, metric, which, level)
 
-    def _rows(self, of: Callable, methods, metric, which: dict, level: float) -> Rows:
-        """A row for each method and metric of which there is a number."""
+    def _rows(self, sides: Callable, methods, metric, which: dict, level: float) -> Rows:
+        """A row for each method and metric that was measured; `sides` gives its two operands."""
         methods = [methods] if isinstance(methods, str) else list(methods)
         several, rows = not isinstance(metric, str), Rows()
         for one in metric if several else [metric]:
-            number = Number(one, **which)
             for method in methods:
-                its, to, by = of(method, number)
-                if its.seeds:
-                    key = (method, one) if several else method
-                    rows[key] = row(its, by, self.name, method, to, level, self.title)
+                of, against = sides(method, Number(one, **which))
+                if of == against:
+                    continue
+                series = self._series_of(of)
+                if against:
+                    series = series - self._series_of(against)
+                if series.seeds:
+                    rows[(method, one) if several else method] = row(series, of, against, level)
         return rows
 
     def ranked(self, *numbers: Number) -> tuple[Number, ...]:
-        """Numbers that are compared, by the log-odds if every run of the setting has all of them.
+        """The numbers ranked by the log-odds, if every run of the setting has all of them so.
 
-        Else they are as they were asked for: by the confidence in single precision, which every
-        record has. What does not rank, or says by what, stays as it is.
+        Else the numbers are returned unchanged: ranked by the confidence in single precision, which
+        every record has. Numbers that do not rank, or name their score, are never changed.
         """
         if numbers not in self._ranked:
             asked = [by_log_odds(number) for number in numbers]
@@ -220,42 +243,43 @@ class Results:
 
     @cached_property
     def _present(self) -> list[Record]:
-        """The records of every method of the plan, whatever page asks; nothing is trained."""
+        """The records of all methods of the plan on any page; nothing is trained."""
         runs = self._of_place(self.selection.of_page("all"))
         records = (folders.load(run) for run in runs)
         return [r for r in records if r is not None and not r.diverged]
 
     def refinement(self, methods: Iterable[str]) -> "dict[str, curves.Refinement]":
-        """The NLL through training and what one temperature leaves of it, by method.
+        """The NLL through training, and how much of it temperature scaling leaves, by method.
 
-        Of the runs that keep their predictions: these have the logits of some epochs.
+        Only runs that keep their predictions have the logits of some epochs.
         """
         from calibkit import curves
 
-        found = {}
+        numbers = {}
         for method in self.drawable(methods):
             whole = [r for r in self.records(method) if not r.light]
-            kept = [r.snapshots for r in whole]
-            labels = whole[0].arrays["test_labels"][: len(next(iter(kept[0].values())))]
-            found[method] = curves.prepare_refinement(kept, labels.astype(np.int64))
-        return found
+            logits = [r.snapshots for r in whole]
+            labels = whole[0].arrays["test_labels"][: len(next(iter(logits[0].values())))]
+            numbers[method] = curves.prepare_refinement(logits, labels.astype(np.int64))
+        return numbers
 
     def typical(self, method: str) -> Record:
-        """The run that stands for all where one is drawn, of those that keep their predictions.
+        """The run that a figure of one run draws: the nearest to the median ECE of all runs.
 
-        The nearest to the median of all runs in ECE, its distance as trained plus that after a
-        temperature (by NLL).
+        The distance is that of the ECE as trained plus that of the ECE after temperature scaling
+        (by NLL). Runs that keep their predictions come first; if none does, reading them raises
+        `LightRecord`.
 
         Raises
         ------
-        LightRecord
-            None keeps them, once they are asked for; the message has the command to train it again.
+        NoRecords
+            If the method has no record.
         """
         if not (records := self.records(method)):
-            raise NoRecords(f"no record of {method}: {self.selection.command([method])}")
+            raise NoRecords(f"no record of {method}", self.selection.command([method]))
         off = dict.fromkeys((r.info["run"]["seed"] for r in records), 0.0)
-        for after in ("none", "ts_nll"):
-            values = self.series(method, Number("ece", after)).values
+        for recalibration in (Recalibration.NONE, Recalibration.TS_NLL):
+            values = self.series(method, Number("ece", recalibration)).values
             middle = np.nanmedian(list(values.values()))
             off = {seed: far + abs(values[seed] - middle) for seed, far in off.items()}
         whole = [r for r in records if not r.light] or records
@@ -266,23 +290,25 @@ class Results:
         return Predictions.of(self.typical(method))
 
     def drawable(self, methods: Iterable[str]) -> list[str]:
-        """Those methods of which a run keeps its predictions."""
+        """The methods that have a run that keeps its predictions."""
         return [m for m in methods if any(not r.light for r in self.records(m))]
 
     def keeping(self, *methods: str) -> "Results":
-        """The first setting of the page, from this one on, whose runs keep predictions of them all.
+        """The first setting of the page in which a run of every method keeps its predictions.
+
+        This setting is tried first.
 
         Raises
         ------
         NoRecords
-            None does; the message has the command that trains them again.
+            If there is none; the message has the command that trains the runs again.
         """
         each = [self, *(one for one in self.settings if one.name != self.name)]
-        found = (one for one in each if one.drawable(methods) == list(methods))
-        if (first := next(found, None)) is None:
+        keeping = (one for one in each if one.drawable(methods) == list(methods))
+        if (first := next(keeping, None)) is None:
             words = ", ".join(map(terms.label, methods)) or "none"
             lacking = f"no run here keeps its predictions of {words}"
-            raise NoRecords(f"{lacking}; train it: {self.selection.command(methods)}")
+            raise NoRecords(lacking, self.selection.command(methods))
         return first
 
     # --- tables ---
@@ -299,7 +325,9 @@ class Results:
         import pandas as pd
 
         each = ((method, record) for method in self.methods for record in self.records(method))
-        return pd.DataFrame([row for its in each for row in self._tidy(*its)])
+        return pd.DataFrame(
+            [row for method, record in each for row in tidy.rows(record, method, self.name)]
+        )
 
     @cached_property
     def history(self) -> "pd.DataFrame":
@@ -313,41 +341,6 @@ class Results:
         ]
         return pd.concat(each, ignore_index=True) if each else pd.DataFrame()
 
-    def _tidy(self, method: str, record: Record) -> Iterator[dict]:
-        """The rows of a record."""
-        run = record.info["run"]
-        base = {"run": record.name, "setting": self.name}
-        base |= {k: run[k] for k in ("dataset", "network", "seed")} | {"method": method}
-        if record.tables:
-            ends, epochs = record.tables.ends, record.tables.epochs
-            kept = ends.values(record.name) | epochs.values(record.name)
-        else:
-            its = rows_of(record.replicates, *record.steps)
-            kept = {tuple(row[k] for k in KEY): row["value"] for row in its}
-        found, n = {}, record.history["n"][-1]
-        for (metric, after, score, validation, *at), value in kept.items():
-            if not validation:  # a fit on few samples stands in no column
-                found[score, "clean", *(at or ["end"]), metric, after] = value, n
-        for name, column in record.history.items():
-            if name in ("epoch", "n", "learning_rate") or name.endswith(("_scaled", "_optimal")):
-                continue  # those are temperatures, or in the replicates by another name
-            score, metric = _score_of(name)
-            found.setdefault((score, "clean", "end", metric, "none"), (column[-1], n))
-        table = record.all_shifted
-        for i, kind in enumerate(table.get("shift", ())):
-            where = f"{kind}-{table['severity'][i]:.0f}"
-            for name in [k for k in table if k not in ("shift", "severity", "n")]:
-                score, named = _score_of(name)
-                metric = named.removesuffix("_scaled")
-                after = "none" if metric == named else "ts_ece"
-                found[score, where, "end", metric, after] = (
-                    table[name][i],
-                    table["n"][i],
-                )
-        which = ("score", "test_set", "at", "metric", "recalibration")
-        for key, (value, n) in found.items():
-            yield base | dict(zip(which, key, strict=True)) | {"value": float(value), "n": int(n)}
-
     # --- in words ---
 
     @cached_property
@@ -356,17 +349,21 @@ class Results:
         return self.caption_of(self.methods)
 
     def caption_of(self, methods, one: bool = False, n: int = 0, kept: bool = False) -> str:
-        """The line under a figure of some methods: what was drawn.
+        """The line under a figure: data, network, length, seeds and test samples.
 
-        `one`: a single run of each; `n`: so many samples and not the whole test set; `kept`: only
-        the runs that keep their predictions.
+        Parameters
+        ----------
+        methods : those that are drawn
+        one : a single run of each is drawn
+        n : how many samples are drawn; 0: the whole test set
+        kept : only runs that keep their predictions are drawn
         """
         runs = ([r for r in self.records(m) if not (kept and r.light)] for m in methods)
-        its = [records for records in runs if records]
+        drawn_runs = [records for records in runs if records]
         place = self.setting
-        if not its:
+        if not drawn_runs:
             return f"{terms.DATASETS.get(place.dataset, place.dataset)} · {place.network}"
-        first, many = its[0][0], page.from_to(sorted({len(records) for records in its}))
+        first, many = drawn_runs[0][0], page.from_to(sorted({len(runs) for runs in drawn_runs}))
         drawn = "one of " * (one and many != "1")
         size = first.info["provenance"].get("training_samples") or place.protocol.train_size
         return " · ".join(
@@ -388,27 +385,28 @@ class Results:
         return page.card(self)
 
 
-def _score_of(column: str) -> tuple[str, str]:
-    """What a column of a history ranks by, and its name without that."""
-    plain = column.removesuffix(BY_LOG_ODDS)
-    return "max_probability" if plain == column else "log_odds", plain
-
-
 def late(numbers: "curves.Refinement", runs: Results, method: str) -> Row:
-    """What a method loses of its refinement after the best epoch: positive for information lost."""
-    of = Series(dict(enumerate(numbers.since_best)), dict(enumerate(numbers.deviations)), numbers.n)
+    """The change of the refinement of a method since its best epoch; positive: information lost.
+
+    Parameters
+    ----------
+    numbers : from `Results.refinement`
+    runs : the setting
+    method : its name
+    """
+    values, draws = (dict(enumerate(n)) for n in (numbers.since_best, numbers.deviations))
     number = Number("nll_refinement", since="best")
-    return row(of, number, runs.name, method, number.since, title=runs.title)
+    return row(Series(values, draws, numbers.n), runs.operand(method, number))
 
 
 @cache
 def _book(edition: str) -> frozenset[plan.Run]:
-    """The runs of an edition; each method that a page asks for looks itself up here."""
+    """The runs that the book of an edition plans."""
     return frozenset(plan.runs("book", edition))
 
 
-def found(run: plan.Run, train: bool = False) -> Record | None:
-    """The record of a run; on demand a missing one is trained."""
+def record_of(run: plan.Run, train: bool = False) -> Record | None:
+    """The record of a run; None if there is none and `train` is false."""
     record = folders.load(run)
     if record is None and train:
         from calibkit_companion.training.loop import train as train_one
@@ -439,12 +437,9 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
     'lower'
     """
     selection = plan.Selection(edition, **selected)
-    if edition == "released":
-        bring_records()
     if selection.setting:
         plan.setting(edition, selection.setting)  # there is such a one
         return Results(selection, page)
-    check_parameters()
     each = [Results(replace(selection, setting=name), page) for name in _settings(page, selection)]
     if plan.EDITIONS[edition].on_the_spot:  # what is missing will be trained
         return each[0]
@@ -452,12 +447,12 @@ def load(page: str = "all", edition: str = "released", **selected) -> Results:
     if first is None:
         methods = dict.fromkeys(run.method for run in each[0].planned) or ["erm"]
         command = each[0].selection.command(methods)
-        raise NoRecords(f"no run of this setting has a record; train it: {command}")
+        raise NoRecords("no run of this setting has a record", command)
     return first
 
 
 def _settings(page: str, selection: plan.Selection) -> list[str]:
-    """Names of a page's settings with the data and network asked for; "shared" can have any."""
+    """Keys of the page's settings that have the selected data and network; "shared" is last."""
     papers = plan.papers_of(page) if page in plan.NOTEBOOKS else [""]
     names = {
         s.name: None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from calibkit import confidence, losses, metrics, posthoc
 from calibkit_companion.records import ranking
-from calibkit_companion.records.deviations import BY_LOG_ODDS
+from calibkit_companion.records.keys import BY_LOG_ODDS
 
 SNAPSHOT_SAMPLES = 1000  # of the test set, at epochs before the last; figures need no more
 

@@ -7,6 +7,8 @@ import numpy as np
 
 from calibkit.arrays import Array, ArrayLike, to_numpy
 
+SCORES = ("logits", "probs", "val_logits", "val_probs")
+
 
 def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, ArrayLike]:
     """Scores (texts, tokens, k) as (texts × tokens, k), and what belongs to them.
@@ -44,6 +46,12 @@ def flattened(arrays: Mapping[str, ArrayLike], notes: list[str]) -> dict[str, Ar
                 flat["cluster_name"] = "text" if len(places) == 2 else "image"
             notes.append(_said(places, "validation " * bool(prefix), clustered))
     return flat
+
+
+def has_tokens(arrays: Mapping[str, ArrayLike]) -> bool:
+    """Whether there are scores of tokens or of pixels."""
+    scores = (arrays[name] for name in SCORES if name in arrays)
+    return any(np.ndim(to_numpy(each)) > 2 for each in scores)
 
 
 def _each(ids: Array, many: int) -> Array:

@@ -66,7 +66,7 @@ PAPER = Paper(
     chapter=(Need(("erm",), at=("toy",)),),
     released=(
         here.on_cifar10(_PLAIN, _CIFAR10_TITLE, "cifar10-bsce", methods=_MAIN),
-        here.on_fashion(_SMALL, "fashion-bsce", "schedule of Lin et al., shortened"),
+        here.on_fashion(_SMALL, "fashion-bsce", schedule="schedule of Lin et al., shortened"),
         here.on_fashion(_SUMMED, "summed", "loss summed and gradient clipped", sweep_seeds=5),
     ),
     otherwise=("summed", "loss summed and gradient clipped", SUMMED),

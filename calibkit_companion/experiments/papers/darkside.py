@@ -62,12 +62,16 @@ PAPER = Paper(
     released=(
         here.on_cifar10(
             _PLAIN,
-            "without augmentation, schedule of Singh et al.",
+            "without augmentation",
             "cifar10-darkside",
+            note=", schedule of Singh et al.",
             exceptions=_DECAY,
         ),
         here.on_fashion(
-            _SMALL, "fashion-darkside", "schedule of Singh et al., shortened", exceptions=_DECAY
+            _SMALL,
+            "fashion-darkside",
+            schedule="schedule of Singh et al., shortened",
+            exceptions=_DECAY,
         ),
     ),
     trained=("300 epochs (ImageNet: 100)", "3 seeds (ImageNet: 1)"),

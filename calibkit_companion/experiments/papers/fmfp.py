@@ -80,13 +80,14 @@ PAPER = Paper(
         here.on_cifar10(_AUGMENTED, "with crops and flips, 20 epochs", "cifar10-augmented"),
         here.on_cifar10(
             _LONG,
-            "with crops and flips, 60 epochs (our closest setting)",
+            "with crops and flips, 60 epochs",
             "cifar10-long",
+            note=" (our closest setting)",
             network="resnet18_w32_s2",
             methods=("erm", "label_smoothing", "mixup", "focal", "swa", "fmfp", "bsce_gra"),
         ),
         here.on_fashion(
-            here.small(p.FMFP_CIFAR), "fashion-fmfp", "schedule of Zhu et al., shortened"
+            here.small(p.FMFP_CIFAR), "fashion-fmfp", schedule="schedule of Zhu et al., shortened"
         ),
     ),
     trained=("200 epochs (Tiny-ImageNet: 90)", "3 seeds"),

@@ -49,13 +49,38 @@ FASHION = small(  # the protocol that all methods share in the released edition
 
 
 def on_cifar10(
-    protocol: Protocol, title: str, name: str, network: str = "resnet18_w16", **more
+    protocol: Protocol,
+    title: str,
+    name: str,
+    network: str = "resnet18_w16",
+    note: str = "",
+    **more,
 ) -> Setting:
-    more |= looks.planned(name)
-    return Setting("cifar10", network, protocol, name=name, title=f"CIFAR-10, {title}", **more)
+    """A setting on CIFAR-10.
+
+    Parameters
+    ----------
+    title : how its networks are trained, in words
+    note : what follows in the title and has no room on a panel
+    more : further fields of the setting
+    """
+    short = f"CIFAR-10, {title}"
+    more |= looks.planned(name) | {"name": name, "title": short + note, "short": short}
+    return Setting("cifar10", network, protocol, **more)
 
 
-def on_fashion(protocol: Protocol, name: str, title: str, **more) -> Setting:
-    more |= looks.planned(name)
-    title = f"Fashion-MNIST, {title}"
-    return Setting("fashion_mnist", "cnn", protocol, name=name, title=title, **more)
+def on_fashion(
+    protocol: Protocol, name: str, title: str = "", schedule: str = "", **more
+) -> Setting:
+    """A setting on Fashion-MNIST.
+
+    Parameters
+    ----------
+    title : how its networks are trained, in words
+    schedule : whose schedule it is, in words, which has no room on a panel
+    more : further fields of the setting
+    """
+    short = ", ".join(filter(None, ["Fashion-MNIST", title]))
+    whole = ", ".join(filter(None, [short, schedule]))
+    more |= looks.planned(name) | {"name": name, "title": whole, "short": short}
+    return Setting("fashion_mnist", "cnn", protocol, **more)

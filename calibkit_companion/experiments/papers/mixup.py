@@ -60,12 +60,16 @@ PAPER = Paper(
     released=(
         here.on_cifar10(
             _PLAIN,
-            "without augmentation, schedule of Wang et al. (2023)",
+            "without augmentation",
             "cifar10-mixup",
+            note=", schedule of Wang et al. (2023)",
             methods=_MAIN,
         ),
         here.on_fashion(
-            _SMALL, "fashion-mixup", "schedule of Wang et al. (2023), shortened", sweep_seeds=10
+            _SMALL,
+            "fashion-mixup",
+            schedule="schedule of Wang et al. (2023), shortened",
+            sweep_seeds=10,
         ),
     ),
 )

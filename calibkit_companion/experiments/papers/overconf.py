@@ -104,7 +104,10 @@ PAPER = Paper(
     chapter=(Need(_SIX, at=("texts",)),),
     released=(
         here.on_fashion(
-            _SMALL, "fashion-overconf", "schedule of Wang et al. (2021), shortened", sweep_seeds=10
+            _SMALL,
+            "fashion-overconf",
+            schedule="schedule of Wang et al. (2021), shortened",
+            sweep_seeds=10,
         ),
         Setting(
             "20newsgroups",

@@ -1,0 +1,33 @@
+"""Facts: what a report finds, in small frozen objects without words."""
+
+from dataclasses import fields
+from typing import Any
+
+
+class Facts:
+    """Base of the objects of a report: their attributes can be read as keys, too.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Share(Facts):
+    ...     estimate: float
+    ...     target: float | None = None
+    >>> Share(0.5)["estimate"], Share(0.5)._asdict()
+    (0.5, {'estimate': 0.5})
+    """
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def _asdict(self) -> dict[str, Any]:
+        """What a JSON file holds: not those attributes that have their default None or False."""
+        known = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in known}
+        return {
+            name: value
+            for name, value in values.items()
+            if not ((value is None or value is False) and value is known[name])
+        }

@@ -1,0 +1,103 @@
+"""Whether a map does harm to samples that it has not seen, beyond what fitting costs by chance."""
+
+from typing import Any
+
+import numpy as np
+
+from calibkit import posthoc
+from calibkit.arrays import Array, row_sums
+from calibkit.report.design import Design
+
+
+def harm(
+    before: Array,
+    after: Array,
+    labels: Array,
+    fitted: int,
+    samples: int,
+    floor: float = 0.0,
+    design: Design | None = None,
+) -> dict[str, Any]:
+    """Whether a map does harm to samples it has not seen, beyond what fitting costs by chance.
+
+    A map fitted to calibrated scores makes them a little worse on new samples. In expectation the
+    NLL rises by about p / 2n for p fitted numbers and n samples. So what counts as harm is a lower
+    end of the 95 % interval of the paired difference, after minus before, above 2p / n for the NLL
+    or p / n for the Brier score.
+
+    Parameters
+    ----------
+    before, after : arrays (n, k)
+        Probabilities without and with the map.
+    labels : array (n,) of int
+    fitted : int
+        Numbers that the map consists of: see `parameters`.
+    samples : int
+        To which it was fitted; clusters, if the samples come in such; of weighted ones, as many as
+        they are worth.
+    floor : float
+        Probabilities of the true class below it count as this much, before and after. With 0, a
+        probability of 0 that a map gives to what happens makes the NLL infinite, which is harm.
+    design : Design, optional
+        How the samples were drawn, for means and intervals.
+
+    Returns
+    -------
+    dict
+        ``nll`` and ``brier`` (the differences as [estimate, low, high], None where infinite),
+        ``nll_by_chance`` and ``brier_by_chance`` (what they are compared with), ``fitted`` and
+        ``samples``, as given, ``never`` (samples to whose class a map gave a probability of 0) and
+        ``harmful``, the names of those that exceed it.
+
+    Examples
+    --------
+    >>> labels = np.arange(100) % 2
+    >>> good, bad = np.eye(2)[labels] * 0.8 + 0.1, np.full((100, 2), 0.5)
+    >>> harm(good, bad, labels, fitted=1, samples=100)["harmful"]
+    ['nll', 'brier']
+    """
+    rows, least = np.arange(len(labels)), max(floor, 1e-300)
+
+    def costs(probs: Array) -> tuple[Array, Array]:
+        squares = row_sums(probs**2) - 2 * probs[rows, labels] + 1
+        return -np.log(np.maximum(probs[rows, labels], least)), squares
+
+    lost = (after[rows, labels] == 0) & (before[rows, labels] > least)
+    found: dict[str, Any] = {"fitted": fitted, "samples": samples, "harmful": []}
+    found["never"] = int(lost.sum()) if not floor else 0
+    margins = {"nll": 2 * fitted / samples, "brier": fitted / samples}
+    for (name, margin), old, new in zip(margins.items(), costs(before), costs(after), strict=True):
+        interval = (design or Design(len(labels))).mean(new - old)
+        infinite = name == "nll" and found["never"]
+        found[name] = [None] * 3 if infinite else list(interval)
+        found[f"{name}_by_chance"] = margin
+        if infinite or interval.low > margin:
+            found["harmful"].append(name)
+    return found
+
+
+def parameters(model: posthoc.Recalibration) -> int:
+    """How many numbers a fitted map consists of.
+
+    Of isotonic regression the levels of each class, of histogram binning the bins with samples. Of
+    two classes one says what the other is.
+
+    >>> parameters(posthoc.FixedTemperature(2.0)), posthoc.VectorScaling().fit(
+    ...     [[2.0, 0.0], [0.0, 1.0], [0.5, 0.0]], [0, 1, 1]
+    ... ).scale_.size
+    (0, 2)
+    """
+    if isinstance(model, posthoc.FixedTemperature):
+        return 0
+    kept = {name: getattr(model, f"{name}_") for name in model._kept}
+    scaled = int(kept.pop("temperature", 1.0) != 1.0)
+    if isinstance(model, posthoc.IsotonicCalibration):
+        levels = [len(np.unique(pair[1])) for pair in model.points_ if pair is not None]
+        return scaled + (max(levels) if len(model.points_) == 2 else sum(levels))
+    if isinstance(model, posthoc.HistogramBinning):
+        return int(np.isfinite(model.values_).sum())
+    if isinstance(model, posthoc.TemperatureScaling):
+        return 1
+    if isinstance(model, posthoc.BetaCalibration):
+        return scaled + (3 if len(model.parameters_) == 2 else model.parameters_.size)
+    return scaled + sum(np.size(values) for name, values in kept.items() if name != "smoothing")

@@ -1,0 +1,86 @@
+"""The statement on recalibration: which map helps, how much, and what it changes."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from calibkit.report.assessment import Assessment
+from calibkit.report.recalibration import NAMES, MapScores, scores_in, usual_map
+from calibkit.report.words import Statement, card, say
+
+KEYS = {title: name for name, title in NAMES.items()}  # of ``calibkit recalibrate --map``
+LITTLE = 0.95  # of the Brier score before: a map that leaves more helps a little
+
+
+def leaks(numbers: Assessment) -> bool:
+    """Whether more test samples have the scores of a validation sample than ties explain."""
+    checks = numbers.checks
+    return checks.overlap - 1.2 * checks.tied > 0.01 * numbers.samples
+
+
+def on_recalibration(numbers: Assessment) -> Statement:
+    """Which map helps, and how much."""
+    positive, best = numbers.positive, numbers.recommended
+    if positive and positive.rarer[0] < 10:
+        title = "Too few samples of one class to recalibrate"
+        return card(title, say(numbers, "too_few_to_recalibrate"), "unsure")
+    if (positive and positive.reversed) or numbers.checks.guessing:
+        title = "No recalibration before the labels are clear"
+        return card(title, say(numbers, "labels_unclear"), "unsure")
+    scores = scores_in(numbers.recalibration)
+    infinite = _infinite(scores, scores[best or "none"])
+    last = ["infinite_nll"] if infinite else []
+    values = {"before": scores["none"], "infinite": infinite}
+    if best is None:
+        return _no_gain(numbers, last, values)
+    return _gain(numbers, best, scores, last, values)
+
+
+def _infinite(scores: Mapping[str, MapScores], taken: MapScores) -> str | None:
+    """A map with a lower Brier score than the one that is taken, but an infinite NLL."""
+    for name, row in scores.items():
+        lower = row.brier < taken.brier and row.brier_change.high < 0
+        if lower and row.base is None and row.nll == math.inf:
+            return name
+    return None
+
+
+def _no_gain(numbers: Assessment, last: list[str], values: Mapping[str, Any]) -> Statement:
+    gap = (numbers.positive or numbers).gap
+    few = numbers.samples < 100
+    title = "Too few samples to say" if few else "No clear gain from recalibration"
+    tone = "good" if gap.low <= 0 <= gap.high else "unsure"
+    maps = numbers.recalibration.items()
+    tried = [name for name, row in maps if name != "none" and not getattr(row, "base", None)]
+    return card(title, say(numbers, "no_gain", *last, **values, tried=tried), tone)
+
+
+def _gain(
+    numbers: Assessment,
+    best: str,
+    scores: Mapping[str, MapScores],
+    last: list[str],
+    values: Mapping[str, Any],
+) -> Statement:
+    before, after, leaking = scores["none"], scores[best], leaks(numbers)
+    # None of a map for another prevalence; and a map takes the scores of all classes.
+    key = None if numbers.pairs else KEYS.get(best)
+    effects, more = _effects(numbers, best, before, after)
+    names = ["gain", *effects, *(["to_deploy"] if key else []), *last]
+    more |= {"after": after, "leaks": leaking, "usual": usual_map(scores), "map": key}
+    title = f"{best.capitalize()} {'may' if leaking else 'would'} help"
+    title += " a little" if after.brier > LITTLE * before.brier else ""
+    return card(title, say(numbers, *names, **values, **more), "unsure" if leaking else "fair")
+
+
+def _effects(
+    numbers: Assessment, best: str, before: MapScores, after: MapScores
+) -> tuple[list[str], dict[str, Any]]:
+    """Sentences on what else changes, and the values of these and of the first."""
+    if not numbers.positive:
+        names = ["own_thresholds"] if numbers.points_after else []
+        return names, {"ece": [before.ece, after.ece]}
+    old, new = (numbers.positive.maps[name] for name in ("none", best))
+    same = old.decisions.flagged == new.decisions.flagged
+    name = "same_decisions" if same else "other_decisions"
+    return [name], {"ece": [old.ece, new.ece], "old": old, "new": new}

@@ -1,0 +1,223 @@
+"""One set of samples, and what kind of scores it has: classes, or confidences of answers alone."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from calibkit import metrics, precision
+from calibkit.arrays import Array, log_odds, softmax
+from calibkit.report.design import Design
+from calibkit.report.scores import Samples, Score, Scored
+from calibkit.resampling import as_groups
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What becomes of every sample (n,).
+
+    Attributes
+    ----------
+    confidence : array of float
+        As a file holds it, or without the noise of a softmax.
+    correct : array of bool
+    rank : array of float
+        What ranks the samples: their log-odds, which saturate nowhere, or what a file holds.
+    nll, brier : arrays of float
+        Terms of the NLL and of the Brier score.
+    answer : array of int
+        The most probable class.
+    """
+
+    confidence: Array
+    correct: Array
+    rank: Array
+    nll: Array
+    brier: Array
+    answer: Array
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Scores of two or more classes.
+
+    Attributes
+    ----------
+    names : tuple of str
+    event : int or None
+        Of two classes, the one of interest.
+    """
+
+    names: tuple[str, ...]
+    event: int | None = None
+    known = True  # whether there are probabilities of classes
+
+    @property
+    def two(self) -> bool:
+        return len(self.names) == 2
+
+    @property
+    def described(self) -> str:
+        return f"{len(self.names)} classes"
+
+    def outcomes(self, part: "Part") -> Outcomes:
+        """What becomes of the samples as they are."""
+        found = metrics.per_sample(part.logits, part.labels)
+        if part.own is None:
+            found |= {"confidence": as_printed(found["confidence"]), "rank": log_odds(part.logits)}
+        else:
+            own = part.own
+            top = own.max(axis=1) if own.ndim == 2 else np.maximum(own, 1 - own)
+            top = top.astype(np.promote_types(top.dtype, np.float32))
+            found |= {"confidence": top, "rank": top}
+        return Outcomes(**found, answer=part.logits.argmax(axis=1))
+
+    def from_probs(self, probs: Array, labels: Array) -> Outcomes:
+        """What becomes of samples with these probabilities (n, k)."""
+        return self.outcomes(Part(precision.log_probs(probs, None), labels, self))
+
+    def score(self, part: "Part", event: int | None) -> Score:
+        """The score that a threshold is applied to: the highest probability, or that of `event`."""
+        own = part.own
+        if own is None:
+            p = part.outcomes.confidence if event is None else probability(part.logits, event)
+            return Score.computed(p, part.logits.dtype)
+        if own.ndim == 2:
+            return Score.held(own.max(axis=1) if event is None else own[:, event])
+        if event == 1:
+            return Score.held(own)
+        wide = own.astype(np.float64)
+        if event == 0:
+            return Score.either(1 - wide, 1 - own)
+        return Score.either(np.maximum(wide, 1 - wide), np.maximum(own, 1 - own))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Confidences of answers, and whether these are right: "wrong" and "right" are the columns."""
+
+    names: tuple[str, ...] = ("wrong", "right")
+    event: None = None
+    known = False
+    two = False
+    described = "pairs"
+
+    def outcomes(self, part: "Part") -> Outcomes:
+        """What becomes of the samples as they are."""
+        return self._of(part.confidences, part)
+
+    def from_probs(self, probs: Array, labels: Array) -> Outcomes:
+        """What becomes of samples with these probabilities (n, 2) of wrong and right."""
+        return self._of(probs[:, 1], Part(precision.log_probs(probs, None), labels, self))
+
+    def _of(self, confidence: Array, part: "Part") -> Outcomes:
+        right = part.labels == 1
+        p = np.where(right, confidence, 1 - confidence).astype(np.float64)
+        true = part.logits[np.arange(len(p)), part.labels]
+        nll = np.where(p > 0, -precision.log_probs(p, None), -true)
+        brier = 2 * (confidence.astype(np.float64) - right) ** 2  # over both outcomes
+        return Outcomes(confidence, right, confidence, nll, brier, np.zeros(len(p), int))
+
+    def score(self, part: "Part", event: int | None) -> Score:
+        """The confidence."""
+        if part.own is None:
+            return Score.computed(part.outcomes.confidence, part.logits.dtype)
+        return Score.held(part.own)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The test set or the validation set; attributes as in `predictions.Predictions`."""
+
+    logits: Array
+    labels: Array
+    kind: Classes | Pairs
+    own: Array | None = None
+    weights: Array | None = None
+    clusters: Array | None = None
+    confidences: Array | None = None
+
+    def __getitem__(self, rows: Array) -> "Part":
+        """The same for some rows, given as booleans (n,) or indices."""
+        known = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return Part(kind=self.kind, **{name: value[rows] for name, value in known.items()})
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """What becomes of every sample, computed once."""
+        return self.kind.outcomes(self)
+
+    @cached_property
+    def design(self) -> Design:
+        """How the samples were drawn."""
+        n = len(self.labels)
+        clusters = None if self.clusters is None else as_groups(self.clusters, n)
+        return Design(n, self.weights, clusters)
+
+    def scored(self, event: int | None = None) -> tuple[Array, Array]:
+        """Confidence and correctness (n,); of one of two classes, its probability and if it is so.
+
+        The probability is that of the file, or in double precision.
+        """
+        if event is None:
+            return self.outcomes.confidence, self.outcomes.correct
+        return probability(self.logits, event, self.own), self.labels == event
+
+    def ranked(self, event: int | None = None) -> Array:
+        """What ranks samples (n,), by their answer or by one of two classes: see `Outcomes`."""
+        if event is None:
+            return self.outcomes.rank
+        if self.own is None:
+            return log_odds(self.logits, np.full(len(self.labels), event))
+        return probability(self.logits, event, self.own)
+
+    def judged(self, event: int | None = None) -> Samples:
+        """The scores that thresholds are for, and outcomes, as in `scored`."""
+        y = self.outcomes.correct if event is None else self.labels == event
+        return Samples(self.kind.score(self, event), y, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """What thresholds are chosen with after a map.
+
+    Attributes
+    ----------
+    confidence : Scored
+        Confidence and correctness of the test samples.
+    event : Scored or None
+        For two classes, the probability of the one of interest, and whether it is so.
+    design : Design
+        How the test samples were drawn.
+    held_confidence, held_event : Scored or None
+        The same of the validation set; None where no thresholds are chosen on it.
+    """
+
+    confidence: Scored
+    event: Scored | None
+    design: Design
+    held_confidence: Scored | None = None
+    held_event: Scored | None = None
+
+
+def as_printed(p: Array) -> Array:
+    """Probabilities without the noise of a softmax in double precision.
+
+    What was 0.79 in a file comes back as 0.79 or as 0.7900000000000001, which would break its ties
+    with others and be a strange threshold.
+
+    >>> as_printed(np.array([0.7900000000000001, 0.123456789012])).tolist()
+    [0.79, 0.123456789012]
+    """
+    if p.dtype != np.float64:
+        return p
+    short = p.round(10)
+    return np.where((np.abs(p - short) <= 1e-15) & (short < 1), short, p)
+
+
+def probability(logits: Array, event: int, own: Array | None = None) -> Array:
+    """Probability of one of two classes: that of the file, or in double precision."""
+    if own is not None:
+        p = own[:, event] if own.ndim == 2 else own if event == 1 else 1 - own
+        return p.astype(np.promote_types(p.dtype, np.float32))
+    return as_printed(softmax(np.asarray(logits, np.float64))[:, event])

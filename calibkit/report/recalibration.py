@@ -1,0 +1,392 @@
+"""What temperature scaling and a few other maps would do to predictions, and which one to take."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+
+import numpy as np
+
+from calibkit import metrics, posthoc
+from calibkit.arrays import Array, softmax
+from calibkit.precision import log_probs
+from calibkit.report import estimates, positive
+from calibkit.report.facts import Facts
+from calibkit.report.parts import Mapped, Outcomes, Part
+from calibkit.report.predictions import Predictions
+from calibkit.report.scores import Scored
+from calibkit.stats import Interval
+
+NAMES = {
+    "temperature": "temperature scaling",
+    "structured": "structured matrix scaling",
+    "vector": "vector scaling",
+    "matrix": "matrix scaling",
+    "beta": "beta calibration",
+    "top": "beta calibration of the top label",
+    "isotonic": "isotonic regression",
+    "histogram": "histogram binning",
+}  # of the maps on offer
+TRIED = ("temperature", "structured", "histogram", "isotonic")
+RECALIBRATIONS = {NAMES[x]: posthoc.MAPS[x] for x in TRIED}
+PER_CLASS = 50  # samples to fit the structured matrix to: of fewer a temperature makes more
+# Of two classes, and of confidences: binning the top label says little, and a shift of the odds,
+# as training with class weights leaves behind, takes more than a temperature.
+OF_TWO = {NAMES[x]: posthoc.MAPS[x] for x in ("temperature", "beta", "isotonic")}
+WORSE = 0.01  # ECE that temperature scaling may add without a warning
+LEAST_GAIN = 1e-3  # of the Brier score, below which a map is not worth its name
+
+
+@dataclass(frozen=True, eq=False)
+class MapScores(Facts):
+    """Measures of the samples after a map; shares are fractions of 1.
+
+    Attributes
+    ----------
+    accuracy, ece, adaptive_ece, auroc, aurc, nll, brier : float
+    brier_change : Interval
+        Paired with the samples as they are, with a t interval over samples.
+    changed : int
+        Answers that the map changes.
+    judged_on : int
+        Samples.
+    brier_beyond : Interval or None
+        As `brier_change`, against the usual map: see `usual_map`.
+    temperatures : list of float or None
+        Of each fit of temperature scaling.
+    fitted_on : int or None
+        Samples of a fit; None without a map.
+    at_end : bool or None
+        Whether a fitted number is at the end of its range.
+    warnings : list of str or None
+    prior : float or None
+        The estimated share of positives that a map was corrected for.
+    base : str or None
+        The map that was corrected.
+    """
+
+    accuracy: float
+    ece: float
+    adaptive_ece: float
+    auroc: float
+    aurc: float
+    nll: float
+    brier: float
+    brier_change: Interval
+    changed: int
+    judged_on: int
+    warnings: list[str] | None = None
+    fitted_on: int | None = None
+    at_end: bool | None = None
+    temperatures: list[float] | None = None
+    brier_beyond: Interval | None = None
+    prior: float | None = None
+    base: str | None = None
+
+
+@dataclass(frozen=True)
+class NotFitted(Facts):
+    """A map that could not be fitted, and why."""
+
+    warnings: list[str]
+
+
+Results = dict[str, MapScores | NotFitted]
+
+
+def scores_in(results: Mapping[str, MapScores | NotFitted]) -> dict[str, MapScores]:
+    """The measures by name, without maps that could not be fitted."""
+    return {name: row for name, row in results.items() if isinstance(row, MapScores)}
+
+
+@dataclass(frozen=True, eq=False)
+class _After:
+    """The samples after a map: what becomes of them, and the probability (n,) of the event."""
+
+    outcomes: Outcomes
+    p: Array | None
+
+    def event(self, part: Part) -> Scored | None:
+        if self.p is None:
+            return None
+        return Scored(self.p, part.labels == part.kind.event, part.weights)
+
+    def confidence(self, part: Part) -> Scored:
+        return Scored(self.outcomes.confidence, self.outcomes.correct, part.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A map as it was fitted and measured."""
+
+    scores: MapScores
+    model: posthoc.Recalibration
+    after: _After
+
+
+def recalibrated(
+    data: Predictions, log: Callable[[str], None] = lambda line: None
+) -> tuple[Results, dict[str, Mapped]]:
+    """What temperature scaling and a few other maps would do.
+
+    The others are the structured matrix (from `PER_CLASS` samples a class on), histogram binning
+    and isotonic regression or, for two classes and for confidences, beta calibration and isotonic
+    regression. Each is fitted on the validation set, or else by cross-fitting as in
+    `points.operating_points`; of many samples, a random part is used (`estimates.judged`). Where
+    two classes are of other shares in the validation set than in the test set, one more row is the
+    best of these, corrected for it (`positive.shift_prior`).
+
+    Returns
+    -------
+    results : dict of str to MapScores or NotFitted
+        For "none" and each map.
+    found : dict of str to Mapped
+        What becomes of the samples, for thresholds.
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> probs, labels = [[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.7, 0.2, 0.1]] * 20, [0, 1, 1] * 20
+    >>> results, _ = recalibrated(from_arrays({"probs": probs, "labels": labels}))
+    >>> {name: round(row.ece, 2) for name, row in results.items() if "binning" not in name}
+    {'none': 0.4, 'temperature scaling': 0.38, 'isotonic regression': 0.08}
+    """
+    data = data.sample(estimates.judged(data.logits.shape[1]))
+    test = data.test
+    before = _After(test.outcomes, _event(test, None))
+    results: Results = {"none": _scores(test, before, before)}
+    found, fits = {"none": _mapped(test, before)}, {}
+    for name, kind in _tried(data).items():
+        log(f"recalibration: {name}")
+        try:
+            fits[name] = _fit(data, name, kind, before)
+        except (ValueError, ImportError) as error:
+            results[name] = NotFitted([f"cannot be fitted ({error})"])
+            continue
+        results[name], found[name] = fits[name].scores, _mapped(test, fits[name].after)
+    _compare_with_usual(test, fits, results)
+    if data.validation is not None:  # where thresholds are chosen
+        shifted = positive.prior_shift(data) is not None
+        for name in fits if shifted else {recommended(results)} & fits.keys():
+            probs = fits[name].model.predict_proba(data.validation.logits)
+            found[name] = _with_held(found[name], data.validation, probs)
+        if shifted:
+            _correct_prior(data, results, found, before)
+    return results, found
+
+
+def _tried(data: Predictions) -> dict[str, type[posthoc.Recalibration]]:
+    """The maps to fit, by name."""
+    k = data.logits.shape[1]
+    samples = len((data.validation or data.test).labels)
+    return {
+        name: kind
+        for name, kind in (OF_TWO if k == 2 else RECALIBRATIONS).items()
+        if samples >= PER_CLASS * k or kind is not posthoc.StructuredScaling
+    }
+
+
+def _fit(data: Predictions, name: str, kind: type[posthoc.Recalibration], before: _After) -> _Fit:
+    """A map fitted as `recalibrated` says, with its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", posthoc.PosthocWarning)
+        maps, probs, size = estimates.held_out(data, kind)
+    own = [w for w in caught if issubclass(w.category, posthoc.PosthocWarning)]
+    # What is raised is said below, in the measure of the report.
+    said = [str(w.message) for w in own if not issubclass(w.category, posthoc.RaisedErrorWarning)]
+    after = _of_probs(data.test, probs)
+    scores = _scores(data.test, after, before)
+    temperatures = None
+    if name == NAMES["temperature"]:
+        temperatures = [getattr(each, "temperature_", None) for each in maps]
+        old, new = (_ece(data.test, its) for its in (before, after))
+        if new > old + WORSE:
+            said.append(f"it raises the ECE from {100 * old:.1f} % to {100 * new:.1f} %")
+    scores = replace(
+        scores,
+        warnings=said[:1],  # folds repeat each other
+        fitted_on=size,
+        at_end=any(issubclass(w.category, posthoc.EndOfRangeWarning) for w in own),
+        temperatures=temperatures,
+    )
+    return _Fit(scores, maps[-1], after)
+
+
+def _compare_with_usual(test: Part, fits: Mapping[str, _Fit], results: Results) -> None:
+    """Add to every map its Brier score less that of the usual one, if that could be fitted."""
+    usual = fits.get(usual_map(results))
+    for name, fit in fits.items() if usual else ():
+        beyond = test.design.mean(fit.after.outcomes.brier - usual.after.outcomes.brier)
+        results[name] = replace(fit.scores, brier_beyond=beyond)
+
+
+def _scores(test: Part, after: _After, before: _After) -> MapScores:
+    new, old, average = after.outcomes, before.outcomes, test.design.average
+    ranking, ranked = _ranking(new, test.weights), metrics.ranked_metrics()
+    names = ("accuracy", "ece", "adaptive_ece", "auroc", "aurc")
+    return MapScores(
+        **{name: ranked[name](ranking) for name in names},
+        nll=average(new.nll),
+        brier=average(new.brier),
+        brier_change=test.design.mean(new.brier - old.brier),
+        changed=int((new.answer != old.answer).sum()),
+        judged_on=len(new.correct),
+    )
+
+
+def _ranking(samples: Outcomes, weights: Array | None) -> metrics.Ranking:
+    """The ranking by what ranks samples; its bins are those of the confidence."""
+    _, first, place = np.unique(-samples.rank, return_index=True, return_inverse=True)
+    right, wrong = (
+        np.bincount(place[which], None if weights is None else weights[which], len(first))
+        for which in (samples.correct, ~samples.correct)
+    )
+    return metrics.Ranking(samples.confidence[first], right, wrong)
+
+
+def _ece(test: Part, after: _After) -> float:
+    """The ECE that the report is about: of the probability of the event, if there is one.
+
+    Of a confidence, with its correctness, otherwise.
+    """
+    p, y, *_ = after.event(test) or after.confidence(test)
+    return metrics.ranked_metrics()["ece"](metrics.Ranking.of(p, y, test.weights))
+
+
+def _of_probs(part: Part, probs: Array) -> _After:
+    """The samples with other probabilities (n, k)."""
+    step = estimates.AT_ONCE
+    parts = [
+        _outcomes(part, probs[i : i + step], part.labels[i : i + step])
+        for i in range(0, len(part.labels), step)
+    ]
+    joined = {x: np.concatenate([vars(some)[x] for some in parts]) for x in vars(parts[0])}
+    return _After(Outcomes(**joined), _event(part, probs))
+
+
+def _outcomes(part: Part, probs: Array, labels: Array) -> Outcomes:
+    found = part.kind.from_probs(probs, labels)
+    never = probs[np.arange(len(labels)), labels] == 0  # whose logarithm was made finite
+    return replace(found, nll=np.where(never, inf, found.nll))
+
+
+def _event(part: Part, probs: Array | None) -> Array | None:
+    """The probability of the event; None if there is none."""
+    if part.kind.event is None:
+        return None
+    probs = softmax(part.logits.astype(np.float64)) if probs is None else probs
+    return probs[:, part.kind.event].copy()
+
+
+def _mapped(test: Part, after: _After) -> Mapped:
+    return Mapped(after.confidence(test), after.event(test), test.design)
+
+
+def _with_held(mapped: Mapped, held: Part, probs: Array) -> Mapped:
+    """The same, with the validation set after the map."""
+    after = _of_probs(held, probs)
+    return replace(mapped, held_confidence=after.confidence(held), held_event=after.event(held))
+
+
+def _correct_prior(
+    data: Predictions, results: Results, found: dict[str, Mapped], before: _After
+) -> None:
+    """Add the best map corrected for another share of positives in the test set."""
+    scores, held, event = scores_in(results), data.validation, data.positive
+    fitted = [name for name in OF_TWO if name in scores and isfinite(scores[name].nll)]
+    if not fitted:
+        return
+
+    def held_out_nll(name: str) -> float:
+        p, y, *_ = found[name].held_event
+        return held.design.average(-log_probs(np.where(y, p, 1 - p), data.floor))
+
+    base = min(fitted, key=held_out_nll)
+    old = held.design.average(held.labels == event)
+    p = found[base].event.p
+    new = positive.estimate_prior(p, old, data.weights)
+    shifted = positive.shift_prior(p, old, new)
+    probs = np.empty((len(p), 2))
+    probs[:, event], probs[:, 1 - event] = shifted, 1 - shifted
+    after = _of_probs(data.test, probs)
+    name = f"{base}, corrected for prevalence"
+    results[name] = replace(
+        _scores(data.test, after, before),
+        warnings=[],
+        prior=new,
+        base=base,
+        fitted_on=scores[base].fitted_on,
+    )
+    # A threshold cannot be chosen on the validation set, whose share of positives is another.
+    found[name] = _mapped(data.test, after)
+
+
+def recommended(results: Mapping[str, MapScores | NotFitted]) -> str | None:
+    """The map of `recalibrated` to take, or None if none clearly helps.
+
+    It lowers the Brier score by more than chance and by at least a thousandth, does not raise the
+    NLL, which is infinite where something happens that a map has given a probability of 0, and no
+    number of it is at the end of its range. Of several, the usual one
+    (beta calibration, or a temperature where there are more classes), unless others have a Brier
+    score that is lower by more than chance: then the best of these.
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> p = np.tile([0.99, 0.98, 0.01, 0.97], 50)
+    >>> results, _ = recalibrated(from_arrays({"probs": p, "labels": [1, 0, 0, 1] * 50}))
+    >>> recommended(results)
+    'isotonic regression'
+    """
+    scores = scores_in(results)
+    none = scores["none"]
+    helping = [name for name, row in scores.items() if name != "none" and _helps(row, none)]
+    if (usual := usual_map(results)) in helping:
+        helping = [x for x in helping if x == usual or _beats_usual(scores[x])]
+    return min(helping, key=lambda name: scores[name].brier, default=None)
+
+
+def _helps(row: MapScores, none: MapScores) -> bool:
+    """Whether a map clearly lowers the Brier score, without harm; `none` is without a map."""
+    gain = max(LEAST_GAIN * none.brier, 1e-6)
+    lower = row.brier_change.high < 0 and row.brier_change.estimate < -gain
+    return lower and row.nll <= none.nll and isfinite(row.nll) and not row.at_end
+
+
+def _beats_usual(row: MapScores) -> bool:
+    return row.brier_beyond is None or row.brier_beyond.high < 0
+
+
+def usual_map(results: Mapping[str, MapScores | NotFitted]) -> str:
+    """What the guides advise: of two classes beta calibration, of more a temperature.
+
+    Examples
+    --------
+    >>> usual_map({"temperature scaling": NotFitted([]), "isotonic regression": NotFitted([])})
+    'temperature scaling'
+    """
+    of_two = "beta calibration"
+    return of_two if of_two in results else "temperature scaling"
+
+
+def guessing(data: Predictions) -> list[str]:
+    """The sets, of "test" and "validation", whose labels the scores say nothing about.
+
+    Examples
+    --------
+    >>> from calibkit.report.predictions import from_arrays
+    >>> probs, labels = [[0.9, 0.1], [0.1, 0.9]] * 40, np.arange(80) % 2
+    >>> for y in (labels, labels[::-1], np.arange(80) // 40):
+    ...     print(guessing(from_arrays({"probs": probs, "labels": y})))
+    []
+    ['test']
+    ['test']
+    """
+    if not data.kind.known:
+        return []
+    sets: Sequence[tuple[str, Part | None]] = (("test", data.test), ("validation", data.validation))
+    return [
+        name
+        for name, part in sets
+        if part is not None and estimates.guessing(part.logits, part.labels, part.design)
+    ]
