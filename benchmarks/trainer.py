@@ -8,6 +8,7 @@ step per batch. Both are timed in alternation, epoch by epoch, on the same numbe
 results are samples per second of whole epochs (the first is warm-up and left out), test accuracy
 after the last, and peak memory. What was measured on other devices stays in the file. `--compile`
 also tries each mode of `torch.compile`. `--processes` adds how concurrent runs share the machine.
+On a GPU our steps are CUDA graphs; `gpu_queue.py` measures them beside those before.
 """
 
 import argparse
@@ -30,7 +31,8 @@ from calibkit_companion.data.torchvision import torchvision
 from calibkit_companion.experiments import plan
 from calibkit_companion.experiments.method import parse
 from calibkit_companion.training import networks
-from calibkit_companion.training.loop import Training, describe
+from calibkit_companion.training.loop import Training
+from calibkit_companion.training.machine import describe
 
 RESULTS = Path(__file__).parent / "results" / "trainer.json"
 

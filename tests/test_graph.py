@@ -1,7 +1,9 @@
 """Steps that a graph repeats give the bits of steps that are launched kernel by kernel."""
 
+import gc
 from contextlib import nullcontext
 from dataclasses import replace
+from inspect import signature
 from itertools import product
 from pathlib import Path
 
@@ -261,6 +263,38 @@ def test_a_capture_that_fails_is_said_once_and_changes_nothing():
     assert same(trained(wanted), (training, arrays))
     (line,) = training.lines
     assert line.endswith("trains without a CUDA graph (out of memory)")
+
+
+def test_a_cuda_graph_that_fails_leaves_stream_and_collector_as_they_were(monkeypatch):
+    now, real = ["usual"], signature(torch.cuda.graph)
+
+    class Recording:
+        def __init__(self, *given, **named):
+            real.bind(*given, **named)  # PyTorch takes these arguments
+            self.stream = named["stream"]
+
+        def __enter__(self):
+            now[0] = self.stream
+
+        def __exit__(self, *_):
+            raise RuntimeError("CUDA error: operation failed due to a previous error")
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: "its own")
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", Recording)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: now[0])
+    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: now.__setitem__(0, stream))
+    seen = []
+    with pytest.raises(RuntimeError, match="previous error"):
+        graph.CudaGraph().capture(lambda: seen.append((now[0], gc.isenabled())), [])
+    assert seen == [("its own", False)] and now == ["usual"] and gc.isenabled()
+    gc.disable()
+    try:
+        with pytest.raises(RuntimeError, match="previous error"):
+            graph.CudaGraph().capture(lambda: None, [])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_an_interrupted_run_goes_on_with_the_same_bytes(tmp_path, monkeypatch):

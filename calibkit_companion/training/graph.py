@@ -10,6 +10,7 @@ What a graph repeats wrongly, it repeats silently. `Tape` therefore stands in fo
 CPU: it refuses whatever a graph would not repeat.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Protocol
@@ -88,6 +89,9 @@ class CudaGraph:
             Something cannot be recorded, or memory is short.
         """
         usual, self.inputs = torch.cuda.current_stream(), inputs
+        gc.collect()  # a graph of an earlier run must not be destroyed meanwhile
+        collects = gc.isenabled()
+        gc.disable()
         try:
             # Other threads may go on: those that decode images allocate memory meanwhile.
             with torch.cuda.graph(
@@ -95,7 +99,9 @@ class CudaGraph:
             ):
                 function()
         finally:
-            torch.cuda.set_stream(usual)  # which a capture that fails leaves as it was
+            torch.cuda.set_stream(usual)  # a capture that fails does not come back to it
+            if collects:
+                gc.enable()
 
     def replay(self) -> None:
         """Launch all kernels on the current stream."""

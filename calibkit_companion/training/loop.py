@@ -107,6 +107,7 @@ def train(
             except Diverged as error:
                 status = "diverged"
                 log(f"{run.name}: {error}")
+            training.steps = None  # frees the memory of a graph
             seconds = time.perf_counter() - start + training.spent
             provenance = {
                 "started": began.isoformat(timespec="seconds"),
@@ -336,7 +337,6 @@ class Training:
                 checkpoints.save(self, self.spent + now - began)
                 saved = now
         self.final = network
-        self.steps = None  # frees the memory of its graph
         # First epoch from which a sample stays right; 0 if it is wrong at the end.
         learned = torch.where(self.wrong_until < protocol.epochs, self.wrong_until + 1, 0)
         scores = {}
