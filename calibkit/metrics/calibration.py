@@ -111,8 +111,7 @@ def adaptive_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -156,8 +155,7 @@ def mce(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -211,8 +209,7 @@ def debiased_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -268,8 +265,7 @@ def overconfidence_error(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -337,8 +333,7 @@ def reliability_bins(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or `bins` is below 1.
+        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------

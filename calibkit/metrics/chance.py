@@ -62,8 +62,7 @@ def ece_floor(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, `bins` is below 1, or `of` is unknown.
+        As `ece`, and if `of` is unknown.
 
     Examples
     --------
@@ -181,8 +180,7 @@ def excess_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, `bins` is below 1, or `of` is unknown.
+        As `ece`, and if `of` is unknown.
 
     Examples
     --------

@@ -34,8 +34,7 @@ def nll(probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
-        a distribution.
+        As `ece`.
 
     Examples
     --------
@@ -76,8 +75,7 @@ def brier(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
-        a distribution.
+        As `ece`.
 
     Examples
     --------
@@ -131,8 +129,7 @@ def classwise_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -190,8 +187,7 @@ def brier_decomposition(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------

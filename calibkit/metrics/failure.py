@@ -95,7 +95,7 @@ def aupr_success(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def aupr_error(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def risk_coverage(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def aurc(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def eaurc(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -346,7 +346,7 @@ def augrc(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -396,8 +396,7 @@ def fpr_at_tpr(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, `tpr` is out of range,
-        or `convention` is unknown.
+        As `auroc`, and if `tpr` is out of range or `convention` is unknown.
 
     Examples
     --------
@@ -458,8 +457,7 @@ def risk_at_coverage(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or `coverage` is out
-        of range.
+        As `auroc`, and if `coverage` is out of range.
 
     Examples
     --------
@@ -506,8 +504,7 @@ def coverage_at_risk(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or `risk` is out of
-        range.
+        As `auroc`, and if `risk` is out of range.
 
     Examples
     --------
@@ -556,8 +553,7 @@ def threshold_at_risk(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or `risk` is out of
-        range.
+        As `auroc`, and if `risk` is out of range.
 
     Examples
     --------

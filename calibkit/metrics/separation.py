@@ -48,8 +48,7 @@ def refinement_decomposition(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or `bins` is below 1.
+        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -101,7 +100,7 @@ def confidence_gap(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -157,8 +156,7 @@ def histogram_overlap(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or `bins` is below 1.
+        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -204,8 +202,7 @@ def ece_correct(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or a confidence lies
-        outside [0, 1].
+        As `auroc`, and if a confidence lies outside [0, 1].
 
     Examples
     --------

@@ -41,8 +41,7 @@ def smooth_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
-        a distribution.
+        As `ece`.
 
     Examples
     --------
