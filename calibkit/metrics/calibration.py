@@ -9,6 +9,7 @@ import numpy.typing as npt
 from calibkit.arrays import (
     Array,
     ArrayLike,
+    Weights,
     as_confidence_correct,
     check_bins,
     like,
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def ece(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Expected calibration error of the top label, in bins of equal width.
 
@@ -78,11 +75,7 @@ def ece_of(table: Bins) -> float:
 
 
 def adaptive_ece(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Calibration error of the top label, in bins of (nearly) equal count.
 
@@ -123,11 +116,7 @@ def adaptive_ece(
 
 
 def mce(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Maximum calibration error: the largest gap of any non-empty bin of equal width.
 
@@ -172,11 +161,7 @@ def mce_of(table: Bins) -> float:
 
 
 def debiased_ece(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Root mean square calibration error of the top label, without what chance adds to its square.
 
@@ -233,11 +218,7 @@ def debiased_of(ranking: Ranking, bins: int) -> float:
 
 
 def overconfidence_error(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Overconfidence error: the gap of over-confident bins only, weighted by confidence.
 
@@ -290,7 +271,7 @@ def reliability_bins(
     bins: int = 15,
     scheme: Scheme = "equal_width",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> "dict[str, torch.Tensor]": ...
 @overload
 def reliability_bins(
@@ -299,7 +280,7 @@ def reliability_bins(
     bins: int = 15,
     scheme: Scheme = "equal_width",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> dict[str, Array]: ...
 def reliability_bins(
     confidence: ArrayLike,
@@ -307,7 +288,7 @@ def reliability_bins(
     bins: int = 15,
     scheme: Scheme = "equal_width",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> dict[str, Any]:
     """Bin predictions by confidence: the numbers of a reliability diagram.
 

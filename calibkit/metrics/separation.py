@@ -4,18 +4,14 @@ import math
 
 import numpy as np
 
-from calibkit.arrays import ArrayLike, check_bins
+from calibkit.arrays import ArrayLike, Weights, check_bins
 from calibkit.metrics.bins import binned
 from calibkit.metrics.calibration import ece_of
 from calibkit.metrics.ranking import Ranking, defined, ranking_of
 
 
 def refinement_decomposition(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    bins: int = 100,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, bins: int = 100, *, sample_weight: Weights = None
 ) -> dict[str, float]:
     r"""Split the ECE into confidence, AUROC, a constant and what these leave out.
 
@@ -76,7 +72,7 @@ def refinement_of(ranking: Ranking, bins: int = 100) -> dict[str, float]:
 
 
 def confidence_gap(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     """Mean confidence of the right predictions minus that of the wrong ones.
 
@@ -122,11 +118,7 @@ def confidence_gap_of(ranking: Ranking) -> float:
 
 
 def histogram_overlap(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Area that the confidence histograms of right and of wrong predictions share.
 
@@ -178,7 +170,7 @@ def overlap_of(ranking: Ranking, bins: int) -> float:
 
 
 def ece_correct(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     """ECE of the right predictions alone: one minus their mean confidence.
 
