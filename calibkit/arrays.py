@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # What functions take: what NumPy can read (arrays, nested sequences of numbers), or a torch tensor.
 # Both names are quoted, so that torch is not needed and `help` shows them as written.
 ArrayLike: TypeAlias = "npt.ArrayLike | torch.Tensor"
+# How much each of n samples counts, shape (n,); None: each once.
+Weights: TypeAlias = "ArrayLike | None"
 # What they return: an array, or for a tensor a tensor.
 ArrayOrTensor: TypeAlias = "np.ndarray | torch.Tensor"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from calibkit.arrays import Array, ArrayLike, as_weights, to_numpy
+from calibkit.arrays import Array, ArrayLike, Weights, as_weights, to_numpy
 
 
 def as_groups(groups: ArrayLike, n: int, name: str = "groups") -> Array:
@@ -45,11 +45,7 @@ def as_groups(groups: ArrayLike, n: int, name: str = "groups") -> Array:
 
 
 def draws(
-    m: int,
-    n: int,
-    seed: int = 0,
-    sample_weight: "ArrayLike | None" = None,
-    groups: "ArrayLike | None" = None,
+    m: int, n: int, seed: int = 0, sample_weight: Weights = None, groups: "ArrayLike | None" = None
 ) -> Iterator[Array]:
     """Return the rows of `n` resamples of `m` samples, drawn with replacement, one after another.
 
@@ -138,9 +134,7 @@ def as_counts(weights: ArrayLike, n: int, name: str = "sample_weight") -> Array:
 
 
 def effective_size(
-    weights: "Array | None" = None,
-    groups: "Array | None" = None,
-    residual: "Array | None" = None,
+    weights: "Array | None" = None, groups: "Array | None" = None, residual: "Array | None" = None
 ) -> float:
     r"""How many independent samples of equal weight these are worth, to the noise of a mean.
 

@@ -14,7 +14,8 @@ network tie at 1. `summary` computes all metrics from logits and ranks by log-od
 nowhere; `confidence.log_odds` gives them. Values are plain
 fractions (multiply by 100 or 1000 in tables). Samples of equal confidence are always treated as one
 group, so no result depends on the order of the samples. What the data leave undefined, such as the
-AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`.
+AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`. What cannot be
+measured is refused by a `ValueError` of one line that names the argument: see `ece` and `auroc`.
 
 The five papers: Zhu et al., ECCV 2022 (fmfp for short); Singh et al. 2021 (darkside); Wang et al.,
 NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (bsce).

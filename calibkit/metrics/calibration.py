@@ -9,6 +9,7 @@ import numpy.typing as npt
 from calibkit.arrays import (
     Array,
     ArrayLike,
+    Weights,
     as_confidence_correct,
     check_bins,
     like,
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def ece(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Expected calibration error of the top label, in bins of equal width.
 
@@ -78,11 +75,7 @@ def ece_of(table: Bins) -> float:
 
 
 def adaptive_ece(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Calibration error of the top label, in bins of (nearly) equal count.
 
@@ -111,8 +104,7 @@ def adaptive_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -124,11 +116,7 @@ def adaptive_ece(
 
 
 def mce(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Maximum calibration error: the largest gap of any non-empty bin of equal width.
 
@@ -156,8 +144,7 @@ def mce(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -174,11 +161,7 @@ def mce_of(table: Bins) -> float:
 
 
 def debiased_ece(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Root mean square calibration error of the top label, without what chance adds to its square.
 
@@ -211,8 +194,7 @@ def debiased_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -236,11 +218,7 @@ def debiased_of(ranking: Ranking, bins: int) -> float:
 
 
 def overconfidence_error(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Overconfidence error: the gap of over-confident bins only, weighted by confidence.
 
@@ -268,8 +246,7 @@ def overconfidence_error(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -294,7 +271,7 @@ def reliability_bins(
     bins: int = 15,
     scheme: Scheme = "equal_width",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> "dict[str, torch.Tensor]": ...
 @overload
 def reliability_bins(
@@ -303,7 +280,7 @@ def reliability_bins(
     bins: int = 15,
     scheme: Scheme = "equal_width",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> dict[str, Array]: ...
 def reliability_bins(
     confidence: ArrayLike,
@@ -311,7 +288,7 @@ def reliability_bins(
     bins: int = 15,
     scheme: Scheme = "equal_width",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> dict[str, Any]:
     """Bin predictions by confidence: the numbers of a reliability diagram.
 
@@ -337,8 +314,7 @@ def reliability_bins(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or `bins` is below 1.
+        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------

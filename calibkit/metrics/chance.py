@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from calibkit.arrays import Array, ArrayLike, as_probs, check_bins
+from calibkit.arrays import Array, ArrayLike, Weights, as_probs, check_bins
 from calibkit.metrics.bins import Scheme, binned, cuts_of, once, stretches
 from calibkit.metrics.calibration import ece_of
 from calibkit.metrics.classes import Classes, classes_of, error_of_classes
@@ -21,7 +21,7 @@ def ece_floor(
     bins: int = 15,
     of: Binned = "ece",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> float:
     r"""Calibration error that chance alone would show: its expectation for a calibrated model.
 
@@ -62,8 +62,7 @@ def ece_floor(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, `bins` is below 1, or `of` is unknown.
+        As `ece`, and if `of` is unknown.
 
     Examples
     --------
@@ -150,7 +149,7 @@ def excess_ece(
     bins: int = 15,
     of: Binned = "ece",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> float:
     """Calibration error beyond what chance alone would show: the error minus its `ece_floor`.
 
@@ -181,8 +180,7 @@ def excess_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, `bins` is below 1, or `of` is unknown.
+        As `ece`, and if `of` is unknown.
 
     Examples
     --------

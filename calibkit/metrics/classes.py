@@ -4,14 +4,23 @@ from typing import Any
 
 import numpy as np
 
-from calibkit.arrays import Array, ArrayLike, as_labels, as_probs, check_bins, prob_blocks, row_sums
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    Weights,
+    as_labels,
+    as_probs,
+    check_bins,
+    prob_blocks,
+    row_sums,
+)
 from calibkit.metrics.bins import edges_of
 from calibkit.metrics.ranking import LEAST, NEAR, size_of, weights_of
 
 MOST_CELLS = 20_000_000  # classes × bins: bounds the memory
 
 
-def nll(probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None" = None) -> float:
+def nll(probs: ArrayLike, labels: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Negative log-likelihood: the mean of :math:`-\log p_y`.
 
     Infinite if a true class was given probability 0. In `summary` a 0 counts as what rounding may
@@ -34,8 +43,7 @@ def nll(probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
-        a distribution.
+        As `ece`.
 
     Examples
     --------
@@ -50,9 +58,7 @@ def nll(probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None
     return mean_of(losses, weights_of(sample_weight, len(losses)))
 
 
-def brier(
-    probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None" = None
-) -> float:
+def brier(probs: ArrayLike, labels: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Brier score: mean over samples of the squared error summed over classes.
 
     .. math:: \mathrm{Brier} = \frac1n\sum_i\sum_k (p_{ik} - \mathbb 1[y_i = k])^2
@@ -76,8 +82,7 @@ def brier(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
-        a distribution.
+        As `ece`.
 
     Examples
     --------
@@ -98,11 +103,7 @@ def brier(
 
 
 def classwise_ece(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Calibration error of every class's probability, averaged over the classes.
 
@@ -131,8 +132,7 @@ def classwise_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -143,11 +143,7 @@ def classwise_ece(
 
 
 def brier_decomposition(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    probs: ArrayLike, labels: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> dict[str, float]:
     r"""Split the Brier score into calibration and refinement, without a remainder.
 
@@ -190,8 +186,7 @@ def brier_decomposition(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, a row is not a
-        distribution, or `bins` is below 1.
+        As `ece`.
 
     Examples
     --------
@@ -276,7 +271,7 @@ def _column_sums(block: Array, weights: "Array | None") -> Array:
 
 
 def classes_of(
-    probs: ArrayLike, labels: ArrayLike, bins: int, sample_weight: "ArrayLike | None" = None
+    probs: ArrayLike, labels: ArrayLike, bins: int, sample_weight: Weights = None
 ) -> Classes:
     """Count checked probabilities (n, k) and labels (n,) by class and bin."""
     check_bins(bins)

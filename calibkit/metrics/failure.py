@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from calibkit.arrays import Array, ArrayLike, ArrayOrTensor, like
+from calibkit.arrays import Array, ArrayLike, ArrayOrTensor, Weights, like
 from calibkit.metrics.ranking import (
     LEAST,
     Failures,
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def auroc(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
-) -> float:
+def auroc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Area under the ROC curve: the chance that a right prediction outranks a wrong one.
 
     .. math:: P(\hat p_\text{right} > \hat p_\text{wrong}) +
@@ -68,7 +66,7 @@ def auroc_of(ranking: Ranking | Failures) -> float:
 
 
 def aupr_success(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     r"""Area under the precision-recall curve; positive = correct prediction.
 
@@ -95,7 +93,7 @@ def aupr_success(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -116,7 +114,7 @@ def aupr_success_of(ranking: Ranking) -> float:
 
 
 def aupr_error(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     r"""Area under the precision-recall curve; positive = wrong prediction, lowest confidence first.
 
@@ -141,7 +139,7 @@ def aupr_error(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -165,14 +163,14 @@ def aupr_error_of(ranking: Ranking) -> float:
 
 @overload
 def risk_coverage(
-    confidence: "torch.Tensor", correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: "torch.Tensor", correct: ArrayLike, *, sample_weight: Weights = None
 ) -> "tuple[torch.Tensor, torch.Tensor]": ...
 @overload
 def risk_coverage(
-    confidence: npt.ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: npt.ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> tuple[Array, Array]: ...
 def risk_coverage(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> tuple[ArrayOrTensor, ArrayOrTensor]:
     r"""Error rate among the accepted against the share accepted, for every possible threshold.
 
@@ -198,7 +196,7 @@ def risk_coverage(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -210,9 +208,7 @@ def risk_coverage(
     return like(coverage, confidence), like(ranking.risk(), confidence)
 
 
-def aurc(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
-) -> float:
+def aurc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Area under the risk-coverage curve: the risk averaged over all coverages.
 
     .. math:: \mathrm{AURC} = \frac1n\sum_{i=1}^n \frac{\#\text{wrong among the first } i}{i}
@@ -238,7 +234,7 @@ def aurc(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -274,9 +270,7 @@ def aurc_of(failures: "Failures | Ranking") -> float:
     return float(wrong @ (of(n) - last + 1 - tied) / n)
 
 
-def eaurc(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
-) -> float:
+def eaurc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Excess AURC: what a perfect ranking of the same predictions would save.
 
     .. math:: \text{E-AURC} = \mathrm{AURC} - \big(r + (1 - r)\ln(1 - r)\big)
@@ -301,7 +295,7 @@ def eaurc(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -318,9 +312,7 @@ def eaurc_of(failures: "Failures | Ranking") -> float:
     return aurc_of(failures) - optimal
 
 
-def augrc(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
-) -> float:
+def augrc(confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Area under the generalised risk-coverage curve: wrong and accepted, as a share of all.
 
     .. math:: \mathrm{AUGRC} = (1 - \mathrm{AUROC})\,r(1 - r) + \tfrac12 r^2
@@ -346,7 +338,7 @@ def augrc(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -368,7 +360,7 @@ def fpr_at_tpr(
     tpr: float = 0.95,
     convention: Literal["exact", "nearest"] = "exact",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> float:
     """Share of the wrong predictions accepted where a share `tpr` of the right ones is (FPR95).
 
@@ -396,8 +388,7 @@ def fpr_at_tpr(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, `tpr` is out of range,
-        or `convention` is unknown.
+        As `auroc`, and if `tpr` is out of range or `convention` is unknown.
 
     Examples
     --------
@@ -428,11 +419,7 @@ def fpr_at_tpr_of(ranking: Ranking, tpr: float = 0.95, exact: bool = True) -> fl
 
 
 def risk_at_coverage(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    coverage: float,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, coverage: float, *, sample_weight: Weights = None
 ) -> float:
     """Error rate among the most confident share `coverage` of the predictions.
 
@@ -458,8 +445,7 @@ def risk_at_coverage(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or `coverage` is out
-        of range.
+        As `auroc`, and if `coverage` is out of range.
 
     Examples
     --------
@@ -479,11 +465,7 @@ def risk_at_coverage_of(ranking: Ranking, coverage: float) -> float:
 
 
 def coverage_at_risk(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    risk: float,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, risk: float, *, sample_weight: Weights = None
 ) -> float:
     """Return the largest share that can be accepted with an error rate of at most `risk`.
 
@@ -506,8 +488,7 @@ def coverage_at_risk(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or `risk` is out of
-        range.
+        As `auroc`, and if `risk` is out of range.
 
     Examples
     --------
@@ -525,11 +506,7 @@ def coverage_at_risk_of(ranking: Ranking, risk: float) -> float:
 
 
 def threshold_at_risk(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    risk: float,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, risk: float, *, sample_weight: Weights = None
 ) -> float:
     """Return the threshold that accepts most while the error rate is at most `risk`.
 
@@ -556,8 +533,7 @@ def threshold_at_risk(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or `risk` is out of
-        range.
+        As `auroc`, and if `risk` is out of range.
 
     Examples
     --------

@@ -13,6 +13,7 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     Kind,
+    Weights,
     as_labels,
     as_logits,
     blocks,
@@ -79,7 +80,7 @@ def summary(
     bins: int = 15,
     kind: Kind = "logits",
     *,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
 ) -> dict[str, float]:
     """Compute every metric from logits.
 
@@ -174,9 +175,7 @@ def ranks(name: str) -> bool:
 
 
 def ranked_metrics(
-    bins: int = 15,
-    coverages: Sequence[float] = (0.8,),
-    risks: Sequence[float] = (0.05,),
+    bins: int = 15, coverages: Sequence[float] = (0.8,), risks: Sequence[float] = (0.05,)
 ) -> dict[str, Callable[[Ranking], float]]:
     """Return the metrics that need a `Ranking` only, by name.
 
@@ -246,11 +245,7 @@ def _scores(logits: ArrayLike, kind: Kind) -> tuple[Array, Array]:
 
 
 def _scan(
-    logits: Array,
-    floor: Array,
-    labels: ArrayLike,
-    bins: int | None,
-    weights: "Array | None" = None,
+    logits: Array, floor: Array, labels: ArrayLike, bins: int | None, weights: "Array | None" = None
 ) -> tuple[dict[str, Array], Classes | None]:
     """Pass over the logits once, block by block: values per sample, and per class if `bins`."""
     n, k = logits.shape

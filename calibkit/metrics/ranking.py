@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibkit.arrays import Array, ArrayLike, as_confidence_correct
+from calibkit.arrays import Array, ArrayLike, Weights, as_confidence_correct
 from calibkit.resampling import as_counts, effective_size
 
 LEAST = 1e-300  # in place of a count of 0, that divides a 0
@@ -167,7 +167,7 @@ class Failures(NamedTuple):
         return float(self.wrong @ (self.before + self.upto)) / 2 - self.all_wrong**2 / 2
 
 
-def weights_of(sample_weight: "ArrayLike | None", n: int) -> "Array | None":
+def weights_of(sample_weight: Weights, n: int) -> "Array | None":
     """Sample weights (n,) as numbers of rows; None without weights."""
     return None if sample_weight is None else as_counts(sample_weight, n)
 
@@ -179,10 +179,7 @@ def size_of(weights: Array) -> float:
 
 
 def ranking_of(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    unit: bool = False,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, unit: bool = False, sample_weight: Weights = None
 ) -> Ranking:
     """Check confidences (n,) and correctness (n,), and rank them."""
     confidence, correct = as_confidence_correct(confidence, correct, unit)
@@ -190,7 +187,7 @@ def ranking_of(
 
 
 def failures_of(
-    confidence: ArrayLike, correct: ArrayLike, sample_weight: "ArrayLike | None"
+    confidence: ArrayLike, correct: ArrayLike, sample_weight: Weights
 ) -> "Failures | Ranking":
     """Check confidences and correctness, and find the wrong ones; with weights, rank all."""
     if sample_weight is not None:

@@ -4,18 +4,14 @@ import math
 
 import numpy as np
 
-from calibkit.arrays import ArrayLike, check_bins
+from calibkit.arrays import ArrayLike, Weights, check_bins
 from calibkit.metrics.bins import binned
 from calibkit.metrics.calibration import ece_of
 from calibkit.metrics.ranking import Ranking, defined, ranking_of
 
 
 def refinement_decomposition(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    bins: int = 100,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, bins: int = 100, *, sample_weight: Weights = None
 ) -> dict[str, float]:
     r"""Split the ECE into confidence, AUROC, a constant and what these leave out.
 
@@ -48,8 +44,7 @@ def refinement_decomposition(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or `bins` is below 1.
+        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -77,7 +72,7 @@ def refinement_of(ranking: Ranking, bins: int = 100) -> dict[str, float]:
 
 
 def confidence_gap(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     """Mean confidence of the right predictions minus that of the wrong ones.
 
@@ -101,7 +96,7 @@ def confidence_gap(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, or the lengths differ.
+        As `auroc`.
 
     Examples
     --------
@@ -123,11 +118,7 @@ def confidence_gap_of(ranking: Ranking) -> float:
 
 
 def histogram_overlap(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    bins: int = 15,
-    *,
-    sample_weight: "ArrayLike | None" = None,
+    confidence: ArrayLike, correct: ArrayLike, bins: int = 15, *, sample_weight: Weights = None
 ) -> float:
     r"""Area that the confidence histograms of right and of wrong predictions share.
 
@@ -157,8 +148,7 @@ def histogram_overlap(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, a confidence lies
-        outside [0, 1], or `bins` is below 1.
+        As `auroc`, and if a confidence lies outside [0, 1], or `bins` is below 1.
 
     Examples
     --------
@@ -180,7 +170,7 @@ def overlap_of(ranking: Ranking, bins: int) -> float:
 
 
 def ece_correct(
-    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     """ECE of the right predictions alone: one minus their mean confidence.
 
@@ -204,8 +194,7 @@ def ece_correct(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, the lengths differ, or a confidence lies
-        outside [0, 1].
+        As `auroc`, and if a confidence lies outside [0, 1].
 
     Examples
     --------

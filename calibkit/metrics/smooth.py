@@ -6,14 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from calibkit.arrays import Array, ArrayLike
+from calibkit.arrays import Array, ArrayLike, Weights
 from calibkit.metrics.ranking import weights_of
 from calibkit.metrics.top import top_of
 
 
-def smooth_ece(
-    probs: ArrayLike, labels: ArrayLike, *, sample_weight: "ArrayLike | None" = None
-) -> float:
+def smooth_ece(probs: ArrayLike, labels: ArrayLike, *, sample_weight: Weights = None) -> float:
     r"""Calibration error of the top label without bins: "smECE" (Błasiok and Nakkiran, 2024).
 
     .. math:: \mathrm{smECE}_\sigma = \int_0^1 \Big|\frac1n\sum_i
@@ -41,8 +39,7 @@ def smooth_ece(
     Raises
     ------
     ValueError
-        If an argument is empty, malformed or not finite, a label is out of range, or a row is not
-        a distribution.
+        As `ece`.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from calibkit.arrays import (
     Array,
     ArrayLike,
     ArrayOrTensor,
+    Weights,
     as_confidence_correct,
     as_labels,
     like,
@@ -23,15 +24,13 @@ if TYPE_CHECKING:
 FEW_CLASSES = 40  # up to here, reducing a turned copy is faster than reducing short rows
 
 
-def top_ranking(probs: ArrayLike, labels: ArrayLike, sample_weight: "ArrayLike | None") -> Ranking:
+def top_ranking(probs: ArrayLike, labels: ArrayLike, sample_weight: Weights) -> Ranking:
     """Rank the top label of probabilities (n, k) by its confidence."""
     confidence, correct = top_of(probs, labels)
     return Ranking.of(confidence, correct, weights_of(sample_weight, len(correct)))
 
 
-def top_bins(
-    probs: ArrayLike, labels: ArrayLike, bins: int, sample_weight: "ArrayLike | None"
-) -> Bins:
+def top_bins(probs: ArrayLike, labels: ArrayLike, bins: int, sample_weight: Weights) -> Bins:
     """Bin the top label of probabilities (n, k) by its confidence, in bins of equal width."""
     if sample_weight is not None:
         return binned(top_ranking(probs, labels, sample_weight), bins)

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from calibkit import metrics
-from calibkit.arrays import Array, ArrayLike, Kind
+from calibkit.arrays import Array, ArrayLike, Kind, Weights
 from calibkit.stats.interval import Interval, Unjudged, check_level
 from calibkit.stats.models import Given, Metric
 from calibkit.stats.resamples import EXCESS, Drawn, drawn_of
@@ -35,7 +35,7 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of metrics over the samples of a test set.
@@ -119,7 +119,7 @@ def compare(
     seed: int = 0,
     level: float = 0.95,
     kind: Kind = "logits",
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of a difference, model a minus model b, on one test set.
@@ -203,7 +203,7 @@ def compare_all(
     metric_names: Sequence[Metric],
     n: int = 1000,
     level: float = 0.95,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> tuple[list[dict[str, Interval]], list[dict[str, Interval]]]:
     """What `bootstrap` says of every model, and `compare` of every two, from the same resamples.

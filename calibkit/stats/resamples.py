@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibkit import many_rows, metrics
-from calibkit.arrays import Array, ArrayLike, Kind
+from calibkit.arrays import Array, ArrayLike, Kind, Weights
 from calibkit.resampling import as_counts, as_groups, draws
 from calibkit.stats.models import CLASSWISE, Given, Metric, Model, worth_of
 
@@ -21,7 +21,7 @@ Evaluator: TypeAlias = Callable[[Array | None], Array]  # from drawn samples to 
 def evaluator(
     model: Model,
     names: Sequence[Metric],
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> Evaluator:
     """Return a function from drawn samples (None: all, once) to the metrics.
@@ -124,7 +124,7 @@ def evaluated(
     m: int,
     n: int,
     seed: int,
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> list[Array]:
     """Evaluate all on the same resamples: an array (n, metrics) of each."""
@@ -159,7 +159,7 @@ def drawn_of(
     n: int,
     seed: int = 0,
     kind: Kind = "logits",
-    sample_weight: "ArrayLike | None" = None,
+    sample_weight: Weights = None,
     groups: "ArrayLike | None" = None,
 ) -> list[Drawn]:
     """Of each model, all on the same resamples; plain errors, too, whose excess is asked for."""
