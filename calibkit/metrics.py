@@ -162,6 +162,21 @@ class Ranking:
         """Error rate of the accepted; 0 before the first, which a replicate may not have drawn."""
         return self.accepted_wrong / np.maximum(self.accepted, _LEAST)
 
+    def coverage_at_risk(self, risk: float) -> float:
+        """As the function `coverage_at_risk`."""
+        within = self.accepted[self.risk() <= risk + self.near]
+        return float(within[-1] / self.n) if len(within) else 0.0
+
+    def risk_at_coverage(self, coverage: float) -> float:
+        """As the function `risk_at_coverage`."""
+        place = np.searchsorted(self.accepted / self.n, coverage - self.near)
+        return float(self.accepted_wrong[place] / self.accepted[place])
+
+    def fpr_at_tpr(self, tpr: float) -> float:
+        """As the function `fpr_at_tpr`; there are right and wrong predictions."""
+        place = np.searchsorted(self.accepted_right / self.all_right, tpr - self.near)
+        return float(self.accepted_wrong[place] / self.all_wrong)
+
     def threshold(self, risk: float) -> float:
         """As `threshold_at_risk`."""
         within = np.flatnonzero(self.risk() <= risk + self.near)
@@ -1693,8 +1708,7 @@ def _fpr_at_tpr(ranking: Ranking, tpr: float = 0.95, exact: bool = True) -> floa
     if not ranking.all_right or not ranking.all_wrong:
         return math.nan
     if exact:
-        place = np.searchsorted(right / ranking.all_right, tpr - ranking.near)
-        return float(wrong[place] / ranking.all_wrong)
+        return ranking.fpr_at_tpr(tpr)
     corner = np.ones(len(right), dtype=bool)
     corner[1:-1] = (np.diff(right, 2) != 0) | (np.diff(wrong, 2) != 0)
     right, wrong = np.r_[0, right[corner]], np.r_[0, wrong[corner]]
@@ -1745,8 +1759,7 @@ def risk_at_coverage(
 
 
 def _risk_at_coverage(ranking: Ranking, coverage: float) -> float:
-    i = np.searchsorted(ranking.accepted / ranking.n, coverage - ranking.near)
-    return float(ranking.accepted_wrong[i] / ranking.accepted[i])
+    return ranking.risk_at_coverage(coverage)
 
 
 def coverage_at_risk(
@@ -1790,8 +1803,7 @@ def coverage_at_risk(
 
 
 def _coverage_at_risk(ranking: Ranking, risk: float) -> float:
-    within = ranking.accepted[ranking.risk() <= risk + ranking.near]
-    return float(within[-1] / ranking.n) if len(within) else 0.0
+    return ranking.coverage_at_risk(risk)
 
 
 def threshold_at_risk(
