@@ -47,7 +47,7 @@ from calibkit.arrays import (
     softmax,
     to_numpy,
 )
-from calibkit.files import shown
+from calibkit.files import named, shown
 from calibkit.precision import Floor
 from calibkit.report import doubts, given, readers
 from calibkit.report.design import Design
@@ -332,7 +332,7 @@ def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
     """Raise a plain `OSError` for the first file that cannot be opened, before reading any."""
     for file in files:
         if file is not None and not isinstance(file, Predictions) and str(file) != "-":
-            with Path(file).open("rb"):
+            with named(file), Path(file).open("rb"):
                 pass
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data import durable
+from calibkit import files
 from calibkit_companion.records import tables
 from calibkit_companion.records.replicates import joined
 
@@ -50,7 +50,7 @@ class Record:
     def light(self) -> bool:
         """Whether the predictions were left out, or are not beside the tables."""
         kept = "arrays.npz" in self.info["sha256"]
-        return not (kept and (not self.tables or durable.exists(self.predictions)))
+        return not (kept and (not self.tables or files.exists(self.predictions)))
 
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
@@ -115,7 +115,7 @@ class Record:
         if "replicates.npz" in self.info["sha256"]:
             return stats.Replicates.load(self._content("replicates.npz"))
         with suppress(FileNotFoundError):
-            now = json.loads(durable.read(self.path / "run.json"))
+            now = json.loads(files.read(self.path / "run.json"))
             if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
                 return replace(self, info=now).replicates
         return self.resampled()
@@ -190,7 +190,7 @@ class Record:
             return in_folder()
         except DamagedRecord:
             found = tables.find(self.name)
-            if durable.exists(self.path / "run.json") or not found or found[0] != self.info:
+            if files.exists(self.path / "run.json") or not found or found[0] != self.info:
                 raise
             return in_tables(found[1])
 
@@ -211,7 +211,7 @@ class Record:
         """What a file holds, if that is what was written."""
         path = self.predictions if file == "arrays.npz" else self.path / file
         with suppress(FileNotFoundError):
-            content = durable.read(path)
+            content = files.read(path)
             if hashlib.sha256(content).hexdigest() == self.info["sha256"].get(file):
                 return io.BytesIO(content)
         how = f"calibkit train {self.name} sets the folder aside and trains it again"

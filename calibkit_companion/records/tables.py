@@ -25,12 +25,13 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data import durable
+from calibkit import files
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.records import manifest
 from calibkit_companion.records.replicates import KEY, joined
 
 DIGITS = 7  # that history and shifted sets have at most
+FRESH = 0.1  # seconds for which what was seen is not looked for again
 
 
 _UNDEFINED = -128
@@ -214,7 +215,7 @@ _readers: list[set[str]] = []  # that go on with what they looked at first; fold
 
 def hold() -> None:
     """From here on, this process reads tables as they were when it first looked at them."""
-    _readers.append(set(durable.names(cache_root() / "runs")))
+    _readers.append(set(files.names(cache_root() / "runs")))
     seen.clear()
 
 
@@ -231,7 +232,7 @@ def one_release() -> Iterator[None]:
 def settings() -> dict[str, Tables]:
     """The tables of every setting that has some, by its name."""
     root = str(released_root())
-    if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < 0.1):
+    if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < FRESH):
         return seen[2]
     found = _look(root)
     if not seen or seen[2] != found:
@@ -243,7 +244,7 @@ def settings() -> dict[str, Tables]:
 
 def _look(root: str) -> dict[str, Tables]:
     found, kept = {}, {}
-    for name in durable.names(root):
+    for name in files.names(root):
         folder = os.path.join(root, name)
         if name.startswith(".") or (state := manifest.state(folder)) is None:
             continue

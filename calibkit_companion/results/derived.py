@@ -17,9 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit import arrays, confidence, metrics, stats
+from calibkit import arrays, confidence, files, metrics, stats
 from calibkit.precision import log_of_map
-from calibkit_companion.data import durable
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, joined, rows_of
@@ -254,7 +253,7 @@ def _file(record: Record) -> Path:
 
 def _known(record: Record) -> dict[str, float]:
     with suppress(FileNotFoundError, ValueError):  # there is none yet, or half of one
-        return json.loads(durable.read(_file(record)))
+        return json.loads(files.read(_file(record)))
     return {}
 
 
@@ -297,7 +296,7 @@ def epochs(record: Record) -> list[dict]:
     if record.light or not file.exists():
         return []
     end, found = Predictions.of(record), []
-    with np.load(io.BytesIO(durable.read(file)), allow_pickle=False) as kept:
+    with np.load(io.BytesIO(files.read(file)), allow_pickle=False) as kept:
         each = zip(*(kept[name] for name in ("epochs", "test", "validation")), strict=True)
         for epoch, *both in each:
             logits, held_out = (part.astype(np.float32) for part in both)
