@@ -330,3 +330,19 @@ def test_a_lock_that_cannot_be_had_is_named(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=re.escape(f"'{tmp_path / 'a.lock'}'")):
         with cache.locked(tmp_path / "a.lock"):
             pass
+
+
+def test_times_that_cannot_be_set_name_the_record(tmp_path, monkeypatch):
+    from calibkit_companion.experiments import plan
+    from calibkit_companion.records import folders
+    from tests import records
+
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    record = records.write(plan.Selection("smoke", seeds=1).runs(["erm"])[0], n=60, k=5)
+
+    def failing(*_, **__):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "utime", failing)
+    with pytest.raises(PermissionError, match=re.escape(record.name)):
+        folders.add_replicates(record)

@@ -222,7 +222,8 @@ def add_replicates(record: Record) -> Record:
             record.replicates.save(draft / "replicates.npz")
             info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
         then = (record.path / "run.json").stat()  # nothing that was made from the record is old now
-        os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
+        with files.named(draft):  # an error of utime says no name
+            os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
             files.flush(record.path)
