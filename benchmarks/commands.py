@@ -8,9 +8,10 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +39,8 @@ class Command:
     `prepare` fills the folder. `holds` returns what can be seen in a folder, as text: after a fault
     that must be what was there before the command or what is there after it. `content` of a file is
     what must be the same after the repeated command. Where `reads` is true the command changes
-    nothing, and what it prints is compared.
+    nothing, and what it prints is compared. Where `twice` is true the repeated command meets a
+    fault, too, and is repeated once more.
     """
 
     arguments: tuple[str, ...]
@@ -46,6 +48,7 @@ class Command:
     holds: Callable[[Path], str]
     content: Callable[[Path], bytes] = Path.read_bytes
     reads: bool = False
+    twice: bool = False
 
     def in_folder(self, folder: Path) -> list[str]:
         """The arguments, where ``{folder}`` stands for the folder."""
@@ -71,7 +74,15 @@ def run(*arguments: str) -> None:
 
 
 def chosen() -> list[plan.Run]:
+    """The runs that the commands are about: two methods, two seeds each."""
     return plan.Selection("smoke", seeds=2).runs(METHODS)
+
+
+def of_two_settings() -> list[plan.Run]:
+    """A run of each method in each setting of the smoke edition."""
+    settings = [setting.name for setting in plan.settings("smoke")]
+    each = (plan.Selection("smoke", seeds=1, setting=name).runs(METHODS) for name in settings)
+    return [one for some in each for one in some]
 
 
 def write(*which: plan.Run, **how) -> None:
@@ -125,8 +136,42 @@ def with_mathematics(folder: Path) -> None:
     run("claims", "--edition", "smoke")
 
 
+def two_settings(folder: Path) -> None:
+    """Tables of two settings, and news of both."""
+    in_cache(folder)
+    write(*of_two_settings())
+    run("collect", "--edition", "smoke")
+    for one in of_two_settings():
+        shutil.rmtree(folders.load(one).path)
+        write(one, separation=2.0)
+
+
 def nothing(folder: Path) -> None:
     in_cache(folder).mkdir(parents=True)
+
+
+def killed_training(folder: Path) -> None:
+    """The checkpoint of a training that was killed in its fourth epoch."""
+    in_cache(folder).mkdir(parents=True)
+    child = os.fork()
+    if not child:
+        die_in_epoch(4)
+        os._exit(cli.main(TRAIN))
+    must(os.waitpid(child, 0)[1] == signal.SIGKILL, "the training was not killed")
+
+
+def die_in_epoch(number: int) -> None:
+    """Let this process kill itself when a training begins this epoch."""
+    from calibkit_companion.training import loop
+
+    learn = loop.Training.learn
+
+    def learn_or_die(self, epoch):
+        if epoch >= number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return learn(self, epoch)
+
+    loop.Training.learn = learn_or_die
 
 
 def light(folder: Path) -> None:
@@ -152,14 +197,14 @@ def forget() -> None:
         settings.mathematics.cache_clear()
 
 
-def numbers(folder: Path, drawn: bool = True) -> str:
+def numbers(folder: Path, runs: Callable = chosen, drawn: bool = True) -> str:
     """A line for each run: a hash of all its numbers, and that of its predictions.
 
     `drawn`: with the deviations of its replicates, which a file has rounded.
     """
     in_cache(folder), forget()
     lines = []
-    for one in chosen():
+    for one in runs():
         record = folders.load(one)
         if record is None:
             lines.append(f"{one.name} none")
@@ -185,18 +230,29 @@ def of_a_record(path: Path) -> bytes:
 
 
 COLLECT = ("collect", "--edition", "smoke")
-DELETE = ("delete", "--edition", "smoke", "--yes", "--method", "erm", "--method", "focal")
+OF_METHODS = ("--method", "erm", "--method", "focal")
+DELETE = ("delete", "--edition", "smoke", "--yes", *OF_METHODS)
+RESULTS = ("results", "--edition", "smoke", *OF_METHODS)
+CLAIMS = ("claims", "--edition", "smoke")
+trained = partial(numbers, drawn=False)
 COMMANDS = {
-    "train": Command(TRAIN, nothing, partial(numbers, drawn=False), of_a_record),
-    "train again": Command((*TRAIN, "--again"), light, partial(numbers, drawn=False), of_a_record),
+    "train": Command(TRAIN, nothing, trained, of_a_record),
+    "train two": Command((*TRAIN, "--seeds", "2"), nothing, trained, of_a_record),
+    "train resumed": Command(TRAIN, killed_training, trained, of_a_record),
+    "train again": Command((*TRAIN, "--again"), light, trained, of_a_record),
     "collect": Command(COLLECT, four_runs, numbers),
     "collect news": Command(COLLECT, tables_and_news, numbers),
+    "collect settings": Command(COLLECT, two_settings, partial(numbers, runs=of_two_settings)),
     "collect 0.1.0": Command(COLLECT, tables_of_before, numbers),
     "delete": Command(DELETE, collected, numbers),
     "delete unreleased": Command(DELETE, four_runs, numbers),
-    "results": Command(("results", "--edition", "smoke"), tables_alone, numbers, reads=True),
-    "results 0.1.0": Command(
-        ("results", "--edition", "smoke"), tables_of_before, numbers, reads=True
-    ),
-    "claims": Command(("claims", "--edition", "smoke"), with_mathematics, numbers, reads=True),
+    "results": Command(RESULTS, tables_alone, numbers, reads=True),
+    "results csv": Command((*RESULTS, "--metric", "ece", "--csv"), collected, numbers, reads=True),
+    "results 0.1.0": Command(RESULTS, tables_of_before, numbers, reads=True),
+    "claims": Command(CLAIMS, with_mathematics, numbers, reads=True),
+    "claims json": Command((*CLAIMS, "--json"), with_mathematics, numbers, reads=True),
+}
+COMMANDS |= {
+    f"{name}, twice": replace(COMMANDS[name], twice=True)
+    for name in ("train", "collect", "collect news", "delete")
 }

@@ -2,29 +2,37 @@
 
     python benchmarks/faults.py                               # every command, every step
     python benchmarks/faults.py collect delete --most 100     # steps spread over the whole command
+    python benchmarks/faults.py --alike 5                     # of calls that look the same, five
     python benchmarks/faults.py --json benchmarks/results/injected.json
 
 A step is a system call on a file below the folder that the command works in: looking for it,
-opening, reading, writing, listing, flushing, renaming and removing. At each the call fails, by each
-of its errors, and the process is killed. It survives if, after that, every number of the records is
-an old one or a new one, the predictions are there, a command that ended well did all it should and
-one that did not said why in one line, and the same command, given again, ends well with the same
-files as an undisturbed one.
+opening, locking, reading, writing, listing, flushing, closing, renaming and removing. At each the
+call fails, by each of its errors; at each that may change a file, the process is killed as well. It
+survives if, after that, every number of the records is an old one or a new one, the predictions are
+there, a command that ended well did all it should and one that did not said why in one line, and
+the same command, given again, ends well with the same files as an undisturbed one. That of a
+command called "twice" meets a fault, too, and is given once more.
+
+A fault is unmet if its call does not come, or is on another file than in the undisturbed command.
 
 To add a command: an entry in `COMMANDS` of `benchmarks/commands.py` or `report_commands.py`.
 """
 
 import argparse
+import hashlib
 import json
 import platform
+import re
 import resource
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,19 +42,29 @@ from benchmarks import commands, report_commands  # noqa: E402
 from benchmarks.commands import Lost, forget, in_cache, must, run  # noqa: E402
 from benchmarks.injection import KILL, Ended, Step, faults, injected, plain, steps, why_not  # noqa: E402
 from calibkit import cli, terms  # noqa: E402
+from calibkit_companion.records import tables  # noqa: E402
 
 COMMANDS = commands.COMMANDS | report_commands.COMMANDS
 NO_STRACE = 77  # exit code
+LINE = "{command:24} {steps:4} steps {faults:5} faults {injections:5} injections {unmet:3} unmet"
+LINE += " {again:4} twice {lost:2} lost {cpu_seconds:6} CPU-s"
+_STRIDE = 37  # through the faults, for the second one
 
 
 class Trial:
-    """A command with a folder of its own, filled once and copied for each fault."""
+    """A command with a folder of its own, filled once and copied for each fault.
+
+    Faults leave the same files again and again: what can be seen in them, and what the repeated
+    command makes of them, is found once for each state of the files.
+    """
 
     def __init__(self, name: str, base: Path):
         self.command, self.base = COMMANDS[name], base / name.replace(" ", "-")
         self.folder, self.filled = self.base / "work", self.base / "filled"
         self.log = self.base / "log"
         self.base.mkdir()
+        self.known: dict[str, list[str]] = {}  # what is seen, by state
+        self.mended: set[str] = set()  # states from which the repeated command ended well
         done = plain(lambda: self.command.prepare(self.folder) or 0, self.log)
         must(done.code == 0, f"cannot be prepared: {done.err[-600:]}")
         self.folder.rename(self.filled)
@@ -69,6 +87,13 @@ class Trial:
         shutil.copytree(self.filled, self.folder, symlinks=True)
 
     def seen(self) -> list[str]:
+        """What `holds` says of the files as they are."""
+        state = self.state()
+        if state not in self.known:
+            self.known[state] = self._look()
+        return self.known[state]
+
+    def _look(self) -> list[str]:
         """What `holds` says, from a process of its own."""
 
         def look() -> int:
@@ -80,19 +105,53 @@ class Trial:
         return done.out.splitlines()
 
     def tree(self) -> dict[str, bytes]:
+        """Files by name, with what must be the same after the repeated command."""
         paths = (p for p in self.folder.rglob("*") if p.is_file() and p.suffix != ".lock")
         return {str(p.relative_to(self.folder)): self.command.content(p) for p in paths}
 
-    def fault(self, step: Step, how: str) -> str:
-        """ "killed", "refused" or "unharmed"; "" if the fault met another call; or `Lost`."""
+    def drafts(self) -> set[Path]:
+        """What killed commands have left."""
+        return {*self.folder.rglob("*.part")}
+
+    def state(self) -> str:
+        """A hash of all files and folders; drafts count under a name without the process."""
+        found = hashlib.sha256()
+        for path in sorted(self.folder.rglob("*")):
+            if path.suffix != ".lock":
+                name = re.sub(r"-\d+$|\.[0-9a-f]{16}\.part$", "", str(path))
+                content = path.read_bytes() if path.is_file() else b""
+                with suppress(ValueError, KeyError):  # of a draft cut short
+                    content = self.command.content(path) if content else b""
+                found.update(f"{name} {path.is_dir()} {len(content)} ".encode() + content)
+        return found.hexdigest()
+
+    def fault(self, *one_or_two: tuple[Step, str]) -> list[str]:
+        """What became of each fault: "killed", "refused", "unharmed" or "unmet"; or `Lost`.
+
+        The second fault is for the repeated command.
+        """
         self.fresh()
-        ended = injected(self.work, step, how, self.folder, self.log)
-        if ended is None:
-            return ""
-        outcome = KILL if how == KILL else self._outcome(ended)
-        states = zip(self.seen(), self.before, self.after, strict=True)
-        wrong = [now for now, *known in states if now not in known]
-        must(not wrong, f"neither old nor new: {wrong}")
+        outcomes = []
+        for step, how in one_or_two:
+            drafts = self.drafts()
+            ended = injected(self.work, step, how, self.folder, self.log)
+            if ended is None:
+                outcomes.append("unmet")
+                break
+            outcomes.append(KILL if how == KILL else self._outcome(ended))
+            must(how == KILL or self.drafts() <= drafts, "a draft is left")
+            states = zip(self.seen(), self.before, self.after, strict=True)
+            wrong = [now for now, *known in states if now not in known]
+            must(not wrong, f"neither old nor new: {wrong}")
+        if outcomes == ["unmet"]:
+            return outcomes
+        self._repeat()
+        return outcomes
+
+    def _repeat(self) -> None:
+        """The command again, which must end well with the files of an undisturbed one."""
+        if (state := self.state()) in self.mended:
+            return
         again = plain(self.work, self.log)
         must(again.code == 0, f"repeated: exit {again.code}: {again.err[-600:]}")
         if self.command.reads:
@@ -100,7 +159,7 @@ class Trial:
         if (now := self.tree()) != self.files:
             names = {k for k in now.keys() | self.files.keys() if now.get(k) != self.files.get(k)}
             raise Lost(f"repeated: other files: {sorted(names)}")
-        return outcome
+        self.mended.add(state)
 
     def _outcome(self, ended: Ended) -> str:
         if ended.code == 0:
@@ -113,35 +172,35 @@ class Trial:
         one = len(lines) == 1 and lines[0].startswith("calibkit: ")
         must(ended.code in (1, 2) and one, f"exit {ended.code}: {ended.err[-900:]}")
         must(str(self.folder) in lines[0], f"names no file: {lines[0]}")
-        must(not any(path.endswith(".part") for path in self.tree()), "a draft is left")
         return "refused"
 
 
-def inject(name: str, most: int, base: Path) -> dict:
+def inject(name: str, most: int, base: Path, alike: int = 0) -> dict:
     """A row: how many faults a command met, and what became of them."""
     began, used = time.monotonic(), _seconds()
     trial = Trial(name, base)
-    each = faults(trial.steps)
+    each = possible = faults(trial.steps, alike)
     if most and len(each) > most:
         each = [each[i * len(each) // most] for i in range(most)]
-    met = Counter()
-    for step, how in each:
+    met, second = Counter(), Counter()
+    for i, fault in enumerate(each):
+        twice = (possible[i * _STRIDE % len(possible)],) if trial.command.twice else ()
         try:
-            met[trial.fault(step, how)] += 1
+            outcome, *others = trial.fault(fault, *twice)
+            met[outcome] += 1
+            second.update(others)
         except Lost as error:
             met["lost"] += 1
-            print(
-                f"LOST: {name}, {how} at {step.call} {step.n}: {error}\n  {step.line}", flush=True
-            )
-    met.pop("", None)
-    row = {"command": name, "steps": len(trial.steps), "injections": met.total()}
+            words = " and ".join(f"{how} at {step.call} {step.n}" for step, how in (fault, *twice))
+            print(f"LOST: {name}, {words}: {error}\n  {fault[0].line}", flush=True)
+    unmet = met.pop("unmet", 0)
+    row = {"command": name, "steps": len(trial.steps), "faults": len(faults(trial.steps))}
+    row |= {"injections": met.total(), "unmet": unmet}
     row |= {how: met[how] for how in (KILL, "refused", "unharmed", "lost")}
+    row["again"] = second.total() - second["unmet"]
     row["seconds"] = round(time.monotonic() - began, 1)
     row["cpu_seconds"] = round(_seconds() - used, 1)
-    line = (
-        "{command:18} {steps:4} steps  {injections:5} injections  {lost} lost  {cpu_seconds} CPU-s"
-    )
-    print(line.format(**row), flush=True)
+    print(LINE.format(**row), flush=True)
     return row
 
 
@@ -150,7 +209,7 @@ def _seconds() -> float:
     return sum(sum(resource.getrusage(one)[:2]) for one in who)
 
 
-def rows(names: list[str], most: int) -> Iterator[dict]:
+def rows(names: list[str], most: int, alike: int = 0) -> Iterator[dict]:
     if any(name.startswith("train") for name in names):
         import torch._dynamo  # what the first optimiser loads
 
@@ -158,19 +217,22 @@ def rows(names: list[str], most: int) -> Iterator[dict]:
 
         torch.set_num_threads(1)
         loop.CHECKPOINT_SECONDS = 0.0  # after every epoch
+    tables.FRESH = float("inf")  # as without strace, where a command takes less than that
+    cli.entry_points = cache(cli.entry_points)  # they are looked for in folders that others change
     if report_commands.COMMANDS.keys() & set(names):
         from calibkit.report import estimates
 
         estimates.replicates = lambda n: 60  # how many resamples: enough where no width is judged
     with tempfile.TemporaryDirectory(prefix="calibkit-faults-") as base:
         for name in names:
-            yield inject(name, most, Path(base))
+            yield inject(name, most, Path(base), alike)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commands", nargs="*", help=", ".join(COMMANDS))
     parser.add_argument("--most", type=int, default=0, help="injections in each (default: all)")
+    parser.add_argument("--alike", type=int, default=0, help="of calls that look the same, at most")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts there")
     options = parser.parse_args()
     for name in options.commands:
@@ -179,21 +241,21 @@ def main() -> int:
         print(reason)
         return NO_STRACE
     found = {}
-    for row in rows(options.commands or list(COMMANDS), options.most):
+    for row in rows(options.commands or list(COMMANDS), options.most, options.alike):
         found[row["command"]] = row
         if options.json:
             note(found, options.json)
     return 1 if any(row["lost"] for row in found.values()) else 0
 
 
-def note(found: dict[str, dict], path: Path) -> None:
-    """Put rows into the file of results, in place of older ones of the same commands."""
-    kept = json.loads(path.read_text())["commands"] if path.exists() else []
-    all_of = {old["command"]: old for old in kept} | found
+def note(found: dict[str, dict], path: Path, kind: str = "command", order: Iterable = COMMANDS):
+    """Put rows into a file of results, in place of older ones of the same commands or faults."""
+    kept = json.loads(path.read_text())[f"{kind}s"] if path.exists() else []
+    rows = {old[kind]: old for old in kept} | found
     result = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.system()}, Python {platform.python_version()}",
-        "commands": [all_of[name] for name in COMMANDS if name in all_of],
+        f"{kind}s": [rows[name] for name in order if name in rows],
     }
     path.write_text(json.dumps(result, indent=1) + "\n")
 

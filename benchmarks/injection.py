@@ -22,19 +22,23 @@ from pathlib import Path
 
 # What fails, and by which errors: one that a disk has, and one that a user meets.
 ERRORS = {
-    "openat": ("EIO", "EACCES"),
+    "openat": ("EIO", "EACCES", "EMFILE"),
     "read": ("EIO",),
     "pread64": ("EIO",),
     "getdents64": ("EIO",),
     "write": ("ENOSPC", "EIO"),
-    "fsync": ("EIO",),
-    "rename": ("EIO", "EACCES"),
+    "fsync": ("EIO", "ENOSPC"),
+    "close": ("EIO",),  # what a network disk says late
+    "flock": ("ENOLCK",),
+    "utimensat": ("EPERM",),
+    "rename": ("EIO", "EACCES", "ENOSPC"),
     "mkdir": ("ENOSPC", "EACCES"),
     "unlink": ("EIO", "EACCES"),
     "unlinkat": ("EIO", "EACCES"),
     "rmdir": ("EIO", "EACCES"),
-    "newfstatat": ("EIO",),
+    "newfstatat": ("EIO", "EACCES"),
 }
+READ_ONLY = {"read", "pread64", "getdents64", "newfstatat", "close"}  # killed there: as at the next
 KILL = "killed"
 _TIMEOUT = 60  # seconds after which a command hangs
 
@@ -81,14 +85,35 @@ def steps(work: Callable[[], int], folder: Path, log: Path) -> tuple[list[Step],
     return found, ended
 
 
-def faults(found: list[Step]) -> list[tuple[Step, str]]:
-    """Every fault of every step: the name of an error, or `KILL`."""
-    each = [(step, how) for step in found for how in (*ERRORS[step.call], KILL)]
-    return [(s, how) for s, how in each if (s.call, how) != ("newfstatat", KILL)]  # as at the next
+def faults(found: list[Step], alike: int = 0) -> list[tuple[Step, str]]:
+    """Every fault of every step: the name of an error, or `KILL` where the call may change a file.
+
+    `alike`: of steps that look the same, such as looking for one absent run after another, at most
+    so many, spread over all of them (0: all).
+    """
+    by_look: dict[tuple, list[Step]] = {}
+    for step in found:
+        by_look.setdefault(_look(step), []).append(step)
+    tried = set()
+    for steps in by_look.values():
+        some = min(alike or len(steps), len(steps))
+        tried |= {steps[i * len(steps) // some] for i in range(some)}
+    return [
+        (step, how)
+        for step in found
+        if step in tried
+        for how in (*ERRORS[step.call], *((KILL,) if step.call not in READ_ONLY else ()))
+    ]
+
+
+def _look(step: Step) -> tuple[str, str]:
+    """A call without its numbers and, if it found nothing, without the name of the run."""
+    text = re.sub(r"0x[0-9a-f]+|\d+", "", step.line)
+    return step.call, re.sub(r'/runs/[^/"]+', "/runs", text) if "ENOENT" in text else text
 
 
 def injected(work: Callable[[], int], step: Step, how: str, folder: Path, log: Path):
-    """The command with a fault at a step, or None if that met a call on another file."""
+    """The command with a fault at a step, or None if it met a call on other files or none."""
     kill = how == KILL
     rule = f"{step.call}:{'signal=KILL' if kill else f'error={how}'}:when={step.n}"
     ended = _forked(work, log.with_suffix(".out"), _strace(log, rule))
@@ -97,7 +122,14 @@ def injected(work: Callable[[], int], step: Step, how: str, folder: Path, log: P
         met = ended.code == -signal.SIGKILL and next((x for x in lines[::-1] if "(" in x), "")
     else:
         met = next((line for line in lines if line.endswith("(INJECTED)")), "")
-    return ended if met and str(folder) in met else None
+    return ended if met and _files(met, folder) == _files(step.line, folder) else None
+
+
+def _files(line: str, folder: Path) -> list[str]:
+    """The files in a folder that a call is on, by their names without numbers, which change."""
+    call = line.partition(" = ")[0]
+    found = re.findall(rf'[<"]{re.escape(str(folder))}([^">]*)', call)
+    return [re.sub(r"[0-9a-f]{8,}|\d+", "", name) for name in found]
 
 
 def plain(work: Callable[[], int], log: Path) -> Ended:

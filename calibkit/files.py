@@ -2,7 +2,9 @@
 
 Nothing is written under the name that a reader opens. Each file is a draft beside it, under a name
 that nobody can know in advance, made anew (``O_EXCL``) and never through a link; it is moved to its
-place when all of it is on the disk.
+place when all of it is on the disk. A power cut takes none of it back.
+
+A failing read or write does not say which file failed; here every error of the system names it.
 """
 
 import contextlib
@@ -10,6 +12,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -64,8 +67,8 @@ def publish(contents: Mapping[str | os.PathLike[str], bytes]) -> None:
             for draft in drafts:
                 with contextlib.suppress(OSError):
                     draft.unlink()
-        with _named(folder):
-            sync_folder(folder)
+        with contextlib.suppress(PermissionError):  # a folder in which one may write and not look
+            flush(folder)
 
 
 def shown(path: str | os.PathLike[str]) -> str:
@@ -77,21 +80,80 @@ def shown(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can say so."""
-    if os.name == "nt":
-        return
+def is_draft(name: str) -> bool:
+    """Whether a killed process may have left a file of this name.
+
+    >>> is_draft(".report.html.0123456789abcdef.part")
+    True
+    """
+    return re.fullmatch(r"\..+\.[0-9a-f]{16}\.part", name) is not None
+
+
+@contextlib.contextmanager
+def named(path: str | os.PathLike) -> Iterator[None]:
+    """Within, an error of the system that names no file names this one."""
     try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # a folder in which one may write and not look
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:  # a file system that cannot do this for a folder
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
             raise
-    finally:
-        os.close(handle)
+        raise OSError(error.errno, error.strerror, shown(path)) from None
+
+
+def exists(path: str | os.PathLike) -> bool:
+    """Whether there is such a file or folder.
+
+    Raises
+    ------
+    OSError
+        The disk does not say.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def names(folder: str | os.PathLike) -> list[str]:
+    """The names in a folder, sorted; an empty list if there is no such folder."""
+    try:
+        with named(folder):
+            return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file."""
+    with named(path):
+        return path.read_bytes()
+
+
+def flush(path: Path) -> None:
+    """Return once a file's content, or a folder's list of names, is on the disk."""
+    folder, windows = path.is_dir(), os.name == "nt"
+    if folder and windows:  # which opens no folder
+        return
+    with named(path):
+        handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        except OSError as error:  # a file system that cannot do this for a folder
+            if not (folder and error.errno in (errno.EINVAL, errno.ENOTSUP, errno.EBADF)):
+                raise
+        finally:
+            os.close(handle)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link, or a folder and everything in it."""
+    if path.is_symlink() or not path.is_dir():
+        return path.unlink(missing_ok=True)
+    try:
+        shutil.rmtree(path)
+    except OSError as error:  # which names the file alone, without its folder
+        raise OSError(error.errno, error.strerror, shown(path)) from None
 
 
 def _write(draft: Path, content: bytes) -> None:
@@ -112,7 +174,7 @@ def _check_place(file: Path) -> None:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Errors with the name of the file that was asked for, not that of its draft or of nothing."""
+    """Within, an error of the system names this file, and not its draft."""
     try:
         yield
     except OSError as error:
@@ -121,7 +183,7 @@ def _named(file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Hold a folder against other processes that publish there; False where that cannot be.
+    """Keep other processes from publishing in a folder; yields False where locks do not work.
 
     The lock is on the folder itself, so that no file is left, and goes with the process.
     """
@@ -140,7 +202,8 @@ def _alone(folder: Path) -> Iterator[bool]:
             alone = False
         yield alone
     finally:
-        os.close(handle)
+        with named(folder):
+            os.close(handle)
 
 
 def _sweep(folder: Path, files: list[Path]) -> None:

@@ -21,7 +21,6 @@ import hashlib
 import json
 import multiprocessing
 import os
-import platform
 import random
 import resource
 import shutil
@@ -31,7 +30,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +38,8 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.commands import Lost, die_in_epoch, must  # noqa: E402
+from benchmarks.faults import note  # noqa: E402
 from calibkit import cli, terms  # noqa: E402
 from calibkit_companion import data  # noqa: E402
 from calibkit_companion.experiments import plan  # noqa: E402
@@ -50,15 +50,6 @@ METHODS = ("erm", "fmfp", "crl", "mixup", "cs_kd")  # each has a state of its ow
 FILES = ("history.csv", "arrays.npz")
 # What the audit hook calls the steps by which files come, change and go.
 FILE_EVENTS = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.scandir"}
-
-
-class Lost(Exception):
-    """Something that must not happen."""
-
-
-def must(condition: bool, what: str) -> None:
-    if not condition:
-        raise Lost(what)
 
 
 # --- commands, in children of this process ---
@@ -404,15 +395,7 @@ def damaged_checkpoint(rng: random.Random, folder: Path, reference: Reference) -
 
     def stop_later():
         checkpoint_each_epoch()
-        module = sys.modules["calibkit_companion.training.loop"]
-        after, learn = rng.randint(2, 5), module.Training.learn
-
-        def learn_or_die(self, epoch):
-            if epoch > after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return learn(self, epoch)
-
-        module.Training.learn = learn_or_die
+        die_in_epoch(rng.randint(3, 6))
 
     Child(training(method), cache, stop_later).end()
     rng.choice((alter, cut))(rng, checkpoint)
@@ -800,20 +783,8 @@ def main() -> int:
     for row in inject(options.faults or list(FAULTS), options.rounds, options.seed):
         lost += row["lost"]
         if options.json:
-            note(row, options.json)
+            note({row["fault"]: row}, options.json, "fault", FAULTS)
     return 1 if lost else 0
-
-
-def note(row: dict, path: Path) -> None:
-    """Put a row into the file of results, in place of an older one of the same fault."""
-    kept = json.loads(path.read_text())["faults"] if path.exists() else []
-    rows = {old["fault"]: old for old in kept} | {row["fault"]: row}
-    result = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()}, Python {platform.python_version()}",
-        "faults": [rows[name] for name in FAULTS if name in rows],
-    }
-    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

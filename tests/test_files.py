@@ -290,3 +290,59 @@ def test_threads_may_publish_in_one_folder(tmp_path):
     for thread in threads:
         thread.join(timeout=60)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json"]
+
+
+@pytest.mark.parametrize("call", ["open", "close", "fsync"])
+def test_an_error_while_a_folder_is_flushed_names_it(call, tmp_path, monkeypatch):
+    real = os.close
+
+    def failing(handle, *_):
+        if call == "close":
+            real(handle)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, call, failing)
+    with pytest.raises(OSError, match=re.escape(str(tmp_path))):
+        files.flush(tmp_path)
+
+
+def test_an_absent_folder_is_told_from_one_that_the_disk_does_not_show(tmp_path, monkeypatch):
+    assert not files.exists(tmp_path / "a") and files.names(tmp_path / "a") == []
+
+    def failing(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "stat", failing)
+    monkeypatch.setattr(os, "listdir", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        files.exists(tmp_path / "a")
+    with pytest.raises(OSError, match=re.escape(f"'{tmp_path}'")):
+        files.names(tmp_path)
+
+
+def test_a_lock_that_cannot_be_had_is_named(tmp_path, monkeypatch):
+    from calibkit_companion.data import cache
+
+    def failing(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(cache.FileLock, "_acquire", failing)
+    with pytest.raises(OSError, match=re.escape(f"'{tmp_path / 'a.lock'}'")):
+        with cache.locked(tmp_path / "a.lock"):
+            pass
+
+
+def test_times_that_cannot_be_set_name_the_record(tmp_path, monkeypatch):
+    from calibkit_companion.experiments import plan
+    from calibkit_companion.records import folders
+    from tests import records
+
+    monkeypatch.setenv("CALIBKIT_CACHE", str(tmp_path))
+    record = records.write(plan.Selection("smoke", seeds=1).runs(["erm"])[0], n=60, k=5)
+
+    def failing(*_, **__):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "utime", failing)
+    with pytest.raises(PermissionError, match=re.escape(record.name)):
+        folders.add_replicates(record)

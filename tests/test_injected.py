@@ -10,6 +10,9 @@ import pytest
 from benchmarks import commands, faults, injection, readers, report_commands
 
 ROOT = Path(__file__).parent.parent
+SHORT = ["train", "train resumed", "collect", "collect news", "collect 0.1.0", "delete"]
+SHORT += ["delete unreleased", "results", "claims", "collect, twice"]
+SHORT += ["report npz", "compare csv", "recalibrate isotonic"]
 needs_strace = pytest.mark.skipif(bool(injection.why_not()), reason=injection.why_not() or "here")
 
 
@@ -17,13 +20,14 @@ needs_strace = pytest.mark.skipif(bool(injection.why_not()), reason=injection.wh
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_fault_in_a_system_call_loses_or_changes_a_number(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.faults", "--most", "7"]
+    command = [sys.executable, "-m", "benchmarks.faults", *SHORT, "--most", "7"]
     command += ["--json", str(tmp_path / "found.json")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     rows = json.loads((tmp_path / "found.json").read_text())["commands"]
-    assert [row["command"] for row in rows] == list(faults.COMMANDS)
-    assert all(row["injections"] >= 5 and row["lost"] == 0 for row in rows)
+    assert {row["command"] for row in rows} == {*SHORT}
+    assert all(row["injections"] + row["unmet"] == 7 and row["lost"] == 0 for row in rows)
+    assert sum(row["unmet"] for row in rows) <= 3  # torch opens files at times of its own
     assert sum(row["cpu_seconds"] for row in rows) < 60
 
 
@@ -49,10 +53,10 @@ def test_a_command_that_loses_something_is_found(tmp_path, monkeypatch, capsys):
     class Trial(faults.Trial):
         folder = tmp_path / "two-files" / "work"
 
-        def fault(self, step, how):
-            outcome = super().fault(step, how)
-            assert outcome, f"{how} met another call than {step.line}"
-            return outcome
+        def fault(self, *one):
+            outcomes = super().fault(*one)
+            assert "unmet" not in outcomes, one
+            return outcomes
 
     _leave_garbage(tmp_path / "garbage")
     monkeypatch.setattr(faults, "Trial", Trial)
@@ -73,8 +77,8 @@ def _leave_garbage(path):
 
 def test_a_mixture_is_seen(tmp_path):
     """The script itself can fail: writing one file after the other is a loss."""
-    report_commands.before(tmp_path / "old")
-    command, folder = report_commands.COMMANDS["report"], tmp_path / "old"
+    command, folder = report_commands.COMMANDS["report npz"], tmp_path / "old"
+    command.prepare(folder)
     assert command.holds(folder) == "page of old\nbelong together"
     old = (folder / "out/report.html").read_bytes()
     assert report_commands.cli.main(command.in_folder(folder)) == 0

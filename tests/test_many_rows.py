@@ -84,6 +84,27 @@ def test_clusters_stay_in_one_block_and_few_are_blocks_themselves():
         many_rows.Blocks(60_000, n=2, groups=np.zeros(60_000, int))
 
 
+@pytest.mark.parametrize(("skill", "right"), [(1.9, 0.48), (2.2, 0.53), (8.0, 0.99)])
+def test_bins_move_no_end_of_an_interval_by_3_percent_of_its_width(skill, right):
+    """Beside the same resamples counted row by row, of every metric of a ranking."""
+    its, of = model(400_000, skill=skill), metrics.ranked_metrics()
+    assert its.correct.mean() == pytest.approx(right, abs=0.01)
+    blocks = many_rows.Blocks(400_000, n=40)
+    names = [x for x in of if x != "overconfidence_error"]  # which has jumps, see there
+    fast = [[of[x](ranking) for x in names] for ranking in blocks.rankings(its.rank, its.correct)]
+    score, place = np.unique(-its.rank[blocks.rows], return_inverse=True)
+    correct, slow = its.correct[blocks.rows], []
+    for drawn in [*blocks.drawn, np.ones(blocks.drawn.shape[1], int)]:
+        times = drawn[blocks.of].astype(float)
+        right, every = (np.bincount(place, x, len(score)) for x in (times * correct, times))
+        ranking = metrics.Ranking(-score, right.astype(int), (every - right).astype(int))
+        slow.append([of[x](ranking) for x in names])
+    away = [np.array(x)[:-1] - np.array(x)[-1] for x in (fast, slow)]
+    ends = [np.quantile(x, [0.025, 0.975], axis=0) for x in away]
+    off = np.abs(ends[0] - ends[1]) / np.maximum(np.ptp(ends[1], axis=0), 1e-12)
+    assert off.max() < 0.03, dict(zip(names, off.max(0), strict=True))
+
+
 @pytest.mark.parametrize("skill", [3.0, 8.0])
 def test_intervals_are_those_of_drawing_row_by_row(skill, monkeypatch):
     names = [x for x in NAMES if not x.startswith("coverage_at") and x != "overconfidence_error"]

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from calibkit.report import predictions
+from calibkit import metrics
+from calibkit.report import assessment, estimates, predictions
 from calibkit.report.readers import content, memory
 from calibkit.report.readers import parquet as reader
 
@@ -219,3 +220,62 @@ def test_text_is_read_in_chunks(tmp_path, monkeypatch):
     pd.DataFrame({"label": LABELS, "prob_0": 0.4, "prob_1": 0.6}).to_csv(table, index=False)
     assert content.bytes_of(table) == table.read_bytes()
     assert len(predictions.read(table).labels) == 100
+
+
+# --- many samples ---------------------------------------------------------------------------------
+
+
+def test_peak_memory_of_report_and_compare_on_300_000_samples(tmp_path):
+    """Above that of 2,000 samples; 80 MB and 195 MB when this was written."""
+    code = """
+        import resource, sys
+        from pathlib import Path
+        import numpy as np
+        from calibkit import cli
+
+        def peak():  # in MB, of this process so far
+            status = Path("/proc/self/status")
+            if status.exists():  # where getrusage counts the process that started this one, too
+                return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1e3
+            unit = 1e6 if sys.platform == "darwin" else 1e3
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+        def measured(command, n):
+            folder, labels = Path(sys.argv[1]), np.random.default_rng(9).integers(0, 10, n)
+            for seed, file in enumerate(("a.npz", "b.npz")):
+                logits = np.random.default_rng(seed).standard_normal((n, 10), np.float32)
+                logits[np.arange(n), labels] += 2
+                np.savez(folder / file, logits=logits, labels=labels)
+            files = [str(folder / "a.npz"), str(folder / "b.npz")][: 1 + (command == "compare")]
+            assert cli.main([command, *files, "--out", str(folder / "out"), "--quiet"]) == 0
+            return peak()
+
+        base = max(measured("compare", 2000), measured("report", 2000))
+        for command in ("compare", "report"):  # the one that takes less first
+            print(command, measured(command, 300_000) - base)
+    """
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = {name: float(mb) for name, mb in (line.split() for line in done.stdout.splitlines())}
+    assert 0 < found["compare"] < 120, found
+    assert 0 < found["report"] < 260, found
+
+
+def test_maps_are_compared_on_as_many_samples_as_a_small_change_takes(monkeypatch):
+    """A Brier score that changes by a thousandth of itself is told from one that does not."""
+    assert [estimates.judged(k) for k in (2, 10, 100)] == [4_000_000, 200_000, 80_000]
+    n = estimates.judged(10)
+    labels = np.random.default_rng(1).integers(0, 10, n)
+    logits = np.random.default_rng(0).standard_normal((n, 10), np.float32)
+    logits[np.arange(n), labels] += 2
+    before = metrics.per_sample(logits, labels)["brier"]
+    change = metrics.per_sample(logits / 1.0025, labels)["brier"] - before
+    assert abs(change.mean()) == pytest.approx(0.001 * before.mean(), rel=0.2)
+    assert abs(change.mean()) > 2 * change.std() / np.sqrt(n)
+
+    data = predictions.from_arrays({"logits": logits[:900], "labels": labels[:900]})
+    monkeypatch.setattr(estimates, "JUDGED", 500)
+    results, _ = assessment.recalibrated(data)
+    assert results["temperature scaling"]["judged_on"] == 500

@@ -5,13 +5,13 @@ import os
 import random
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calibkit import cli
 from calibkit_companion import results
-from calibkit_companion.data import durable
 from calibkit_companion.experiments import plan
 from calibkit_companion.records import folders, manifest, release, tables
 from calibkit_companion.records.manifest import DamagedTables
@@ -73,7 +73,7 @@ def same(ours, theirs):
     )
 
 
-def files(folder):
+def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -97,7 +97,7 @@ def test_pandas_reads_the_tables_that_the_manifest_names(runs):
     collect()
     said = json.loads((home() / "manifest.json").read_text())["tables"]
     assert {f"{k}-{v[:16]}.parquet" for k, v in said.items()} | {"manifest.json"} == {
-        *files(home())
+        *contents(home())
     }
     frame = pd.read_parquet(next(home().glob("runs-*.parquet")))
     assert sorted(frame["run"]) == sorted(run.name for run in runs)
@@ -107,7 +107,7 @@ def test_pandas_reads_the_tables_that_the_manifest_names(runs):
 def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(runs, first, monkeypatch):
     if not first:
         release.write(home(), [folders.load(run) for run in runs[:2]])
-    before = {} if first else files(home())
+    before = {} if first else contents(home())
     old = {} if first else numbers(runs[:2])
 
     def dies_at(step):
@@ -125,7 +125,7 @@ def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(runs, first, 
         with monkeypatch.context() as patched:
             for name in ("replace", "fsync", "open"):
                 patched.setattr(os, name, counted(getattr(os, name)))
-            patched.setattr(durable.Path, "unlink", lambda path, **how: None)  # as by a kill
+            patched.setattr(Path, "unlink", lambda path, **how: None)  # as by a kill
             release.write(home(), [folders.load(run) for run in runs])
 
     for step in range(200):
@@ -139,12 +139,12 @@ def test_tables_of_a_setting_are_replaced_as_a_whole_or_not_at_all(runs, first, 
                 )
                 assert same(numbers(runs[:2]), old) if old else True
                 with release.held():
-                    assert files(home()) == before if old else not any(home().parent.iterdir())
+                    assert contents(home()) == before if old else not any(home().parent.iterdir())
                 continue
         break
     assert step > 10
     with release.held():
-        assert same(numbers(runs), numbers(runs)) and len(files(home())) == 4
+        assert same(numbers(runs), numbers(runs)) and len(contents(home())) == 4
         assert [path.name for path in home().parent.iterdir()] == ["shared"]
 
 
@@ -279,7 +279,7 @@ def test_pages_have_checksums_of_their_own(runs):
 @pytest.mark.parametrize("damage", ["lost", "altered", "unsealed"])
 def test_a_lost_manifest_is_noticed_and_collect_mends_it(runs, damage, capsys):
     collect()
-    before, good = numbers(runs), files(home())
+    before, good = numbers(runs), contents(home())
     path = home() / "manifest.json"
     if damage == "lost":
         path.unlink()
@@ -292,16 +292,16 @@ def test_a_lost_manifest_is_noticed_and_collect_mends_it(runs, damage, capsys):
     said = capsys.readouterr().err
     assert said == f"calibkit: {path}: missing or altered; calibkit collect mends it\n"
     collect()
-    assert files(home()) == good and same(numbers(runs), before)
+    assert contents(home()) == good and same(numbers(runs), before)
 
 
 def test_tables_that_no_manifest_fits_are_refused_and_left_alone(runs, capsys):
     collect()
     (home() / "manifest.json").unlink()
     next(home().glob("history-*")).unlink()
-    left = files(home())
+    left = contents(home())
     assert cli.main(COLLECT) == 1 and "manifest.json: missing" in capsys.readouterr().err
-    assert files(home()) == left
+    assert contents(home()) == left
     for path in home().iterdir():  # under the names that version 0.1.0 used
         path.rename(home() / f"{path.name.partition('-')[0]}.parquet")
     with pytest.raises(DamagedTables, match=r"manifest.json: missing .* calibkit collect"):
@@ -320,7 +320,7 @@ def test_a_lost_table_is_named_with_what_brings_it_back(runs, capsys):
 
 def test_tables_of_version_0_1_0_are_read_with_a_note_and_upgraded(runs, capsys):
     collect()
-    good, before = files(home()), numbers(runs)
+    good, before = contents(home()), numbers(runs)
     for run in runs:
         shutil.rmtree(folders.runs_root() / run.name)
     as_before(home())
@@ -330,7 +330,7 @@ def test_tables_of_version_0_1_0_are_read_with_a_note_and_upgraded(runs, capsys)
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "version 0.1.0" in said and "calibkit collect" in said
     collect()
-    assert files(home()) == good and same(numbers(runs), before)
+    assert contents(home()) == good and same(numbers(runs), before)
     capsys.readouterr()
     assert cli.main(["results", "--edition", "smoke"]) == 0 and not capsys.readouterr().err
 

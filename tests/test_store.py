@@ -107,7 +107,7 @@ def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path, monkeypatch)
     def refuse(*_):
         raise PermissionError("not yours")
 
-    for reader in ("record.durable.read", "folders.json.loads"):
+    for reader in ("record.files.read", "folders.json.loads"):
         with monkeypatch.context() as patched:
             patched.setattr(f"calibkit_companion.records.{reader}", refuse)
             with pytest.raises(PermissionError):

@@ -410,8 +410,7 @@ def fpr_at_tpr_of(ranking: Ranking, tpr: float = 0.95, exact: bool = True) -> fl
     if not ranking.all_right or not ranking.all_wrong:
         return math.nan
     if exact:
-        place = np.searchsorted(right / ranking.all_right, tpr - ranking.near)
-        return float(wrong[place] / ranking.all_wrong)
+        return ranking.fpr_at_tpr(tpr)
     corner = np.ones(len(right), dtype=bool)
     corner[1:-1] = (np.diff(right, 2) != 0) | (np.diff(wrong, 2) != 0)
     right, wrong = np.r_[0, right[corner]], np.r_[0, wrong[corner]]
@@ -460,8 +459,7 @@ def risk_at_coverage(
 
 def risk_at_coverage_of(ranking: Ranking, coverage: float) -> float:
     """Error rate of the first threshold that accepts at least `coverage`."""
-    i = np.searchsorted(ranking.accepted / ranking.n, coverage - ranking.near)
-    return float(ranking.accepted_wrong[i] / ranking.accepted[i])
+    return ranking.risk_at_coverage(coverage)
 
 
 def coverage_at_risk(
@@ -501,8 +499,7 @@ def coverage_at_risk(
 
 def coverage_at_risk_of(ranking: Ranking, risk: float) -> float:
     """The largest share accepted with an error rate of at most `risk`."""
-    within = ranking.accepted[ranking.risk() <= risk + ranking.near]
-    return float(within[-1] / ranking.n) if len(within) else 0.0
+    return ranking.coverage_at_risk(risk)
 
 
 def threshold_at_risk(

@@ -110,6 +110,21 @@ class Ranking:
         """Error rate of the accepted; 0 before the first, which a replicate may not have drawn."""
         return self.accepted_wrong / np.maximum(self.accepted, LEAST)
 
+    def coverage_at_risk(self, risk: float) -> float:
+        """As the function `coverage_at_risk`."""
+        within = self.accepted[self.risk() <= risk + self.near]
+        return float(within[-1] / self.n) if len(within) else 0.0
+
+    def risk_at_coverage(self, coverage: float) -> float:
+        """As the function `risk_at_coverage`."""
+        place = np.searchsorted(self.accepted / self.n, coverage - self.near)
+        return float(self.accepted_wrong[place] / self.accepted[place])
+
+    def fpr_at_tpr(self, tpr: float) -> float:
+        """As the function `fpr_at_tpr`; there are right and wrong predictions."""
+        place = np.searchsorted(self.accepted_right / self.all_right, tpr - self.near)
+        return float(self.accepted_wrong[place] / self.all_wrong)
+
     def threshold(self, risk: float) -> float:
         """As `threshold_at_risk`."""
         within = np.flatnonzero(self.risk() <= risk + self.near)

@@ -39,7 +39,7 @@ import numpy as np
 
 from calibkit import precision
 from calibkit.arrays import Array, ArrayLike, as_confidence_correct, as_labels, to_numpy
-from calibkit.files import shown
+from calibkit.files import named, shown
 from calibkit.precision import Floor
 from calibkit.report import doubts, given, readers
 from calibkit.report.given import Given
@@ -64,7 +64,7 @@ def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
     """Raise a plain `OSError` for the first file that cannot be opened, before reading any."""
     for file in files:
         if file is not None and not isinstance(file, Predictions) and str(file) != "-":
-            with Path(file).open("rb"):
+            with named(file), Path(file).open("rb"):
                 pass
 
 

@@ -37,6 +37,7 @@ def print_claims(options) -> None:
 
     with tables.one_release():
         rows = claims.board(options.edition, options.paper, options.seeds)
+        places = list(claims.places(options.edition, options.seeds))
     _say_what_is_old()
     if options.json:
         names = "claim setting precondition outcome comparison estimate low high seeds printed"
@@ -57,7 +58,7 @@ def print_claims(options) -> None:
             print(f"  {row.setting or '-':18} {row.outcome:22} {found} {why}".rstrip())
     print()
     print(claims.headline(rows).replace("**", ""))
-    if not any(place.runs.methods for place in claims.places(options.edition, options.seeds)):
+    if not any(place.runs.methods for place in places):
         root = os.environ.get("CALIBKIT_CACHE", "data_cache")
         print(f"no records of this edition in {root}: calibkit train --edition {options.edition}")
         if options.edition == "released":

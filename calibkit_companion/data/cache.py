@@ -9,14 +9,15 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
 
+from calibkit import files
 from calibkit_companion.data.readers import Parts
 
 LAYOUT = 2  # raise it when a reader's output changes: every copy is then made again
@@ -46,6 +47,27 @@ def cache_root() -> Path:
 def _checkout() -> Path | None:
     folder = Path(__file__).resolve().parent.parent.parent
     return folder if (folder / "notebooks").is_dir() else None
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Hold a lock file against other processes.
+
+    Raises
+    ------
+    filelock.Timeout
+        Another process holds it, and this one is not to `wait`.
+    OSError
+        It cannot be locked; the line names it.
+    """
+    lock = FileLock(path, timeout=-1 if wait else 0)
+    with files.named(path):
+        lock.acquire()
+    try:
+        yield
+    finally:
+        with files.named(path):
+            lock.release()
 
 
 def number_from(variable: str, default: float) -> float:
@@ -96,7 +118,7 @@ def decoded(key: str, root: Path, origin: str, make: Callable[[Path], Parts]) ->
     if folder is None:
         raise PermissionError(f"{folders[0]}: cannot be written; set CALIBKIT_CACHE to a folder")
     home = folder / key
-    with FileLock(folder / f".{key}.lock"):
+    with locked(folder / f".{key}.lock"):
         if parts := _open(home, origin):  # another process made it while this one waited
             return parts
         if home.exists():

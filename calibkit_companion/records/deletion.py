@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data import durable
+from calibkit import files
 from calibkit_companion.records import folders, release, tables
 from calibkit_companion.records.record import DamagedRecord, Record
 from calibkit_companion.records.tables import Tables
@@ -24,7 +24,7 @@ def present() -> dict[str, bool]:
     Not known is a folder without a record, and in no table: its predictions may be the only ones.
     Folders with nothing but the predictions of a released run are not among them.
     """
-    if not durable.exists(folders.runs_root()):
+    if not files.exists(folders.runs_root()):
         return {}
     with release.held():
         released, found = tables.where(), {}
@@ -32,7 +32,7 @@ def present() -> dict[str, bool]:
             if path.name.startswith(".") or not path.is_dir():
                 continue
             if not (path.name in released and os.listdir(path) == [_PREDICTIONS]):
-                found[path.name] = path.name in released or durable.exists(path / "run.json")
+                found[path.name] = path.name in released or files.exists(path / "run.json")
         return found
 
 
@@ -64,7 +64,7 @@ def _compare(folder: Path, info: dict, its: Tables) -> None:
     """Raise unless the tables of a released run hold all that its folder does."""
     its.opened.check()
     its.opened.flush()  # version 0.1.0 did not
-    if not durable.exists(folder / "run.json"):
+    if not files.exists(folder / "run.json"):
         return  # what a killed process left; it was compared then
     try:
         own = folders.opened(folder)
@@ -107,10 +107,10 @@ def _replicates(record: Record) -> dict:
 
 def _reduce(folder: Path) -> None:
     """Leave the predictions of a released run, if it has some."""
-    files = [path for path in folder.iterdir() if path.name != _PREDICTIONS]
-    for path in sorted(files, key=lambda path: path.name != "run.json"):
-        durable.remove(path)
+    others = [path for path in folder.iterdir() if path.name != _PREDICTIONS]
+    for path in sorted(others, key=lambda path: path.name != "run.json"):
+        files.remove(path)
         if path.name == "run.json":
-            durable.flush(folder)
+            files.flush(folder)
     if not any(folder.iterdir()):
         folder.rmdir()

@@ -27,7 +27,8 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data import durable
+from calibkit import files
+from calibkit_companion.data import cache
 from calibkit_companion.data.cache import cache_root, digest
 from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import tables
@@ -61,10 +62,10 @@ def load(run: Run, root: Path | None = None) -> Record | None:
     folder = os.path.join(
         root or runs_root(), run.name
     )  # thousands are asked for: no Path for each
-    if not durable.exists(os.path.join(folder, "run.json")):
+    if not files.exists(os.path.join(folder, "run.json")):
         if root is None and (released := tables.find(run.name)):
             return Record(run.name, released[1].folder, *released)
-        if not durable.names(folder):  # the workflow makes empty ones
+        if not files.names(folder):  # the workflow makes empty ones
             return None
     return opened(Path(folder), run.content)
 
@@ -73,7 +74,7 @@ def opened(folder: Path, content: dict | None = None) -> Record:
     """The record in a folder, of the run with this content or of any; see `load`."""
     mend = f"calibkit train {folder.name} sets the folder aside and trains it again"
     try:
-        info = json.loads(durable.read(folder / "run.json"))
+        info = json.loads(files.read(folder / "run.json"))
         if info["run"] != (content or info["run"]):
             raise DamagedRecord(f"{folder}: holds a different run from the one it is named after")
         if info["seal"] != _seal(info) or not info["sha256"].keys() <= FILES:
@@ -85,7 +86,7 @@ def opened(folder: Path, content: dict | None = None) -> Record:
 
 def has(run: Run) -> bool:
     """Whether there is a record of a run, as a folder or in the released tables."""
-    return durable.exists(runs_root() / run.name / "run.json") or tables.find(run.name) is not None
+    return files.exists(runs_root() / run.name / "run.json") or tables.find(run.name) is not None
 
 
 def verify(run: Run, root: Path | None = None) -> Record | None:
@@ -122,16 +123,14 @@ def verify(run: Run, root: Path | None = None) -> Record | None:
 
 def _has_released_predictions(folder: Path) -> bool:
     found, file = tables.find(folder.name), folder / "arrays.npz"
-    return (
-        bool(found) and durable.exists(file) and digest(file) == found[0]["sha256"].get(file.name)
-    )
+    return bool(found) and files.exists(file) and digest(file) == found[0]["sha256"].get(file.name)
 
 
 def _set_aside(folder: Path, aside: Path) -> None:
     """All of a record but its predictions; without ``run.json`` it is no record any more."""
     aside.mkdir()
-    files = [path for path in folder.iterdir() if path.name != "arrays.npz"]
-    for file in sorted(files, key=lambda file: file.name != "run.json"):
+    others = [path for path in folder.iterdir() if path.name != "arrays.npz"]
+    for file in sorted(others, key=lambda file: file.name != "run.json"):
         file.rename(aside / file.name)
 
 
@@ -150,7 +149,7 @@ def save(
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        with durable.named(draft):
+        with files.named(draft):
             _write_table(draft / "history.csv", history)
             if shifted:
                 _write_table(draft / SHIFTED, shifted, digits=5)
@@ -160,7 +159,7 @@ def save(
         with suppress(FileNotFoundError):
             path.rename(old)  # it kept no predictions, and was trained again
         draft.rename(path)
-        durable.flush(root)
+        files.flush(root)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -183,11 +182,11 @@ def save_epochs(run: Run, kept: dict, root: Path | None = None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
     test, validation = (np.stack(part) for part in zip(*kept.values(), strict=True))
-    with durable.named(draft), open(draft, "wb") as file:
+    with files.named(draft), open(draft, "wb") as file:
         np.savez_compressed(file, epochs=np.array(list(kept)), test=test, validation=validation)
-    durable.flush(draft)
+    files.flush(draft)
     draft.replace(path)
-    durable.flush(path.parent)
+    files.flush(path.parent)
 
 
 def _finish(draft: Path, run: dict, provenance: dict, others: dict) -> dict:
@@ -201,7 +200,7 @@ def _finish(draft: Path, run: dict, provenance: dict, others: dict) -> dict:
     text = json.dumps(info | {"seal": _seal(info)}, indent=1) + "\n"
     (draft / "run.json").write_text(text)
     for path in (*draft.iterdir(), draft):  # on disk before the name says so
-        durable.flush(path)
+        files.flush(path)
     return json.loads(text)
 
 
@@ -219,14 +218,15 @@ def add_replicates(record: Record) -> Record:
     draft.mkdir()
     try:
         run = {k: record.info[k] for k in ("status", "run")}
-        with durable.named(draft):
+        with files.named(draft):
             record.replicates.save(draft / "replicates.npz")
             info = _finish(draft, run, record.info["provenance"], record.info["sha256"])
         then = (record.path / "run.json").stat()  # nothing that was made from the record is old now
-        os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
+        with files.named(draft):  # an error of utime says no name
+            os.utime(draft / "run.json", ns=(then.st_atime_ns, then.st_mtime_ns))
         for file in ("replicates.npz", "run.json"):  # in this order
             (draft / file).replace(record.path / file)
-            durable.flush(record.path)
+            files.flush(record.path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return Record(record.name, record.path, info)
@@ -248,17 +248,17 @@ def discard(folder: Path) -> None:
     """Delete a folder; killed at any moment, it is there whole or counts no more."""
     gone = folder.with_name(f".deleted-{folder.name}-{os.getpid()}")
     folder.rename(gone)
-    durable.remove(gone)
+    files.remove(gone)
 
 
 def held(name: str, root: Path | None = None) -> bool:
     """Whether another process is training the run of this name."""
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
     lock = (root or runs_root()) / f".{name}.lock"
     try:
         if lock.exists():  # checking leaves no file behind
-            with FileLock(lock, timeout=0):
+            with cache.locked(lock, wait=False):
                 pass
     except Timeout:
         return True
@@ -273,14 +273,12 @@ def locked(run: Run, root: Path | None = None, wait: bool = True):
 
     Or, if it is not to wait, raises ``filelock.Timeout``.
     """
-    from filelock import FileLock  # torch's own dependency: at hand wherever a run is trained
-
     root = root or runs_root()
     root.mkdir(parents=True, exist_ok=True)
-    with FileLock(root / f".{run.name}.lock", timeout=-1 if wait else 0):
+    with cache.locked(root / f".{run.name}.lock", wait):
         # We hold the lock, so drafts of this run are what a killed process left behind.
         for old in root.glob(f".replaced-{run.name}-*"):
-            shutil.rmtree(old) if durable.exists(root / run.name) else old.rename(root / run.name)
+            shutil.rmtree(old) if files.exists(root / run.name) else old.rename(root / run.name)
         for draft in root.glob(f".draft-{run.name}-*"):
             shutil.rmtree(draft, ignore_errors=True)
         for draft in root.glob(f".checkpoint-{run.name}.[0-9]*"):

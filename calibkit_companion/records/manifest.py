@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from calibkit import files
 from calibkit.terms import extras
-from calibkit_companion.data import durable
 
 MANIFEST = "manifest.json"
 KINDS = ("runs", "history", "shifted", "results", "epochs")
@@ -66,7 +66,7 @@ class Opened:
 
     def content(self, kind: str) -> bytes:
         """The bytes of a table, compared with the manifest when they are read first."""
-        with durable.named(self.path(kind)):
+        with files.named(self.path(kind)):
             content = _whole(self._files[kind])
         if self.sealed and kind not in self._compared:
             if hashlib.sha256(content).hexdigest() != self.sums[kind]:
@@ -82,7 +82,7 @@ class Opened:
     def flush(self) -> None:
         """Return once every table is on the disk."""
         for path in (*map(self.path, self._files), self.folder):
-            durable.flush(path)
+            files.flush(path)
 
     def read(self, kind: str, columns: list[str] | None = None):
         """An Arrow table, or None if there is none of this kind; of `columns` those it has."""
@@ -106,8 +106,8 @@ class Opened:
             raise _damaged(self.path(kind), f"cannot be read ({words})") from None
 
 
-def _close(files: Mapping[str, BinaryIO]) -> None:
-    for file in files.values():
+def _close(opened: Mapping[str, BinaryIO]) -> None:
+    for file in opened.values():
         file.close()
 
 
@@ -135,7 +135,7 @@ def state(folder: str) -> tuple | None:
             return name, stat.st_mtime_ns, stat.st_size, stat.st_ino
     with suppress(FileNotFoundError, NotADirectoryError):
         if any(name.startswith("runs-") and _NAMED.fullmatch(name) for name in os.listdir(folder)):
-            if not durable.exists(os.path.join(folder, MANIFEST)):  # nor was it published just now
+            if not files.exists(os.path.join(folder, MANIFEST)):  # nor was it published just now
                 raise _lost(Path(folder))
             return state(folder)
     return None
@@ -143,7 +143,7 @@ def state(folder: str) -> tuple | None:
 
 def file_of(folder: Path) -> Path:
     """The file that is replaced whenever tables are published there."""
-    return folder / (MANIFEST if durable.exists(folder / MANIFEST) else "runs.parquet")
+    return folder / (MANIFEST if files.exists(folder / MANIFEST) else "runs.parquet")
 
 
 def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
@@ -151,27 +151,27 @@ def _open(folder: Path) -> tuple[dict[str, str], dict[str, BinaryIO]]:
     while True:
         sums = _manifest(folder)
         named = {kind: _name(kind, value) for kind, value in (sums or {}).items()}
-        files: dict[str, BinaryIO] = {}
+        opened: dict[str, BinaryIO] = {}
         lacking = None
         for kind in KINDS if sums is None else named:
             path = folder / named.get(kind, f"{kind}.parquet")
             try:
-                files[kind] = open(path, "rb")  # noqa: SIM115 (open as long as its reader lives)
+                opened[kind] = open(path, "rb")  # noqa: SIM115 (open as long as its reader lives)
             except FileNotFoundError:
                 lacking = path
         # Published meanwhile: some of what was named may be gone, so it starts again.
         if (lacking or sums is None) and _manifest(folder) != sums:
-            _close(files)
+            _close(opened)
             continue
         if lacking and sums is not None:
             raise _damaged(lacking)
-        return sums or {}, files
+        return sums or {}, opened
 
 
 def _manifest(folder: Path) -> dict[str, str] | None:
     """SHA-256 by kind; None without a manifest."""
     try:
-        content = durable.read(folder / MANIFEST)
+        content = files.read(folder / MANIFEST)
     except FileNotFoundError:
         return None
     try:
@@ -222,12 +222,12 @@ def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
         draft.mkdir(parents=True)
         try:
             _fill(draft, tables, sums)
-            if durable.names(folder):
+            if files.names(folder):
                 raise FileExistsError(f"{folder}: holds files and no tables; move it away")
             draft.replace(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        durable.flush(folder.parent)
+        files.flush(folder.parent)
         return
     _fill(folder, tables, sums)
     tidy(folder)
@@ -236,12 +236,10 @@ def publish(folder: Path, tables: Mapping[str, bytes]) -> None:
 def _fill(folder: Path, tables: Mapping[str, bytes], sums: Mapping[str, str]) -> None:
     for kind, content in tables.items():
         path = folder / _name(kind, sums[kind])
-        if (
-            not durable.exists(path) or durable.read(path) != content
-        ):  # else it is the same as before
-            durable.write(path, content)
-    durable.flush(folder)
-    durable.write(folder / MANIFEST, _text(sums))
+        if not files.exists(path) or files.read(path) != content:  # else it is the same as before
+            files.publish({path: content})
+    files.flush(folder)
+    files.publish({folder / MANIFEST: _text(sums)})
 
 
 def tidy(folder: Path) -> None:
@@ -257,7 +255,7 @@ def tidy(folder: Path) -> None:
     except DamagedTables:
         if not (sums := _found(folder)):
             return
-        durable.write(folder / MANIFEST, _text(sums))
+        files.publish({folder / MANIFEST: _text(sums)})
     counts = {_name(kind, value) for kind, value in (sums or {}).items()}
     with suppress(PermissionError):  # Windows keeps what someone has open; it goes another time
         for path in _beside(folder, old=sums is not None):
@@ -269,7 +267,7 @@ def _beside(folder: Path, old: bool) -> Iterator[Path]:
     """Tables of today and drafts of files; with `old`, tables of version 0.1.0 as well."""
     for path in sorted(folder.iterdir()):
         of_before = old and path.name in {f"{kind}.parquet" for kind in KINDS}
-        if of_before or _NAMED.fullmatch(path.name) or path.name.startswith(".draft-"):
+        if of_before or _NAMED.fullmatch(path.name) or files.is_draft(path.name):
             yield path
 
 
@@ -281,7 +279,7 @@ def _found(folder: Path) -> dict[str, str]:
     for path in folder.iterdir():
         if not (name := _NAMED.fullmatch(path.name)):
             continue
-        content = durable.read(path)
+        content = files.read(path)
         value = hashlib.sha256(content).hexdigest()
         if name[1] in sums or not value.startswith(name[2]):
             return {}

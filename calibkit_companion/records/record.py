@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data import durable
+from calibkit import files
 from calibkit_companion.records import tables
 from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
@@ -55,7 +55,7 @@ class Record:
     def light(self) -> bool:
         """Whether it has no predictions: none were kept, or their file is not there."""
         kept = "arrays.npz" in self.info["sha256"]
-        return not (kept and (not self.tables or durable.exists(self.predictions)))
+        return not (kept and (not self.tables or files.exists(self.predictions)))
 
     @cached_property
     def history(self) -> dict[str, np.ndarray]:
@@ -122,7 +122,7 @@ class Record:
         if "replicates.npz" in self.info["sha256"]:
             return deviations.Replicates.load(self._content("replicates.npz"))
         with suppress(FileNotFoundError):
-            now = json.loads(durable.read(self.path / "run.json"))
+            now = json.loads(files.read(self.path / "run.json"))
             if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
                 return replace(self, info=now).replicates
         return self.resampled()
@@ -201,7 +201,7 @@ class Record:
             return in_folder()
         except DamagedRecord:
             found = tables.find(self.name)
-            if durable.exists(self.path / "run.json") or not found or found[0] != self.info:
+            if files.exists(self.path / "run.json") or not found or found[0] != self.info:
                 raise
             return in_tables(found[1])
 
@@ -223,7 +223,7 @@ class Record:
         """The content of a file, if its checksum is that of ``run.json``."""
         path = self.predictions if file == "arrays.npz" else self.path / file
         with suppress(FileNotFoundError):
-            content = durable.read(path)
+            content = files.read(path)
             if hashlib.sha256(content).hexdigest() == self.info["sha256"].get(file):
                 return io.BytesIO(content)
         how = f"calibkit train {self.name} sets the folder aside and trains it again"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from calibkit import files
 from calibkit.terms import extras
-from calibkit_companion.data import durable
-from calibkit_companion.data.cache import cache_root
+from calibkit_companion.data.cache import cache_root, locked
 from calibkit_companion.experiments.method import Method
 from calibkit_companion.records import manifest
 from calibkit_companion.records.keys import Key
@@ -147,19 +147,17 @@ def held() -> Iterator[None]:
     What a killed process left behind is removed first. Folders that version 0.1.0 left between its
     two renames are brought back.
     """
-    from filelock import FileLock
-
     runs, root = cache_root() / "runs", released_root()
     runs.mkdir(parents=True, exist_ok=True)
-    with FileLock(runs / ".collect.lock"):
-        there = [root / name for name in durable.names(root)]
+    with locked(runs / ".collect.lock"):
+        there = [root / name for name in files.names(root)]
         for path in there:
             if path.name.startswith(".replaced-"):
                 folder = root / path.name.removeprefix(".replaced-").rpartition("-")[0]
-                durable.remove(path) if durable.exists(folder) else path.rename(folder)
-        for left in (*there, *(runs / name for name in durable.names(runs))):
+                files.remove(path) if files.exists(folder) else path.rename(folder)
+        for left in (*there, *(runs / name for name in files.names(runs))):
             if left.name.startswith(".deleted-" if left.parent == runs else ".draft-"):
-                durable.remove(left)
+                files.remove(left)
             elif left.parent == root and not left.name.startswith("."):
                 manifest.tidy(left)
         seen.clear()

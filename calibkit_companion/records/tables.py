@@ -25,12 +25,13 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit_companion.data import durable
+from calibkit import files
 from calibkit_companion.data.cache import cache_root
 from calibkit_companion.records import manifest
 from calibkit_companion.records.keys import Key, fit_name, replicate_name
 
 DIGITS = 7  # at most, of numbers in histories and tables of shifted test sets
+FRESH = 0.1  # seconds for which what was seen is not looked for again
 _UNDEFINED = -128  # a step of a replicate that leaves the metric undefined
 
 
@@ -235,7 +236,7 @@ _readers: list[set[str]] = []  # that go on with what they looked at first; fold
 
 def hold() -> None:
     """Let this process read, from now on, the tables as it finds them at its next look."""
-    _readers.append(set(durable.names(cache_root() / "runs")))
+    _readers.append(set(files.names(cache_root() / "runs")))
     seen.clear()
 
 
@@ -252,7 +253,7 @@ def one_release() -> Iterator[None]:
 def settings() -> dict[str, Tables]:
     """The tables of every setting, by the key of the setting."""
     root = str(released_root())
-    if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < 0.1):
+    if seen and seen[0] == root and (_readers or time.monotonic() - seen[1] < FRESH):
         return seen[2]
     found = _look(root)
     if not seen or seen[2] != found:
@@ -265,7 +266,7 @@ def settings() -> dict[str, Tables]:
 def _look(root: str) -> dict[str, Tables]:
     """The tables in a folder by setting; those that did not change stay open."""
     found, kept = {}, {}
-    for name in durable.names(root):
+    for name in files.names(root):
         folder = os.path.join(root, name)
         if name.startswith(".") or (state := manifest.state(folder)) is None:
             continue

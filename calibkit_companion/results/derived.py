@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibkit import arrays, confidence, curves, metrics, stats
-from calibkit_companion.data import durable
+from calibkit import arrays, confidence, curves, files, metrics, stats
 from calibkit_companion.records import folders
 from calibkit_companion.records.keys import Key, Recalibration, replicate_name
 from calibkit_companion.records.record import Record
@@ -179,7 +178,7 @@ def _file(record: Record) -> Path:
 def _known(record: Record) -> dict[str, float]:
     """The computed numbers of a run, by metric, recalibration and validation samples as text."""
     with suppress(FileNotFoundError, ValueError):  # no file yet, or half of one
-        return json.loads(durable.read(_file(record)))
+        return json.loads(files.read(_file(record)))
     return {}
 
 

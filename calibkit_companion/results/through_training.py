@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibkit import arrays, metrics, stats
-from calibkit_companion.data import durable
+from calibkit import arrays, files, metrics, stats
 from calibkit_companion.records import folders
 from calibkit_companion.records.deviations import Replicates
 from calibkit_companion.records.keys import Key, Recalibration, fit_name, replicate_name
@@ -28,7 +27,7 @@ def rows(record: Record) -> list[dict]:
     if record.light or not file.exists():
         return []
     end, numbers = Predictions.of(record), []
-    with np.load(io.BytesIO(durable.read(file)), allow_pickle=False) as kept:
+    with np.load(io.BytesIO(files.read(file)), allow_pickle=False) as kept:
         each = zip(*(kept[name] for name in ("epochs", "test", "validation")), strict=True)
         for epoch, *both in each:
             logits, held_out = (part.astype(np.float32) for part in both)

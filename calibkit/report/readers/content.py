@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from calibkit.files import shown
+from calibkit.files import named, shown
 from calibkit.report.readers import memory
 
 FORMATS = tuple(".npz .npy .csv .tsv .jsonl .json .parquet .feather .pt .pth".split())
@@ -60,7 +60,7 @@ class Watched:
         if not stat.S_ISREG(state[0]):  # what a pipe has given is gone
             return cls(path, state, None)
         found = hashlib.sha256()
-        with path.open("rb") as file:
+        with named(path), path.open("rb") as file:
             while chunk := file.read(CHUNK):
                 found.update(chunk)
         return cls(path, state, Input(shown(path.name), found.hexdigest()))
