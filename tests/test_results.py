@@ -10,7 +10,7 @@ from calibkit import cli, metrics, stats
 from calibkit_companion import results
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
-from calibkit_companion.records import folders, release
+from calibkit_companion.records import deviations, folders, release
 from calibkit_companion.records.record import LightRecord
 from calibkit_companion.records.replicates import KEY, split
 from calibkit_companion.results import derived, printed
@@ -374,7 +374,9 @@ def as_of_version_01(run):
     names = tuple(whole.names[i] for i in old)
     assert len(names) == len(whole.names) - 48
     numbers = whole.estimates[old], whole.deviations[old]
-    record.__dict__["replicates"] = stats.Replicates(names, *numbers, whole.temperatures, whole.p)
+    record.__dict__["replicates"] = deviations.Replicates(
+        names, *numbers, whole.temperatures, whole.p
+    )
     return folders.add_replicates(record)
 
 

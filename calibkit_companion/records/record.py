@@ -106,14 +106,14 @@ class Record:
 
     @cached_property
     def replicates(self):
-        """Its metrics on resamples of the test set: `stats.Replicates`."""
+        """Its metrics on resamples of the test set: `deviations.Replicates`."""
         return self._kept(lambda its: its.ends.replicates(self.name), self._replicates)
 
     def _replicates(self):
-        from calibkit import stats
+        from calibkit_companion.records import deviations
 
         if "replicates.npz" in self.info["sha256"]:
-            return stats.Replicates.load(self._content("replicates.npz"))
+            return deviations.Replicates.load(self._content("replicates.npz"))
         with suppress(FileNotFoundError):
             now = json.loads(durable.read(self.path / "run.json"))
             if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
@@ -122,7 +122,7 @@ class Record:
 
     def resampled(self):
         """`replicates`, made from its predictions."""
-        from calibkit import stats
+        from calibkit_companion.records import deviations
 
         arrays = self.arrays
         both = []
@@ -130,7 +130,7 @@ class Record:
             if len(logits := arrays[f"{split}_logits"]):
                 both += [logits, arrays[f"{split}_labels"].astype(np.int64)]
         n = self.info["run"]["protocol"].get("replicates", 200)
-        return stats.replicates_of_run(*both, n=n)
+        return deviations.replicates_of_run(*both, n=n)
 
     def measured(self, *key) -> float | None:
         """A number, by metric, recalibration, score and validation; None if it is not kept.

@@ -1,4 +1,4 @@
-"""What identifies a number of a record: in tables by columns, in `stats.Replicates` by a name."""
+"""What identifies a number of a record: in tables by columns, in `Replicates` by a name."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ _IN_REPLICATES = {"optimal": "ts_test"}  # their names, where they differ
 
 
 def split(name: str) -> tuple[str, str, str]:
-    """Metric, recalibration and score of a name in `stats.Replicates`.
+    """Metric, recalibration and score of a name in `deviations.Replicates`.
 
     >>> split("ece_ts_nll"), split("ece_optimal")
     (('ece', 'ts_nll', 'max_probability'), ('ece', 'ts_test', 'max_probability'))
@@ -29,7 +29,7 @@ def split(name: str) -> tuple[str, str, str]:
 
 
 def joined(metric: str, recalibration: str, score: str = "max_probability") -> str:
-    """The name in `stats.Replicates` of a metric behind a recalibration, by a score.
+    """The name in `deviations.Replicates` of a metric behind a recalibration, by a score.
 
     >>> joined("ece", "ts_test"), joined("ece", "none"), joined("auroc", "none", "p_norm")
     ('ece_optimal', 'ece', 'auroc_p_norm')
@@ -46,7 +46,7 @@ def joined(metric: str, recalibration: str, score: str = "max_probability") -> s
 
 
 def rows_of(replicates, steps: np.ndarray, step: np.ndarray) -> list[dict]:
-    """`stats.Replicates` as rows of results; `steps` and `step` as its file has them."""
+    """`deviations.Replicates` as rows of results; `steps` and `step` as its file has them."""
     rows = []
     for i, name in enumerate(replicates.names):
         number = (*split(name), 0)

@@ -133,8 +133,8 @@ class _Numbers:
         return np.where(steps == _UNDEFINED, np.float32(np.nan), steps * step)
 
     def replicates(self, run: str):
-        """`stats.Replicates` of a run."""
-        from calibkit import stats
+        """`deviations.Replicates` of a run."""
+        from calibkit_companion.records import deviations
 
         its = self.of(run)
         drawn = {joined(*k[:3]): row for k, row in its.items() if self.drawn[row]}
@@ -147,7 +147,7 @@ class _Numbers:
         }
         p = others.get(("p", "none"))
         values = self.value[rows], self.deviations(rows)
-        return stats.Replicates(tuple(drawn), *values, temperatures, p)
+        return deviations.Replicates(tuple(drawn), *values, temperatures, p)
 
 
 def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:

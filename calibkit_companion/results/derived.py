@@ -21,6 +21,7 @@ from calibkit import arrays, confidence, metrics, stats
 from calibkit.precision import log_of_map
 from calibkit_companion.data import durable
 from calibkit_companion.records import folders, ranking
+from calibkit_companion.records.deviations import BY_LOG_ODDS, Replicates
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, joined, rows_of
 from calibkit_companion.results.number import Number
@@ -277,7 +278,7 @@ def rows(record: Record) -> list[dict]:
 
 def _by_log_odds(record: Record) -> list[dict]:
     """What ranks by the log-odds, of a run that keeps logits but was trained before records did."""
-    if record.light or record.diverged or f"auroc{stats.BY_LOG_ODDS}" in record.replicates:
+    if record.light or record.diverged or f"auroc{BY_LOG_ODDS}" in record.replicates:
         return []
     kept = record.resampled()
     return [row for row in rows_of(kept, *kept.quantised()) if row["score"] == "log_odds"]
@@ -320,7 +321,7 @@ def _at_epoch(of: Predictions) -> list[dict]:
     )
     drawn = [stats.replicates([its], None, asked)[0] for its, asked in parts]
     deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
-    kept = stats.Replicates(names, values, deviations, {"ts_nll": best})
+    kept = Replicates(names, values, deviations, {"ts_nll": best})
     return rows_of(kept, *kept.quantised())
 
 

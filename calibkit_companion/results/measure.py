@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from calibkit import metrics, stats
+from calibkit_companion.records.deviations import BY_LOG_ODDS
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY
 from calibkit_companion.results import derived
@@ -98,7 +99,7 @@ def column_of(number: Number) -> str:
     if number.score not in ("max_probability", "log_odds") or number.validation:
         return ""
     named = number.metric + {"none": "", **_AFTER}.get(number.recalibration, "-")
-    return named + stats.BY_LOG_ODDS * (number.score == "log_odds")
+    return named + BY_LOG_ODDS * (number.score == "log_odds")
 
 
 def by_log_odds(number: Number) -> Number | None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibkit import terms
-from calibkit.stats import BY_LOG_ODDS
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
 from calibkit_companion.pages.page import NoRecords, bring_records, check_parameters
 from calibkit_companion.records import folders
+from calibkit_companion.records.deviations import BY_LOG_ODDS
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import KEY, rows_of
 from calibkit_companion.results.change import since
