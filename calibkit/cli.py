@@ -13,17 +13,22 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from calibkit import __version__, files, terms
+
+if TYPE_CHECKING:
+    from calibkit.report.gate import Condition
 
 OWN = ("report", "recalibrate", "compare")  # these start without any other package
 # An entry point of this group is a function. It takes the parser's commands and adds some of its
 # own by `add_command`.
 GROUP = "calibkit.commands"
-FLAG = {"action": "store_true"}
-SEVERAL = {"action": "append", "default": []}
+FLAG: dict[str, Any] = {"action": "store_true"}
+SEVERAL: dict[str, Any] = {"action": "append", "default": []}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,8 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def add_command(
-    commands, name: str, run: Callable, *shared: Callable, resumes: str = ""
-) -> Callable:
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    run: Callable[[argparse.Namespace], int | None],
+    *shared: Callable[[argparse.ArgumentParser], None],
+    resumes: str = "",
+) -> Callable[..., argparse.Action]:
     """Add a command to those of a parser; return the function that adds an option to it.
 
     Parameters
@@ -159,7 +168,7 @@ def _cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help=what)
 
 
-def _chosen_reading(options) -> dict:
+def _chosen_reading(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "columns": options.column,
         "minus_one": options.minus_one,
@@ -200,7 +209,7 @@ def _rules(parser: argparse.ArgumentParser) -> None:
         two.add_argument(f"--{rule}", **several, metavar="X", help=what)
 
 
-def _chosen_rules(options) -> list[tuple[str, float]]:
+def _chosen_rules(options: argparse.Namespace) -> list[tuple[str, float]]:
     from calibkit.report import thresholds
 
     return [(rule, value) for rule in thresholds.RULES for value in getattr(options, rule)]
@@ -218,7 +227,7 @@ def _gate(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _condition(text: str):
+def _condition(text: str) -> "Condition":
     from calibkit.report import gate
 
     try:
@@ -230,7 +239,7 @@ def _condition(text: str):
 # --- the commands ---
 
 
-def _report(options) -> int:
+def _report(options: argparse.Namespace) -> int:
     """What your own model's confidence is good for.
 
     Read saved predictions (.npz, .csv, .parquet, .jsonl, .pt and others); write one self-contained
@@ -274,7 +283,7 @@ def _report(options) -> int:
     return _gated(options, page, told[0], _print_report)
 
 
-def _print_report(numbers: dict) -> None:
+def _print_report(numbers: Mapping[str, Any]) -> None:
     for answer in numbers["verdict"]:
         print(f"{answer['title']}\n  {answer['text']}")
     for note in numbers["notes"]:
@@ -283,7 +292,12 @@ def _print_report(numbers: dict) -> None:
         print(f"! {caution}")
 
 
-def _gated(options, page, text, say) -> int:
+def _gated(
+    options: argparse.Namespace,
+    page: Path,
+    text: str,
+    say: Callable[[Mapping[str, Any]], None],
+) -> int:
     """Print what was found, in words or as JSON; 3 with one line if a condition holds.
 
     `text` is what was written beside `page`, where another process may write, too.
@@ -302,7 +316,7 @@ def _gated(options, page, text, say) -> int:
     return gate.FAILED if failed else 0
 
 
-def _recalibrate(options) -> int:
+def _recalibrate(options: argparse.Namespace) -> int:
     """Fit a map and choose thresholds, for deployment.
 
     Fit a recalibration to the validation set of saved predictions, or to all of them; choose
@@ -340,7 +354,7 @@ def _show_step(words: str) -> None:
         print(f"\r{words:70}" if words else f"\r{'':70}\r", end="", file=sys.stderr, flush=True)
 
 
-def _compare(options) -> int:
+def _compare(options: argparse.Namespace) -> int:
     """Compare models on the same samples, or one model over time.
 
     Read prediction files for the same samples, matched by a column that names them where all have
@@ -371,7 +385,7 @@ def _compare(options) -> int:
     return _gated(options, page, told[0], print_verdicts)
 
 
-def print_verdicts(numbers: dict) -> None:
+def print_verdicts(numbers: Mapping[str, Any]) -> None:
     for block in numbers["verdicts"]:
         print(block["title"])
         for answer in block["verdict"]:

@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from calibkit import cli, metrics, stats
-from calibkit.report import comparison, drift, paired, predictions
+from calibkit.report import comparison, drift, gate, paired, predictions
 
 N = 400
 RNG = np.random.default_rng(11)
@@ -439,3 +439,14 @@ def test_clusters_over_time_on_the_command_line(tmp_path, capsys):
         change = json.loads(capsys.readouterr().out)["changes"][0]["change"]
         widths.append(change["high"] - change["low"])
     assert widths[0] != widths[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("metrics.a.accuracy", "metrics.a.brier"), ("aurc", "auroc")]
+)
+def test_a_key_that_two_classes_no_longer_have_is_answered_by_the_new_one(old, new):
+    numbers = {"positive": "fraud", "pairs": [{}], "metrics": {"a": {"brier": {"estimate": 0.1}}}}
+    with pytest.raises(ValueError, match=f"probability of 'fraud' is compared .* take '{new}'$"):
+        gate.failures(numbers, [gate.parse(f"{old}<0.9")])
+    with pytest.raises(ValueError, match="the page has them$"):
+        gate.failures(numbers | {"positive": None}, [gate.parse(f"{old}<0.9")])

@@ -261,7 +261,7 @@ def test_folds_over_groups_see_that_a_map_learnt_the_groups():
     grouped = deploy.recalibrate(data, "isotonic", groups=groups)[1]
     assert plain["harm"]["brier"][2] < 0 and plain["refused"] is None  # a gain, by rows
     assert grouped["harm"]["brier"][0] > 0 > plain["harm"]["brier"][0]
-    assert "a probability of 0 to what then happens in" in grouped["refused"]
+    assert "a probability of 0 to the true class of" in grouped["refused"]
     assert grouped["harm"]["samples"] == 60
     assert deploy.recalibrate(data, "temperature", groups=groups)[1]["refused"] is None
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from calibkit.report import matching
 from calibkit.report.predictions import Predictions, check_files, read
@@ -22,17 +23,17 @@ _HOMES = {
 __all__ = ["Predictions", "assess", "build", "cautions", "draw", "read", "tables", "verdict"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _HOMES:  # imported on demand: reading predictions needs no matplotlib
         return getattr(import_module(f"calibkit.report.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def build(
-    path: str | os.PathLike | Predictions,
-    out: str | os.PathLike = "report",
-    against: str | os.PathLike | Predictions | None = None,
-    labels: str | os.PathLike | None = None,
+    path: str | os.PathLike[str] | Predictions,
+    out: str | os.PathLike[str] = "report",
+    against: str | os.PathLike[str] | Predictions | None = None,
+    labels: str | os.PathLike[str] | None = None,
     target_risk: Sequence[float] = (),
     *,
     positive: str | None = None,

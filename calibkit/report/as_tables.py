@@ -20,8 +20,8 @@ from calibkit.report.written import decimals, framed, negative, number, percent,
 from calibkit.stats import Interval
 
 Cells = dict[str, str]
-KEPT = {True: "yes", False: "no", None: "cannot tell"}
-BETTER = {True: "higher", False: "lower", None: "–"}
+KEPT: dict[bool | None, str] = {True: "yes", False: "no", None: "cannot tell"}
+BETTER: dict[bool | None, str] = {True: "higher", False: "lower", None: "–"}
 
 
 def tables(numbers: Assessment) -> dict[str, pd.DataFrame]:

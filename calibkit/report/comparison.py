@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,9 +20,9 @@ from calibkit.report.predictions import Predictions
 
 
 def build(
-    paths: Sequence[str | os.PathLike | Predictions],
-    out: str | os.PathLike = "compare",
-    labels: str | os.PathLike | None = None,
+    paths: Sequence[str | os.PathLike[str] | Predictions],
+    out: str | os.PathLike[str] = "compare",
+    labels: str | os.PathLike[str] | None = None,
     unpaired: bool = False,
     *,
     ids: str | None = None,
@@ -29,7 +30,7 @@ def build(
     cluster: str | None = None,
     rows: bool = True,
     told: Callable[[str], None] | None = None,
-    **reading,
+    **reading: Any,
 ) -> Path:
     """Compare the models of several prediction files; write ``compare.html`` and ``compare.json``.
 
@@ -113,7 +114,9 @@ def build(
     )
 
 
-def _read(paths: Sequence, labels: str | os.PathLike | None, **reading) -> list[Predictions]:
+def _read(
+    paths: Sequence, labels: str | os.PathLike[str] | None, **reading: Any
+) -> list[Predictions]:
     return [
         x if isinstance(x, Predictions) else predictions.read(x, labels, **reading) for x in paths
     ]

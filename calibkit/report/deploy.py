@@ -275,7 +275,7 @@ def _row(
         counts = {"accepted": here.flagged, "wrong": here.false}
     else:
         shares = {"flagged": found.share, "precision": found.precision, "recall": found.recall}
-        counts = {name: here[name] for name in ("flagged", "found", "false", "missed")}
+        counts = {name: here[name] for name in positive.COUNTED}
     return {
         "rule": rule,
         "value": float(value),

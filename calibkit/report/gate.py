@@ -5,7 +5,7 @@ import operator
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _SIGNS = {
     ">=": operator.ge,
@@ -16,6 +16,8 @@ _SIGNS = {
     "<": operator.lt,
 }
 FAILED = 3  # exit code
+# Metrics of the answer that `compare` no longer has for two classes, and those of the probability.
+OF_ANSWERS = {"accuracy": "brier", "aurc": "auroc", "fpr_at_tpr": "auroc"}
 
 
 class Condition(NamedTuple):
@@ -54,7 +56,7 @@ def parse(text: str) -> Condition:
         raise ValueError(message) from None
 
 
-def failures(numbers: Mapping, conditions: list[Condition]) -> list[str]:
+def failures(numbers: Mapping[str, Any], conditions: list[Condition]) -> list[str]:
     """A line for each condition that holds, or whose number is undefined.
 
     Parameters
@@ -84,7 +86,7 @@ def failures(numbers: Mapping, conditions: list[Condition]) -> list[str]:
     return lines
 
 
-def _number(numbers: Mapping, key: str) -> float | None:
+def _number(numbers: Mapping[str, Any], key: str) -> float | None:
     places = [numbers, numbers.get("metrics") or {}]
     for place in places:
         try:
@@ -100,6 +102,17 @@ def _number(numbers: Mapping, key: str) -> float | None:
         if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
             return value
         raise ValueError(f"fail-if: {key} is no number in the report")
-    near = get_close_matches(key, [*places[0], *places[1]], n=3)
-    hint = f"did you mean {', '.join(near)}?" if near else "report.json beside the page has them"
-    raise ValueError(f"fail-if: no number {key!r} in the report; {hint}")
+    raise ValueError(f"fail-if: no number {key!r} in the report; {_hint(numbers, key)}")
+
+
+def _hint(numbers: Mapping[str, Any], key: str) -> str:
+    """Which number may be meant by a key that is none."""
+    place, _, name = key.rpartition(".")
+    if numbers.get("pairs") and numbers.get("positive") and name in OF_ANSWERS:
+        new = ".".join(filter(None, [place, OF_ANSWERS[name]]))
+        return (
+            f"of two classes, the probability of {numbers['positive']!r} is compared since version "
+            f"0.2: take {new!r}"
+        )
+    near = get_close_matches(key, [*numbers, *(numbers.get("metrics") or {})], n=3)
+    return f"did you mean {', '.join(near)}?" if near else "report.json beside the page has them"

@@ -46,7 +46,7 @@ def scores_of(arrays: Mapping[str, ArrayLike], prefix: str, notes: list[str]) ->
     scores = scales.check_type(to_numpy(arrays[name], name), name)
     probs = name.endswith("probs")
     if scores.ndim > 2:
-        raise ValueError(_too_many_axes(scores, name))
+        raise ValueError(f"{name}: got shape {scores.shape}, expected (n, k)")
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     if scores.ndim == 1 and scores.dtype.kind in "fiu" and scores.size:
@@ -125,16 +125,6 @@ def _hint(scores: Array, otherwise: str) -> str:
     if scores.min() >= 0 and 20 < scores.max() <= 100:
         otherwise = "divide percentages by 100"
     return f" ({otherwise})" if otherwise else ""
-
-
-def _too_many_axes(scores: Array, name: str) -> str:
-    what = f"{name}: got shape {scores.shape}, expected (n, k)"
-    if scores.ndim == 3:
-        return f"{what}; if these are scores of tokens, say so (--tokens)"
-    return (
-        f"{what}; if these are scores of pixels, --tokens takes each as a sample, and a random "
-        "part of them is enough: save x[rows] with their labels"
-    )
 
 
 def _two_columns(scores: Array, name: str, notes: list[str]) -> Array:

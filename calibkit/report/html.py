@@ -4,10 +4,10 @@ import base64
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import matplotlib.pyplot as plt
@@ -17,10 +17,13 @@ from matplotlib.figure import Figure
 from calibkit import arrays, files, plots, terms
 from calibkit.report.written import FILTERS
 
-plain = partial(arrays.plain, infinite="inf")  # numbers as the JSON files have them
+
+def plain(value: Any) -> Any:
+    """Numbers as the JSON files have them."""
+    return arrays.plain(value, infinite="inf")
 
 
-def render(template: Path, **values) -> str:
+def render(template: Path, **values: Any) -> str:
     """Fill in a template, which can include ``style.css`` and other files of this folder by name.
 
     Every string is escaped; a value that the template needs but does not get is an error.
@@ -40,7 +43,15 @@ def render(template: Path, **values) -> str:
 
 
 def publish(
-    out: Path, name: str, numbers, more: dict, template="", /, *, told=None, **values
+    out: Path,
+    name: str,
+    numbers: Any,
+    more: Mapping[str, Any],
+    template: str = "",
+    /,
+    *,
+    told: Callable[[str], None] | None = None,
+    **values: Any,
 ) -> Path:
     """Write ``NAME.json``, of the numbers and what is said of them, and ``NAME.html``, together.
 
@@ -61,7 +72,7 @@ def publish(
     return html
 
 
-def table(frame: pd.DataFrame) -> dict:
+def table(frame: pd.DataFrame) -> dict[str, list[Any]]:
     """Rows of strings for the template, which escapes them."""
     frame = frame.reset_index(names=frame.columns.name)
     return {"head": list(frame.columns), "rows": frame.to_numpy().tolist()}

@@ -1,6 +1,7 @@
 """Names in files and in messages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def one_line(error: Exception) -> str:
     return " ".join((str(error) or type(error).__name__).split())[:300]
 
 
-def few_of(names) -> str:
+def few_of(names: Iterable[Any]) -> str:
     """The first names of many, quoted so that no control character gets through."""
     names = [str(name) for name in names]
     shown = ", ".join(repr(name) if len(name) < 60 else repr(name[:57]) + "…" for name in names[:5])

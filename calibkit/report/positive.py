@@ -24,6 +24,7 @@ from calibkit.stats import Interval
 
 RARE = 0.2  # share of positives below which budgets and low precisions are what people ask for
 POINTS = 300  # of a curve
+COUNTED = ("flagged", "found", "false", "missed")
 SURE = 0.01  # level of the test for another share of positives in the validation set
 _POSITIVE = ("1", "1.0", "true", "yes", "y", "positive", "pos", "fraud", "spam", "anomaly")
 _POSITIVE += ("abnormal", "malignant", "disease", "churn", "default", "toxic", "attack", "defect")
@@ -79,17 +80,15 @@ class Decisions(Counts):
 
 
 @dataclass(frozen=True)
-class RuleRow(Facts):
+class RuleRow(Counts):
     """The threshold for a rule, and what it does.
+
+    Shares are of samples that the threshold was not chosen on.
 
     Attributes
     ----------
     threshold : float or None
         None if no threshold keeps the rule.
-    flagged, found, false, missed : int
-        At that threshold: see `Counts`.
-    share, precision, recall : Interval
-        Of samples that the threshold was not chosen on.
     rule : str
         One of `thresholds.RULES`.
     value : float
@@ -100,13 +99,6 @@ class RuleRow(Facts):
     """
 
     threshold: float | None
-    flagged: int
-    found: int
-    false: int
-    missed: int
-    share: Interval
-    precision: Interval
-    recall: Interval
     rule: str
     value: float
     kept: bool | None
@@ -411,14 +403,8 @@ def by_rule(
             kept = estimates.kept(expected[rule], at_least=value)
         rows.append(
             RuleRow(
+                **vars(expected) | {name: here[name] for name in COUNTED},
                 threshold=threshold,
-                flagged=here.flagged,
-                found=here.found,
-                false=here.false,
-                missed=here.missed,
-                share=expected.share,
-                precision=expected.precision,
-                recall=expected.recall,
                 rule=rule,
                 value=float(value),
                 kept=kept,

@@ -37,10 +37,10 @@ from typing import Any
 
 import numpy as np
 
-from calibkit import precision
 from calibkit.arrays import Array, ArrayLike, as_confidence_correct, as_labels, to_numpy
 from calibkit.files import named, shown
 from calibkit.precision import Floor
+from calibkit.precision import log_probs as log_probs
 from calibkit.report import doubts, given, readers
 from calibkit.report.given import Given
 from calibkit.report.model import Predictions as Predictions
@@ -60,7 +60,7 @@ Arrays = Mapping[str, ArrayLike]
 ALSO = ("group_names", "cluster_name", "doubts", "ids", "id_names")  # beside the arrays of KEYS
 
 
-def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
+def check_files(*files: "str | os.PathLike[str] | Predictions | None") -> None:
     """Raise a plain `OSError` for the first file that cannot be opened, before reading any."""
     for file in files:
         if file is not None and not isinstance(file, Predictions) and str(file) != "-":
@@ -69,8 +69,8 @@ def check_files(*files: "str | os.PathLike | Predictions | None") -> None:
 
 
 def read(
-    path: str | os.PathLike,
-    labels: str | os.PathLike | None = None,
+    path: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
     *,
     group: Sequence[str] = (),
     tokens: bool = False,
@@ -149,7 +149,7 @@ def read(
 
 def _from_file(
     path: Path,
-    labels: str | os.PathLike | None,
+    labels: str | os.PathLike[str] | None,
     asked: readers.Asked,
     options: Mapping[str, Any],
     place: str,
@@ -181,7 +181,7 @@ def _from_file(
     return replace(result, notes=(*notes, *result.notes), inputs=inputs)
 
 
-def _labels_file(path: Path, labels: str | os.PathLike | None, arrays: Arrays) -> Path | None:
+def _labels_file(path: Path, labels: str | os.PathLike[str] | None, arrays: Arrays) -> Path | None:
     """The file that labels are read from: the one that was named, or one beside the scores."""
     if labels is not None:
         return Path(labels)
@@ -295,7 +295,7 @@ def _pairs(
     """Confidences of answers, with correctness as labels."""
     _, correct = as_confidence_correct(its.scores[:, 1], arrays[f"{prefix}correct"], unit=True)
     # A printed 1 with an infinite logit would decide the temperature; the confidence stays.
-    logits = precision.log_probs(its.scores, its.kind.floor)
+    logits = log_probs(its.scores, its.kind.floor)
     keep = np.ones(len(correct), bool)
     return _Set(logits, correct.astype(np.int64), keep, its.scores[:, 1])
 
@@ -466,15 +466,6 @@ def _clusters(clusters: Array, name: str, keep: Array) -> Array:
     if (clusters == clusters[0]).all():
         raise ValueError(f"{name}: got {few_of(clusters[:1])} alone, expected at least two")
     return clusters
-
-
-def log_probs(probs: Array, floor: Floor | float | None = None) -> Array:
-    """`calibkit.precision.log_probs`: logarithms in which a 0 counts as `floor`.
-
-    >>> np.exp(log_probs(np.array([[0.7, 0.3, 0.0]]), floor=0.05)).round(2).tolist()
-    [[0.67, 0.29, 0.05]]
-    """
-    return precision.log_probs(probs, floor)
 
 
 def _class_names(names: "ArrayLike | None") -> tuple[str, ...]:

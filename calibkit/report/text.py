@@ -155,6 +155,6 @@ def _on_sets(numbers: Assessment) -> Statement:
     ratio = after.size / max(before.size, 1e-9)
     effect = "larger" if ratio > 1.05 else "smaller" if ratio < 0.95 else "no larger"
     if effect == "larger" and after.class_gap < before.class_gap:
-        effect += ", their coverage more even"
-    title = f"Sets of answers: temperature scaling makes adaptive ones {effect}"
+        effect += ", and their coverage more even"
+    title = f"Sets of answers: temperature scaling makes adaptive sets {effect}"
     return card(title, say(numbers, "conformal", sets=sets), "fair")

@@ -22,7 +22,9 @@ TARGETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # error rates to ch
 RULES = ("cost_ratio", "budget", "precision", "recall")
 
 
-def check(data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple[str, float]]):
+def check(
+    data: Predictions, target_risk: Sequence[float], rules: Sequence[tuple[str, float]]
+) -> None:
     """Refuse too few samples, also by weight, and a target or rule that makes no sense for them."""
     if not all(0 < risk < 1 for risk in target_risk):
         raise ValueError(f"target_risk: got {list(target_risk)}, expected shares between 0 and 1")
@@ -88,8 +90,9 @@ class Cuts:
         count = np.ones(len(y), np.int64)
         if weights is not None:
             right, wrong = weights * right, weights * wrong
-        self.all_right = right.sum()
-        self.all, self.near = (len(y), 0.0) if weights is None else (weights.sum(), 1e-12)
+        self.all_right: float = right.sum()
+        self.all: float = len(y) if weights is None else weights.sum()
+        self.near: float = 0.0 if weights is None else 1e-12
         if others is not None:
             p, low, high = (
                 np.concatenate(pair)
@@ -102,9 +105,13 @@ class Cuts:
         rest = np.append(np.maximum.accumulate(high[order][::-1])[::-1][1:], -math.inf)
         clear = (least > rest) & (least.astype(score.dtype).astype(np.float64) > rest)
         places = np.flatnonzero(clear)
-        self.least, self.rest, self.dtype = least[places], rest[places], score.dtype
-        self.right, self.wrong = np.cumsum(right[order])[places], np.cumsum(wrong[order])[places]
-        self.accepted, self.taken = np.cumsum(count[order])[places], self.right + self.wrong
+        self.least: Array = least[places]
+        self.rest: Array = rest[places]
+        self.dtype: np.dtype = score.dtype
+        self.right: Array = np.cumsum(right[order])[places]
+        self.wrong: Array = np.cumsum(wrong[order])[places]
+        self.accepted: Array = np.cumsum(count[order])[places]
+        self.taken: Array = self.right + self.wrong
 
     def at(self, place: int) -> float:
         """The threshold at a place, in few digits; `inf` if it accepts none of the samples."""
@@ -198,9 +205,12 @@ class Judge:
         crossed: Array | None = None,
         clusters: Array | None = None,
     ) -> None:
-        self.test, self.held, self.clusters = test, held, clusters
-        self.given, self.crossed = folds, test[0].p if crossed is None else crossed
-        self.cuts = Cuts(*held, others=test[0]) if held else Cuts(*test)
+        self.test: Samples = test
+        self.held: Samples | None = held
+        self.clusters: Array | None = clusters
+        self.given: list[tuple[Samples, Array]] | None = folds
+        self.crossed: Array = test.score.p if crossed is None else crossed
+        self.cuts: Cuts = Cuts(*held, others=test.score) if held else Cuts(*test)
 
     @cached_property
     def folds(self) -> list[tuple[Cuts, Array]]:

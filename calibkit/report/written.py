@@ -1,7 +1,7 @@
 """Numbers as text: shares in per cent, differences in points, thresholds in all their digits."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 import pandas as pd
@@ -69,7 +69,7 @@ def framed(rows: Sequence[Mapping[str, str]]) -> pd.DataFrame:
     return frame.set_index(first).rename_axis(index=None, columns=first)
 
 
-FILTERS = {
+FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "share": share,
     "points": lambda x: number(x, 100, POINTS),

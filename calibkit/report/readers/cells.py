@@ -1,9 +1,14 @@
 """Cells of a table: numbers, percentages, labels, right and wrong, and what is missing."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import few_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MISSING = ("", "na", "n/a", "nan", "none", "null", "?", "-", ".", "<na>")  # where a number belongs
 RIGHT = ("true", "t", "1", "1.0", "yes", "y", "correct", "right", "pass", "passed", "c", "+")
@@ -11,7 +16,7 @@ WRONG = ("false", "f", "0", "0.0", "no", "n", "incorrect", "wrong", "fail", "fai
 WRONG += ("not correct",)
 
 
-def texts(column) -> Array:
+def texts(column: "pd.Series") -> Array:
     """Values as text, whole numbers without a decimal point; "" where there is none."""
     gone = column.isna().to_numpy()
     if column.dtype.kind == "f":
@@ -21,7 +26,7 @@ def texts(column) -> Array:
     return np.where(gone, "", column.astype(str).str.strip().to_numpy(dtype=str))
 
 
-def labels(column) -> Array:
+def labels(column: "pd.Series") -> Array:
     """A column's labels as numbers or strings, never objects."""
     if column.isna().any():
         row = int(column.isna().argmax()) + 1
@@ -31,7 +36,7 @@ def labels(column) -> Array:
     return column.astype(str).to_numpy(dtype=str)
 
 
-def is_numeric(column) -> bool:
+def is_numeric(column: "pd.Series") -> bool:
     """Whether it is of numbers, or text that is: some cells may be empty, or percentages."""
     if column.dtype.kind in "fiu":
         return True
@@ -45,7 +50,7 @@ def is_numeric(column) -> bool:
     return bool((~gone).any()) and bool(found[~gone].isna().mean() <= 0.05)
 
 
-def numbers(column, missing: bool = False) -> Array:
+def numbers(column: "pd.Series", missing: bool = False) -> Array:
     """A column as numbers; percentages as text are divided by 100.
 
     With `missing`, NaN where a cell holds none; else such a cell is refused by row and column.
@@ -71,7 +76,7 @@ def numbers(column, missing: bool = False) -> Array:
     return cells.to_numpy(dtype=np.float64) if gone.any() else cells.to_numpy()
 
 
-def _parsed(column):
+def _parsed(column: "pd.Series"):
     """Text as numbers, NaN where it is none; and where nothing stands at all."""
     import pandas as pd
 
@@ -88,14 +93,14 @@ def _parsed(column):
     return cells, gone
 
 
-def in_percent(column) -> bool:
+def in_percent(column: "pd.Series") -> bool:
     """Whether its cells are written as percentages."""
     if column.dtype.kind in "biuf":
         return False
     return bool(column.dropna().astype(str).str.strip().str.endswith("%").any())
 
 
-def right(column) -> Array:
+def right(column: "pd.Series") -> Array:
     """Whether each answer is right: numbers 0 and 1, or one of the words for it."""
     if column.dtype.kind in "biuf":
         return labels(column)
@@ -109,7 +114,7 @@ def right(column) -> Array:
     return np.isin(words, RIGHT)
 
 
-def is_right(column) -> bool:
+def is_right(column: "pd.Series") -> bool:
     """Whether it could say which answers are right: two values, one of each kind."""
     seen = {x.lower() for x in np.unique(texts(column)).tolist()} - set(MISSING)
     return len(seen) == 2 and len(seen & {*RIGHT}) == 1 and seen <= {*RIGHT, *WRONG}

@@ -1,5 +1,7 @@
 """Scores of classes in a table: a column for each, one column, or a list in each row."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from calibkit.arrays import Array
@@ -10,11 +12,14 @@ from calibkit.report.readers.columns import Family
 from calibkit.report.readers.roles import Roles
 from calibkit.report.readers.vocabulary import NAMES, WEAK
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 UNLABELLED = {"-1", "-100"}  # unless the labels are exactly -1 and 1
 
 
 def class_arrays(
-    frame, roles: Roles, asked: Asked, notes: list[str]
+    frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
 ) -> tuple[dict[str, Array], set[str]] | None:
     """Scores, labels, names of the classes, the model's answers; None if no column has scores."""
     if records.of_names(frame[roles.label]):
@@ -37,7 +42,7 @@ def class_arrays(
     return arrays, used
 
 
-def _of_lists(frame, roles: Roles, kind: str, name: str, notes: list[str]):
+def _of_lists(frame: "pd.DataFrame", roles: Roles, kind: str, name: str, notes: list[str]):
     kind, scores, sizes = records.matrix(frame[name], kind, notes)
     if records.is_list(frame[roles.label]):  # several labels at once
         return {kind: scores, "labels": records.whole(frame[roles.label])}, {name}
@@ -46,14 +51,16 @@ def _of_lists(frame, roles: Roles, kind: str, name: str, notes: list[str]):
     return {kind: scores, "labels": labels}, {name}
 
 
-def seen_labels(column, asked: Asked) -> list[str]:
+def seen_labels(column: "pd.Series", asked: Asked) -> list[str]:
     """Labels that occur, as text, without those that mean none."""
     seen = set(cells.texts(column.drop_duplicates()).tolist()) - {""}
     classes = seen == {"-1", "1"} and asked.minus_one != "none"
     return sorted(seen if classes or asked.minus_one == "class" else seen - UNLABELLED)
 
 
-def _family(frame, roles: Roles, asked: Asked, notes: list[str]) -> tuple[str, Family] | None:
+def _family(
+    frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
+) -> tuple[str, Family] | None:
     """The columns of scores, and whether they are probabilities, logits or "" if unsaid."""
     seen = seen_labels(frame[roles.label], asked)
     for kind in ("logits", "probs"):
@@ -64,31 +71,45 @@ def _family(frame, roles: Roles, asked: Asked, notes: list[str]) -> tuple[str, F
         c for c in frame.columns if c not in roles.taken and not c.lower().startswith("unnamed:")
     ]
     alone = [c for c in rest if c.lower() in (*NAMES["probs"], *NAMES["logits"])]
-    found = columns.choose(frame, rest, seen, notes)
-    if found and len(found.columns) == 1:
-        found = None if len(alone) == 1 and not found.kind else found
-    other = alone or roles.pairs  # columns of features may be called x_0 and x_1
-    if found and other and not (found.kind or columns.is_distribution(frame, found.columns)):
-        found = None
-    if found and (len(found.columns) > 1 or not alone):
-        single = len(found.columns) == 1
-        names = (
-            _two_names(frame[roles.label], seen, found.names[0], False) if single else found.names
-        )
+    found = _meant(frame, roles, columns.choose(frame, rest, seen, notes), alone)
+    if found and len(found.columns) > 1:
+        return found.kind, found
+    if found and not alone:
+        names = _two_names(frame[roles.label], seen, found.names[0], False)
         return found.kind, found._replace(names=names)
     if roles.pairs:
         return None
     if len(alone) == 1:
-        kind = "logits" if alone[0].lower() in NAMES["logits"] else "probs"
-        if alone[0].lower() in WEAK and not scales.weak_logits(
-            cells.numbers(frame[alone[0]]), alone[0]
-        ):
-            kind = "probs"
-        return kind, Family(alone, _two_names(frame[roles.label], seen, alone[0], True))
+        return _kind_of_one(frame, alone[0]), Family(
+            alone, _two_names(frame[roles.label], seen, alone[0], True)
+        )
     return _bare(frame, rest, roles, seen)
 
 
-def _said(frame, said: list[str], patterns, seen: list[str], roles: Roles) -> Family:
+def _meant(
+    frame: "pd.DataFrame", roles: Roles, found: Family | None, alone: list[str]
+) -> Family | None:
+    """A family, unless another column or a pair is the better sign of what is meant."""
+    if found is None or found.kind:
+        return found
+    if len(found.columns) == 1 and len(alone) == 1:
+        return None
+    other = alone or roles.pairs  # columns of features may be called x_0 and x_1
+    return None if other and not columns.is_distribution(frame, found.columns) else found
+
+
+def _kind_of_one(frame: "pd.DataFrame", column: str) -> str:
+    """Whether one column of scores is of logits or of probabilities."""
+    name = column.lower()
+    if name not in NAMES["logits"]:
+        return "probs"
+    weak = name in WEAK and not scales.weak_logits(cells.numbers(frame[column]), column)
+    return "probs" if weak else "logits"
+
+
+def _said(
+    frame: "pd.DataFrame", said: list[str], patterns, seen: list[str], roles: Roles
+) -> Family:
     """Columns that the caller named: their classes are what differs in their names."""
     if not said:
         raise ValueError(f"column: got {few_of(patterns)}, expected columns of numbers")
@@ -102,7 +123,9 @@ def _said(frame, said: list[str], patterns, seen: list[str], roles: Roles) -> Fa
     return Family(said, names if "" not in names else said)
 
 
-def _bare(frame, rest: list[str], roles: Roles, seen: list[str]) -> tuple[str, Family] | None:
+def _bare(
+    frame: "pd.DataFrame", rest: list[str], roles: Roles, seen: list[str]
+) -> tuple[str, Family] | None:
     """Columns that are called like their classes, as far as that can be told."""
     found = columns.bare(frame, rest, seen)
     known = {*NAMES["confidence"], *NAMES["logprob"]}
@@ -116,7 +139,9 @@ def _bare(frame, rest: list[str], roles: Roles, seen: list[str]) -> tuple[str, F
     return "", found
 
 
-def _of_columns(frame, roles: Roles, asked: Asked, found: tuple[str, Family], notes: list[str]):
+def _of_columns(
+    frame: "pd.DataFrame", roles: Roles, asked: Asked, found: tuple[str, Family], notes: list[str]
+):
     kind, family = found
     single = all(frame[column].dtype == np.float32 for column in family.columns)
     values = [cells.numbers(frame[column]) for column in family.columns]
@@ -135,7 +160,7 @@ def _of_columns(frame, roles: Roles, asked: Asked, found: tuple[str, Family], no
     return arrays, {*family.columns}
 
 
-def _check_probs(frame, scores: Array, family: Family) -> None:
+def _check_probs(frame: "pd.DataFrame", scores: Array, family: Family) -> None:
     """Refuse columns that only their place says are scores, unless they are probabilities."""
     if scores.min() >= -scales.SLACK and scores.max() <= 1 + scales.SLACK:
         return
@@ -159,7 +184,7 @@ def _check_probs(frame, scores: Array, family: Family) -> None:
 
 
 def _matched(
-    column, seen: list[str], family: Family, notes: list[str]
+    column: "pd.Series", seen: list[str], family: Family, notes: list[str]
 ) -> tuple[Array, list[int], list[str]]:
     """Labels, and the columns' order and names: matched by name, or by place where only that can.
 

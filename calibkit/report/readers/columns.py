@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from calibkit.report.names import few_of, is_number
 from calibkit.report.readers import cells
 from calibkit.report.readers.asked import line
 from calibkit.report.readers.vocabulary import NAMES, PREFIXES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SEPARATORS = "_.-: /["
 CALIBRATED = (
@@ -127,7 +130,9 @@ def _last_separator(name: str) -> int:
 # --- the one family that is meant ---
 
 
-def choose(frame, rest: list[str], labels: list[str], notes: list[str]) -> Family | None:
+def choose(
+    frame: "pd.DataFrame", rest: list[str], labels: list[str], notes: list[str]
+) -> Family | None:
     """The columns of the classes among those that are left; None if there are none.
 
     Raises
@@ -136,8 +141,21 @@ def choose(frame, rest: list[str], labels: list[str], notes: list[str]) -> Famil
         Several could be meant.
     """
     columns = [c for c in rest if cells.is_numeric(frame[c]) or _says_scores(c)]
+    found = _named_by(columns, labels)
+    found = [_without_strangers(frame, x, labels) for x in found]
+    # A suffix alone is a weak sign: the columns must be a distribution.
+    found = [x for x in found if not x.suffix or x.kind or is_distribution(frame, x.columns)]
+    found = [x for i, x in enumerate(found) if x.columns not in [o.columns for o in found[:i]]]
+    found = found or _counted(frame, columns)
+    return _one_of(frame, found, notes) if found else None
+
+
+def _named_by(columns: list[str], labels: list[str]) -> list[Family]:
+    """Families whose columns are named after the labels, or after what differs in these."""
     found = [x for x in families(columns, labels) if len(x.columns) > 1 or x.kind]
-    if not found and (inner := _shared(labels)):  # LABEL_3 beside a column 3
+    if found:
+        return found
+    if inner := _shared(labels):  # LABEL_3 beside a column 3
         bare = {x.removeprefix(inner): x for x in labels}
         found = [x for x in families(columns, list(bare)) if len(x.columns) > 1]
         found = [x._replace(names=[bare.get(n, inner + n) for n in x.names]) for x in found]
@@ -145,19 +163,17 @@ def choose(frame, rest: list[str], labels: list[str], notes: list[str]) -> Famil
         yes = {"0": "False", "1": "True"}
         found = [x for x in families(columns, ["0", "1"]) if len(x.columns) == 2]
         found = [x._replace(names=[yes[n] for n in x.names]) for x in found]
-    found = [_without_strangers(frame, x, labels) for x in found]
-    # A suffix alone is a weak sign: the columns must be a distribution.
-    found = [x for x in found if not x.suffix or x.kind or is_distribution(frame, x.columns)]
-    found = [x for i, x in enumerate(found) if x.columns not in [o.columns for o in found[:i]]]
-    if not found:
-        known = numbered(columns)
-        found = [x for x in known if x.kind] or [
-            x for x in known if len(x.columns) > 1 and is_distribution(frame, x.columns)
-        ]
-    return _one_of(frame, found, notes) if found else None
+    return found
 
 
-def _without_strangers(frame, family: Family, labels: list[str]) -> Family:
+def _counted(frame: "pd.DataFrame", columns: list[str]) -> list[Family]:
+    """Families whose columns are numbered: those that say what they are, or are distributions."""
+    known = numbered(columns)
+    said = [x for x in known if x.kind]
+    return said or [x for x in known if len(x.columns) > 1 and is_distribution(frame, x.columns)]
+
+
+def _without_strangers(frame: "pd.DataFrame", family: Family, labels: list[str]) -> Family:
     """Only the labels' own columns, where these are a distribution: ``Class_id`` is no class."""
     own = [(c, n) for c, n in zip(family.columns, family.names, strict=True) if n in labels]
     if len(own) == len(family.names) or len(own) < 2:
@@ -172,7 +188,7 @@ def _says_scores(column: str) -> bool:
     return any(len(p) > 2 and column.lower().startswith(p) for p in PREFIXES)
 
 
-def _one_of(frame, found: list[Family], notes: list[str]) -> Family | None:
+def _one_of(frame: "pd.DataFrame", found: list[Family], notes: list[str]) -> Family | None:
     for kind in ("logits", "probs"):  # the first says most
         if said := [x for x in found if x.kind == kind]:
             return _raw(said, notes)
@@ -202,7 +218,7 @@ def _raw(found: list[Family], notes: list[str]) -> Family:
     )
 
 
-def is_distribution(frame, columns: Sequence[str]) -> bool:
+def is_distribution(frame: "pd.DataFrame", columns: Sequence[str]) -> bool:
     """Whether the columns are probabilities of each row, or percentages, where there are any."""
     try:
         values = np.stack([cells.numbers(frame[c], missing=True) for c in columns], axis=1)
@@ -217,7 +233,7 @@ def is_distribution(frame, columns: Sequence[str]) -> bool:
     return bool(np.abs(sums - whole).max() <= 0.05 * whole)
 
 
-def bare(frame, rest: list[str], labels: list[str]) -> Family:
+def bare(frame: "pd.DataFrame", rest: list[str], labels: list[str]) -> Family:
     """Columns that are called like classes: those of the labels, or all if only these sum to 1."""
     columns = [c for c in rest if cells.is_numeric(frame[c])]
     own = [c for c in columns if c in labels]

@@ -50,11 +50,11 @@ class Watched:
     """A file from before it is read until after, so that its sum is that of what was read."""
 
     path: Path
-    state: tuple
+    state: tuple[int, ...]
     input: Input | None
 
     @classmethod
-    def of(cls, path: str | os.PathLike) -> "Watched":
+    def of(cls, path: str | os.PathLike[str]) -> "Watched":
         path = Path(path)
         state = _state(path)
         if not stat.S_ISREG(state[0]):  # what a pipe has given is gone
@@ -71,6 +71,6 @@ class Watched:
             raise ValueError("changed while it was read: wait until it is whole, and try again")
 
 
-def _state(path: Path) -> tuple:
+def _state(path: Path) -> tuple[int, ...]:
     its = path.stat()
     return its.st_mode, its.st_ino, its.st_size, its.st_mtime_ns

@@ -1,10 +1,14 @@
 """Columns of dates or times: what to say of them."""
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibkit.report.names import Naming
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _WRITTEN = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ]\d.*)?|\d{1,2}([-/.])\d{1,2}\3\d{4}([T ]\d.*)?|\d{4}-\d{2}"
@@ -13,7 +17,7 @@ _NAMED = re.compile(r"(^|_|\b)(date|time|day|month|timestamp|datetime|ts|at)(_|\
 _UNITS = {"s": (1e8, 4e9), "ms": (1e11, 4e12), "us": (1e14, 4e15), "ns": (1e17, 4e18)}
 
 
-def said(column) -> str:
+def said(column: "pd.Series") -> str:
     """How to split by a column (a pandas Series) of dates or times; "" if it is none."""
     dates = _parsed(column)
     if dates is None or dates.nunique() < 2:
@@ -34,7 +38,7 @@ def said(column) -> str:
     return note
 
 
-def _parsed(column):
+def _parsed(column: "pd.Series"):
     """The dates in a column, without gaps; None if it holds none."""
     import pandas as pd
 

@@ -1,35 +1,34 @@
 """Multiple choice in lm-evaluation-harness."""
 
+from typing import Any
+
 import numpy as np
 
+from calibkit.arrays import Array
 from calibkit.report.names import is_number
 from calibkit.report.readers.asked import Asked
 from calibkit.report.readers.ids import together
 from calibkit.report.readers.named import Arrays, among, grouped
 
 
-def harness_arrays(rows: list[dict], asked: Asked) -> Arrays:
+def harness_arrays(rows: list[dict[str, Any]], asked: Asked) -> Arrays:
     """Multiple choice in lm-evaluation-harness: for each choice its log-probability.
 
     ``filtered_resps`` holds a pair [log-probability, is it the greedy continuation?] for each
     choice and ``target`` the number of the right one; newer versions write all of them as text.
     """
-    first = rows[0].get("filter")
-    filters = {row.get("filter") for row in rows}
+    first, filters = rows[0].get("filter"), {row.get("filter") for row in rows}
     rows = [row for row in rows if row.get("filter") == first]
-    questions = [(row, _choices(row)) for row in rows]
-    questions = [(row, choices, _target(row, len(choices))) for row, choices in questions]
-    questions = [question for question in questions if question[2] is not None]
-    sizes = [len(choices) for _, choices, _ in questions]
+    kept, scores, labels = _questions(rows)
+    sizes = [len(choices) for choices in scores]
     if max(sizes, default=0) < 2:
         raise ValueError(
             "got no question with two or more choices and one right answer, expected "
             "multiple choice"
         )
-    logits = np.full((len(questions), max(sizes)), -1e4)  # a choice that a question does not have
-    for scores, (_, choices, _) in zip(logits, questions, strict=True):
-        scores[: len(choices)] = choices
-    kept, labels = [row for row, *_ in questions], np.array([right for *_, right in questions])
+    logits = np.full((len(kept), max(sizes)), -1e4)  # a choice that a question does not have
+    for out, choices in zip(logits, scores, strict=True):
+        out[: len(choices)] = choices
     notes = [
         "File format: lm-evaluation-harness. Probabilities are the log-probabilities of the "
         "choices, normalised over the choices of each question (as in acc, not acc_norm). The "
@@ -41,30 +40,59 @@ def harness_arrays(rows: list[dict], asked: Asked) -> Arrays:
         notes.append(f"{left_out:,} questions without one right choice are left out.")
     if len(filters) > 1:
         notes.append(f"Only the filter {str(first)!r} was read, of {len(filters)}.")
-    ours = (logits.argmax(axis=1) == labels).mean()
+    notes += _other_accuracy(kept, logits.argmax(axis=1) == labels)
+    return {"logits": logits, "labels": labels} | _named(kept, asked), notes
+
+
+def _questions(
+    rows: list[dict[str, Any]],
+) -> tuple[list[dict[str, Any]], list[list[float]], Array]:
+    """The questions with one right answer, the scores of their choices, and the right ones."""
+    kept, scores, labels = [], [], []
+    for row in rows:
+        choices = _choices(row)
+        if (right := _target(row, len(choices))) is not None:
+            kept.append(row)
+            scores.append(choices)
+            labels.append(right)
+    return kept, scores, np.array(labels)
+
+
+def _other_accuracy(kept: list[dict[str, Any]], right: Array) -> list[str]:
+    """A note where the harness counted other answers as right."""
     theirs = [float(row["acc"]) for row in kept if isinstance(row.get("acc"), int | float)]
-    if len(theirs) == len(labels) and abs(np.mean(theirs) - ours) > 0.005:
-        notes.append(
-            f"The harness counted {100 * np.mean(theirs):.1f}\u00a0% right, these "
-            f"log-probabilities give {100 * ours:.1f}\u00a0%."
-        )
-    group, names = asked.group, {}
+    if len(theirs) < len(right) or abs(np.mean(theirs) - right.mean()) <= 0.005:
+        return []
+    return [
+        f"The harness counted {100 * np.mean(theirs):.1f}\u00a0% right, these log-probabilities "
+        f"give {100 * right.mean():.1f}\u00a0%."
+    ]
+
+
+def _named(kept: list[dict[str, Any]], asked: Asked) -> dict[str, Array]:
+    """Groups, names and clusters of the questions, as they are asked for."""
+    arrays: dict[str, Array] = {}
     if asked.ids is not None:
         name = asked.ids or "doc_id"
         if asked.ids or all(name in row for row in kept):
-            among((name,), set.intersection(*map(set, kept)), "fields of every line: ", "id")
-            names = {name: np.array([str(row[name]) for row in kept], dtype=object)}
-    fields = [{**row.get("doc", {}), **row} for row in kept] if group else []
-    among(group, set.intersection(*map(set, fields)) if fields else (), "fields of every line: ")
-    columns = [np.array([str(row[name]) for row in fields]) for name in group]
-    arrays = {"logits": logits, "labels": labels} | grouped(group, columns)
-    arrays |= together(names)
-    if (name := asked.cluster) is not None:
-        fields = [{**row.get("doc", {}), **row} for row in kept]
-        among((name,), set.intersection(*map(set, fields)), "fields of every line: ", "cluster")
-        arrays["clusters"] = np.array([str(row[name]) for row in fields])
-        arrays["cluster_name"] = np.array(name)
-    return arrays, notes
+            (ids,) = _fields(kept, (name,), "id")
+            arrays |= together({name: ids.astype(object)})
+    if not (asked.group or asked.cluster):
+        return arrays
+    inner = [{**row.get("doc", {}), **row} for row in kept]
+    arrays |= grouped(asked.group, _fields(inner, asked.group, "group"))
+    if asked.cluster is not None:
+        (arrays["clusters"],) = _fields(inner, (asked.cluster,), "cluster")
+        arrays["cluster_name"] = np.array(asked.cluster)
+    return arrays
+
+
+def _fields(rows: list[dict[str, Any]], names: tuple[str, ...], what: str) -> list[Array]:
+    """Columns of fields that every line must have."""
+    if not names:
+        return []
+    among(names, set.intersection(*map(set, rows)), "fields of every line: ", what)
+    return [np.array([str(row[name]) for row in rows]) for name in names]
 
 
 def _choices(row: dict) -> list[float]:

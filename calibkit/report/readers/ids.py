@@ -1,6 +1,7 @@
 """Columns that may name the samples, by which rows of several tables are matched."""
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,10 +10,13 @@ from calibkit.report.names import few_of, text_of
 from calibkit.report.readers import cells
 from calibkit.report.readers.asked import Asked
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 INDEX = "index"  # what the index of a data frame is called, if it has no name
 
 
-def of_frame(frame, free: Collection[str], asked: Asked) -> dict[str, Array]:
+def of_frame(frame: "pd.DataFrame", free: Collection[str], asked: Asked) -> dict[str, Array]:
     """Columns of a table that have another text or whole number in each row, and its index.
 
     Only among `free`, which nothing else is read from; of those that are asked for, this one.
@@ -30,13 +34,13 @@ def of_frame(frame, free: Collection[str], asked: Asked) -> dict[str, Array]:
     return together({c: x for c, x in texts.items() if len(set(x.tolist())) == len(x)})
 
 
-def _named(frame) -> bool:
+def _named(frame: "pd.DataFrame") -> bool:
     """Whether the index says more than the place of a row."""
     index = frame.index
     return index.nlevels == 1 and type(index).__name__ != "RangeIndex"
 
 
-def _texts(column) -> Array:
+def _texts(column: "pd.Series") -> Array:
     return cells.texts(column).astype(object)
 
 

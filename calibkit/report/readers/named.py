@@ -1,6 +1,7 @@
 """Arrays under our names, from those of any tool."""
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.vocabulary import NAMES, WEAK
 
 Arrays = tuple[dict[str, Array], list[str]]
+PREFIXES = {"": "", "test_": "", "val_": "val_", "valid_": "val_", "validation_": "val_"}
 
 
 def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
@@ -27,27 +29,10 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
             f"or 'confidence' and 'correct'; otherwise say which, as in "
             f"{line(probs='NAME', label='NAME')}"
         )
-    for prefix in ("", "val_"):  # the first that says most
-        kinds = [prefix + x for x in ("logits", "probs", "confidence") if prefix + x in names]
-        for kind in kinds[1:]:
-            del names[kind]
-        if kinds and kinds[0] != prefix + "confidence":
-            names.pop(prefix + "correct", None)
-        else:
-            names.pop(prefix + "answers", None)
+    _one_kind(names)
     if group:
         names.pop("groups", None)
-    arrays: dict[str, Array] = {}
-    for ours, theirs in list(names.items()):
-        array = get(theirs)
-        if ours.endswith("answers") and np.asarray(to_numpy(array)).ndim != 1:
-            del names[ours]  # scores, or one-hot rows
-            continue
-        if ours.endswith("logits") and theirs not in asked.columns.get("logits", ()):
-            if (kind := _settled(ours, theirs, array)) != ours:
-                names[kind] = names.pop(ours)
-                ours = kind
-        arrays[ours] = array
+    arrays = _read(names, get, asked)
     if "labels" in names and "labels" not in asked.columns:
         _check_one_truth(keys, names["labels"], get)
     others = [f"{name!r} as {ours}" for ours, name in names.items() if ours != name]
@@ -64,6 +49,33 @@ def named(keys: set[str], get: Callable[[str], Array], asked: Asked) -> Arrays:
         shapes = ", ".join(str(column.shape) for column in columns)
         raise ValueError(f"group: got shapes {shapes}, expected (n,) for each")
     return arrays | grouped(group, columns) | clusters | matching, notes
+
+
+def _one_kind(names: dict[str, str]) -> None:
+    """Keep the scores that say most, and of correctness and answers what belongs to these."""
+    for prefix in ("", "val_"):
+        kinds = [prefix + x for x in ("logits", "probs", "confidence") if prefix + x in names]
+        for kind in kinds[1:]:
+            del names[kind]
+        pairs = not kinds or kinds[0] == prefix + "confidence"
+        names.pop(prefix + ("answers" if pairs else "correct"), None)
+
+
+def _read(names: dict[str, str], get: Callable[[str], Array], asked: Asked) -> dict[str, Array]:
+    """The arrays under our names; `names` changes where values say what an array is."""
+    arrays: dict[str, Array] = {}
+    for ours, theirs in list(names.items()):
+        array = get(theirs)
+        if ours.endswith("answers") and np.asarray(to_numpy(array)).ndim != 1:
+            del names[ours]  # scores, or one-hot rows
+            continue
+        kind = ours
+        if ours.endswith("logits") and theirs not in asked.columns.get("logits", ()):
+            kind = _settled(ours, theirs, array)
+        if kind != ours:
+            names[kind] = names.pop(ours)
+        arrays[kind] = array
+    return arrays
 
 
 def _clusters(keys: set[str], get: Callable[[str], Array], name: str | None) -> dict[str, Array]:
@@ -107,7 +119,7 @@ def among(
         raise ValueError(f"{what}: got {few_of(missing)}, expected {expected}{shown}")
 
 
-def grouped(group: tuple[str, ...], columns: list) -> dict[str, Array]:
+def grouped(group: tuple[str, ...], columns: list[Array]) -> dict[str, Array]:
     if not group:
         return {}
     return {"groups": np.stack(columns, axis=1), "group_names": np.array(group)}
@@ -123,28 +135,30 @@ def _are_scores(array: Array) -> bool:
 
 def _by_alias(keys: set[str], get: Callable[[str], Array], asked: Asked) -> dict[str, str]:
     said = {role: asked.one(role, keys) for role in asked.columns if role != "ignore"}
-    found = {("answers" if x == "answer" else x): name for x, name in said.items() if name}
+    found = {_ours(role): name for role, name in said.items() if name}
     if {"logits", "probs"} & set(said):  # the others of a table's names are not meant
         keys = {x for x in keys if x.lower() not in (*NAMES["logits"], *NAMES["probs"])}
     lower = {key.lower(): key for key in sorted(keys - set(said.values()))}
-    prefixes = {"": "", "test_": "", "val_": "val_", "valid_": "val_", "validation_": "val_"}
-    for prefix, ours in prefixes.items():
-        for name, others in NAMES.items():
+    for prefix, ours in PREFIXES.items():
+        for role, others in NAMES.items():
             theirs = next((lower[prefix + x] for x in others if prefix + x in lower), None)
-            name = "answers" if name == "answer" else name
-            if theirs is not None and ours + name in KEYS:
-                found.setdefault(ours + name, theirs)
-    if not {"logits", "probs"} & set(found):
-        # Of Hugging Face, which are logits; netcal's are probabilities, as rows that sum to 1 show.
-        shapes = {x: lower[x] for x in ("predictions", "preds", "y_pred", "y_hat") if x in lower}
-        scores = next((name for name in shapes.values() if _are_scores(get(name))), None)
-        if scores and "confidence" not in found:
-            found = {key: name for key, name in found.items() if name != scores}
-            found["logits"] = scores
-    return found
+            if theirs is not None and ours + _ours(role) in KEYS:
+                found.setdefault(ours + _ours(role), theirs)
+    if {"logits", "probs", "confidence"} & set(found):
+        return found
+    # Of Hugging Face, which are logits; netcal's are probabilities, as rows that sum to 1 show.
+    known = [lower[x] for x in ("predictions", "preds", "y_pred", "y_hat") if x in lower]
+    scores = next((name for name in known if _are_scores(get(name))), None)
+    if scores is None:
+        return found
+    return {key: name for key, name in found.items() if name != scores} | {"logits": scores}
 
 
-def array_of(value) -> Array:
+def _ours(role: str) -> str:
+    return "answers" if role == "answer" else role
+
+
+def array_of(value: Any) -> Array:
     """A list or tensor as an array of numbers or text, never of objects."""
     array = to_numpy(value)
     if array.dtype.kind == "O":

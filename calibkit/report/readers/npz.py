@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def npz_arrays(path: Path, asked: Asked) -> Arrays:
         return named(keys, lambda name: _member(archive, name, sizes), asked)
 
 
-def load_numpy(path: Path):
+def load_numpy(path: Path) -> Any:
     with path.open("rb") as file:
         size = _size(file, path.stat().st_size)
     memory.check(size, "its array takes")

@@ -1,14 +1,22 @@
 """Confidences of answers in a table, and whether each is right."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from calibkit.arrays import Array
 from calibkit.report.names import Naming, few_of
 from calibkit.report.readers import cells, scales
 from calibkit.report.readers.asked import line
+from calibkit.report.readers.roles import Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def pair_arrays(frame, roles, notes: list[str]) -> tuple[dict[str, Array], set[str], Array]:
+def pair_arrays(
+    frame: "pd.DataFrame", roles: Roles, notes: list[str]
+) -> tuple[dict[str, Array], set[str], Array]:
     """Confidence and correctness, the columns they came from, and the rows that have both.
 
     A row without a confidence is no error: the model gave no answer, or none was read off.
@@ -43,7 +51,7 @@ def _leave_out(rows: Array, why: str, notes: list[str]) -> None:
     notes.append(Naming(said, f" (rows {some} below the header)", "."))
 
 
-def _confidences(column, notes: list[str]) -> Array:
+def _confidences(column: "pd.Series", notes: list[str]) -> Array:
     values = cells.numbers(column, missing=True).astype(np.float64)
     known = ~np.isnan(values)
     if cells.in_percent(column):
@@ -53,7 +61,7 @@ def _confidences(column, notes: list[str]) -> Array:
     return values
 
 
-def _from_logs(column, notes: list[str]) -> Array:
+def _from_logs(column: "pd.Series", notes: list[str]) -> Array:
     """Confidences out of the logarithm of a probability."""
     logs = cells.numbers(column, missing=True).astype(np.float64)
     known = logs[~np.isnan(logs)]
@@ -69,7 +77,7 @@ def _from_logs(column, notes: list[str]) -> Array:
     return np.exp(logs)
 
 
-def _same(frame, roles, notes: list[str]) -> Array:
+def _same(frame: "pd.DataFrame", roles: Roles, notes: list[str]) -> Array:
     """Whether answer and label are the same."""
     both = [frame[roles.answer], frame[roles.label]]
     answer, label = (cells.texts(column) for column in both)

@@ -1,6 +1,7 @@
 """Cells that hold more than one value: dicts, lists and vectors, as JSON and Parquet have them."""
 
 import re
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,11 +10,14 @@ from calibkit.report.names import few_of
 from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.vocabulary import NAMES
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 DEPTH = 5  # of dicts within dicts
 NONE = -1e4  # the logit of a choice that a row does not have
 
 
-def flattened(frame):
+def flattened(frame: "pd.DataFrame") -> "pd.DataFrame":
     """A table whose dicts became columns: ``{"grade": {"correct": 1}}`` is ``grade.correct``."""
     import pandas as pd
 
@@ -40,30 +44,30 @@ def flattened(frame):
     return frame
 
 
-def _first(column):
+def _first(column: "pd.Series"):
     known = column.dropna() if column.dtype.kind == "O" else ()
     return known.iloc[0] if len(known) else None
 
 
-def _holds(column, kind) -> bool:
+def _holds(column: "pd.Series", kind) -> bool:
     return isinstance(_first(column), kind)
 
 
-def is_row(cell) -> bool:
+def is_row(cell: Any) -> bool:
     return isinstance(cell, list | tuple | np.ndarray)
 
 
-def is_list(column) -> bool:
+def is_list(column: "pd.Series") -> bool:
     return is_row(_first(column))
 
 
-def of_names(column) -> bool:
+def of_names(column: "pd.Series") -> bool:
     """Whether each cell is a list of names, of which some may be empty."""
     filled = next((x for x in column if is_row(x) and len(x)), ())
     return len(filled) > 0 and all(isinstance(x, str) for x in filled)
 
 
-def _scored(column) -> bool:
+def _scored(column: "pd.Series") -> bool:
     """Whether each cell lists a dict {label, score} for each class."""
     first = _first(column)
     if not isinstance(first, list | tuple | np.ndarray) or not len(first):
@@ -100,7 +104,7 @@ def _vector(cell: dict) -> list:
 # --- a list of scores in each row ---
 
 
-def scores_in(frame, asked: Asked) -> tuple[str, str] | None:
+def scores_in(frame: "pd.DataFrame", asked: Asked) -> tuple[str, str] | None:
     """The column of lists that are scores and what they are; None if no column holds lists."""
     lists = [c for c in frame.columns if is_list(frame[c])]
     for kind in ("logits", "probs"):
@@ -113,7 +117,7 @@ def scores_in(frame, asked: Asked) -> tuple[str, str] | None:
     return None
 
 
-def unknown_list(frame) -> str:
+def unknown_list(frame: "pd.DataFrame") -> str:
     """The error for a table whose lists could be scores."""
     name = next(c for c in frame.columns if is_list(frame[c]))
     return (
@@ -122,7 +126,7 @@ def unknown_list(frame) -> str:
     )
 
 
-def matrix(column, kind: str, notes: list[str]) -> tuple[str, Array, Array]:
+def matrix(column: "pd.Series", kind: str, notes: list[str]) -> tuple[str, Array, Array]:
     """Lists as rows, their kind, and how many each has; shorter ones are padded, with a note."""
     try:
         rows = [np.asarray(x if is_row(x) else [], dtype=np.float64).ravel() for x in column]
@@ -147,7 +151,7 @@ def matrix(column, kind: str, notes: list[str]) -> tuple[str, Array, Array]:
     return kind, padded, sizes
 
 
-def whole(column) -> Array:
+def whole(column: "pd.Series") -> Array:
     """Lists of as many numbers in each row, such as 0 and 1 for each label."""
     rows = [np.asarray(x if is_row(x) else [], dtype=np.float64).ravel() for x in column]
     if len({len(row) for row in rows}) > 1:

@@ -1,6 +1,7 @@
 """What each column of a table is: label, answer, confidence and so on; said, or by its name."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from calibkit.report.names import few_of
 from calibkit.report.readers import cells, columns
 from calibkit.report.readers.asked import Asked, line
 from calibkit.report.readers.vocabulary import MODELS, NAMES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass
@@ -38,7 +42,7 @@ class Roles:
         return bool(source and (self.correct or (self.answer and self.label)))
 
 
-def roles_of(frame, asked: Asked) -> Roles:
+def roles_of(frame: "pd.DataFrame", asked: Asked) -> Roles:
     """What each column of a table is."""
     names = list(frame.columns)
     roles = Roles(asked.group, spare=asked.of("ignore", names) or [], cluster=asked.cluster)
@@ -70,7 +74,7 @@ def _candidates(role: str, free: list[str]) -> list[str]:
     return [lower[name] for name in NAMES[role] if name in lower]
 
 
-def _label(frame, candidates: list[str], roles: Roles) -> str | None:
+def _label(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str | None:
     """The one column of labels, of several that say the same."""
     if len(candidates) < 2:
         return candidates[0] if candidates else None
@@ -96,7 +100,7 @@ def _renamed(a, b) -> bool:
     return not (set(a.tolist()) & set(b.tolist()))
 
 
-def _answer(frame, candidates: list[str], roles: Roles) -> str | None:
+def _answer(frame: "pd.DataFrame", candidates: list[str], roles: Roles) -> str | None:
     """The column of answers: of several, the one whose values are most often labels."""
     if not candidates or roles.label is None:
         return candidates[0] if candidates else None
@@ -109,7 +113,7 @@ def _answer(frame, candidates: list[str], roles: Roles) -> str | None:
     return best
 
 
-def two_models(frame, roles: Roles) -> str:
+def two_models(frame: "pd.DataFrame", roles: Roles) -> str:
     """What to say of a column that names several models; "" if there is none."""
     for name in frame.columns:
         if name.lower() not in MODELS or name in {*roles.groups, *roles.spare}:
@@ -124,7 +128,7 @@ def two_models(frame, roles: Roles) -> str:
     return ""
 
 
-def unnamed(frame, roles: Roles) -> str:
+def unnamed(frame: "pd.DataFrame", roles: Roles) -> str:
     """The options that would read a table whose names say nothing; "" if it cannot be guessed."""
     free = [c for c in frame.columns if c not in roles.taken and not c.startswith("Unnamed:")]
     confidence = roles.confidence or _only(frame, free, "confidence", _is_confidence)
@@ -138,7 +142,7 @@ def unnamed(frame, roles: Roles) -> str:
     return ""
 
 
-def _label_of_classes(frame, free: list[str]) -> str | None:
+def _label_of_classes(frame: "pd.DataFrame", free: list[str]) -> str | None:
     """The one column whose values are what other columns, which are a distribution, are called."""
     found = []
     for name in (c for c in free if frame[c].dtype.kind != "f"):
@@ -151,7 +155,7 @@ def _label_of_classes(frame, free: list[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _only(frame, free: list[str], role: str, test) -> str | None:
+def _only(frame: "pd.DataFrame", free: list[str], role: str, test) -> str | None:
     """The one column that passes; of several, the one whose last name is of that role."""
     found = [c for c in free if test(frame[c])]
     if len(found) > 1:
@@ -159,7 +163,7 @@ def _only(frame, free: list[str], role: str, test) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _is_confidence(column) -> bool:
+def _is_confidence(column: "pd.Series") -> bool:
     if not cells.is_numeric(column) or column.dtype.kind == "b":
         return False
     try:

@@ -1,6 +1,7 @@
 """Labels that hold at once (multi-label): one of them, as two classes."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +10,9 @@ from calibkit.report.names import few_of, text_of
 from calibkit.report.readers import cells, columns, records
 from calibkit.report.readers.asked import line
 from calibkit.report.readers.roles import Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def one_of_arrays(arrays: Mapping[str, ArrayLike], wanted: str) -> dict[str, ArrayLike]:
@@ -56,7 +60,9 @@ def _known(labels: Array) -> Array:
 # --- tables ---
 
 
-def one_of_table(frame, roles: Roles, wanted: str) -> tuple[dict[str, Array], set[str]] | None:
+def one_of_table(
+    frame: "pd.DataFrame", roles: Roles, wanted: str
+) -> tuple[dict[str, Array], set[str]] | None:
     """Labels and scores of one label in a table; None where both are lists of numbers.
 
     The labels are lists of names in each row, or a column of 0 and 1 with its name. The scores are
@@ -92,14 +98,14 @@ def one_of_table(frame, roles: Roles, wanted: str) -> tuple[dict[str, Array], se
     return {kind: scores, "labels": labels, "class_names": pair_of(wanted)}, {source, column}
 
 
-def _binary(frame, name: str) -> str | None:
+def _binary(frame: "pd.DataFrame", name: str) -> str | None:
     """The column with this name, or this after a dot, if it is of 0 and 1."""
     named = [c for c in frame.columns if c == name or c.endswith(f".{name}")]
     fit = [c for c in named if set(cells.texts(frame[c].drop_duplicates())) <= {"0", "1"}]
     return fit[0] if len(fit) == 1 else None
 
 
-def hint(frame) -> str:
+def hint(frame: "pd.DataFrame") -> str:
     """What to say of a table that has a column of 0 and 1 for each of several scores; or ""."""
     binary = {c.rpartition(".")[2]: c for c in frame.columns if _binary(frame, c) == c}
     others = [c for c in frame.columns if c not in binary.values() and cells.is_numeric(frame[c])]

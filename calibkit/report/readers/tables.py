@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from calibkit.report.readers.pairs import pair_arrays
 from calibkit.report.readers.roles import Roles, roles_of, two_models, unnamed
 from calibkit.report.readers.vocabulary import NAMES, VALIDATION
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def table_arrays(path: Path, asked: Asked) -> Arrays:
     frame, notes = table_of(path)
@@ -23,7 +27,7 @@ def table_arrays(path: Path, asked: Asked) -> Arrays:
     return arrays, notes + more
 
 
-def table_of(path: Path):
+def table_of(path: Path) -> "tuple[pd.DataFrame, list[str]]":
     """A table as a data frame, and what to say about how it was read."""
     import pandas as pd  # late: slow to import
 
@@ -59,7 +63,7 @@ def _form(content: bytes) -> tuple[dict[str, str], list[str]]:
     return form, notes + (["Decimals are written with a comma."] if form["decimal"] == "," else [])
 
 
-def frame_arrays(frame, asked: Asked) -> Arrays:
+def frame_arrays(frame: "pd.DataFrame", asked: Asked) -> Arrays:
     """Arrays of a table with a row for each sample."""
     frame.columns = [str(column).strip() for column in frame.columns]
     frame = records.flattened(frame)
@@ -74,16 +78,7 @@ def frame_arrays(frame, asked: Asked) -> Arrays:
     roles = roles_of(frame, asked)
     notes: list[str] = []
     arrays, used, keep = _samples(frame, roles, asked, notes)
-    if roles.weight:
-        arrays["weights"] = cells.labels(frame[roles.weight])
-    if roles.cluster:
-        arrays["clusters"] = cells.texts(frame[roles.cluster])
-        arrays["cluster_name"] = np.array(roles.cluster)
-    if roles.groups:
-        columns = [frame[c].astype(object).where(frame[c].notna(), "(none)") for c in roles.groups]
-        columns = [column.astype(str).to_numpy(dtype=str) for column in columns]
-        arrays |= grouped(roles.groups, columns)
-        arrays["groups"] = arrays["groups"] if asked.group else columns[0]
+    arrays |= _beside(frame, roles, asked)
     ours = {*roles.groups, roles.weight, roles.split, *asked.columns.get("ignore", ())}
     free = {*frame.columns} - used - (ours - {*roles.groups})
     names = ids.of_frame(frame, free, asked)
@@ -95,13 +90,28 @@ def frame_arrays(frame, asked: Asked) -> Arrays:
         arrays = _split(arrays, frame[roles.split][keep].astype(str).str.lower().to_numpy(str))
     if doubt := two_models(frame, roles):
         arrays["doubts"] = np.array([doubt])
-    ours.add(roles.cluster)
-    used |= {*names.get("id_names", np.array([])).tolist()}
-    rest = [c for c in frame.columns if c not in {*ours, *used} and not c.startswith("Unnamed:")]
+    used |= {*ours, roles.cluster, *names.get("id_names", np.array([])).tolist()}
+    rest = [c for c in frame.columns if c not in used and not c.startswith("Unnamed:")]
     notes += [f"Columns not used: {few_of(rest)}."] if rest else []
     if not roles.split:
         notes += [text for c in rest if (text := dates.said(frame[c]))][:1]
     return arrays, notes
+
+
+def _beside(frame: "pd.DataFrame", roles: Roles, asked: Asked) -> dict[str, Array]:
+    """Weights, clusters and groups of the samples."""
+    arrays: dict[str, Array] = {}
+    if roles.weight:
+        arrays["weights"] = cells.labels(frame[roles.weight])
+    if roles.cluster:
+        arrays["clusters"] = cells.texts(frame[roles.cluster])
+        arrays["cluster_name"] = np.array(roles.cluster)
+    if roles.groups:
+        columns = [frame[c].astype(object).where(frame[c].notna(), "(none)") for c in roles.groups]
+        columns = [column.astype(str).to_numpy(dtype=str) for column in columns]
+        arrays |= grouped(roles.groups, columns)
+        arrays["groups"] = arrays["groups"] if asked.group else columns[0]
+    return arrays
 
 
 def _printable(name: str) -> str:
@@ -110,7 +120,7 @@ def _printable(name: str) -> str:
 
 
 def _samples(
-    frame, roles: Roles, asked: Asked, notes: list[str]
+    frame: "pd.DataFrame", roles: Roles, asked: Asked, notes: list[str]
 ) -> tuple[dict[str, Array], set[str], Array]:
     """Scores and labels, or confidences; the columns they came from; the rows that have them."""
     said = {"probs", "logits"} & asked.columns.keys()
@@ -129,7 +139,7 @@ def _samples(
     return pair_arrays(frame, roles, notes)
 
 
-def _no_label(frame, roles: Roles) -> str:
+def _no_label(frame: "pd.DataFrame", roles: Roles) -> str:
     known = ", ".join(map(repr, NAMES["labels"][2:8]))
     way = several.hint(frame) or unnamed(frame, roles)
     return (
@@ -138,7 +148,7 @@ def _no_label(frame, roles: Roles) -> str:
     )
 
 
-def _no_scores(frame, roles: Roles) -> str:
+def _no_scores(frame: "pd.DataFrame", roles: Roles) -> str:
     rest = [c for c in frame.columns if c not in {roles.label, *roles.groups}]
     way = unnamed(frame, roles)
     return (
