@@ -27,6 +27,7 @@ import numpy as np
 
 from calibkit import metrics, posthoc, stats
 from calibkit.arrays import softmax
+from calibkit.posthoc.rows import with_top
 from calibkit_companion.records import folders
 
 ROOT = Path(__file__).resolve().parent
@@ -72,7 +73,7 @@ class TopVersusAll:
 
     def predict_proba(self, logits):
         probs = softmax(logits)
-        return posthoc._with_top(probs, self.inner.predict_proba(self._pairs(probs))[:, 1])
+        return with_top(probs, self.inner.predict_proba(self._pairs(probs))[:, 1])
 
 
 @dataclass

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.metrics import Other, machine, sample
 from calibkit import posthoc
+from calibkit.posthoc.search import Scaled
 
 SIZES = [(10_000, 10), (5_000, 100), (20_000, 1_000)]
 ROUNDS = 3
@@ -64,7 +65,7 @@ def main() -> None:
     for n, k in SIZES:
         logits, labels = sample(n, k)
         logits *= 1.5
-        exact = posthoc._Scaled(logits, labels)
+        exact = Scaled(logits, labels)
         functions = fits(logits, labels, other)
         for name, function in functions.items():
             seconds = min(processor_seconds(function) for _ in range(ROUNDS))

@@ -2,11 +2,13 @@
 
 import sys
 import warnings
+from collections.abc import Callable
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 class Forwarder(MetaPathFinder, Loader):
@@ -66,3 +68,15 @@ def _warn(message: str) -> None:
         *(message, DeprecationWarning, where, frame.f_lineno, names.get("__name__")),
         registry=names.setdefault("__warningregistry__", {}),
     )
+
+
+def names_moved(module: str, names: tuple[str, ...], place: str) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` that looks up names which moved to another module, and warns."""
+
+    def named(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        _warn(f"{module}.{name} moved to {place}; the old name ends with version 0.3")
+        return getattr(import_module(place), name)
+
+    return named

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from calibkit import metrics, posthoc, stats
-from calibkit_companion.records import folders
+from calibkit_companion.records import deviations, folders
 
 TRAINED = {"seconds_in_epochs": 10.0, "data": "", "seconds": 10.0, "started": "2026-01-01"}
 TRAINED |= dict.fromkeys(("device", "torch", "numpy", "python", "calibkit", "commit"), "some")
@@ -91,7 +91,7 @@ _KNOWN = {}
 
 def few_replicates(monkeypatch, n):
     """Let records have `n` replicates whatever they ask for; of the same predictions only once."""
-    of_run, of_models = stats.replicates_of_run, stats.replicates
+    of_run, of_models = deviations.replicates_of_run, stats.replicates
 
     def few_of_run(*arrays, **_):
         key = n, *(hashlib.sha256(np.ascontiguousarray(x)).digest() for x in arrays)
@@ -99,7 +99,7 @@ def few_replicates(monkeypatch, n):
             _KNOWN[key] = of_run(*arrays, n=n)
         return _KNOWN[key]
 
-    monkeypatch.setattr(stats, "replicates_of_run", few_of_run)
+    monkeypatch.setattr(deviations, "replicates_of_run", few_of_run)
     monkeypatch.setattr(
         stats, "replicates", lambda *given, **how: of_models(*given, **how | {"n": n})
     )

@@ -245,7 +245,7 @@ FUNCTIONS = [
 ]
 FUNCTIONS += [  # what a package hands on from its modules
     pytest.param(function, id=f"{package.__name__.rpartition('.')[2]}.{name}")
-    for package in (data, report)
+    for package in (data, report, metrics, posthoc, stats)
     for name in package.__all__
     if inspect.isfunction(function := getattr(package, name))
 ]
@@ -253,7 +253,7 @@ METHODS = [
     pytest.param(method, id=method.__qualname__)
     for module in (confidence, losses, metrics, posthoc, stats)
     for kind, value in vars(module).items()
-    if inspect.isclass(value) and value.__module__ == module.__name__ and kind[0] != "_"
+    if inspect.isclass(value) and value.__module__.startswith(module.__name__) and kind[0] != "_"
     if value not in (metrics.Ranking, metrics.Bins)  # not in the reference
     for name, method in vars(value).items()
     if inspect.isfunction(method) and not name.startswith("_")

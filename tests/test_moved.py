@@ -37,6 +37,9 @@ OLD = {  # a statement of version 0.1, and what its warning names
     ),
     "from calibkit.training.networks import Network, build": "calibkit_companion.training.networks",
     "from calibkit.training import loop": "calibkit_companion.training.loop",
+    "from calibkit.stats import BY_LOG_ODDS, COMPARED, Replicates, replicates_of_run": (
+        "calibkit_companion.records.deviations"
+    ),
     "from calibkit.report.files import arrays_of, format_of, table_of": "calibkit.report.readers",
 }
 

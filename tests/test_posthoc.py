@@ -26,7 +26,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from calibkit import metrics, posthoc
 from calibkit.arrays import softmax
 from calibkit.estimators import CalibratedModel
-from calibkit.posthoc import PosthocWarning
+from calibkit.posthoc import PosthocWarning, likelihood, search
 
 pytestmark = pytest.mark.filterwarnings("error::calibkit.posthoc.PosthocWarning")
 
@@ -154,7 +154,7 @@ def test_ece_search_equals_the_full_grid(seed, n, k, scale, temperature, bins, i
         labels = np.random.default_rng(seed).integers(k, size=n)
     grid = np.arange(1, 61) / 6
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posthoc, "GRID", grid)
+        patch.setattr(search, "GRID", grid)
         found, value = posthoc.optimal_temperature(logits, labels, "ece", bins)
     expected, lowest = full_grid(logits, labels, grid, bins)
     assert value == pytest.approx(lowest, abs=1e-12)
@@ -177,8 +177,8 @@ def test_ece_search_on_the_published_grid(dtype):
 def test_search_visits_few_temperatures(monkeypatch):
     """The point of the search: a hundredth of the grid would do, a fifth is the limit here."""
     visited = []
-    ece = posthoc._Scaled.ece
-    monkeypatch.setattr(posthoc._Scaled, "ece", lambda self, t: visited.append(t) or ece(self, t))
+    ece = search.Scaled.ece
+    monkeypatch.setattr(search.Scaled, "ece", lambda self, t: visited.append(t) or ece(self, t))
     posthoc.optimal_temperature(*sampled(n=5000, k=10, temperature=2.3), "ece")
     assert len(visited) < len(posthoc.GRID) / 5
 
@@ -214,10 +214,10 @@ def test_a_search_that_starts_on_a_part_ends_on_all(monkeypatch):
     logits, labels = sampled(n=3000, k=8, temperature=2.3)
     whole = posthoc.optimal_temperature(logits, labels)
     sizes = []
-    monkeypatch.setattr(posthoc, "MANY", 6000)
-    init = posthoc._Scaled.__init__
+    monkeypatch.setattr(search, "MANY", 6000)
+    init = search.Scaled.__init__
     monkeypatch.setattr(
-        posthoc._Scaled,
+        search.Scaled,
         "__init__",
         lambda self, z, y, **more: sizes.append(len(z)) or init(self, z, y, **more),
     )
@@ -963,8 +963,8 @@ def test_weighted_quantiles_are_those_of_repeated_values(rows):
     values, weights = np.array(rows).T
     shares = np.linspace(0, 1, 8)[1:-1]
     expected = np.quantile(np.repeat(values, weights.astype(int)), shares)
-    np.testing.assert_allclose(posthoc._quantiles(values, shares, weights), expected, atol=1e-12)
-    tiny = posthoc._quantiles(values, shares, weights / 1e6)  # still in order, and inside
+    np.testing.assert_allclose(search.quantiles(values, shares, weights), expected, atol=1e-12)
+    tiny = search.quantiles(values, shares, weights / 1e6)  # still in order, and inside
     assert (np.diff(tiny) >= 0).all() and values.min() <= tiny[0] and tiny[-1] <= values.max()
 
 
@@ -1166,7 +1166,7 @@ def test_warnings_point_to_the_line_of_the_call():
 
 
 def test_a_fit_that_makes_things_worse_warns(monkeypatch):
-    monkeypatch.setattr(posthoc, "GRID", np.array([3, 4, 5]))
+    monkeypatch.setattr(search, "GRID", np.array([3, 4, 5]))
     logits, labels = sampled()
     with pytest.warns(PosthocWarning) as caught:
         posthoc.TemperatureScaling("ece").fit(logits, labels)
@@ -1205,7 +1205,7 @@ def test_calibratability_warns_at_the_end_of_the_grid():
 
 def test_a_fit_that_does_not_end_warns(monkeypatch):
     monkeypatch.setattr(
-        posthoc,
+        likelihood,
         "minimize",
         lambda *args, **rest: minimize(*args, **{**rest, "options": {"maxiter": 2}}),
     )

@@ -403,7 +403,9 @@ def as_of_version_01(run):
     names = tuple(whole.names[i] for i in old)
     assert len(names) == len(whole.names) - 48
     numbers = whole.estimates[old], whole.deviations[old]
-    record.__dict__["replicates"] = stats.Replicates(names, *numbers, whole.temperatures, whole.p)
+    record.__dict__["replicates"] = deviations.Replicates(
+        names, *numbers, whole.temperatures, whole.p
+    )
     return folders.add_replicates(record)
 
 

@@ -13,6 +13,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from calibkit import confidence, metrics, posthoc, stats
 from calibkit.metrics import UndefinedMetricWarning
+from calibkit.stats import comparison
+from calibkit_companion.records import deviations
 
 
 def sample(n=400, k=5, seed=0, skill=3.0, decimals=8):
@@ -221,7 +223,7 @@ def test_intervals_over_groups_cover_where_those_over_samples_do_not():
 
 def test_few_replicates_leave_as_much_outside_as_many():
     rng = np.random.default_rng(0)
-    found = [stats._ends(0.0, rng.standard_normal(40), 0.95) for _ in range(400)]
+    found = [comparison._ends(0.0, rng.standard_normal(40), 0.95) for _ in range(400)]
     inside = [NormalDist().cdf(x.high) - NormalDist().cdf(x.low) for x in found]
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
 
@@ -424,7 +426,7 @@ def test_probabilities_are_refused_or_taken_as_such():
         lambda x, **kind: stats.bootstrap(x, labels, names, n=9, **kind),
         lambda x, **kind: stats.compare(x, x[::-1], labels, names, n=9, **kind),
         lambda x, **kind: stats.replicates([x], labels, names, n=9, **kind),
-        lambda x, **kind: stats.replicates_of_run(x, labels, x, labels, n=3, **kind).estimates,
+        lambda x, **kind: deviations.replicates_of_run(x, labels, x, labels, n=3, **kind).estimates,
     ]
     for call in calls:
         with pytest.raises(ValueError, match="logits: got probabilities .* np.log .* kind="):
@@ -435,7 +437,7 @@ def test_probabilities_are_refused_or_taken_as_such():
         # Rounding decides between temperatures of almost the same ECE.
         np.testing.assert_allclose(taken, expected, atol=0.02)
     with pytest.raises(ValueError, match="^val_logits: got probabilities"):
-        stats.replicates_of_run(logits, labels, probs, labels, n=3)
+        deviations.replicates_of_run(logits, labels, probs, labels, n=3)
 
 
 def test_functions_are_as_good_as_names():
@@ -482,7 +484,7 @@ def summary_by_both(logits, labels):
     """`metrics.summary` by the confidence, and what ranks by the log-odds under other names."""
     by_odds, known = metrics.summary(logits, labels), metrics.per_sample(logits, labels)
     ranking = metrics.Ranking.of(known["confidence"], known["correct"])
-    shares = [float(m[17:]) for m in stats.COMPARED if m.startswith("risk_at_coverage_")]
+    shares = [float(m[17:]) for m in deviations.COMPARED if m.startswith("risk_at_coverage_")]
     functions = metrics.ranked_metrics(coverages=shares)
     order = metrics.Ranking.of(confidence.log_odds(logits), known["correct"])
     functions = {name: f for name, f in functions.items() if metrics.ranks(name)}
@@ -492,7 +494,7 @@ def summary_by_both(logits, labels):
 
 def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     (logits, labels), held_out = sample(200), sample(150, seed=9)
-    found = stats.replicates_of_run(logits, labels, *held_out, n=6, seed=4)
+    found = deviations.replicates_of_run(logits, labels, *held_out, n=6, seed=4)
     assert found.deviations.shape == (len(found.names), 6) and found.deviations.dtype == np.float32
     rng = np.random.default_rng(4)
     draws = [rng.integers(0, 200, 200) for _ in range(6)]
@@ -502,10 +504,10 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
     for after, its in shown.items():
         whole, *resampled = (summary_by_both(its[i], labels[i]) for i in (slice(None), *draws))
         by_odds = [
-            f"{m}_log_odds" for m in stats.COMPARED if metrics.ranks(m) and after != "binned"
+            f"{m}_log_odds" for m in deviations.COMPARED if metrics.ranks(m) and after != "binned"
         ]
         assert len(by_odds) == (0 if after == "binned" else 12)
-        for metric in set([*stats.COMPARED, *by_odds]) & set(whole):
+        for metric in set([*deviations.COMPARED, *by_odds]) & set(whole):
             name = f"{metric}_{after}" if after else metric
             if after and metric in by_odds:
                 name = f"{metric.removesuffix('_log_odds')}_{after}_log_odds"
@@ -521,7 +523,7 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
         "optimal": posthoc.optimal_temperature(logits, labels, "ece")[0],
     }
     found.save(tmp_path / "replicates.npz")
-    again = stats.Replicates.load(tmp_path / "replicates.npz")
+    again = deviations.Replicates.load(tmp_path / "replicates.npz")
     assert again.names == found.names and again.temperatures == found.temperatures
     assert again.p == found.p
     np.testing.assert_array_equal(again.estimates, found.estimates)
@@ -541,27 +543,27 @@ def test_replicates_of_a_run_are_those_of_summary_and_shared_by_runs(tmp_path):
 
 def test_a_run_without_validation_data_has_the_optimal_temperature_only():
     logits, labels = sample(100)
-    found = stats.replicates_of_run(logits, labels, n=3)
+    found = deviations.replicates_of_run(logits, labels, n=3)
     assert list(found.temperatures) == ["optimal"]
     assert found.p is None and "auroc_p_norm" not in found
 
 
 def test_no_p_is_chosen_where_every_one_is_as_good(tmp_path):
     logits, labels = sample(100)
-    alike = stats.replicates_of_run(logits, labels, logits, logits.argmax(1), n=3)  # no error
-    two = stats.replicates_of_run(logits[:, :2], labels % 2, logits[:, :2], labels % 2, n=3)
+    alike = deviations.replicates_of_run(logits, labels, logits, logits.argmax(1), n=3)  # no error
+    two = deviations.replicates_of_run(logits[:, :2], labels % 2, logits[:, :2], labels % 2, n=3)
     alike.save(tmp_path / "replicates.npz")
-    for found in (alike, two, stats.Replicates.load(tmp_path / "replicates.npz")):
+    for found in (alike, two, deviations.Replicates.load(tmp_path / "replicates.npz")):
         assert found.p is None and "auroc_p_norm" not in found
 
 
 def test_an_older_file_has_no_p(tmp_path):
     (logits, labels), held_out = sample(200), sample(150, seed=9)
-    stats.replicates_of_run(logits, labels, *held_out, n=3).save(tmp_path / "new.npz")
+    deviations.replicates_of_run(logits, labels, *held_out, n=3).save(tmp_path / "new.npz")
     with np.load(tmp_path / "new.npz") as file:
         np.savez(tmp_path / "old.npz", **{k: file[k] for k in file.files if k != "p"})
-    assert stats.Replicates.load(tmp_path / "new.npz").p in range(1, 11)
-    assert stats.Replicates.load(tmp_path / "old.npz").p is None
+    assert deviations.Replicates.load(tmp_path / "new.npz").p in range(1, 11)
+    assert deviations.Replicates.load(tmp_path / "old.npz").p is None
 
 
 # --- means over seeds, with the doubt of the test set ---

@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibkit import stats
 from calibkit_companion.experiments.plan import Run
 from calibkit_companion.experiments.protocol import Protocol
-from calibkit_companion.records import folders
+from calibkit_companion.records import deviations, folders
 from calibkit_companion.records.record import DamagedRecord
 
 RUN = Run("gaussians", "mlp", "erm", 0, Protocol(epochs=3))
@@ -237,7 +236,7 @@ def test_adding_replicates_killed_at_any_step_leaves_a_whole_record(tmp_path, st
             raise KeyboardInterrupt
         return real(path, *more, **options)
 
-    place = (folders.Path, "replace") if step != "save" else (stats.Replicates, "save")
+    place = (folders.Path, "replace") if step != "save" else (deviations.Replicates, "save")
     monkeypatch.setattr(*place, dies)
     with pytest.raises(KeyboardInterrupt):
         folders.add_replicates(bare)

@@ -260,14 +260,16 @@ def gaussian_posterior(x: arrays.ArrayLike) -> arrays.ArrayLike:
     return arrays.like(weight / weight.sum(1, keepdims=True), x)
 
 
-def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+def normalise(
+    inputs: Tensor, mean: tuple[float, ...] | Tensor, std: tuple[float, ...] | Tensor
+) -> Tensor:
     """Scale images to 0..1, then every channel to mean 0 and standard deviation 1.
 
     Parameters
     ----------
     inputs : (n, c, ...) Tensor, any device
         uint8 counts as 0..255. Token ids (int64) are returned as they are.
-    mean, std : tuple of c floats
+    mean, std : tuple of c floats, or Tensor of them on the device of the inputs
 
     Returns
     -------
@@ -284,7 +286,8 @@ def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
         raise ValueError(f"mean, std: got {mean}, {std}, expected {inputs.shape[1]} numbers each")
     unit = 255 if inputs.dtype == torch.uint8 else 1
     shape = (1, -1) + (1,) * (inputs.ndim - 2)
-    shift, scale = (torch.tensor(x, device=inputs.device).view(shape) * unit for x in (mean, std))
+    both = (torch.as_tensor(x, device=inputs.device) for x in (mean, std))
+    shift, scale = (x.view(shape) * unit for x in both)
     return (inputs - shift).div_(scale)
 
 

@@ -6,7 +6,7 @@ A record is a folder named like its run:
 - ``history.csv``: one row per evaluated epoch;
 - ``arrays.npz``: logits, labels and what was tracked for each training sample;
 - ``shifted.csv.gz``, if requested: one row per shift of the test set and severity;
-- ``replicates.npz``: its metrics on resamples of the test set (`stats.Replicates`).
+- ``replicates.npz``: its metrics on resamples of the test set (`deviations.Replicates`).
 
 A record is written into a temporary folder and renamed, so half a record never counts.
 

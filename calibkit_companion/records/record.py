@@ -120,7 +120,7 @@ class Record:
         from calibkit import stats
 
         if "replicates.npz" in self.info["sha256"]:
-            return stats.Replicates.load(self._content("replicates.npz"))
+            return deviations.Replicates.load(self._content("replicates.npz"))
         with suppress(FileNotFoundError):
             now = json.loads(durable.read(self.path / "run.json"))
             if "replicates.npz" in now["sha256"]:  # another process made them meanwhile
@@ -137,7 +137,7 @@ class Record:
             if len(logits := arrays[f"{split}_logits"]):
                 both += [logits, arrays[f"{split}_labels"].astype(np.int64)]
         n = self.info["run"]["protocol"].get("replicates", 200)
-        return stats.replicates_of_run(*both, n=n)
+        return deviations.replicates_of_run(*both, n=n)
 
     def measured(self, key: Key, epoch: int | None = None) -> float | None:
         """A number at the end of training or at an epoch; None if it is not kept."""

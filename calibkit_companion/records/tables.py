@@ -139,8 +139,8 @@ class _Numbers:
         return np.where(steps == _UNDEFINED, np.float32(np.nan), steps * step)
 
     def replicates(self, run: str):
-        """`stats.Replicates` of a run."""
-        from calibkit import stats
+        """`deviations.Replicates` of a run."""
+        from calibkit_companion.records import deviations
 
         numbers = {Key(*key): row for key, row in self.of(run).items()}
         drawn = {replicate_name(key): row for key, row in numbers.items() if self.drawn[row]}

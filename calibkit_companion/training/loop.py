@@ -31,9 +31,10 @@ from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
-from calibkit_companion.training import machine, networks, trials
+from calibkit_companion.training import graph, machine, networks, trials
 from calibkit_companion.training.objectives import (
     Batch,
+    Score,
     TrainingSet,
     base_loss,
     objective,
@@ -147,13 +148,20 @@ class Training:
     device : torch device; default "cuda" if available, else "cpu"
     log : called with one line of text per evaluated epoch
     mode : as in `torch.compile`; empty to compile nothing
+    kind : makes the `graph.Graph` that repeats the steps; default a CUDA graph on CUDA, and none on
+        other devices
     """
 
     def __init__(
-        self, run: Run, device: str = "", log: Callable = lambda line: None, mode: str = ""
+        self,
+        run: Run,
+        device: str = "",
+        log: Callable = lambda line: None,
+        mode: str = "",
+        kind: Callable[[], graph.Graph] | None = None,
     ):
         protocol = run.protocol
-        self.run, self.protocol, self.log = run, protocol, log
+        self.run, self.protocol, self.log, self.mode = run, protocol, log, mode
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         if self.device.type == "cpu":
             torch.set_num_threads(1)
@@ -171,6 +179,7 @@ class Training:
         parts = {part: getattr(self.data, part) for part in ("train", "validation", "test")}
         self.splits = {part: self._here(split) for part, split in parts.items()}
         self.labels = self.splits["train"].labels
+        self.scale = [torch.tensor(x, device=self.device) for x in (self.data.mean, self.data.std)]
         self.tracked = torch.arange(min(protocol.tracked, len(self.labels)), device=self.device)
 
         torch.manual_seed(run.seed)
@@ -192,11 +201,17 @@ class Training:
             self.optimizer = torch.optim.Adam(weights, **known)
         else:
             self.optimizer = torch.optim.SGD(weights, momentum=protocol.momentum, **known)
+        self.rate = protocol.learning_rate
         self.loss = base_loss(run.recipe)
         self.training_set = TrainingSet(
-            self.labels, len(self.data.classes), self._mean_input(), self.training_inputs
+            self.labels,
+            len(self.data.classes),
+            self._mean_input(),
+            self.training_inputs,
+            parts=len(getattr(network, "stages", ())) + 1,
         )
         self.draw = objective(run.recipe, self.training_set)
+        self.steps = graph.steps(self, kind)
         self.epoch = 0  # epochs done
         self.history: list[dict] = []
         self.wrong_until = torch.zeros(len(self.tracked), dtype=torch.int16, device=self.device)
@@ -215,7 +230,7 @@ class Training:
 
     def _normalised(self, batch: Tensor) -> Tensor:
         """Normalised inputs, images in the memory format that suits convolutions."""
-        batch = data.normalise(batch, self.data.mean, self.data.std)
+        batch = data.normalise(batch, *self.scale)
         return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
 
     def batches(self, split: data.Split, parts: Sequence[Tensor]) -> Iterator[Tensor]:
@@ -329,6 +344,7 @@ class Training:
                 self.save(self.spent + now - began)
                 saved = now
         self.final = network
+        self.steps = None  # frees the memory of its graph
         # First epoch from which a sample stays right; 0 if it is wrong at the end.
         learned = torch.where(self.wrong_until < protocol.epochs, self.wrong_until + 1, 0)
         scores = {}
@@ -475,40 +491,63 @@ class Training:
         """
         protocol, network = self.protocol, self.network
         swa = self.average is not None
-        for group in self.optimizer.param_groups:
-            group["lr"] = protocol.rate(epoch, self.run.recipe.averaging, self.run.variant)
+        self.rate = protocol.rate(epoch, self.run.recipe.averaging, self.run.variant)
         # In fmfp's text, flat minima start from a checkpoint of plain training.
         plain = self.run.variant == "paper" and swa and epoch <= protocol.swa_start
         sharp = self.run.recipe.update == "sam" and not plain
         network.train()
         order = torch.from_numpy(self.rng.permutation(len(self.labels))).to(self.device)
         batches = [b for b in order.split(protocol.batch_size) if len(b) > 1]  # batch norm needs 2
-        total = torch.zeros((), device=self.device)
         forward, backward_passes = PASSES.get(self.run.recipe.objective, (1, 1))
         self.passes[0] += forward * (1 + sharp) * len(order)
         self.passes[1] += backward_passes * (1 + sharp) * len(order)
-        for index, inputs in zip(batches, self.training_batches(batches), strict=True):
-            batch = Batch(inputs, self.labels[index], index)
-            score = self.draw(batch, self.rng)
-
-            def backward(score=score) -> Tensor:
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
-                    each = score(network)
-                (each.sum() if protocol.reduction == "sum" else each.mean()).backward()
-                return each.detach().mean()
-
-            self.optimizer.zero_grad(set_to_none=True)
-            if sharp:
-                total += sharpness_aware(network, backward, protocol.rho, protocol.sam_statistics)
-            else:
-                total += backward()
-            if protocol.clip_norm is not None:
-                nn.utils.clip_grad_norm_(network.parameters(), protocol.clip_norm)
-            self.optimizer.step()
+        if self.steps:
+            total = self.steps.learn(batches, self.rate, sharp)
+        else:
+            total = torch.zeros((), device=self.device)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.rate
+            for index, inputs in zip(batches, self.training_batches(batches), strict=True):
+                batch = Batch(inputs, self.labels[index], index)
+                total += self.step(self.draw(batch, self.rng), sharp)
         if swa and epoch > protocol.swa_start:
             self.average.update_parameters(network)
         self.samples += len(order)
         return float(total) / len(batches)
+
+    def step(self, score: Score, sharp: bool) -> Tensor:
+        """Update the weights once.
+
+        Parameters
+        ----------
+        score : gives the loss of each sample of the batch, (B,), for a network
+        sharp : whether the update is sharpness-aware
+
+        Returns
+        -------
+        Tensor
+            The mean loss of the batch before the update, ().
+        """
+        protocol, network = self.protocol, self.network
+
+        def backward() -> Tensor:
+            kept = self.steps is None  # a graph must not find weights that were cast outside of it
+            with torch.autocast(
+                self.device.type, torch.bfloat16, enabled=self.bfloat16, cache_enabled=kept
+            ):
+                each = score(network)
+            (each.sum() if protocol.reduction == "sum" else each.mean()).backward()
+            return each.detach().mean()
+
+        self.optimizer.zero_grad(set_to_none=True)
+        if sharp:
+            loss = sharpness_aware(network, backward, protocol.rho, protocol.sam_statistics)
+        else:
+            loss = backward()
+        if protocol.clip_norm is not None:
+            nn.utils.clip_grad_norm_(network.parameters(), protocol.clip_norm)
+        self.optimizer.step()
+        return loss
 
     def predictor(self, epoch: int) -> nn.Module:
         """The network whose predictions count: the averaged one once averaging has started.
@@ -649,7 +688,7 @@ class Training:
         logits, labels = test.cpu().numpy(), self.data.test.labels.numpy()
         row = {
             "epoch": epoch,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "learning_rate": self.rate,
             "loss": loss,
             "train_accuracy": train_accuracy,
             **ranking.summary(logits, labels),

@@ -3,6 +3,7 @@
 An **objective** is a function ``draw(batch, rng)``. It makes all random choices for a batch (mixing
 ratios, partners) and returns ``score(network)``, which gives the loss of each sample, (B,). Calling
 ``score`` twice on the same weights gives the same loss; an update with two passes needs that.
+An `Objective` makes its choices apart from the rest, so that a graph of the step may replay that.
 
 An **update** is one step of the optimiser with such a score. **Averaging** is
 `torch.optim.swa_utils`.
@@ -54,6 +55,7 @@ class TrainingSet:
     mean : mean input, in the shape of one input
     fetch : gives the inputs of some positions (B,), normalised and augmented, (B, ...)
     memory : tensors of an objective by name; a checkpoint keeps them
+    parts : the most parts of the network that inputs can be mixed before: its stages and its head
     """
 
     labels: Tensor
@@ -61,6 +63,7 @@ class TrainingSet:
     mean: Tensor
     fetch: Callable[[Tensor], Tensor]
     memory: dict[str, Tensor] = field(default_factory=dict)
+    parts: int = 32
 
     @cached_property
     def by_class(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -88,9 +91,64 @@ class TrainingSet:
         Tensor
             Positions in the training set, (B,).
         """
+        return self.located(labels, torch.from_numpy(rng.random(len(labels))).to(labels.device))
+
+    def located(self, labels: Tensor, share: Tensor) -> Tensor:
+        """The sample that lies at a share of the way through each class.
+
+        Parameters
+        ----------
+        labels : classes, of any shape
+        share : from 0 to below 1, float64, of that shape
+
+        Returns
+        -------
+        Tensor
+            Positions in the training set, of that shape.
+        """
         order, start, count = self.by_class
-        share = torch.from_numpy(rng.random(len(labels))).to(labels.device)
         return order[start[labels] + (share * count[labels]).long()]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """An objective whose random choices are arrays, made before the device sees the batch.
+
+    Attributes
+    ----------
+    prepare : function ``(batch, *chosen)`` that returns ``score(network)``; on the device alone
+    choose : function ``(size, rng)`` that returns arrays, of the same shapes for the same size
+    partners : the training set, if the last array holds a share for each sample (`located`); then
+        the inputs of these partners take its place in `chosen`
+    """
+
+    prepare: Callable[..., Score]
+    choose: Callable[[int, np.random.Generator], tuple] = lambda size, rng: ()
+    partners: TrainingSet | None = None
+
+    def __call__(self, batch: Batch, rng: np.random.Generator) -> Score:
+        """Choose for a batch and score it.
+
+        Parameters
+        ----------
+        batch : inputs, labels and positions
+        rng : source of the random numbers
+        """
+        device = batch.labels.device
+        chosen = [tensor(each).to(device) for each in self.choose(len(batch.labels), rng)]
+        if self.partners:
+            chosen[-1] = self.partners.fetch(self.partners.located(batch.labels, chosen[-1]))
+        return self.prepare(batch, *chosen)
+
+
+def tensor(value: float | np.ndarray) -> Tensor:
+    """An array or a number of NumPy's as a tensor of the same type.
+
+    Parameters
+    ----------
+    value : a number counts as float64
+    """
+    return torch.from_numpy(np.asarray(value))
 
 
 def base_loss(method: Method) -> Callable[[Tensor, Tensor], Tensor]:
@@ -125,7 +183,8 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
     Returns
     -------
     Callable
-        ``draw(batch, rng)``, which returns ``score(network)``.
+        ``draw(batch, rng)``, which returns ``score(network)``; an `Objective` unless its choices
+        are made in Python for every step.
 
     Raises
     ------
@@ -145,7 +204,7 @@ def objective(method: Method, train: TrainingSet) -> Callable[[Batch, np.random.
 
 def _plain(loss: Callable[[Tensor, Tensor], Tensor]):
     """An objective without random choices: the loss of the logits of the batch."""
-    return lambda batch, rng: lambda network: loss(network(batch.inputs), batch.labels)
+    return Objective(lambda batch: lambda network: loss(network(batch.inputs), batch.labels))
 
 
 def _own(factory: Callable, source: plugins.Source, train: TrainingSet):
@@ -180,9 +239,11 @@ def _mixed(alpha: float, folded: bool = True, inputs: bool = True, targets: bool
     targets : mix targets; otherwise the target is that of a
     """
 
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
+    def choose(size: int, rng: np.random.Generator) -> tuple:
         ratio = _ratio(rng, alpha) if folded else rng.beta(alpha, alpha)
-        other = torch.from_numpy(rng.permutation(len(batch.labels))).to(batch.labels.device)
+        return ratio, rng.permutation(size)
+
+    def prepare(batch: Batch, ratio: Tensor, other: Tensor) -> Score:
         seen = batch.inputs
         if inputs:
             seen = ratio * batch.inputs + (1 - ratio) * batch.inputs[other]
@@ -196,7 +257,7 @@ def _mixed(alpha: float, folded: bool = True, inputs: bool = True, targets: bool
 
         return score
 
-    return draw
+    return Objective(prepare, choose)
 
 
 def mixup(train: TrainingSet, alpha: float, folded: float = 0):
@@ -245,7 +306,7 @@ def mixup_dt(train: TrainingSet, alpha: float):
     shrink = float(np.maximum(quantiles, 1 - quantiles).mean())
     prior = torch.bincount(train.labels, minlength=train.classes) / len(train.labels)
 
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
+    def prepare(batch: Batch) -> Score:
         shrunk = train.mean + shrink * (batch.inputs - train.mean)
 
         def score(network):
@@ -255,7 +316,7 @@ def mixup_dt(train: TrainingSet, alpha: float):
 
         return score
 
-    return draw
+    return Objective(prepare)
 
 
 def mixup_sc(train: TrainingSet, alpha: float):
@@ -267,20 +328,21 @@ def mixup_sc(train: TrainingSet, alpha: float):
     alpha : α of the Beta distribution of the mixing ratio, above 0
     """
 
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        ratio = _ratio(rng, alpha)
-        partner = train.fetch(train.partners(batch.labels, rng))
+    def choose(size: int, rng: np.random.Generator) -> tuple:
+        return _ratio(rng, alpha), rng.random(size)
+
+    def prepare(batch: Batch, ratio: Tensor, partner: Tensor) -> Score:
         mixed = ratio * batch.inputs + (1 - ratio) * partner
         return lambda network: losses.cross_entropy(network(mixed), batch.labels)
 
-    return draw
+    return Objective(prepare, choose, train)
 
 
 # --- mixup inference in training ------------------------------------------------------------------
 
 
 def decouple(
-    mixed_1: Tensor, mixed_2: Tensor, ratio_1: float, ratio_2: float
+    mixed_1: Tensor, mixed_2: Tensor, ratio_1: float | Tensor, ratio_2: float | Tensor
 ) -> tuple[Tensor, Tensor]:
     """Solve m1 = λ1 a + (1-λ1) b, m2 = λ2 a + (1-λ2) b for a and b (mixup eqs 3-4, ŷ_b corrected).
 
@@ -316,25 +378,26 @@ def _two_ratios(rng: np.random.Generator, alpha: float, margin: float) -> tuple[
             return first, second
 
 
-def _mit(alpha: float, margin: float, blocks: Callable[[nn.Module], list[Callable]]):
+def _mit(alpha: float, margin: float, parts: int, blocks: Callable[[nn.Module], list[Callable]]):
     """MIT: mix a pair twice, separate the two outputs, and score each by its label.
 
     Parameters
     ----------
     alpha : α of the Beta distribution of the mixing ratios, above 0
     margin : least distance of the two ratios, from 0 to below 1
+    parts : the most parts of a network; each has two ratios of its own
     blocks : gives the parts of a network after each of which the mixtures are separated
     """
 
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        other = torch.from_numpy(rng.permutation(len(batch.labels))).to(batch.labels.device)
-        seed = rng.integers(2**63)
+    def choose(size: int, rng: np.random.Generator) -> tuple:
+        other, own = rng.permutation(size), np.random.default_rng(rng.integers(2**63))
+        return other, np.array([_two_ratios(own, alpha, margin) for _ in range(parts)])
 
+    def prepare(batch: Batch, other: Tensor, ratios: Tensor) -> Score:
         def score(network):
-            again = np.random.default_rng(seed)  # the same ratios in every pass
             first, second = batch.inputs, batch.inputs[other]
-            for block in blocks(network):
-                ratio_1, ratio_2 = _two_ratios(again, alpha, margin)
+            for part, block in enumerate(blocks(network)):
+                ratio_1, ratio_2 = ratios[part]
                 first, second = decouple(
                     block(ratio_1 * first + (1 - ratio_1) * second),
                     block(ratio_2 * first + (1 - ratio_2) * second),
@@ -347,7 +410,7 @@ def _mit(alpha: float, margin: float, blocks: Callable[[nn.Module], list[Callabl
 
         return score
 
-    return draw
+    return Objective(prepare, choose)
 
 
 def mit_l(train: TrainingSet, alpha: float, margin: float):
@@ -359,7 +422,7 @@ def mit_l(train: TrainingSet, alpha: float, margin: float):
     alpha : α of the Beta distribution of the mixing ratios, above 0
     margin : least distance of the two ratios, from 0 to below 1
     """
-    return _mit(alpha, margin, lambda network: [network])
+    return _mit(alpha, margin, 1, lambda network: [network])
 
 
 def mit_a(train: TrainingSet, alpha: float, margin: float):
@@ -374,6 +437,7 @@ def mit_a(train: TrainingSet, alpha: float, margin: float):
     return _mit(
         alpha,
         margin,
+        train.parts,
         lambda network: [*network.stages, lambda x: network.head(network.pool(x))],
     )
 
@@ -391,9 +455,7 @@ def cs_kd(train: TrainingSet, temperature: float, weight: float):
     weight : w, the factor of the divergence
     """
 
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
-        partner = train.fetch(train.partners(batch.labels, rng))
-
+    def prepare(batch: Batch, partner: Tensor) -> Score:
         def score(network):
             logits = network(batch.inputs)
             with torch.no_grad():
@@ -404,7 +466,7 @@ def cs_kd(train: TrainingSet, temperature: float, weight: float):
 
         return score
 
-    return draw
+    return Objective(prepare, lambda size, rng: (rng.random(size),), train)
 
 
 def crl(train: TrainingSet, weight: float):
@@ -424,7 +486,7 @@ def crl(train: TrainingSet, weight: float):
     seen = torch.zeros_like(right)
     train.memory.update(right=right, seen=seen)
 
-    def draw(batch: Batch, rng: np.random.Generator) -> Score:
+    def prepare(batch: Batch) -> Score:
         # A sample comes up once an epoch, so it has been seen in every past epoch.
         least, most = right.min(), seen[batch.index].max()
         share = (right[batch.index] - least) / (most - least).clamp(min=1)
@@ -445,7 +507,7 @@ def crl(train: TrainingSet, weight: float):
 
         return score
 
-    return draw
+    return Objective(prepare)
 
 
 def mmce(train: TrainingSet, weight: float, formula: float = 0):

@@ -1,0 +1,107 @@
+"""Calibration and failure prediction: how good is a confidence, and good for what?
+
+There are two kinds of function, which differ in what they take.
+
+- *Calibration*, from ``probs`` (n, k) and ``labels`` (n,): does a confidence of 0.8 mean right in
+  80 of 100 cases? `ece` and its relatives, `nll`, `brier`. Those of the top label also take
+  ``confidence`` (n,) and ``correct`` (n,).
+- *Failure prediction*, from ``confidence`` (n,) and ``correct`` (n,): do right predictions get a
+  higher confidence than wrong ones? `auroc`, `aurc`, `fpr_at_tpr` and their relatives. The positive
+  class is a correct prediction throughout.
+
+These rank the confidences they are given, ties included, and in single precision those of a sure
+network tie at 1. `summary` computes all metrics from logits and ranks by log-odds, which saturate
+nowhere; `confidence.log_odds` gives them. Values are plain
+fractions (multiply by 100 or 1000 in tables). Samples of equal confidence are always treated as one
+group, so no result depends on the order of the samples. What the data leave undefined, such as the
+AUROC of a model that is never wrong, is ``nan`` with one `UndefinedMetricWarning`.
+
+The five papers: Zhu et al., ECCV 2022 (fmfp for short); Singh et al. 2021 (darkside); Wang et al.,
+NeurIPS 2021 (overconf); Wang et al., CVPR 2023 (mixup); Lin et al., CVPR 2025 (bsce).
+
+To find your way: `ece`, `excess_ece`, `nll` and `brier` for calibration, `auroc`, `aurc` and
+`fpr_at_tpr` for failure prediction, `risk_coverage` and `threshold_at_risk` for choosing what to
+accept. If you want several numbers at once, `summary` is faster than calling the functions one by
+one. Every function has an example in its own help.
+
+With `sample_weight`, whole numbers give what as many equal rows give. A measure that scikit-learn
+has, too, is equal to its own with the same weights.
+"""
+
+from calibkit.metrics.bins import Bins, Scheme
+from calibkit.metrics.calibration import (
+    adaptive_ece,
+    debiased_ece,
+    ece,
+    mce,
+    overconfidence_error,
+    reliability_bins,
+)
+from calibkit.metrics.chance import Binned, ece_floor, excess_ece, mean_deviation
+from calibkit.metrics.classes import brier, brier_decomposition, classwise_ece, nll
+from calibkit.metrics.failure import (
+    augrc,
+    aupr_error,
+    aupr_success,
+    aurc,
+    auroc,
+    coverage_at_risk,
+    eaurc,
+    fpr_at_tpr,
+    risk_at_coverage,
+    risk_coverage,
+    threshold_at_risk,
+)
+from calibkit.metrics.overview import RANKING, per_sample, ranked_metrics, ranks, summary
+from calibkit.metrics.ranking import Ranking, UndefinedMetricWarning
+from calibkit.metrics.separation import (
+    confidence_gap,
+    ece_correct,
+    histogram_overlap,
+    refinement_decomposition,
+)
+from calibkit.metrics.smooth import smooth_ece
+from calibkit.metrics.top import top_label
+
+__all__ = [
+    "Scheme",
+    "Binned",
+    "UndefinedMetricWarning",
+    "Ranking",
+    "Bins",
+    "top_label",
+    "ece",
+    "adaptive_ece",
+    "mce",
+    "ece_floor",
+    "mean_deviation",
+    "excess_ece",
+    "debiased_ece",
+    "overconfidence_error",
+    "smooth_ece",
+    "reliability_bins",
+    "nll",
+    "brier",
+    "classwise_ece",
+    "brier_decomposition",
+    "auroc",
+    "aupr_success",
+    "aupr_error",
+    "risk_coverage",
+    "aurc",
+    "eaurc",
+    "augrc",
+    "fpr_at_tpr",
+    "risk_at_coverage",
+    "coverage_at_risk",
+    "threshold_at_risk",
+    "refinement_decomposition",
+    "confidence_gap",
+    "histogram_overlap",
+    "ece_correct",
+    "per_sample",
+    "summary",
+    "RANKING",
+    "ranks",
+    "ranked_metrics",
+]

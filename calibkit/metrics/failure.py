@@ -1,0 +1,561 @@
+"""Failure prediction: how well a confidence ranks right predictions above wrong ones."""
+
+import functools
+import math
+from typing import Literal
+
+import numpy as np
+
+from calibkit.arrays import (
+    Array,
+    ArrayLike,
+    ArrayOrTensor,
+    like,
+)
+from calibkit.metrics.ranking import (
+    LEAST,
+    Failures,
+    Ranking,
+    check_fraction,
+    defined,
+    failures_of,
+    ranking_of,
+)
+
+
+def auroc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
+    r"""Area under the ROC curve: the chance that a right prediction outranks a wrong one.
+
+    .. math:: P(\hat p_\text{right} > \hat p_\text{wrong}) +
+              \tfrac12 P(\hat p_\text{right} = \hat p_\text{wrong})
+
+    The positive class is a correct prediction (Zhu et al. 2022; "refinement" in Singh et al. 2021,
+    eq. 4, where the correction term must count the positives).
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        From 0 to 1, 0.5 by chance; higher is better. ``nan`` with an `UndefinedMetricWarning`
+        unless there are both right and wrong predictions.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> auroc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.6666666666666666
+    """
+    return defined("auroc", auroc_of(failures_of(confidence, correct, sample_weight)))
+
+
+def auroc_of(ranking: Ranking | Failures) -> float:
+    """The AUROC of a ranking; NaN unless there are right and wrong predictions."""
+    pairs = ranking.all_right * ranking.all_wrong
+    return ranking.wins / pairs if pairs else math.nan
+
+
+def aupr_success(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
+    r"""Area under the precision-recall curve; positive = correct prediction.
+
+    .. math:: \mathrm{AP} = \sum_g (R_g - R_{g-1})\,P_g
+
+    over the distinct confidences, highest first. The code of Zhu et al. 2022 joins the points by
+    straight lines instead, which moves it by less than 0.001.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; a random ranking gives the accuracy; higher is better. ``nan`` with an
+        `UndefinedMetricWarning` if no prediction is right.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> aupr_success([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.9166666666666666
+    """
+    return defined(
+        "aupr_success",
+        aupr_success_of(ranking_of(confidence, correct, sample_weight=sample_weight)),
+    )
+
+
+def aupr_success_of(ranking: Ranking) -> float:
+    """The average precision of right predictions; NaN if there are none."""
+    if not ranking.all_right:
+        return math.nan
+    return float(ranking.right @ (1 - ranking.risk()) / ranking.all_right)
+
+
+def aupr_error(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
+    r"""Area under the precision-recall curve; positive = wrong prediction, lowest confidence first.
+
+    The average precision of `aupr_success` for the other class; the code of Zhu et al. 2022 does
+    the same.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; a random ranking gives the error rate; higher is better. ``nan`` with an
+        `UndefinedMetricWarning` if no prediction is wrong.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> aupr_error([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.5
+    """
+    return defined(
+        "aupr_error", aupr_error_of(ranking_of(confidence, correct, sample_weight=sample_weight))
+    )
+
+
+def aupr_error_of(ranking: Ranking) -> float:
+    """The average precision of wrong predictions; NaN if there are none."""
+    if not ranking.all_wrong:
+        return math.nan
+    # With this confidence or a lower one.
+    rejected, rejected_wrong = (np.cumsum(x[::-1])[::-1] for x in (ranking.count, ranking.wrong))
+    precision = rejected_wrong / np.maximum(rejected, LEAST)
+    return float(ranking.wrong @ precision / ranking.all_wrong)
+
+
+def risk_coverage(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> tuple[ArrayOrTensor, ArrayOrTensor]:
+    r"""Error rate among the accepted against the share accepted, for every possible threshold.
+
+    One point for each distinct confidence, highest first: predictions of equal confidence can only
+    be accepted together (Geifman and El-Yaniv 2017; Zhu et al. 2022).
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    coverage : array or tensor, shape (g,)
+        Shares accepted, in (0, 1], ascending to 1.
+    risk : array or tensor, shape (g,)
+        Error rates among the accepted; the last is that of the model.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> risk_coverage([0.9, 0.8, 0.8, 0.6], [True, True, False, False])
+    (array([0.25, 0.75, 1.  ]), array([0.        , 0.33333333, 0.5       ]))
+    """
+    ranking = ranking_of(confidence, correct, sample_weight=sample_weight)
+    coverage = ranking.accepted / ranking.n
+    return like(coverage, confidence), like(ranking.risk(), confidence)
+
+
+def aurc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
+    r"""Area under the risk-coverage curve: the risk averaged over all coverages.
+
+    .. math:: \mathrm{AURC} = \frac1n\sum_{i=1}^n \frac{\#\text{wrong among the first } i}{i}
+
+    with predictions sorted by decreasing confidence (Zhu et al. 2022, whose tables print 1000 times
+    this). The order of equal confidences is arbitrary: the value is the mean over all orders.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`. The mean is over places, of which whole numbers make their sum, and others as
+        many as there are rows: 1/i is then continued between whole numbers (digamma function).
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> round(aurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
+    0.145833
+    """
+    return aurc_of(failures_of(confidence, correct, sample_weight))
+
+
+@functools.lru_cache(maxsize=1)
+def _harmonic(n: int) -> Array:
+    """Return 1 + 1/2 + ... + 1/i for i = 0 to n."""
+    numbers = np.zeros(n + 1)
+    np.divide(1, np.arange(1, n + 1), out=numbers[1:])
+    return np.cumsum(numbers, out=numbers)
+
+
+def _harmonic_at(x: "Array | float") -> "Array | float":
+    """Harmonic numbers between the whole ones, for weights."""
+    from scipy.special import digamma  # here, because importing takes longer than most calls
+
+    return digamma(x + 1.0) + np.euler_gamma
+
+
+def aurc_of(failures: "Failures | Ranking") -> float:
+    """The AURC of a ranking, averaged over the orders of equal confidences."""
+    # A wrong prediction at place r adds 1/r + ... + 1/n = H_n - H_(r-1) to the sum of the risks: on
+    # average over the places a + 1 to b of a tie, H_n - H_b + 1 - a (H_b - H_a) / (b - a).
+    before, upto, wrong, n = failures if isinstance(failures, Failures) else failures.failures
+    of = _harmonic(n).__getitem__ if isinstance(n, int) else _harmonic_at
+    last = of(upto)
+    tied = before * (last - of(before)) / np.maximum(upto - before, LEAST)
+    return float(wrong @ (of(n) - last + 1 - tied) / n)
+
+
+def eaurc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
+    r"""Excess AURC: what a perfect ranking of the same predictions would save.
+
+    .. math:: \text{E-AURC} = \mathrm{AURC} - \big(r + (1 - r)\ln(1 - r)\big)
+
+    with error rate r; the bracket is the AURC of a perfect ranking of infinitely many samples, as
+    in Zhu et al. 2022 (whose tables print 1000 times this, and whose text defines it in words).
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `aurc`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> round(eaurc([0.9, 0.8, 0.7, 0.6], [True, True, False, True]), 6)
+    0.111595
+    """
+    return eaurc_of(failures_of(confidence, correct, sample_weight))
+
+
+def eaurc_of(failures: "Failures | Ranking") -> float:
+    """The AURC, less that of a perfect ranking of the same predictions."""
+    risk = failures.all_wrong / failures.n
+    optimal = risk + (1 - risk) * math.log1p(-risk) if risk < 1 else 1.0
+    return aurc_of(failures) - optimal
+
+
+def augrc(
+    confidence: ArrayLike, correct: ArrayLike, *, sample_weight: "ArrayLike | None" = None
+) -> float:
+    r"""Area under the generalised risk-coverage curve: wrong and accepted, as a share of all.
+
+    .. math:: \mathrm{AUGRC} = (1 - \mathrm{AUROC})\,r(1 - r) + \tfrac12 r^2
+
+    with error rate r (Traub et al., 2024): the trapezoid area, which is the chance that a
+    prediction fails without being caught. Unlike in `aurc`, an early failure weighs no more than a
+    later one.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        From 0 to 0.5; lower is better.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, or the lengths differ.
+
+    Examples
+    --------
+    >>> augrc([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    0.09375
+    """
+    return augrc_of(failures_of(confidence, correct, sample_weight))
+
+
+def augrc_of(ranking: Ranking | Failures) -> float:
+    """The area under the generalised risk-coverage curve."""
+    losses = ranking.all_right * ranking.all_wrong - ranking.wins
+    return (losses + ranking.all_wrong**2 / 2) / ranking.n**2
+
+
+def fpr_at_tpr(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    tpr: float = 0.95,
+    convention: Literal["exact", "nearest"] = "exact",
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
+    """Share of the wrong predictions accepted where a share `tpr` of the right ones is (FPR95).
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    tpr : float
+        Share of the right predictions to accept, in (0, 1].
+    convention : {"exact", "nearest"}
+        "exact" takes the highest threshold that accepts at least `tpr` of the right predictions.
+        "nearest" does as the code of Zhu et al. 2022: of the corners of the ROC curve, the one
+        whose true-positive rate is nearest to `tpr`, even if below it; some 0.1 points lower.
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better. ``nan`` with an `UndefinedMetricWarning` unless there are both
+        right and wrong predictions.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, the lengths differ, `tpr` is out of range,
+        or `convention` is unknown.
+
+    Examples
+    --------
+    >>> fpr_at_tpr([0.9, 0.8, 0.7, 0.6], [True, True, False, True], tpr=0.6)
+    0.0
+    >>> fpr_at_tpr([0.9, 0.8, 0.7, 0.6], [True, True, False, True])
+    1.0
+    """
+    check_fraction("tpr", tpr, zero=False)
+    if convention not in ("exact", "nearest"):
+        raise ValueError(f"convention: got {convention!r}, expected 'exact' or 'nearest'")
+    ranking = ranking_of(confidence, correct, sample_weight=sample_weight)
+    return defined("fpr_at_tpr", fpr_at_tpr_of(ranking, tpr, exact=convention == "exact"))
+
+
+def fpr_at_tpr_of(ranking: Ranking, tpr: float = 0.95, exact: bool = True) -> float:
+    """Share of wrong predictions accepted where a share `tpr` of the right ones is."""
+    right, wrong = ranking.accepted_right, ranking.accepted_wrong
+    if not ranking.all_right or not ranking.all_wrong:
+        return math.nan
+    if exact:
+        place = np.searchsorted(right / ranking.all_right, tpr - ranking.near)
+        return float(wrong[place] / ranking.all_wrong)
+    corner = np.ones(len(right), dtype=bool)
+    corner[1:-1] = (np.diff(right, 2) != 0) | (np.diff(wrong, 2) != 0)
+    right, wrong = np.r_[0, right[corner]], np.r_[0, wrong[corner]]
+    return float(wrong[np.argmin(np.abs(right / ranking.all_right - tpr))] / ranking.all_wrong)
+
+
+def risk_at_coverage(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    coverage: float,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
+    """Error rate among the most confident share `coverage` of the predictions.
+
+    Equal confidences are accepted together: the point is the first of `risk_coverage` that covers
+    at least `coverage`.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    coverage : float
+        Share to accept, in (0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        From 0 to 1; lower is better.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, the lengths differ, or `coverage` is out
+        of range.
+
+    Examples
+    --------
+    >>> risk_at_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True], coverage=0.75)
+    0.3333333333333333
+    """
+    check_fraction("coverage", coverage, zero=False)
+    return risk_at_coverage_of(
+        ranking_of(confidence, correct, sample_weight=sample_weight), coverage
+    )
+
+
+def risk_at_coverage_of(ranking: Ranking, coverage: float) -> float:
+    """Error rate of the first threshold that accepts at least `coverage`."""
+    i = np.searchsorted(ranking.accepted / ranking.n, coverage - ranking.near)
+    return float(ranking.accepted_wrong[i] / ranking.accepted[i])
+
+
+def coverage_at_risk(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    risk: float,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
+    """Return the largest share that can be accepted with an error rate of at most `risk`.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    risk : float
+        Largest error rate allowed, in [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        From 0 (no threshold keeps to it) to 1; higher is better.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, the lengths differ, or `risk` is out of
+        range.
+
+    Examples
+    --------
+    >>> coverage_at_risk([0.9, 0.8, 0.7, 0.6], [True, True, False, True], risk=0.1)
+    0.5
+    """
+    check_fraction("risk", risk)
+    return coverage_at_risk_of(ranking_of(confidence, correct, sample_weight=sample_weight), risk)
+
+
+def coverage_at_risk_of(ranking: Ranking, risk: float) -> float:
+    """The largest share accepted with an error rate of at most `risk`."""
+    within = ranking.accepted[ranking.risk() <= risk + ranking.near]
+    return float(within[-1] / ranking.n) if len(within) else 0.0
+
+
+def threshold_at_risk(
+    confidence: ArrayLike,
+    correct: ArrayLike,
+    risk: float,
+    *,
+    sample_weight: "ArrayLike | None" = None,
+) -> float:
+    """Return the threshold that accepts most while the error rate is at most `risk`.
+
+    A prediction is accepted if its confidence is at least the threshold. A confidence in (0, 1) is
+    rounded down to a short decimal that still lies above the next lower one, so the threshold as
+    printed accepts exactly `coverage_at_risk` of these predictions.
+
+    Parameters
+    ----------
+    confidence : array or tensor, shape (n,)
+        Any score, ranked as given; higher means more confident. What is equal ties: see `summary`.
+    correct : array or tensor, shape (n,)
+        Whether each prediction is right, as booleans or 0 and 1.
+    risk : float
+        Largest error rate allowed, in [0, 1].
+    sample_weight : array or tensor, shape (n,), optional
+        As in `ece`.
+
+    Returns
+    -------
+    float
+        ``inf`` if no threshold keeps to it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is empty, malformed or not finite, the lengths differ, or `risk` is out of
+        range.
+
+    Examples
+    --------
+    >>> threshold_at_risk([0.93127, 0.81234, 0.71, 0.6], [True, True, False, True], risk=0.1)
+    0.81
+    """
+    check_fraction("risk", risk)
+    return ranking_of(confidence, correct, sample_weight=sample_weight).threshold(risk)
