@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from calibkit import arrays, confidence, metrics, posthoc, stats, terms
 from calibkit_companion.data import catalogue, splits
+from calibkit_companion.records import deviations as resampled
 from calibkit_companion.records import tables
 from calibkit_companion.records.keys import read_fit_name, read_replicate_name
 from calibkit_companion.results import derived
@@ -49,9 +50,7 @@ TITLES |= {
 }
 POWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 RANKING = [
-    n
-    for n in deviations.COMPARED
-    if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
+    n for n in resampled.COMPARED if n.startswith(("auroc", "aupr", "aurc", "eaurc", "fpr", "risk"))
 ]
 
 
@@ -236,7 +235,7 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     """Rows of the tables for one network."""
     z, y = given.logits, given.labels
     own, correct = Measured(given), z.argmax(axis=1) == y
-    found = deviations.replicates_of_run(z, y, given.val_logits, given.val_labels, n=DRAWS)
+    found = resampled.replicates_of_run(z, y, given.val_logits, given.val_labels, n=DRAWS)
     kept = [i for i, name in enumerate(found.names) if not name.endswith("_p_norm")]
     numbers = [tuple(map(str, read_replicate_name(found.names[i])[:3])) for i in kept]
     values, deviations = [*found.estimates[kept]], [*found.deviations[kept]]
@@ -245,9 +244,9 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
     for key in ("ts_nll", "ts_ece"):
         fits[key], scaled[key] = own.fitted(temperature(key[3:]), np.divide)
         if given.val_logits is None:
-            after = deviations.replicates_of_run(scaled[key], y, n=DRAWS)
+            after = resampled.replicates_of_run(scaled[key], y, n=DRAWS)
             for i, name in enumerate(after.names):
-                if name in deviations.COMPARED:
+                if name in resampled.COMPARED:
                     numbers.append((name, key, "max_probability"))
                     values.append(after.estimates[i])
                     deviations.append(after.deviations[i])
@@ -260,7 +259,7 @@ def measure(given: public.Predictions) -> dict[str, list[dict]]:
         numbers.append((name, "none", "max_probability"))
         values.append(value)
         deviations.append(drawn - value)
-    steps, step = deviations.Replicates((), np.array(values), np.array(deviations), {}).quantised()
+    steps, step = resampled.Replicates((), np.array(values), np.array(deviations), {}).quantised()
 
     draws = np.array(deviations)
     _, low, high = zip(

@@ -10,7 +10,7 @@ from calibkit import cli, metrics, stats
 from calibkit_companion import results
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page, wording
-from calibkit_companion.records import folders, keys, release
+from calibkit_companion.records import deviations, folders, keys, release
 from calibkit_companion.records.keys import Key, read_replicate_name
 from calibkit_companion.records.record import LightRecord
 from calibkit_companion.results import derived, printed

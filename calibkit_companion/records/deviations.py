@@ -20,6 +20,7 @@ from calibkit.arrays import (
 from calibkit.precision import log_of_map
 from calibkit.stats.models import Answers, Model, Ranked
 from calibkit.stats.resamples import evaluated, evaluator
+from calibkit_companion.records.keys import BY_LOG_ODDS
 
 # What every run keeps replicates of, as trained and behind recalibration; and as trained alone.
 COMPARED = (
@@ -29,7 +30,6 @@ COMPARED = (
     *(f"risk_at_coverage_{share}" for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)),
 )  # fmt: skip
 RANKING = ("auroc", "aupr_error", "aupr_success", "aurc", "eaurc", "fpr_at_tpr")  # by the p-norm
-BY_LOG_ODDS = "_log_odds"  # behind the name of a metric that is ranked by them
 UNCHANGED = ("confidence", "confidence_gap", "histogram_overlap", "ece_correct")
 
 

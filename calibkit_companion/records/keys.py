@@ -3,7 +3,7 @@
 A number is a metric, after a recalibration, ranked by a score (`Key`). Tables of results have a
 column for each of these. Other files join them to one name, and spell a recalibration in two ways:
 
-- `stats.Replicates` has names such as ``auroc_ts_nll_log_odds`` and ``ece_optimal``;
+- `deviations.Replicates` has names such as ``auroc_ts_nll_log_odds`` and ``ece_optimal``;
 - histories, tables of shifted test sets and the papers' ledger have columns such as ``ece_scaled``,
   ``ece_optimal`` and ``ece_binned``.
 """
@@ -71,11 +71,11 @@ _IN_COLUMNS = {
 _BY_P_NORM = "_p_norm"
 
 
-# --- names in `stats.Replicates` ------------------------------------------------------------------
+# --- names in `deviations.Replicates` -------------------------------------------------------------
 
 
 def replicate_name(key: Key) -> str:
-    """The name of a number in `stats.Replicates`.
+    """The name of a number in `deviations.Replicates`.
 
     >>> replicate_name(Key("ece", "ts_test")), replicate_name(Key("auroc", score="p_norm"))
     ('ece_optimal', 'auroc_p_norm')
@@ -90,7 +90,7 @@ def replicate_name(key: Key) -> str:
 
 
 def read_replicate_name(name: str) -> Key:
-    """The key of a number by its name in `stats.Replicates`.
+    """The key of a number by its name in `deviations.Replicates`.
 
     >>> read_replicate_name("ece_optimal")[:3]
     ('ece', <Recalibration.TS_TEST: 'ts_test'>, 'max_probability')
@@ -110,7 +110,7 @@ def read_replicate_name(name: str) -> Key:
 
 
 def fit_name(recalibration: str) -> str:
-    """What `stats.Replicates` calls a recalibration, among its temperatures and in its names.
+    """What `deviations.Replicates` calls a recalibration, among its temperatures and in its names.
 
     >>> fit_name("ts_nll"), fit_name("ts_test")
     ('ts_nll', 'optimal')
@@ -119,7 +119,7 @@ def fit_name(recalibration: str) -> str:
 
 
 def read_fit_name(name: str) -> Recalibration:
-    """The recalibration that `stats.Replicates` calls so.
+    """The recalibration that `deviations.Replicates` calls so.
 
     >>> read_fit_name("optimal")
     <Recalibration.TS_TEST: 'ts_test'>

@@ -2,13 +2,13 @@
 
 Version 0.1 ranked by the confidence in single precision, and some records keep no logits. So all
 have that ranking, under the usual names; those trained since also have the one by log-odds
-(`calibkit.metrics.summary`), under names that end in `deviations.BY_LOG_ODDS`.
+(`calibkit.metrics.summary`), under names that end in `keys.BY_LOG_ODDS`.
 """
 
 import numpy as np
 
 from calibkit import metrics
-from calibkit_companion.records.deviations import BY_LOG_ODDS
+from calibkit_companion.records.keys import BY_LOG_ODDS
 
 
 def summary(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:

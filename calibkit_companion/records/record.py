@@ -112,12 +112,12 @@ class Record:
 
     @cached_property
     def replicates(self):
-        """Its metrics on resamples of the test set, as `stats.Replicates`."""
+        """Its metrics on resamples of the test set, as `deviations.Replicates`."""
         return self._kept(lambda its: its.ends.replicates(self.name), self._replicates)
 
     def _replicates(self):
         """The replicates of a folder: from its file, or made from its predictions."""
-        from calibkit import stats
+        from calibkit_companion.records import deviations
 
         if "replicates.npz" in self.info["sha256"]:
             return deviations.Replicates.load(self._content("replicates.npz"))
@@ -129,7 +129,7 @@ class Record:
 
     def resampled(self):
         """The replicates, made anew from its predictions."""
-        from calibkit import stats
+        from calibkit_companion.records import deviations
 
         arrays = self.arrays
         both = []

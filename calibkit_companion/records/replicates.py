@@ -1,4 +1,4 @@
-"""`stats.Replicates` as rows of the tables of results."""
+"""`deviations.Replicates` as rows of the tables of results."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def rows_of(replicates, steps: np.ndarray, step: np.ndarray) -> list[dict]:
 
     Parameters
     ----------
-    replicates : stats.Replicates
+    replicates : deviations.Replicates
     steps : array (names, n) of int8, the deviations in whole steps
     step : array (names, 1), the size of a step
     """

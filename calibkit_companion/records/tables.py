@@ -151,7 +151,7 @@ class _Numbers:
             if key.metric == "temperature" and not key.validation
         }
         p = numbers.get(Key("p", score="p_norm"))
-        return stats.Replicates(
+        return deviations.Replicates(
             tuple(drawn),
             self.value[rows],
             self.deviations(rows),

@@ -8,6 +8,7 @@ import numpy as np
 from calibkit import arrays, metrics, stats
 from calibkit_companion.data import durable
 from calibkit_companion.records import folders
+from calibkit_companion.records.deviations import Replicates
 from calibkit_companion.records.keys import Key, Recalibration, fit_name, replicate_name
 from calibkit_companion.records.record import Record
 from calibkit_companion.records.replicates import rows_of
@@ -54,5 +55,5 @@ def _at_epoch(of: Predictions) -> list[dict]:
     )
     drawn = [stats.replicates([its], None, asked)[0] for its, asked in parts]
     deviations = (np.concatenate(drawn, axis=1) - values).T.astype(np.float32)
-    kept = stats.Replicates(names, values, deviations, {fit_name(Recalibration.TS_NLL): best})
+    kept = Replicates(names, values, deviations, {fit_name(Recalibration.TS_NLL): best})
     return rows_of(kept, *kept.quantised())

@@ -23,13 +23,13 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 import calibkit
 from calibkit import confidence, losses, metrics, posthoc
-from calibkit.stats import BY_LOG_ODDS
 from calibkit_companion import data
 from calibkit_companion.data import readers, shifts
 from calibkit_companion.experiments import plugins
 from calibkit_companion.experiments.method import PASSES
 from calibkit_companion.experiments.run import Run
 from calibkit_companion.records import folders, ranking
+from calibkit_companion.records.keys import BY_LOG_ODDS
 from calibkit_companion.records.record import Record
 from calibkit_companion.training import graph, machine, networks, trials
 from calibkit_companion.training.objectives import (
