@@ -13,7 +13,7 @@ from math import isnan
 from pathlib import Path
 
 from calibkit import terms
-from calibkit_companion.pages import wording
+from calibkit_companion.pages import devices, wording
 
 _WORDS = ("higher", "lower", "no difference", "unclear", "no data")  # `stats.Interval.outcome`
 _SENTENCES = 2  # comparisons of one kind that are still printed as sentences
@@ -44,7 +44,8 @@ class Finding:
         return all(row.outcome in words for row, words in self.expected)
 
     def _repr_markdown_(self) -> str:
-        return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{self._about()}</small>"
+        small = "<br>".join(filter(None, [self._about(), devices.said_of(self.rows)]))
+        return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{small}</small>"
 
     def _headline(self) -> str:
         """The sentence, or that the rows do not bear it out."""

@@ -125,12 +125,14 @@ class Series:
         uncertainty
     n : size of the test set
     test_set : its name; of two test sets, deviations are not paired
+    trained : each method of the number, with the device on which it was trained by seed
     """
 
     values: Mapping[int, float]
     draws: Mapping[int, np.ndarray] = field(default_factory=dict)
     n: int = 0
     test_set: str = ""
+    trained: tuple[tuple[str, Mapping[int, str]], ...] = ()
 
     def __sub__(self, other: "Series | float") -> "Series":
         """The difference, seed by seed, from a series over the seeds of both, or from a number."""
@@ -142,7 +144,8 @@ class Series:
             # Resamples of two test sets are not the same samples: shifted by one, they do not pair.
             shift = int(self.test_set != other.test_set)
             draws = {s: self.draws[s] - np.roll(other.draws[s], shift) for s in seeds}
-        return replace(self, values=values, draws=draws, n=min(self.n, other.n))
+        both = {"n": min(self.n, other.n), "trained": self.trained + other.trained}
+        return replace(self, values=values, draws=draws, **both)
 
     @property
     def seeds(self) -> int:
