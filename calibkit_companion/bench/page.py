@@ -110,7 +110,9 @@ def _scored(source, score: Callable, record: Record, labels: np.ndarray) -> dict
     usual = metrics.per_sample(logits, labels)
     own = np.asarray(score(logits.copy()), dtype=np.float64)
     if own.shape != labels.shape or not np.isfinite(own).all():
-        raise source.error(f"gives {own.shape}, expected {labels.shape}, finite numbers")
+        raise source.error(
+            f"gives numbers of shape {own.shape}, expected finite numbers of shape {labels.shape}"
+        )
     both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
     drawn = stats.replicates(both, None, RANKING, n=record.replicates.deviations.shape[1])
     functions = metrics.ranked_metrics(coverages=[0.8])

@@ -84,7 +84,10 @@ def unpack(index: Path, root: Path | None = None) -> Path:
     """
     facts = json.loads(index.read_text(encoding="utf-8"))
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(f"{index}: not the index of a packed data set of format {FORMAT}")
+        raise ValueError(
+            f"{index}: not the index of a packed data set of format {FORMAT}; give the NAME.json "
+            "that calibkit data pack wrote"
+        )
     for file, known in facts["files"].items():
         if not (index.parent / file).exists():
             raise ValueError(f"{index.parent / file}: missing; copy it again")

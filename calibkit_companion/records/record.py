@@ -224,7 +224,9 @@ class Record:
                 for k in (rows[0] if rows else ())
             }
         except (ValueError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DamagedRecord(f"{path}: cannot be read ({error})") from None
+            raise DamagedRecord(
+                f"{path}: cannot be read ({error}); calibkit train {self.name} trains it again"
+            ) from None
 
     def _content(self, file: str) -> io.BytesIO:
         """Read a file; raise `DamagedRecord` if it differs from the checksum in ``run.json``."""

@@ -172,7 +172,10 @@ class _Numbers:
 
 
 def _by_run(columns: dict) -> Iterable[tuple[str, tuple[slice, dict]]]:
-    """Yield each run with the slice of its rows and the columns in which it has a value."""
+    """Yield each run with the slice of its rows and the columns in which it has a value.
+
+    Columns in single precision are rounded by `decimal`.
+    """
     if not columns:
         return
     runs = columns.pop("run")
