@@ -58,7 +58,7 @@ class Place:
             if not its.values:
                 where = terms.DATASETS.get(side.dataset, side.dataset)
                 return (
-                    "no run by the protocol shared by all data of",
+                    "not trained by one protocol for all data sets:",
                     f"{terms.label(method)} on {where}",
                 )
         if not all(its.seeds for its in each):
