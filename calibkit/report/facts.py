@@ -1,11 +1,11 @@
-"""Facts: what a report finds, in small frozen objects without words."""
+"""The base class of the small frozen objects that hold the numbers of a report."""
 
 from dataclasses import fields
 from typing import Any
 
 
 class Facts:
-    """Base of the objects of a report: their attributes can be read as keys, too.
+    """Base class of the objects of a report; attributes can be read as keys, too.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Facts:
             raise KeyError(name) from None
 
     def _asdict(self) -> dict[str, Any]:
-        """What a JSON file holds: not those attributes that have their default None or False."""
+        """The attributes for a JSON file, without those that have their default None or False."""
         known = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
         values = {name: getattr(self, name) for name in known}
         return {
