@@ -28,7 +28,7 @@ from calibkit_companion.bench.methods import (
 )
 from calibkit_companion.experiments import plan, plugins
 from calibkit_companion.experiments.method import parse
-from calibkit_companion.pages import figures, page, wording
+from calibkit_companion.pages import devices, figures, page, wording
 from calibkit_companion.records import folders, ranking
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import Number, Operand, Results, Row, Rows, Series
@@ -367,7 +367,9 @@ def _of_method(name: str, runs: Results, level: float) -> dict:
     said.append({"title": title, "text": text, "tone": tone})
     block = _block(runs, [name, "erm"], said, rows(runs, name))
     pictures = {k: html.picture(f) for k, f in _drawn(runs, name).items()}
-    return block | {"notes": _notes(runs, name), "pictures": pictures}
+    asked = runs.compare(name, metric=[*QUESTIONS["method"].values()])
+    mixed = filter(None, [devices.said_of(asked.values())])
+    return block | {"notes": [*_notes(runs, name), *mixed], "pictures": pictures}
 
 
 def _of_map(of_kind: str, runs: Results, found: Rows) -> dict:

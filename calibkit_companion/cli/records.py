@@ -74,10 +74,11 @@ def print_results(options) -> None:
     Example: calibkit results --setting cifar10-plain --metric auroc --against erm
     """
     from calibkit_companion import results
+    from calibkit_companion.pages import devices
 
     names = options.settings or dict.fromkeys(s.name for s in plan.settings(options.edition))
     columns = ("setting", "method", "estimate", "low", "high", "seeds", "outcome")
-    lines = []
+    lines, rows = [], []
     with tables.one_release():
         for name in names:
             plan.setting(options.edition, name)  # refuse an unknown name
@@ -88,9 +89,13 @@ def print_results(options) -> None:
                 methods, options.against, options.metric, recalibration=options.recalibration
             )
             lines += [[getattr(row, column) for column in columns] for row in found.values()]
+            rows += found.values()
+        mixed = devices.said_of(rows)
     _say_what_is_old()
     if not lines:  # only a number that no run has is checked against the list of metrics
         terms.choose("metric", options.metric, terms.METRICS, "calibkit results --help")
+    if mixed:
+        print(f"calibkit: {mixed}", file=sys.stderr)
     if options.csv:
         return csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *lines])
     text = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in lines]

@@ -163,7 +163,11 @@ def delete(options) -> None:
         return print("nothing to delete")
     if not options.yes:
         where = folders.runs_root()
-        answer = input(f"delete these {len(chosen)} folders in {where}? [y/N] ")
+        try:
+            answer = input(f"delete these {len(chosen)} folders in {where}? [y/N] ")
+        except EOFError:  # standard input is empty, as in a job
+            print()
+            raise ValueError("delete: nobody answers; add --yes to delete them") from None
         if answer.strip().lower() not in ("y", "yes"):
             return print("nothing deleted")
     deletion.remove(chosen)

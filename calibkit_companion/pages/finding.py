@@ -14,7 +14,7 @@ from math import isnan
 from pathlib import Path
 
 from calibkit import terms
-from calibkit_companion.pages import wording
+from calibkit_companion.pages import devices, wording
 
 _WORDS = ("higher", "lower", "no difference", "unclear", "no data")  # `stats.Interval.outcome`
 _SENTENCES = 2  # most comparisons of one kind that are printed as sentences
@@ -45,7 +45,8 @@ class Finding:
         return all(row.outcome in words for row, words in self.expected)
 
     def _repr_markdown_(self) -> str:
-        return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{self._about()}</small>"
+        small = "<br>".join(filter(None, [self._about(), devices.said_of(self.rows)]))
+        return f"{self._headline()}\n\n{self._evidence()}\n\n<small>{small}</small>"
 
     def _headline(self) -> str:
         """Write the sentence, or say that the rows do not support it."""

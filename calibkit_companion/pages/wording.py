@@ -179,6 +179,19 @@ def difference(row, unit: bool = False, size: bool = False) -> str:
     return interval.format(scale, digits=1 if scale > 1 else 3, unit=words, sign=signed)
 
 
+def give_or_take(number, estimate: float, error: float) -> str:
+    """An estimate with its standard error, in the units of tables.
+
+    >>> from calibkit_companion.results import Number
+    >>> give_or_take(Number("auroc"), -0.001, 0.0015), give_or_take(Number("nll"), 0.01, 0.02)
+    ('−0.10 ± 0.15 points', '+0.010 ± 0.020')
+    """
+    scale = terms.metric_label(number.metric)[1]
+    digits = 2 if scale > 1 else 3
+    text = f"{scale * estimate:+.{digits}f} ± {scale * error:.{digits}f}".replace("-", "−")
+    return " ".join(filter(None, [text, _UNITS.get(scale, "")]))
+
+
 # --- parts of sentences ---------------------------------------------------------------------------
 
 

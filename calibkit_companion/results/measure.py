@@ -136,12 +136,14 @@ class Series:
         the test set is not known
     n : number of test samples
     test_set : name of the test set; series on different test sets are not paired by resample
+    trained : each method of the number, with the device on which it was trained by seed
     """
 
     values: Mapping[int, float]
     draws: Mapping[int, np.ndarray] = field(default_factory=dict)
     n: int = 0
     test_set: str = ""
+    trained: tuple[tuple[str, Mapping[int, str]], ...] = ()
 
     def __sub__(self, other: "Series | float") -> "Series":
         """Subtract another series, over the seeds of both, or a constant."""
@@ -153,7 +155,8 @@ class Series:
             # Resamples of two different test sets must not pair, so one list is shifted by one.
             shift = int(self.test_set != other.test_set)
             draws = {s: self.draws[s] - np.roll(other.draws[s], shift) for s in seeds}
-        return replace(self, values=values, draws=draws, n=min(self.n, other.n))
+        both = {"n": min(self.n, other.n), "trained": self.trained + other.trained}
+        return replace(self, values=values, draws=draws, **both)
 
     @property
     def seeds(self) -> int:

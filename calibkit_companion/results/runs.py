@@ -12,7 +12,7 @@ from calibkit import terms
 from calibkit_companion.experiments import plan
 from calibkit_companion.pages import page
 from calibkit_companion.pages.page import NoRecords
-from calibkit_companion.records import folders
+from calibkit_companion.records import devices, folders
 from calibkit_companion.records.keys import Recalibration
 from calibkit_companion.records.record import Record
 from calibkit_companion.results import tidy
@@ -173,9 +173,10 @@ class Results:
                 changes |= self.scored()
             records = self.records(method, **changes)
             if number.since:
-                self._series[key] = since(records, number)
+                series = since(records, number)
             else:
-                self._series[key] = by_seed(records, number, self.setting.dataset)
+                series = by_seed(records, number, self.setting.dataset)
+            self._series[key] = replace(series, trained=((method, devices.by_seed(records)),))
         return self._series[key]
 
     def compare(
