@@ -1,5 +1,6 @@
 """The base class of the small frozen objects that hold the numbers of a report."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -14,6 +15,8 @@ class Facts:
     ...     target: float | None = None
     >>> Share(0.5)["estimate"], Share(0.5)._asdict()
     (0.5, {'estimate': 0.5})
+    >>> "estimate" in Share(0.5), "target" in Share(0.5)
+    (True, False)
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -21,6 +24,9 @@ class Facts:
             return getattr(self, name)
         except AttributeError:
             raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._asdict())
 
     def _asdict(self) -> dict[str, Any]:
         """The attributes for a JSON file, without those that have their default None or False."""
