@@ -1,4 +1,4 @@
-"""Sets of answers that hold the truth as often as asked for, before and after a temperature.
+"""Sets of answers that hold the truth as often as asked for, before and after temperature scaling.
 
 Split conformal prediction needs no calibrated probabilities for its coverage, but the size of its
 sets follows from them. A temperature is known to make the sets of adaptive scores larger, and their
@@ -74,7 +74,7 @@ class Sets(Facts):
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """Two halves, to fit a temperature and the sets to, and the rows that these are judged on."""
+    """Two halves, to fit the temperature and the sets to, and the rows that these are judged on."""
 
     first: Part
     second: Part
@@ -82,7 +82,7 @@ class _Split:
 
 
 def sets(data: Predictions) -> Sets | None:
-    """Size and coverage of conformal sets with and without a temperature.
+    """Size and coverage of conformal sets with and without temperature scaling.
 
     The temperature is fitted to one half of the validation set, and the sets to the other half;
     without a validation set both are cross-fitted.

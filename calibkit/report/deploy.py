@@ -47,8 +47,8 @@ def recalibrate(
     data : Predictions
         No cluster, if there are any, is on both sides of a fold, and `harm` counts clusters.
     name : str
-        One of `recalibration.NAMES`, or "auto": the map that a report recommends, or a temperature
-        where it recommends none.
+        One of `recalibration.NAMES`, or "auto": the map that a report recommends, or temperature
+        scaling where it recommends none.
     of : str, optional
         Of two classes, the one that `rules` are about; by default as in a report.
     target_risk : sequence of float

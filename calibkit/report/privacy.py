@@ -1,8 +1,8 @@
-"""What of single rows a report holds, and reports that hold nothing of them.
+"""Which parts of a report show single rows, and how to leave them out.
 
-A report is counts, means and names of classes and groups. Something of a single row is in it where
-a bin, a group or an answer has few rows, where a curve has a point for each, where a note names
-rows, and in the figures that can be explored, which hold scores.
+Most of a report is counts, means and names of classes and groups. Single rows show in bins, groups
+and answers of few rows, in curves with a point for each row, in notes that name rows, and in the
+figures that can be explored, which hold scores.
 """
 
 from collections.abc import Sequence

@@ -324,11 +324,11 @@ def _correct_prior(
 def recommended(results: Mapping[str, MapScores | NotFitted]) -> str | None:
     """The map of `recalibrated` to take, or None if none clearly helps.
 
-    It lowers the Brier score by more than chance and by at least a thousandth, does not raise the
-    NLL, which is infinite where something happens that a map has given a probability of 0, and no
-    number of it is at the end of its range. Of several, the usual one
-    (beta calibration, or a temperature where there are more classes), unless others have a Brier
-    score that is lower by more than chance: then the best of these.
+    A map clearly helps if it lowers the Brier score by more than chance and by at least a
+    thousandth, does not raise the NLL, and has no fitted number at the end of its range. (The NLL
+    is infinite where something happens that a map has given a probability of 0.) Of several maps it
+    is the usual one: beta calibration for two classes, temperature scaling for more. If others have
+    a Brier score that is lower by more than chance, it is the best of these.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def _beats_usual(row: MapScores) -> bool:
 
 
 def usual_map(results: Mapping[str, MapScores | NotFitted]) -> str:
-    """What the guides advise: of two classes beta calibration, of more a temperature.
+    """What the guides advise: of two classes beta calibration, of more temperature scaling.
 
     Examples
     --------
