@@ -945,7 +945,9 @@ def test_the_notebook_says_what_the_report_says(tmp_path):
     found, _ = assessment.recalibrated(predictions.read(file))
     before, after = found["none"], found["temperature scaling"]
     assert f"temperature {after['temperatures'][0]:.2f}" in printed
-    assert f"ECE {before['ece']:.3f} before, {after['ece']:.3f} after" in printed
+    assert (
+        f"ECE {100 * before['ece']:.1f} % as trained, {100 * after['ece']:.1f} % after" in printed
+    )
     assert ", aimed at 20%" in printed
 
 
