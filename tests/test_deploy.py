@@ -409,6 +409,8 @@ def test_report_as_json_quiet_and_with_conditions(folder, capsys):
     assert "metrics.accuracy.estimate is 0." in capsys.readouterr().err
     assert cli.main([*call, "exces_ece>0.05"]) == 2
     assert "did you mean excess_ece" in capsys.readouterr().err
+    assert cli.main(["compare", "p.npz", "p.npz", "--fail-if", "ece>0"]) == 2  # in compare.json
+    assert capsys.readouterr().err.endswith("; the JSON file beside the page has them\n")
     with pytest.raises(SystemExit, match="2"):
         cli.main([*call, "ece"])
     assert "expected a condition such as" in capsys.readouterr().err

@@ -42,11 +42,8 @@ def tables(numbers: Assessment) -> dict[str, pd.DataFrame]:
     >>> from calibkit.report import assess
     >>> from calibkit.report.predictions import from_arrays
     >>> scores = {"probs": [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]] * 20, "labels": [0, 1, 1] * 20}
-    >>> tables(assess(from_arrays(scores)))["bins"][["Samples", "Accuracy"]]
-    Confidence   Samples               Accuracy
-    0.53 to 0.60      20  100.0 % [83.9, 100.0]
-    0.67 to 0.73      20      0.0 % [0.0, 16.1]
-    0.87 to 0.93      20  100.0 % [83.9, 100.0]
+    >>> tables(assess(from_arrays(scores)))["bins"]["Samples"].to_dict()
+    {'0.53 to 0.60': '20', '0.67 to 0.73': '20', '0.87 to 0.93': '20'}
     """
     positive, accepting = numbers.positive, numbers.main_point is not None
     shown = {

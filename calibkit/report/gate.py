@@ -115,4 +115,4 @@ def _hint(numbers: Mapping[str, Any], key: str) -> str:
             f"0.2: take {new!r}"
         )
     near = get_close_matches(key, [*numbers, *(numbers.get("metrics") or {})], n=3)
-    return f"did you mean {', '.join(near)}?" if near else "report.json beside the page has them"
+    return f"did you mean {', '.join(near)}?" if near else "the JSON file beside the page has them"

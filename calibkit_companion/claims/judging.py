@@ -16,6 +16,7 @@ from calibkit_companion.claims.settings import Place, place_of, places
 from calibkit_companion.claims.verdict import DECIDED, REFUTED, Comparison, Joined, Part
 from calibkit_companion.claims.words import described, grouped, listed, sentence
 from calibkit_companion.experiments import plan
+from calibkit_companion.pages import devices
 
 
 class Marked(NamedTuple):
@@ -109,6 +110,12 @@ class Judged(NamedTuple):
             lacks = " ".join(part.lacks or ())
             found.append(Compared(*how, lacks, doubts, _claimed(part, its.metric)))
         return found
+
+    @property
+    def devices(self) -> str:
+        """Where the sides of its comparisons ran on different devices; else empty."""
+        measured = (part for part in self.parts if part.series)
+        return devices.said((part.series, part.leaf.first.number, "") for part in measured)
 
     @property
     def where(self) -> str:
