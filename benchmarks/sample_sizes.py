@@ -1,4 +1,4 @@
-"""How many samples does a statement about calibration need? Intervals by n, by simulation.
+"""Simulate how wide intervals are for n samples, to say how many samples a statement needs.
 
     python benchmarks/sample_sizes.py [benchmarks/results/sample_sizes.json]
 

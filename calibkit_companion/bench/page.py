@@ -111,7 +111,7 @@ def _scored(source, score: Callable, record: Record, labels: np.ndarray) -> dict
     own = np.asarray(score(logits.copy()), dtype=np.float64)
     if own.shape != labels.shape or not np.isfinite(own).all():
         raise source.error(
-            f"gives numbers of shape {own.shape}, expected finite numbers of shape {labels.shape}"
+            f"gives {own.shape}, expected {labels.shape}, a finite number for each sample"
         )
     both = [stats.Answers(c, usual["correct"]) for c in (own, usual["confidence"])]
     drawn = stats.replicates(both, None, RANKING, n=record.replicates.deviations.shape[1])
