@@ -70,7 +70,10 @@ class Finding:
         return _table({heading: list(group) for heading, group in groups.items()})
 
     def _about(self) -> str:
-        """Explain the intervals in brackets, and name settings, runs and test samples."""
+        """Explain the intervals in brackets, and name settings, runs and test samples.
+
+        An interval over runs alone is not about test samples: some numbers are of training samples.
+        """
         places, covers = self._places(), {row.covers for row in self.rows if not isnan(row.low)}
         unit, words = "seed", []
         if covers == {"networks"}:
@@ -80,7 +83,7 @@ class Finding:
         words += places if len(places) == 1 else []
         if seeds := sorted({row.seeds for row in self.rows if row.seeds}):
             words.append(f"{from_to(seeds)} {unit}{'s' * (seeds[-1] > 1)}")
-        if samples := sorted({row.n for row in self.rows if row.n}):
+        if samples := sorted({row.n for row in self.rows if row.n and row.covers != "runs"}):
             words.append(f"{from_to(samples)} test samples")
         return " · ".join(words)
 

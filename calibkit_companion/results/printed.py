@@ -354,8 +354,11 @@ def paired(*tables: Beside, here: Sequence[str] = ()):
         cells.setdefault((_label(x.method), head, ours), _shown(x.ours, x.metric))
     frame = _wide(cells, (1, 2)).fillna("–")
     frame = frame[sorted(frame, key=lambda head: order[head[0]])]
-    named = zip(tables[1:], here[1:], strict=False)
-    note = tables[0].differs + "".join(f" {name}: {table.ours}." for table, name in named)
+    heads = {table.ours: name for table, name in zip(tables, here, strict=False)}
+    note = tables[0].differs
+    if heads:  # each setting once, under its own name
+        each = (f" Ours, {name}: {ours}." for ours, name in heads.items())
+        note = f"Published: {tables[0].published}." + "".join(each)
     note += " –: not printed, or not run." * bool((frame == "–").any(axis=None))
     # A phone scrolls a wide table sideways, but not the caption, which wraps.
     style = "position: sticky; left: 0; display: inline-block; max-width: min(80vw, 42rem)"
